@@ -11,7 +11,7 @@ check:
 
 # all tests, with the race detector; the longest begin first, and since they wait a lot, two packages, and two tests of each, more at once than cores
 race:
-    go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
+    GORACE=atexit_sleep_ms=10 go test -race {{ unraced }} -vet=off -p $(({{ num_cpus() }} + 2)) -parallel $(({{ num_cpus() }} + 2)) -timeout 40m {{ longest }} $(go list ./...)
 
 # what was made from C, and what rewrites Wasm and makes machine code of it, in one goroutine: the detector sees nothing there, and takes most of its time
 unraced := replace_regex("modernc.org/sqlite/lib modernc.org/libc modernc.org/memory " + wazevo + "/ssa " + wazevo + "/frontend " + wazevo + "/backend/... " + meter, "(\\S+)", "-gcflags=$1=-race=false")

@@ -51,7 +51,7 @@ func (h *Host) recall(ctx context.Context, m *message.Message) {
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		h.log.Warn("an earlier message could not be looked up", "channel", m.Channel, "error", err)
+		h.log.Warn("cannot look up an earlier message", "channel", m.Channel, "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func (h *Host) asked(ctx context.Context, t store.Turn, replyTo string, a store.
 	replies := requests(told, t, replyTo, a, h.desk.Offer(a))
 	fresh, err := h.store.AddReplies(context.WithoutCancel(ctx), t.ID, replies)
 	if err != nil {
-		h.log.Error("tell of a request for approval", "id", a.ID, "error", err)
+		h.log.Error("send a request for approval", "id", a.ID, "error", err)
 		return
 	}
 	for _, r := range fresh {
@@ -74,7 +74,7 @@ func (h *Host) behind(t store.Turn, m message.Message, a store.Approval) {
 		Text: fmt.Sprintf("This waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {
-		h.log.Error("tell what a message waits for", "id", a.ID, "error", err)
+		h.log.Error("send what a message waits for", "id", a.ID, "error", err)
 	}
 	for _, r := range fresh {
 		h.outbox.Push(t.ID, r)
@@ -149,7 +149,7 @@ func (h *Host) withdrawEnded(ctx context.Context) error {
 	return h.desk.WithdrawAll(ctx, func(turn string) bool { return !running[turn] })
 }
 
-// selfApproves reports whether a requester may grant his own requests: whoever sits at this machine, and owners where the
+// selfApproves reports whether a requester may grant his own requests: a person at this machine, and owners where the
 // configuration says so.
 func (h *Host) selfApproves(requester string) bool {
 	channel, _, _ := strings.Cut(requester, ":")

@@ -244,7 +244,7 @@ func (b backend) Status(ctx context.Context) gateway.Status {
 	}
 	if g.config.Sandbox.Enabled {
 		s.Sandbox = gateway.SandboxStatus{Enabled: true, Available: true}
-		if err := b.h.machines.asOfNow(); err != nil {
+		if err := b.h.fleet.AsOfNow(); err != nil {
 			s.Sandbox.Available, s.Sandbox.Detail = false, machine.Reason(err)
 		}
 	}
@@ -278,7 +278,7 @@ func (b backend) warnings(g *generation) []string {
 	c := g.config.Sandbox
 	if !c.Enabled {
 		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")
-	} else if err := b.h.machines.asOfNow(); err != nil {
+	} else if err := b.h.fleet.AsOfNow(); err != nil {
 		what := "tools that belong in a sandbox are refused"
 		if c.OnUnavailable == "host" {
 			what = "tools run on this machine, each shell command after an approval"

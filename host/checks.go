@@ -7,12 +7,13 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
 // Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
 func Checks() []config.Check {
-	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, checkProjects, checkInstalled, elevate.Check}
+	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, specs.Check, checkInstalled, elevate.Check}
 }
 
 // PolicySources are the policies of a configuration, as the engine takes them.

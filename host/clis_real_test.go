@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/model/modeltest"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -42,7 +43,7 @@ func (n apiNetwork) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 }
 
 // serveAs serves names by TLS, and has the host's proxies lead there.
-func serveAs(t *testing.T, handler http.Handler, names ...string) func(*Host) {
+func serveAs(t *testing.T, handler http.Handler, names ...string) func(*Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -66,7 +67,9 @@ func serveAs(t *testing.T, handler http.Handler, names ...string) func(*Host) {
 	t.Cleanup(s.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(made)
-	return func(h *Host) { h.machines.network, h.machines.roots = apiNetwork{s.Listener.Addr().String()}, roots }
+	return func(c *Config) {
+		c.Outside = fleet.Outside{Network: apiNetwork{s.Listener.Addr().String()}, Roots: roots}
+	}
 }
 
 // realCLI is a host whose agent is a program from npm.

@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -51,7 +53,7 @@ type cliHome struct {
 }
 
 // cliHost starts a host. more is put into the agent's [cli].
-func cliHost(t *testing.T, dir, more string, adjust ...func(*Host)) *cliHome {
+func cliHost(t *testing.T, dir, more string, adjust ...func(*Config)) *cliHome {
 	t.Helper()
 	return startCLI(t, dir, fmt.Sprintf(`
 command = ["sh", "-c", '''%s''', "pretended", "{session}", "new"]
@@ -66,7 +68,7 @@ timeout_seconds = 120
 }
 
 // startCLI starts a host with such an agent.
-func startCLI(t *testing.T, dir, program string, adjust ...func(*Host)) *cliHome {
+func startCLI(t *testing.T, dir, program string, adjust ...func(*Config)) *cliHome {
 	t.Helper()
 	return runCLI(t, dir, fmt.Sprintf(`
 [store]
@@ -88,18 +90,19 @@ sandbox = true
 }
 
 // runCLI runs a host.
-func runCLI(t *testing.T, dir, text string, adjust ...func(*Host)) *cliHome {
+func runCLI(t *testing.T, dir, text string, adjust ...func(*Config)) *cliHome {
 	t.Helper()
 	path := filepath.Join(dir, "flynn.toml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	c := Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	for _, f := range adjust {
+		f(&c)
+	}
+	h, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, f := range adjust {
-		f(h)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -127,7 +130,7 @@ func (s *cliHome) sweepVolumes(h sandboxtest.Host) {
 		s.end()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		left, err := h.Driver.ListVolumes(ctx, s.host.machines.instance)
+		left, err := h.Driver.ListVolumes(ctx, s.host.fleet.Instance())
 		if err != nil {
 			s.t.Error(err)
 		}
@@ -178,7 +181,7 @@ func (s *cliHome) answer(event string) (last gateway.Entry) {
 }
 
 func (s *cliHome) workspace() string {
-	return s.host.machines.Dir("web:c:main")
+	return s.host.fleet.Dir("web:c:main")
 }
 
 func (s *cliHome) expect(got gateway.Entry, want ...string) {
@@ -266,7 +269,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 	})
 	t.Run("the volume goes with the session", func(t *testing.T) {
 		volumes := func() []sandbox.Owned {
-			list, err := engine.Driver.ListVolumes(t.Context(), s.host.machines.instance)
+			list, err := engine.Driver.ListVolumes(t.Context(), s.host.fleet.Instance())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +295,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 		}
 		s = cliHost(t, dir, "")
 		eventually(t, "the next start removes the rest", func() bool {
-			homes, err := s.host.goneHomes(t.Context())
+			homes, err := s.host.store.ListLeftovers(t.Context(), store.LeftHome)
 			return err == nil && len(homes) == 0 && len(volumes()) == 0
 		})
 	})
@@ -350,7 +353,7 @@ kind = "cli"
 	}
 	s.expect(s.ask("wget -S -O - "+model.URL+"/ || wget -S -O - http://model.invalid:8080/ || echo nothing"), "nothing", "403")
 	s.expect(s.ask("wget -S -O - http://"+own+"/ || echo nothing"), "nothing", "403")
-	if other := cliSpec(s.host.current.Load().config, "other"); len(other.Credentials) != 0 || len(other.Allowlist) != 1 {
+	if other := specs.CLI(s.host.current.Load().config, "other"); len(other.Credentials) != 0 || len(other.Allowlist) != 1 {
 		t.Errorf("the other agent has %+v", other)
 	}
 	if len(seen) > 0 {
@@ -365,13 +368,13 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	s := cliHost(t, dir, "")
 	s.sweepVolumes(engine)
 	s.ask("hello")
-	instance := s.host.machines.instance
+	instance := s.host.fleet.Instance()
 	s.end()
 	other := "other-" + instance
 	for _, v := range []struct{ name, instance, session string }{
 		{"flynn-test-gone-" + instance, instance, "web:gone:main"}, {"flynn-test-other-" + instance, other, "web:c:main"},
 	} {
-		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: cliVolume, sandbox.LabelSession: v.session}
+		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: specs.CLIVolume, sandbox.LabelSession: v.session}
 		if _, err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
 			t.Fatal(err)
 		}
@@ -410,21 +413,21 @@ func TestTheSandboxOfAProgramIsExplained(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	explain := func() map[string]Place {
+	explain := func() map[string]Placement {
 		c, err := config.Load(path, os.Getenv, Checks()...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := OpenSandboxes(c)
+		s, err := sandboxes.Open(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Driver.Close()
-		list, err := s.Explain(t.Context())
+		list, err := ExplainSandboxes(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		places := map[string]Place{}
+		places := map[string]Placement{}
 		for _, p := range list {
 			places[p.Agent+" "+p.Door] = p
 		}

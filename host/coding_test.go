@@ -12,7 +12,7 @@ import (
 )
 
 // coderHost runs a host whose agent main writes programs in Python.
-func coderHost(t *testing.T, code string, adjust ...func(*Host)) *cliHome {
+func coderHost(t *testing.T, code string, adjust ...func(*Config)) *cliHome {
 	t.Helper()
 	dir := t.TempDir()
 	return runCLI(t, dir, fmt.Sprintf(`
@@ -65,8 +65,8 @@ func TestCodeAgentWithAnAllowlist(t *testing.T) {
 	python := sandboxtest.Engine(t).Python(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello from %s", r.Host) }))
 	t.Cleanup(server.Close)
-	s := coderHost(t, fmt.Sprintf("image = %q\nnetwork = \"allowlist\"\nallowlist = [\"files.example\"]", python), func(h *Host) {
-		h.machines.network = apiNetwork{server.Listener.Addr().String()}
+	s := coderHost(t, fmt.Sprintf("image = %q\nnetwork = \"allowlist\"\nallowlist = [\"files.example\"]", python), func(c *Config) {
+		c.Outside.Network = apiNetwork{server.Listener.Addr().String()}
 	})
 	s.expect(s.ask("!py import urllib.request\nfor name in 'files.example', 'other.example':\n    try:\n"+
 		"        print(urllib.request.urlopen(f'http://{name}/').read().decode())\n    except Exception as e:\n        print(name, e)"),

@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/erase"
-	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -145,17 +143,10 @@ func (h *Host) deleted(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		h.runner.Forget(key)
 		homes[store.SessionHome(key)] = true
-		h.machines.quota.Forget(store.SessionHome(key))
 		h.log.Info("session deleted", "session", key)
 	}
-	gone, err := h.goneHomes(ctx)
-	for _, home := range gone {
-		if homes[home] {
-			err = errors.Join(err, h.machines.forget(ctx, home))
-		}
-	}
-	if err != nil {
-		h.log.Warn("what a deleted session has on the engine is removed later", "error", err)
+	if err := h.fleet.Forget(ctx, homes); err != nil {
+		h.log.Warn("cannot remove a deleted session from the engine yet; trying again later", "error", err)
 	}
 	select {
 	case h.swept <- struct{}{}:
@@ -169,20 +160,6 @@ func (h *Host) sessionsIn(ctx context.Context, place string) ([]store.Session, b
 	return list, h.runner.Delegated(place), err
 }
 
-// goneHomes are those of deleted sessions that the engine may have something of.
-func (h *Host) goneHomes(ctx context.Context) ([]string, error) {
-	left, err := h.store.ListLeftovers(ctx, store.LeftHome)
-	homes := make([]string, len(left))
-	for i, l := range left {
-		homes[i] = l.Name
-	}
-	return homes, err
-}
-
-func (h *Host) forgottenHome(ctx context.Context, home string) error {
-	return h.store.DropLeftover(ctx, store.Leftover{Kind: store.LeftHome, Name: home})
-}
-
 // moveWorkspaces renames the folders of sessions whose keys a migration of the store has changed. Nothing runs yet.
 func (h *Host) moveWorkspaces(ctx context.Context) error {
 	left, err := h.store.ListLeftovers(ctx, store.LeftMoved)
@@ -192,7 +169,7 @@ func (h *Host) moveWorkspaces(ctx context.Context) error {
 			err = json.Unmarshal([]byte(l.Name), &homes)
 		}
 		if err == nil {
-			err = workspace.Rename(h.machines.root, homes[0], homes[1])
+			err = workspace.Rename(h.fleet.Folders().Workspaces, homes[0], homes[1])
 		}
 		if err == nil {
 			err = h.store.DropLeftover(ctx, l)
@@ -211,7 +188,7 @@ func (h *Host) dropMedia(ctx context.Context) {
 		err = errors.Join(err, h.dropFile(ctx, l))
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("files of deleted sessions are not removed", "error", err)
+		h.log.Warn("cannot remove the files of deleted sessions", "error", err)
 	}
 }
 
@@ -244,55 +221,7 @@ func (h *Host) deleteOld(ctx context.Context, now time.Time) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("sessions that are past their time are not deleted", "error", err)
-	}
-}
-
-// forget removes what a session has here and on the engine, its program's memory included. Its workspace stays. What cannot be removed now
-// is when the engine is back, or at the next start.
-func (m *machines) forget(ctx context.Context, home string) error {
-	m.mu.Lock()
-	manager, unavailable := m.manager, m.unavailable
-	h := m.hosts[home]
-	delete(m.hosts, home)
-	m.mu.Unlock()
-	var err error
-	if h != nil {
-		err = h.close()
-	}
-	err = errors.Join(err, m.forgetHome(home))
-	switch {
-	case errors.Is(unavailable, errSandboxOff): // nobody is to hear of an engine that he does not use
-		return err
-	case unavailable != nil || manager == nil:
-		return errors.Join(err, unavailable)
-	}
-	return errors.Join(err, m.forgetOn(ctx, manager, home))
-}
-
-// forgetHome removes what commands of a session on the host have kept outside of its workspace.
-func (m *machines) forgetHome(home string) error {
-	return erase.Folder(workspace.Path(m.hostHomes, home))
-}
-
-func (m *machines) forgetOn(ctx context.Context, manager *sandbox.Manager, home string) error {
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	if err := manager.Forget(ctx, home); err != nil {
-		return err
-	}
-	return m.forgotten(ctx, home)
-}
-
-// forgetGone does what could not be done when sessions were deleted. Nobody is given a sandbox before it returns, so that nothing on the
-// engine is of a session that began since.
-func (m *machines) forgetGone(ctx context.Context, manager *sandbox.Manager) {
-	homes, err := m.gone(ctx)
-	for _, home := range homes {
-		err = errors.Join(err, m.forgetHome(home), m.forgetOn(ctx, manager, home))
-	}
-	if err != nil {
-		m.log.Warn("what deleted sessions have on the engine is still there", "error", machine.Reason(err))
+		h.log.Warn("cannot delete expired sessions", "error", err)
 	}
 }
 
@@ -317,15 +246,15 @@ func forgetAtRest(ctx context.Context, c *config.Config, rows *sqlite.Store, hom
 	if err != nil || !slices.Contains(gone, home) {
 		return err
 	}
-	err = erase.Folder(workspace.Path(hostHomes(filepath.Join(c.Store.Dir, "workspaces")), home.Name))
+	err = fleet.FoldersOf(c.Store.Dir).RemoveHome(home.Name)
 	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}
-	s, err := OpenSandboxes(c)
+	s, err := sandboxes.Open(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	ctx, cancel := context.WithTimeout(ctx, fleet.ForgetTimeout)
 	defer cancel()
 	if err := errors.Join(s.Forget(ctx, home.Name), s.Driver.Close()); err != nil {
 		return err

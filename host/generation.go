@@ -14,8 +14,6 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
@@ -31,10 +29,10 @@ type generation struct {
 // newAssembler returns what makes the agents of a configuration.
 func (h *Host) newAssembler() *assemble.Assembler {
 	return assemble.New(assemble.Config{
-		Sandboxes: codeMachines{h.machines}, Log: h.log,
+		Sandboxes: h.fleet, Log: h.log,
 		Code: code.Config{
-			Sandboxes: codeMachines{h.machines}, Media: mediaFiles{h}, Events: &h.events, Log: h.log,
-			Attachments: code.Folder{Workspaces: codeMachines{h.machines}, Name: attachmentDir},
+			Sandboxes: h.fleet, Media: mediaFiles{h}, Events: &h.events, Log: h.log,
+			Attachments: code.Folder{Workspaces: h.fleet, Name: attachmentDir},
 		},
 	})
 }
@@ -92,17 +90,3 @@ func (h mediaFiles) Keep(ctx context.Context, sender, name string, body io.Reade
 
 // Open implements code.Media.
 func (h mediaFiles) Open(digest string) (io.ReadCloser, error) { return h.openFile(digest) }
-
-// codeMachines are the sandboxes as agents of kind code use them.
-type codeMachines struct{ *machines }
-
-// RunCode implements code.Sandboxes.
-func (p codeMachines) RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
-	return p.runCode(ctx, c)
-}
-
-// AvailableFor implements assemble.Sandboxes.
-func (p codeMachines) AvailableFor(specs map[string]sandbox.Spec) error { return p.availableFor(specs) }
-
-// Visit implements code.Workspaces.
-func (p codeMachines) Visit(home string) (machine.Machine, func(), error) { return p.visit(home) }

@@ -40,6 +40,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -48,6 +49,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 	"github.com/flynnhost/flynn/host/tool/provider"
+	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
 )
 
 // Config is what a Host is made from.
@@ -69,6 +71,8 @@ type Config struct {
 	Ready func()
 	// Web is what agents fetch pages from: the public internet, except for who puts a host together himself.
 	Web builtin.WebConfig
+	// Outside is what sandboxes reach hosts by: its zero value is the host's own network.
+	Outside fleet.Outside
 }
 
 // Host is a running Flynn.
@@ -82,7 +86,8 @@ type Host struct {
 	media     *media.Store
 	tools     *provider.Set
 	agents    *assemble.Assembler
-	machines  *machines
+	fleet     *fleet.Fleet
+	egress    *egresslog.Log
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
@@ -115,9 +120,9 @@ type Host struct {
 	launcher  []string
 	onReady   func()
 	web       builtin.WebConfig
+	outside   fleet.Outside
 
-	enclosing sync.Mutex            // guards enclosed
-	enclosed  map[string]*enclosure // servers of providers that run in sandboxes
+	servers *sandboxed.Servers // of providers
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -130,8 +135,7 @@ type Host struct {
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
-		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, onReady: cfg.Ready,
-		enclosed: map[string]*enclosure{}, swept: make(chan struct{}, 1),
+		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready, swept: make(chan struct{}, 1),
 	}
 	var err error
 	open := config.NewHolder
@@ -173,24 +177,20 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	instance, err := instanceName(c.Store.Dir)
+	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost})
+	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.media, Egress: h.egress, Outside: h.outside, Log: h.log})
 	if err != nil {
 		return err
 	}
-	h.machines = newMachines(filepath.Join(c.Store.Dir, "workspaces"), instance, egresslog.New(egresslog.Config{
-		Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost,
-	}), h.log)
-	h.machines.media = h.media.Held
 	if err := h.moveWorkspaces(ctx); err != nil {
 		return err
 	}
-	h.machines.homes, h.machines.gone, h.machines.forgotten = h.sessionHomes, h.goneHomes, h.forgottenHome
 	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
 	if err != nil {
 		return err
 	}
 	if err := ledger.prune(ctx); err != nil {
-		h.log.Warn("the archive of policies is not pruned", "error", err)
+		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
@@ -213,6 +213,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
+	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
 		return err
 	}
@@ -233,10 +234,10 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.current.Store(g)
-	h.machines.configure(c)
+	h.fleet.Configure(c)
 	h.wire(c)
 	observeWaiting(registry, h.outbox.Waiting)
-	observePools(registry, h.machines.poolStats)
+	observePools(registry, h.fleet.PoolStats)
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
 		Programs: h.programs(), Idle: &h.idle,
@@ -251,7 +252,7 @@ func (h *Host) wire(c *config.Config) {
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
 	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: h.store, Generations: t, Machines: h.machines, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h}, Inbox: t,
+		Store: h.store, Generations: t, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h}, Inbox: t,
 		Queue: t, Orders: t, Notices: t, Attachments: t, Views: t, Elevations: h.elevated, Ledger: h.budgets, Events: &h.events,
 		Stopped: h.kill.why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
@@ -281,7 +282,7 @@ func (h *Host) approvalChanged(a store.Approval) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := h.settleAsked(ctx, a); err != nil {
-		h.log.Warn("a request keeps its buttons", "id", a.ID, "error", err)
+		h.log.Warn("cannot remove the buttons of a request", "id", a.ID, "error", err)
 	}
 	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
 }
@@ -339,8 +340,8 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stopSandboxes()
 	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // they come until the last sandbox is gone
 	defer stopRecords()
-	kept.run(h, "egress log", stop, func() error { return h.machines.egress.Run(records) })
-	out.run(h, "sandbox", stop, func() error { return h.machines.run(sandboxes, cfg.Sandbox) })
+	kept.run(h, "egress log", stop, func() error { return h.egress.Run(records) })
+	out.run(h, "sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
 	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
@@ -352,7 +353,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
-	in.run(h, "quota", stop, func() error { return h.machines.quota.Run(ctx) })
+	in.run(h, "quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
@@ -370,11 +371,11 @@ func (h *Host) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.ready.Store(false)
 	in.wait()
-	h.releaseServers()
+	h.servers.Close()
 	stopSandboxes()
 	stopOutbox()
 	if !out.waitFor(drainTime) {
-		h.log.Warn("replies are still under way; their fate will be settled at the next start")
+		h.log.Warn("replies are still being sent; the next start settles their outcome")
 	}
 	stopPlugins()
 	last.wait()

@@ -75,11 +75,12 @@ var areas = []allowed{
 	{"plugin", []string{"config", "install", "message", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
 	{"tool", []string{"config", "message", "model", "plugin", "policy", "route", "sandbox", "store"}},
+	{"sandbox/fleet", []string{"config", "sandbox", "store", "tool"}},
 	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
-	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "store", "tool"}},
+	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
 	{"gateway", []string{"config", "message", "observe", "store"}},
-	{"admin", []string{"config", "plugin", "policy", "sandbox", "store"}},
+	{"admin", []string{"agent", "config", "model", "plugin", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 }
 
 // inner are packages that may use less of the project than the room that they belong to.
@@ -92,6 +93,9 @@ var inner = map[string][]string{
 // area is the part of an import path that arrows are about: "store" for host/store/sqlite, "" for the wiring.
 func area(path string) string {
 	inside, _ := strings.CutPrefix(path, "host/")
+	if fleet := "sandbox/fleet"; inside == fleet || strings.HasPrefix(inside, fleet+"/") {
+		return fleet // the one area inside another
+	}
 	name, _, _ := strings.Cut(inside, "/")
 	return name
 }

@@ -183,7 +183,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
 	})
 	keeper.Configure(quota.Limits{SessionDisk: room})
-	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: sessionQuota{keeper, "s"}})
+	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: keeper.Session("s")})
 	if err != nil {
 		t.Fatal(err)
 	}

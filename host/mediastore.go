@@ -34,7 +34,7 @@ func (h *Host) openMedia(c *config.Config) (*media.Store, error) {
 func (h *Host) mediaShare(c config.Media) func(sender string) (most int64, why error) {
 	share := max(int64(c.MaxTotal)/4, int64(c.MaxObject)+headRoom)
 	return func(sender string) (int64, error) {
-		left, why := h.machines.quota.MediaRoom(sender)
+		left, why := h.fleet.Quota().MediaRoom(sender)
 		if instance, _, _ := strings.Cut(sender, ":"); route.Local(instance) || left > 0 && left < share {
 			return left, why
 		}
@@ -53,7 +53,7 @@ func (h *Host) takeFiles(ctx context.Context, session string, m message.Message)
 		accept = usual
 	}
 	in := intake{
-		fetchers: h.fetchers, store: h.media, visit: h.machines.visit, maxSize: min(int64(c.MaxObject), maxFetch), maxFiles: c.MaxFiles,
+		fetchers: h.fetchers, store: h.media, visit: h.fleet.Visit, maxSize: min(int64(c.MaxObject), maxFetch), maxFiles: c.MaxFiles,
 		accept: accept, log: h.log.Warn,
 	}
 	return in.take(ctx, session, m)

@@ -73,7 +73,7 @@ func (h *Host) ownersChats(ctx context.Context) (chats []pairing.Place) {
 		}
 	}
 	if err != nil {
-		h.log.Warn("where owners are told could not be looked up", "error", err)
+		h.log.Warn("cannot look up the conversations of owners", "error", err)
 	}
 	return chats
 }

@@ -35,7 +35,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.runner.Regroup()
 		h.runner.Readmit()
 		h.budgets.SetZone(budgetZone(next))
-		h.machines.configure(next)
+		h.fleet.Configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
 		h.schedules.Set(schedule.Entries(next))

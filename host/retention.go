@@ -43,7 +43,7 @@ func (h *Host) shrink(ctx context.Context) {
 		h.log.Info("the store's file shrank", "bytes", freed)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("the store's file does not shrink", "error", err)
+		h.log.Warn("cannot shrink the store's file", "error", err)
 	}
 }
 
@@ -51,13 +51,13 @@ func (h *Host) shrink(ctx context.Context) {
 func (h *Host) prune(ctx context.Context, now time.Time) {
 	gone, err := h.store.Prune(ctx, retention(h.current.Load().config.Retention, now))
 	if len(gone) > 0 {
-		h.log.Info("pruned what is past its time", "rows", gone)
+		h.log.Info("pruned expired rows", "rows", gone)
 	}
 	if err == nil {
 		err = h.pairings.Prune(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("what is past its time is not pruned", "error", err)
+		h.log.Warn("cannot prune expired rows", "error", err)
 	}
 }
 

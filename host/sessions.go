@@ -21,7 +21,7 @@ func (h *Host) place(m message.Message) string { return h.current.Load().scope.P
 // admit decides whether a message is to be answered.
 func (h *Host) admit(m message.Message) channel.Admission {
 	a := h.current.Load().gate.Admit(m)
-	if a.Allowed && h.machines.quota.Open(m.SenderKey(), h.place(m), route.Local(m.Channel)) != nil {
+	if a.Allowed && h.fleet.Quota().Open(m.SenderKey(), h.place(m), route.Local(m.Channel)) != nil {
 		return channel.Admission{Ruling: channel.SenderSessions, Why: channel.SenderSessions.Why()}
 	}
 	return a
@@ -31,7 +31,7 @@ func (h *Host) admit(m message.Message) channel.Admission {
 // answered.
 func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
 	m := row.Message
-	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !h.machines.quota.Tell(m.SenderKey()) {
+	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !h.fleet.Quota().Tell(m.SenderKey()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -42,7 +42,7 @@ func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
 		Text: "This is not answered: you have begun as many conversations within a day as this host allows. Go on in one of them.",
 	}})
 	if err != nil {
-		h.log.Error("tell a sender of limits.sender_sessions", "error", err)
+		h.log.Error("send a notice of limits.sender_sessions", "error", err)
 	}
 	for _, r := range fresh {
 		h.outbox.Push(turn, r)
@@ -53,7 +53,7 @@ func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
 func (h *Host) restoreQuota(ctx context.Context) error {
 	list, err := h.store.Holders(ctx)
 	for _, s := range list {
-		h.machines.quota.Restore(store.SessionHome(s.Session), s.Sender)
+		h.fleet.Quota().Restore(store.SessionHome(s.Session), s.Sender)
 	}
 	return err
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -45,10 +45,9 @@ func ReadHeld(ctx context.Context, c *config.Config) (held []gateway.Held, err e
 	if err = errors.Join(err, r.Close()); err != nil {
 		return nil, err
 	}
-	root := filepath.Join(c.Store.Dir, "workspaces")
-	sandboxes, err := countSandboxes(ctx, c)
+	running, err := sandboxes.Count(ctx, c)
 	return report(quota.Holdings{
-		Senders: sendersOf(holders), Measure: measure(root, hostHomes(root)), Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: sandboxes,
+		Senders: sendersOf(holders), Measure: fleet.FoldersOf(c.Store.Dir).Size, Media: media.Owned(filepath.Join(c.Store.Dir, "media")), Sandboxes: running,
 	}), err
 }
 
@@ -76,44 +75,12 @@ func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := b.h.machines
-	in := quota.Holdings{Senders: sendersOf(holders), Measure: m.quota.Bytes, Media: b.h.media.Owned(), HostProcesses: m.runningOnHost()}
-	if manager := m.sandboxManager(); manager != nil {
-		in.Processes, in.Sandboxes = manager.Running(), map[string]int{}
-		for session, n := range manager.Living() {
-			in.Sandboxes[store.SessionHome(session)] += n
-		}
-	}
+	in := b.h.fleet.Holdings()
+	in.Senders, in.Media = sendersOf(holders), b.h.media.Owned()
 	return report(in), nil
 }
 
 var _ gateway.Holdings = backend{}
-
-// measure returns what says how much a session's folders take.
-func measure(workspaces, homes string) func(session string) int64 {
-	return func(session string) int64 {
-		return quota.Tree(workspace.Path(workspaces, session)) + quota.Tree(workspace.Path(homes, session))
-	}
-}
-
-func countSandboxes(ctx context.Context, c *config.Config) (map[string]int, error) {
-	if !c.Sandbox.Enabled {
-		return nil, nil
-	}
-	s, err := OpenSandboxes(c)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Driver.Close()
-	owned, err := s.Containers(ctx)
-	counts := map[string]int{}
-	for _, o := range owned {
-		if session := o.Labels[sandbox.LabelSession]; session != "" {
-			counts[session]++
-		}
-	}
-	return counts, err
-}
 
 // Usage implements gateway.Usages.
 func (b backend) Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -68,11 +69,15 @@ func TestImagesForModels(t *testing.T) {
 func TestHeld(t *testing.T) {
 	h := newHost(t, "")
 	defer h.close()
-	m, err := h.machines.Host("tg:c:a")
+	m, err := h.fleet.Host("tg:c:a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.machines.closeHosts()
+	defer func() { // the end of a run ends what runs on the host
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		_ = h.fleet.Run(ctx)
+	}()
 	for range 2 {
 		if _, err := m.Start(t.Context(), machine.Command{Script: "sleep 60"}); err != nil {
 			t.Fatal(err)

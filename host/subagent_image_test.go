@@ -75,7 +75,7 @@ func TestSubagentImage(t *testing.T) {
 
 // images are those that the host has made.
 func (s *cliHome) images(engine sandboxtest.Host) ([]apiimage.Summary, error) {
-	made := filters.NewArgs(filters.Arg("label", image.LabelInstance+"="+s.host.machines.instance))
+	made := filters.NewArgs(filters.Arg("label", image.LabelInstance+"="+s.host.fleet.Instance()))
 	return engine.API.ImageList(context.WithoutCancel(s.t.Context()), apiimage.ListOptions{Filters: made})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 )
 
 // The example starts without a key and without an engine, and says what is missing.
@@ -40,7 +41,7 @@ func TestSubagentExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, host := range map[string]string{"claude": "api.anthropic.com", "codex": "api.openai.com", "gemini": "generativelanguage.googleapis.com"} {
-		spec := cliSpec(c, name)
+		spec := specs.CLI(c, name)
 		if len(spec.Allowlist) != 1 || spec.Allowlist[0] != host || len(spec.Credentials) != 1 || spec.Network != "allowlist" {
 			t.Errorf("%s reaches %q with %+v", name, spec.Allowlist, spec.Credentials)
 		}

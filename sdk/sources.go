@@ -2,7 +2,7 @@
 // `flynn policy build` work without a network and with exactly the contract that this Flynn speaks; and those of the SDK for plugins, for
 // `flynn plugin new` of a Flynn that is no release.
 //
-// What other people import lies below it: sdk/policy and its neighbours.
+// The packages that other people import lie below it: sdk/policy and its neighbours.
 package sdk
 
 import "embed"

@@ -62,7 +62,7 @@ func allocate(args []string) (answer, error) {
 }
 
 // wait is process 1 of a container that a negative control runs in: it reaps until its input ends, which it does even
-// when whoever holds the other end crashes.
+// when the process that holds the other end crashes.
 func wait([]string) (answer, error) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)

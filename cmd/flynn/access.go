@@ -15,25 +15,25 @@ import (
 func accessCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "access",
-		Usage: "let strangers in, and see who was",
+		Usage: "admit senders by pairing code, and list those admitted",
 		Commands: []*cli.Command{
 			{
-				Name: "list", Usage: "show who asks to be let in, and who is paired", Action: listAccess,
+				Name: "list", Usage: "list pairing requests and paired senders", Action: listAccess,
 				Description: "People that flynn.toml lists are not shown: flynn config show does. CONFIGURED is what it says of one who is paired:\n" +
 					"it has the last word. IDENTITY is proved where the platform authenticates the sender; others are guests at most, except\n" +
 					"accepted ones, whom the settings of the channel trust.",
 			},
 			{
-				Name: "approve", Usage: "let a stranger in", ArgsUsage: "CODE", Action: decideAccess(true),
+				Name: "approve", Usage: "approve a pairing request", ArgsUsage: "CODE", Action: decideAccess(true),
 				Description: "The code is the one that the stranger was given, and gives the role of access.pair_role. It is not asked who else\n" +
 					"has seen it: make sure that it comes from the person you mean.",
 			},
-			{Name: "deny", Usage: "turn a stranger down; the code is of no use any more", ArgsUsage: "CODE", Action: decideAccess(false)},
+			{Name: "deny", Usage: "deny a pairing request and void its code", ArgsUsage: "CODE", Action: decideAccess(false)},
 			{
-				Name: "revoke", Usage: "end a pairing at once", ArgsUsage: "SENDER", Action: revokeAccess,
+				Name: "revoke", Usage: "revoke a pairing", ArgsUsage: "SENDER", Action: revokeAccess,
 				Description: "An answer that is being made for the sender is stopped, and messages that wait are not answered. SENDER is as in the list.",
 			},
-			{Name: "role", Usage: "make somebody who is paired a guest or a member", ArgsUsage: "SENDER guest|member", Action: setAccessRole},
+			{Name: "role", Usage: "set the role of a paired sender to guest or member", ArgsUsage: "SENDER guest|member", Action: setAccessRole},
 		},
 	}
 }
@@ -145,7 +145,7 @@ func setAccessRole(ctx context.Context, cmd *cli.Command) error {
 	args := cmd.Args()
 	sender, role := args.Get(0), args.Get(1)
 	if args.Len() != 2 || sender == "" || role != "guest" && role != "member" {
-		return usagef("want a SENDER as flynn access list shows it, and guest or member; owners stand in flynn.toml")
+		return usagef("needs a SENDER as flynn access list shows it, and guest or member; owners stand in flynn.toml")
 	}
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {

@@ -21,39 +21,39 @@ import (
 
 func approvalsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "approvals", Usage: "answer requests for approval, and take back what was allowed",
+		Name: "approvals", Usage: "answer requests for approval, and revoke grants",
 		Commands: []*cli.Command{
-			{Name: "list", Usage: "list the requests that wait, with all that they ask for", Action: listApprovals},
-			{Name: "show", Usage: "show all of a request that waits", ArgsUsage: "ID", Action: showApproval},
+			{Name: "list", Usage: "list pending requests with everything they ask for", Action: listApprovals},
+			{Name: "show", Usage: "show a pending request in full", ArgsUsage: "ID", Action: showApproval},
 			{
-				Name: "approve", Usage: "allow a call", ArgsUsage: "ID", Action: approveRequest,
+				Name: "approve", Usage: "approve a call", ArgsUsage: "ID", Action: approveRequest,
 				Description: "Without --scope the call alone is allowed. A session grant covers the same call again in its conversation, for a day " +
 					"at most; an always grant covers it until its time is up. flynn approvals list shows what each would cover.",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "scope", Value: "once", Usage: "`SCOPE`: once, session or always"},
-					&cli.StringFlag{Name: "for", Usage: "how long always is, as 8h or 30d (default: 30d)"},
-					&cli.StringFlag{Name: "pattern", Usage: "cover the command lines that fit `PATTERN`, in which * is one argument: 'grep -rn * docs'"},
+					&cli.StringFlag{Name: "for", Usage: "how long an always grant lasts, such as 8h or 30d (default: 30d)"},
+					&cli.StringFlag{Name: "pattern", Usage: "cover command lines that match `PATTERN`, in which * is one argument: 'grep -rn * docs'"},
 				},
 			},
-			{Name: "deny", Usage: "refuse a call", ArgsUsage: "ID", Action: denyRequest},
+			{Name: "deny", Usage: "deny a call", ArgsUsage: "ID", Action: denyRequest},
 			{
-				Name: "grants", Usage: "list what is allowed without asking again", Action: listGrants,
-				Flags: []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "those that have ended as well"}},
+				Name: "grants", Usage: "list grants", Action: listGrants,
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "include those that have ended"}},
 			},
-			{Name: "revoke", Usage: "end a grant", ArgsUsage: "ID", Action: revokeGrant},
+			{Name: "revoke", Usage: "revoke a grant", ArgsUsage: "ID", Action: revokeGrant},
 		},
 	}
 }
 
 func auditCommand() *cli.Command {
 	return &cli.Command{
-		Name: "audit", Usage: "show what was allowed, used and ended",
+		Name: "audit", Usage: "show when grants were made, used and ended",
 		Commands: []*cli.Command{{
 			Name: "list", Usage: "list the latest audit rows, oldest first", Action: listAudit,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "kind", Usage: "only rows of a `KIND`, such as grant_used or elevated"},
 				&cli.StringFlag{Name: "subject", Usage: "only rows about a grant's `ID`, or a conversation"},
-				&cli.StringFlag{Name: "since", Usage: "only rows of the last `TIME`, as 8h or 30d"},
+				&cli.StringFlag{Name: "since", Usage: "only rows of the last `TIME`, such as 8h or 30d"},
 				&cli.IntFlag{Name: "limit", Value: 100, Usage: "at most `N` rows"},
 			},
 		}},

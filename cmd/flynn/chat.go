@@ -22,8 +22,8 @@ func chatCommand() *cli.Command {
 			"Exit codes: 0 every line was answered, 1 one was not, or flynn could not be reached, 2 wrong usage, 3 errors in\nthe configuration.",
 		Flags: append(gatewayFlags(),
 			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
-			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to meet requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
-			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "give up when a line from a pipe has no answer after `TIME`", Validator: positive},
+			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to answer requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
+			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "exit when a line from a pipe has no answer after `TIME`", Validator: positive},
 		),
 		Action: runChat,
 	}

@@ -26,7 +26,7 @@ func configCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name:  "check",
-				Usage: "print every error of the configuration, and what would not work after a start with it",
+				Usage: "print every error of the configuration, and everything that would not work when flynn starts with it",
 				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
 					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.",
 				Action: checkConfig,
@@ -60,7 +60,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 		sources := host.PolicySources(cfg)
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
-		warnings = slices.Concat(routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
+		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
 		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
 			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })
 		})

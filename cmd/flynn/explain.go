@@ -15,12 +15,12 @@ import (
 
 func explainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "explain", Usage: "show what became of a message, and who decided what", ArgsUsage: "TURN", Action: explainTurn,
+		Name: "explain", Usage: "show how a message was handled, and which rule or policy decided each step", ArgsUsage: "TURN", Action: explainTurn,
 		Description: "One line for each event of a turn: its messages, the route, each step with model, tokens and cost, each tool call with every restriction\n" +
 			"and its reason, approvals, and the delivery. It is read from what was recorded at the time, by the running flynn if there is one.\n" +
 			"TURN is the id of a turn, or message/N for a message that none has taken.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "last", Usage: "show the latest message instead"},
+			&cli.BoolFlag{Name: "last", Usage: "explain the latest message"},
 			&cli.StringFlag{Name: "channel", Usage: "with --last: the latest of the channel `NAME`"},
 			&cli.StringFlag{Name: "conversation", Usage: "with --last: the latest of the conversation `ID`"},
 		},

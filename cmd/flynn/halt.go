@@ -9,14 +9,14 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
-func stopCommand() *cli.Command {
+func haltCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "stop",
-		Usage: "throw the kill switch of the running flynn: no agent does anything until flynn resume",
-		Description: "Answers that are being made end between two steps; programs that they run are ended at once. What is sent meanwhile is\n" +
-			"kept and answered afterwards. A restart changes nothing about it. To end flynn itself, interrupt flynn serve.",
+		Name:  "halt",
+		Usage: "halt all agents of the running flynn until flynn resume",
+		Description: "Running answers end between two steps, and the programs that they run end at once. Messages that arrive meanwhile are\n" +
+			"kept and answered afterwards. The halt survives a restart. To end flynn itself, interrupt flynn serve.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "reason", Usage: "`WHY`, for those who ask with /status"},
+			&cli.StringFlag{Name: "reason", Usage: "`WHY`, shown by /status"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return haltRunning(ctx, cmd, "/api/v1/halt", map[string]string{"reason": cmd.String("reason")})
@@ -27,7 +27,7 @@ func stopCommand() *cli.Command {
 func resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "resume",
-		Usage: "let agents work again after flynn stop",
+		Usage: "let agents work again after flynn halt",
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return haltRunning(ctx, cmd, "/api/v1/resume", map[string]string{})
 		},

@@ -49,7 +49,7 @@ func mcpCommand() *cli.Command {
 	}
 }
 
-// nopCloser leaves the stream to whoever opened it.
+// nopCloser leaves the stream to its opener.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

@@ -36,7 +36,7 @@ func mcpCLIFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: mcpCLI, Usage: "run the agent CLI `NAME` (" + strings.Join(programs.Presets(), ", ") + ") without a running flynn"},
 		&cli.BoolFlag{Name: mcpSandbox, Usage: "with --cli: run it in a container, one for each session; without this it runs on this machine, with your rights"},
-		&cli.StringFlag{Name: mcpImage, Usage: "with --sandbox: the `IMAGE` that holds it", Value: "flynn-subagent"},
+		&cli.StringFlag{Name: mcpImage, Usage: "with --sandbox: the `IMAGE` with the program", Value: "flynn-subagent"},
 		&cli.StringSliceFlag{Name: mcpRoot, Usage: "with --cli: a `DIR` that the directory of a call may be or lie in (default: the working directory)"},
 		&cli.StringFlag{Name: mcpAuthDir, Usage: "with --sandbox: a `DIR` with a login of yours, which is copied into the container; without it the key is added outside"},
 		&cli.StringFlag{Name: mcpState, Usage: "with --cli: keep sessions in `DIR` (default: flynn/mcp in $XDG_STATE_HOME)"},

@@ -18,10 +18,10 @@ import (
 
 func memoryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "memory", Usage: "show and delete what agents remember",
+		Name: "memory", Usage: "show and delete the notes that agents keep",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "show notes, the latest first", Flags: scopeFlags(true), Action: listNotes},
-			{Name: "search", Usage: "show notes that hold all of the words", ArgsUsage: "WORD...", Flags: scopeFlags(true), Action: searchNotes},
+			{Name: "search", Usage: "show notes that contain all of the words", ArgsUsage: "WORD...", Flags: scopeFlags(true), Action: searchNotes},
 			{
 				Name: "forget", Usage: "delete notes", ArgsUsage: "[ID...]", Action: forgetNotes,
 				Description: "Names notes by their ids, or all of a person, an agent or a key. The words themselves may still stand in transcripts.",
@@ -33,9 +33,9 @@ func memoryCommand() *cli.Command {
 
 func scopeFlags(limit bool) []cli.Flag {
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "agent", Usage: "only what `NAME` remembers"},
-		&cli.StringFlag{Name: "person", Usage: "only what is remembered about `SENDER`, such as telegram:12345"},
-		&cli.BoolFlag{Name: "shared", Usage: "only what is about nobody in particular"},
+		&cli.StringFlag{Name: "agent", Usage: "only notes of the agent `NAME`"},
+		&cli.StringFlag{Name: "person", Usage: "only notes about `SENDER`, such as telegram:12345"},
+		&cli.BoolFlag{Name: "shared", Usage: "only notes about no particular person"},
 	}
 	if limit {
 		flags = append(flags, &cli.IntFlag{Name: "limit", Usage: "at most `N`", Value: 100})
@@ -59,7 +59,7 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	case cmd.String("person") != "" && cmd.Bool("shared"):
 		return usagef("choose --person or --shared")
 	case q.Limit <= 0:
-		return usagef("want a limit above 0")
+		return usagef("the limit must be above 0")
 	case cmd.String("person") != "":
 		q.Persons = []string{cmd.String("person")}
 	case cmd.Bool("shared"):

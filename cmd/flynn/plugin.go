@@ -20,7 +20,7 @@ func pluginCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "install, watch over and remove plugins, and write new ones",
+		Usage: "install, inspect, write and remove plugins",
 		Commands: append([]*cli.Command{
 			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
 			sub("list", "", "list what is installed, and how each instance is", listPlugins),
@@ -31,7 +31,7 @@ func pluginCommand() *cli.Command {
 			sub("enable", "NAME", "let a plugin that was disabled start again", enablePlugin),
 			sub("disable", "NAME", "stop a plugin, and start it no more", disablePlugin),
 			withFlags(sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
-				&cli.BoolFlag{Name: "force", Usage: "remove it though a channel or a provider of tools uses it"}),
+				&cli.BoolFlag{Name: "force", Usage: "remove it even if a channel or tool provider uses it"}),
 			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
 		}, append(runningCommands(), authorCommands()...)...),
 	}
@@ -69,7 +69,7 @@ func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
 // oneArgument returns the only argument of a command.
 func oneArgument(cmd *cli.Command) (string, error) {
 	if cmd.Args().Len() != 1 {
-		return "", usagef("want one argument: %s %s", cmd.FullName(), cmd.ArgsUsage)
+		return "", usagef("needs one argument: %s %s", cmd.FullName(), cmd.ArgsUsage)
 	}
 	return cmd.Args().First(), nil
 }

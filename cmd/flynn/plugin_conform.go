@@ -15,14 +15,14 @@ func pluginConformCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "conform",
 		ArgsUsage: "DIR",
-		Usage:     "try whether the plugin in DIR keeps to the contract",
+		Usage:     "check that a plugin obeys the contract",
 		Description: "Each check starts the plugin as the host would, does one thing to it and ends it. Settings that work, and a program\n" +
 			"that pretends to be the platform, come from conform.toml beside plugin.toml. The exit code is 1 if a check fails;\n" +
 			"what could not be tried is shown as skipped, with the reason.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "check", Usage: "make only the check called `NAME`; may be repeated"},
-			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "the most time for one check", Validator: positive},
-			&cli.BoolFlag{Name: "verbose", Usage: "show what the plugin writes"},
+			&cli.StringSliceFlag{Name: "check", Usage: "run only the check `NAME`; may be repeated"},
+			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "time limit of one check", Validator: positive},
+			&cli.BoolFlag{Name: "verbose", Usage: "show the plugin's output"},
 		},
 		Action: conformPlugin,
 	}

@@ -18,7 +18,7 @@ func pluginInspectCommand(dir cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		ArgsUsage: "DIR|NAME",
-		Usage:     "start a plugin and show what it says of itself",
+		Usage:     "start a plugin and show its description",
 		Description: "NAME is an installed plugin, DIR a folder with plugin.toml. The process gets no configuration and no secret, and ends\n" +
 			"when it has answered. The exit code is 1 if the host would refuse it.",
 		Flags:  []cli.Flag{dir},

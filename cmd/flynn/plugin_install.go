@@ -19,7 +19,7 @@ import (
 )
 
 func privateFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "allow-private", Usage: "take a URL that leads to this machine or its network"}
+	return &cli.BoolFlag{Name: "allow-private", Usage: "accept a URL that leads to this machine or its network"}
 }
 
 // obtain says on whose word a plugin is installed.
@@ -99,7 +99,7 @@ type moved struct {
 
 func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 2 {
-		return usagef("want two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
+		return usagef("needs two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
 	}
 	name, from := cmd.Args().Get(0), cmd.Args().Get(1)
 	store, err := pluginStore(ctx, cmd)
@@ -233,15 +233,15 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 // authorCommands are those of who writes plugins.
 func authorCommands() []*cli.Command {
 	return []*cli.Command{
-		{Name: "build", Usage: "compile the Go program of a plugin to where plugin.toml names it", ArgsUsage: "DIR", Action: buildPlugin},
-		{Name: "keygen", Usage: "make a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
+		{Name: "build", Usage: "compile a Go plugin to the path in plugin.toml", ArgsUsage: "DIR", Action: buildPlugin},
+		{Name: "keygen", Usage: "generate a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
-			Name: "sign", Usage: "write a plugin's checksums and their signature", ArgsUsage: "DIR", Action: signPlugin,
+			Name: "sign", Usage: "write a plugin's checksums and sign them", ArgsUsage: "DIR", Action: signPlugin,
 			Description: "Writes plugin.sums, which sha256sum -c reads, and plugin.sig.",
 			Flags:       []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`", Required: true}},
 		},
 		{
-			Name: "pack", Usage: "put a plugin with the programs of all its platforms into one archive", ArgsUsage: "DIR", Action: packPlugin,
+			Name: "pack", Usage: "pack a plugin with the programs of all its platforms into an archive", ArgsUsage: "DIR", Action: packPlugin,
 			Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
 		},
 	}

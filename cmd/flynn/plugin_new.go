@@ -13,10 +13,10 @@ func pluginNewCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "new",
 		ArgsUsage: "NAME",
-		Usage:     "write the beginning of a plugin into a new folder",
+		Usage:     "write a skeleton plugin into a new folder",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Value: "go", Usage: "write it in `LANGUAGE`: go or node"},
-			&cli.StringFlag{Name: "kind", Value: "channel", Usage: "make a plugin of `KIND`: channel or tools"},
+			&cli.StringFlag{Name: "kind", Value: "channel", Usage: "write a plugin of `KIND`: channel or tools"},
 		},
 		Action: newPlugin,
 	}

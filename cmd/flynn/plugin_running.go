@@ -25,12 +25,12 @@ func runningCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "logs", Usage: "show the last lines of an instance's log", ArgsUsage: "INSTANCE", Action: pluginLogs,
-			Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what comes"}},
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing new lines"}},
 		},
-		{Name: "restart", Usage: "start an instance's process anew; a quarantine ends", ArgsUsage: "INSTANCE", Action: restartPlugin},
+		{Name: "restart", Usage: "restart an instance, also from quarantine", ArgsUsage: "INSTANCE", Action: restartPlugin},
 		{
-			Name: "login", Usage: "show the code with which an instance is signed in on a device", ArgsUsage: "INSTANCE", Action: loginPlugin,
-			Description: "The code is a secret: whoever sees it can take the account over.",
+			Name: "login", Usage: "show the code that links an instance to a device", ArgsUsage: "INSTANCE", Action: loginPlugin,
+			Description: "The code is a secret: anyone who sees it can take the account over.",
 		},
 	}
 }

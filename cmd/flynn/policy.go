@@ -18,24 +18,24 @@ import (
 func policyCommand() *cli.Command {
 	c := &cli.Command{
 		Name:  "policy",
-		Usage: "write, build and test policies, and look after those in force",
+		Usage: "write, build, test and manage policies",
 		Commands: []*cli.Command{
 			{
-				Name: "new", Usage: "make the folder of a new policy", ArgsUsage: "DIR", Action: newPolicy,
+				Name: "new", Usage: "write a skeleton policy into a new folder", ArgsUsage: "DIR", Action: newPolicy,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: " + strings.Join(author.Languages(), ", "), Value: "go"},
-					&cli.StringFlag{Name: "kind", Usage: "decide about `KIND`: route or tool", Value: "route"},
+					&cli.StringFlag{Name: "kind", Usage: "write a policy of `KIND`: route or tool", Value: "route"},
 				},
 			},
 			{Name: "build", Usage: "compile a policy's module", ArgsUsage: "[DIR...]", Action: buildPolicies},
 			{
-				Name: "test", Usage: "ask a policy's module all its cases", ArgsUsage: "[DIR...]", Action: testPolicies,
+				Name: "test", Usage: "run a policy's test cases", ArgsUsage: "[DIR...]", Action: testPolicies,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
-					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the cases that pass as well"},
-					&cli.BoolFlag{Name: "update", Usage: "write what the cases do now into cases/*.golden, with which they are compared from then on"},
-					&cli.BoolFlag{Name: "cover", Usage: "tell what of the source the cases have run"},
-					&cli.StringFlag{Name: "cover-out", Usage: "write that to `FILE` in LCOV's format, too"},
+					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list passing cases too"},
+					&cli.BoolFlag{Name: "update", Usage: "write the traces of the cases to cases/*.golden, which later runs are compared with"},
+					&cli.BoolFlag{Name: "cover", Usage: "print the coverage of the source by the cases"},
+					&cli.StringFlag{Name: "cover-out", Usage: "write the coverage to `FILE` in LCOV format"},
 				},
 			},
 			benchPolicyCommand(),
@@ -44,12 +44,12 @@ func policyCommand() *cli.Command {
 			replayPolicyCommand(),
 			shadowPolicyCommand(),
 			{
-				Name: "explain", Usage: "show which facts one decision hangs on", ArgsUsage: "[DIR]", Action: explainPolicy,
+				Name: "explain", Usage: "show the facts that one decision depends on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "case", Usage: "explain the case called `NAME`"},
 					&cli.StringFlag{Name: "frame", Usage: "explain the answer to the frame in `FILE`"},
-					&cli.Int64Flag{Name: "decision", Usage: "explain the decision of the log that has this `ID`, by the module in force"},
-					&cli.StringFlag{Name: "candidate", Usage: "with --decision: by the module in `FILE`"},
+					&cli.Int64Flag{Name: "decision", Usage: "explain the logged decision `ID`, by the module in force"},
+					&cli.StringFlag{Name: "candidate", Usage: "with --decision: use the module in `FILE`"},
 				},
 			},
 			fuzzCommand(),

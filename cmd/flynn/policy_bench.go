@@ -14,12 +14,12 @@ import (
 
 func benchPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "bench", Usage: "measure what a policy's decisions cost on this machine", ArgsUsage: "[DIR]", Action: benchPolicy,
+		Name: "bench", Usage: "benchmark a policy's decisions on this machine", ArgsUsage: "[DIR]", Action: benchPolicy,
 		Description: "Asks the built module its own cases over and over: warm, and put back to its first state before each decision; with one\n" +
 			"worker and with one for each core. Fuel is exact and the same on every machine.",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "time", Usage: "measure each way of asking for `DURATION`", Value: time.Second, Validator: positive},
-			&cli.IntFlag{Name: "max-fuel", Usage: "fail when a case costs more than `UNITS`; 0 allows what the limit does"},
+			&cli.DurationFlag{Name: "time", Usage: "run each benchmark for `DURATION`", Value: time.Second, Validator: positive},
+			&cli.IntFlag{Name: "max-fuel", Usage: "fail when a case costs more than `UNITS` of fuel; 0 means the policy's own limit"},
 		},
 	}
 }

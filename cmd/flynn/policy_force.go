@@ -23,7 +23,7 @@ import (
 
 func listPoliciesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "list", Usage: "show what is in force",
+		Name: "list", Usage: "list the policies in force",
 		Description: "Asks the running flynn. When none runs, it shows the configured policies and how they were left.",
 		Action:      listPolicies,
 	}
@@ -31,7 +31,7 @@ func listPoliciesCommand() *cli.Command {
 
 func policyHistoryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: "show what came into force, and what was refused", ArgsUsage: "[NAME]",
+		Name: "history", Usage: "show the history of modules, loaded and refused", ArgsUsage: "[NAME]",
 		Flags:  []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 100}},
 		Action: showPolicyHistory,
 	}
@@ -39,12 +39,12 @@ func policyHistoryCommand() *cli.Command {
 
 func rollbackPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rollback", Usage: "go back to an older module of a policy", ArgsUsage: "NAME",
+		Name: "rollback", Usage: "roll a policy back to an older module", ArgsUsage: "NAME",
 		Description: "The module comes from the archive and stays in force, over restarts too, until the policy's file changes or the\n" +
 			"roll-back is cleared. When no flynn runs, it takes effect at the next start.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before that in force)"},
-			&cli.BoolFlag{Name: "clear", Usage: "give the policy's file its say again; so too for one that was taken out of force"},
+			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before the current)"},
+			&cli.BoolFlag{Name: "clear", Usage: "stop overriding the policy file, also for a policy that was disabled"},
 		},
 		Action: rollbackPolicy,
 	}
@@ -96,7 +96,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if cmd.Args().Len() > 1 || cmd.Int("limit") <= 0 {
-		return usagef("want at most one name, and a limit above 0")
+		return usagef("needs at most one name, and a limit above 0")
 	}
 	name := cmd.Args().First()
 	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})

@@ -15,13 +15,13 @@ import (
 
 func fuzzCommand() *cli.Command {
 	return &cli.Command{
-		Name: "fuzz", Usage: "look for questions that a policy answers badly", ArgsUsage: "[DIR]", Action: fuzzPolicy,
+		Name: "fuzz", Usage: "fuzz a policy", ArgsUsage: "[DIR]", Action: fuzzPolicy,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "for", Usage: "how long", Value: 30 * time.Second, Validator: positive},
 			&cli.IntFlag{Name: "runs", Usage: "end after `N` executions, in place of --for"},
-			&cli.Uint64Flag{Name: "seed", Usage: "begin the random choices with `N`; the same seed and runs find the same"},
-			&cli.StringFlag{Name: "corpus", Usage: "begin with the inputs in `DIR`, and keep new ones there"},
-			&cli.StringFlag{Name: "finds", Usage: "write what is found to `DIR`; the policy's own folder finds/ when left out"},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the random choices; the same seed and runs find the same"},
+			&cli.StringFlag{Name: "corpus", Usage: "start from the inputs in `DIR`, and keep new ones there"},
+			&cli.StringFlag{Name: "finds", Usage: "write finds to `DIR` (default: finds/ in the policy's folder)"},
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Usage: "look at a policy's module before any of it runs", ArgsUsage: "[DIR or FILE]", Action: inspectPolicy,
+		Name: "inspect", Usage: "inspect a policy's module without running it", ArgsUsage: "[DIR or FILE]", Action: inspectPolicy,
 	}
 }
 

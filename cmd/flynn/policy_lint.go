@@ -18,11 +18,11 @@ import (
 
 func lintPoliciesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "lint", Usage: "find policies of the configuration that cannot work together", ArgsUsage: "[DIR...]", Action: lintPolicies,
+		Name: "lint", Usage: "find policies of the configuration that conflict", ArgsUsage: "[DIR...]", Action: lintPolicies,
 		Description: "Looks at the configured policies as \"flynn config check\" does, asks them the cases beside their modules, and reads what they\n" +
 			"have decided. A DIR is the folder of a policy that should be in force. Exits with 1 when something was found.",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "since", Usage: "read the decision log of the last `TIME`; 0 leaves it out", Value: 7 * 24 * time.Hour},
+			&cli.DurationFlag{Name: "since", Usage: "read the decision log of the last `TIME`; 0 ignores it", Value: 7 * 24 * time.Hour},
 		},
 	}
 }

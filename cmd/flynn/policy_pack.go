@@ -20,15 +20,15 @@ import (
 // distributionCommands are those that carry policies from who writes them to who runs them.
 func distributionCommands() []*cli.Command {
 	return []*cli.Command{
-		{Name: "keygen", Usage: "make a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
+		{Name: "keygen", Usage: "generate a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
-			Name: "sign", Usage: "write a policy's digests and its signature", ArgsUsage: "DIR", Action: signPolicy,
+			Name: "sign", Usage: "write a policy's digests and sign them", ArgsUsage: "DIR", Action: signPolicy,
 			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
 				"limits, module and source.",
 			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`"}},
 		},
 		{
-			Name: "pack", Usage: "put a policy into one archive", ArgsUsage: "[DIR]", Action: packPolicy,
+			Name: "pack", Usage: "pack a policy into an archive", ArgsUsage: "[DIR]", Action: packPolicy,
 			Description: "The archive holds policy.toml, policy.sig, the module, cases, README.md and LICENSE. The same files make the same bytes.",
 			Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
 		},
@@ -36,10 +36,10 @@ func distributionCommands() []*cli.Command {
 			Name: "install", Usage: "lock a policy, so that policy = \"NAME\" brings it into force", ArgsUsage: "DIR|FILE|URL", Action: installPolicy,
 			Description: "Checks digests and signature, asks the module its cases, copies the policy into the store and writes policies.lock\n" +
 				"beside the configuration. A running flynn that has the policy takes the new version at once.",
-			Flags: []cli.Flag{&cli.BoolFlag{Name: "allow-downgrade", Usage: "take an older version, or one without the signature that the last one had"}},
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "allow-downgrade", Usage: "accept an older version, or one that lacks the signature of the last one"}},
 		},
-		{Name: "verify", Usage: "compare installed policies with the lock", ArgsUsage: "[NAME...]", Action: verifyPolicies},
-		{Name: "remove", Usage: "take an installed policy out of the lock and delete it", ArgsUsage: "NAME", Action: removePolicy},
+		{Name: "verify", Usage: "check installed policies against the lock", ArgsUsage: "[NAME...]", Action: verifyPolicies},
+		{Name: "remove", Usage: "remove an installed policy", ArgsUsage: "NAME", Action: removePolicy},
 	}
 }
 

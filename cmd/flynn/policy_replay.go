@@ -16,18 +16,18 @@ import (
 
 func replayPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Usage: "ask recorded decisions again, and show what would change", Action: replayPolicies,
+		Name: "replay", Usage: "replay recorded decisions, and show what would change", Action: replayPolicies,
 		Description: "Goes over the log of decisions, of a host that runs as of one that does not. With --candidate it shows what that module would\n" +
 			"answer otherwise. Without, the modules in force are asked what they were asked: answer, host calls and fuel have to be the same,\n" +
 			"and what is not is a fault of the policy or of this machine. Exit code 4 with --fail-on-change or --max-change.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "candidate", Usage: "ask the module in `FILE`, with the data and the limits of the policy"},
+			&cli.StringFlag{Name: "candidate", Usage: "use the module in `FILE`, with the policy's data and limits"},
 			&cli.StringFlag{Name: "policy", Usage: "only decisions of the policy `NAME`"},
 			&cli.StringFlag{Name: "since", Usage: "only decisions after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
 			&cli.StringFlag{Name: "until", Usage: "only decisions before `TIME`"},
-			&cli.StringMapFlag{Name: "data", Usage: "answer the policy's question for data with `KEY=VALUE`"},
-			&cli.BoolFlag{Name: "fail-on-change", Usage: "end with exit code 4 when any answer changes"},
-			&cli.StringFlag{Name: "max-change", Usage: "end with exit code 4 when more than this `SHARE` changes, such as 1%"},
+			&cli.StringMapFlag{Name: "data", Usage: "set the policy's data `KEY=VALUE`"},
+			&cli.BoolFlag{Name: "fail-on-change", Usage: "exit with code 4 if any answer changes"},
+			&cli.StringFlag{Name: "max-change", Usage: "exit with code 4 if more than this `SHARE` changes, such as 1%"},
 			&cli.IntFlag{Name: "examples", Usage: "show `N` decisions of each group", Value: 3},
 		},
 	}

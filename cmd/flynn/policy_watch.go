@@ -10,7 +10,7 @@ import (
 
 func watchPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "watch", Usage: "build, test and put in place at every save", ArgsUsage: "[DIR]", Action: watchPolicy,
+		Name: "watch", Usage: "build, test and install a policy at every save", ArgsUsage: "[DIR]", Action: watchPolicy,
 		Description: "A module that cannot be built, or that fails a case, is not put in place. A running host that has the module's path in its\n" +
 			"configuration puts each new one in force by itself.",
 	}
@@ -26,7 +26,7 @@ func watchPolicy(ctx context.Context, cmd *cli.Command) error {
 
 func printRound(o *output, r author.Round) {
 	if o.asJSON {
-		_ = o.value(r) // one line each; whoever closed the pipe ends the program by that
+		_ = o.value(r) // one line each; a closed pipe ends the program
 		return
 	}
 	for _, c := range r.Report.Cases {

@@ -40,14 +40,14 @@ func routeCommand() *cli.Command {
 				&cli.BoolFlag{Name: "bot", Usage: "the sender is a program"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
 				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
-				&cli.BoolFlag{Name: "edited", Usage: "the message replaces an earlier one"},
-				&cli.StringSliceFlag{Name: "attachment", Usage: "a file of media type `TYPE` comes with the message"},
-				&cli.StringSliceFlag{Name: "sender-role", Usage: "the platform gives the sender the `ROLE` in the conversation"},
+				&cli.BoolFlag{Name: "edited", Usage: "the message is an edit of an earlier one"},
+				&cli.StringSliceFlag{Name: "attachment", Usage: "the message has an attachment of media type `TYPE`"},
+				&cli.StringSliceFlag{Name: "sender-role", Usage: "the sender's `ROLE` in the conversation, as the platform says"},
 				&cli.StringSliceFlag{Name: "label", Usage: "the session carries the provenance `LABEL`"},
-				&cli.IntFlag{Name: "turns", Usage: "the session has had `N` turns"},
+				&cli.IntFlag{Name: "turns", Usage: "the session has `N` turns"},
 				&cli.Int64Flag{Name: "tokens", Usage: "the session has used `N` tokens"},
 				&cli.Int64Flag{Name: "cost", Usage: "the session has cost `N` millionths of a dollar"},
-				&cli.StringFlag{Name: "chosen", Usage: "the conversation's people have chosen the `AGENT` (default: what they have, by the store)"},
+				&cli.StringFlag{Name: "chosen", Usage: "the `AGENT` chosen in the conversation (default: the stored choice)"},
 				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
 			Action: testRoute,
@@ -168,7 +168,7 @@ type explanation struct {
 	Role   string `json:"role"`
 	// Identity says whether the channel proves that the sender is who the id says.
 	Identity string `json:"identity"`
-	// Admission is channel.Ruling: what becomes of the message before anything is routed.
+	// Admission is channel.Ruling: how the message is admitted before anything is routed.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`

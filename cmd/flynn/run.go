@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
@@ -28,7 +30,8 @@ func commands() []*cli.Command {
 		policyCommand(),
 		chatCommand(),
 		sessionCommand(),
-		stopCommand(),
+		haltCommand(),
+		renamed("stop", haltCommand()),
 		resumeCommand(),
 		memoryCommand(),
 		sandboxCommand(),
@@ -40,6 +43,18 @@ func commands() []*cli.Command {
 		usageCommand(),
 		explainCommand(),
 	}
+}
+
+// renamed is a command under the name that it had before, for one release: it works, and names the new one. Those of a group pass the
+// group's name.
+func renamed(old string, c *cli.Command, group ...string) *cli.Command {
+	now, action := strings.Join(append(append([]string{"flynn"}, group...), c.Name), " "), c.Action
+	c.Name, c.Hidden = old, true
+	c.Action = func(ctx context.Context, cmd *cli.Command) error {
+		fmt.Fprintf(cmd.Root().ErrWriter, "flynn: %s is now %s; the next release drops the old name\n", cmd.FullName(), now)
+		return action(ctx, cmd)
+	}
+	return c
 }
 
 // run is the whole program: it parses args, runs the subcommand, prints its error and returns the
@@ -102,7 +117,7 @@ func rootCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE` (default: $FLYNN_CONFIG, else flynn.toml)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not say that a command has succeeded"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing when a command succeeds"},
 		},
 		Commands:              commands(),
 		EnableShellCompletion: true,

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
@@ -21,25 +22,26 @@ func sandboxCommand() *cli.Command {
 	name := &cli.StringFlag{Name: "sandbox", Usage: "use [sandboxes.`NAME`] (default: [sandbox])"}
 	return &cli.Command{
 		Name:  "sandbox",
-		Usage: "attack, explain and look after the sandboxes",
+		Usage: "test, explain and manage sandboxes",
 		Commands: []*cli.Command{
-			verifySandboxCommand(name),
+			selftestCommand(name),
+			renamed("verify", selftestCommand(name), "sandbox"),
 			copySandboxCommand(name),
 			{Name: "list", Usage: "list this instance's containers", Action: listSandboxes},
 			execSandboxCommand(name),
 			rebuildSandboxCommand(name),
 			{
-				Name: "explain", Usage: "say where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
-				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "say what session `ID` has, and which agents' commands run in that"}},
+				Name: "explain", Usage: "show where an agent's commands run, and why", ArgsUsage: "[AGENT...]",
+				Flags:  []cli.Flag{&cli.StringFlag{Name: "session", Usage: "show the sandboxes of session `ID`, and the agents whose commands run there"}},
 				Action: explainSandboxes,
 			},
 			egressCommand(),
 			{
-				Name: "prune", Usage: "remove the containers that an earlier host has left, and images that no sandbox needs",
+				Name: "prune", Usage: "remove containers left by an earlier host, and images that no sandbox needs",
 				Description: "Only what belongs to this store is touched, and only while no host is running on it. Containers with\n" +
 					"background processes, which the next host would go on with, are removed as well.",
 				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "volumes", Usage: "remove the volumes of its sandboxes too, with what is in them"},
+					&cli.BoolFlag{Name: "volumes", Usage: "also remove the volumes of its sandboxes, with their content"},
 				},
 				Action: pruneSandboxes,
 			},
@@ -47,7 +49,7 @@ func sandboxCommand() *cli.Command {
 	}
 }
 
-type sandboxAction func(ctx context.Context, s *host.Sandboxes, out *output) error
+type sandboxAction func(ctx context.Context, s *sandboxes.Admin, out *output) error
 
 // withSandboxes runs action on the configuration's sandboxes, where programs in them may use credentials.
 func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
@@ -68,7 +70,7 @@ func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction
 }
 
 func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action sandboxAction) error {
-	s, err := host.OpenSandboxes(c)
+	s, err := sandboxes.Open(c)
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func showContainers(out *output, owned []sandbox.Owned) error {
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		owned, err := s.Containers(ctx)
 		if err != nil {
 			return err
@@ -131,7 +133,7 @@ func listSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
 		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
 		if err == nil {
@@ -179,11 +181,11 @@ func showPruned(out *output, list []pruned) error {
 }
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
-		places, err := s.Explain(ctx)
+		places, err := host.ExplainSandboxes(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -202,11 +204,11 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 // ofAgents keeps the places of the agents named; without names, all.
-func ofAgents(places []host.Place, names []string) ([]host.Place, error) {
+func ofAgents(places []host.Placement, names []string) ([]host.Placement, error) {
 	if len(names) == 0 {
 		return places, nil
 	}
-	var kept []host.Place
+	var kept []host.Placement
 	for _, name := range names {
 		before := len(kept)
 		for _, p := range places {

@@ -66,7 +66,7 @@ func brittleEngine(t *testing.T) (address string) {
 	return "unix://" + listener.Addr().String()
 }
 
-// A program that asks for SIGPIPE gets it for every broken socket. That must end no command: flynn sandbox verify once ended itself
+// A program that asks for SIGPIPE gets it for every broken socket. That must end no command: flynn sandbox selftest once ended itself
 // when a container went away.
 func TestABrokenSocketEndsNoCommand(t *testing.T) {
 	sandboxtest.Engine(t)
@@ -90,7 +90,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 		{"list"},
 		{"explain"},
 		{"explain", "--session", session},
-		{"verify", "--run", "^(rights/user|instances/)"},
+		{"selftest", "--run", "^(rights/user|instances/)"},
 		{"prune"},
 		{"prune", "--volumes"},
 	} {
@@ -108,7 +108,7 @@ func TestABrokenSocketEndsNoCommand(t *testing.T) {
 // A reader of the output that goes away ends the command all the same, and what the command has made is removed.
 func TestACommandEndsWithItsReader(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
-	cmd := exec.Command("flynn", "--config", s.path, "sandbox", "verify", "-v")
+	cmd := exec.Command("flynn", "--config", s.path, "sandbox", "selftest", "-v")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/archive"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -29,7 +29,7 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 			"folder of this machine, because git runs them. It also runs what .git/config names: look there before you use git in\n" +
 			"a copied repository, or clone the copy.",
 		Flags: []cli.Flag{
-			name, &cli.BoolFlag{Name: "hooks", Usage: "copy hooks of git, which git runs, too"},
+			name, &cli.BoolFlag{Name: "hooks", Usage: "also copy git hooks, which git runs"},
 		},
 		Action: copySandbox,
 	}
@@ -37,9 +37,9 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 
 func copySandbox(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 2 {
-		return usagef("want a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
+		return usagef("needs a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
 	}
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		from, to := cmd.Args().Get(0), cmd.Args().Get(1)
 		source, isSource, err := findPlace(s, from)
 		if err != nil {
@@ -64,7 +64,7 @@ func copySandbox(ctx context.Context, cmd *cli.Command) error {
 type place struct{ session, path string }
 
 // findPlace reads SESSION:PATH. Sessions have colons in their names as well, so what counts is which of them there is.
-func findPlace(s *host.Sandboxes, arg string) (place, bool, error) {
+func findPlace(s *sandboxes.Admin, arg string) (place, bool, error) {
 	if arg == "-" || filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || !strings.Contains(arg, ":") {
 		return place{}, false, nil
 	}
@@ -80,7 +80,7 @@ func findPlace(s *host.Sandboxes, arg string) (place, bool, error) {
 }
 
 // inSession does something in a container of its own for the session's workspace.
-func inSession(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, session string, do func(*sandbox.Session) error) (err error) {
+func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, do func(*sandbox.Session) error) (err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err
 	case err != nil:
 		return t, err
 	case to == "-" && c.out.asJSON:
-		return t, usagef("--json and - both want standard output")
+		return t, usagef("--json and - both need standard output")
 	case info.Mode.IsDir() && to == "-":
 		return b.Export(c.ctx, from, c.out.out, c.limits)
 	case info.Mode.IsDir():

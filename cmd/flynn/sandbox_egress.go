@@ -14,13 +14,13 @@ import (
 
 func egressCommand() *cli.Command {
 	return &cli.Command{
-		Name: "egress", Usage: "show what programs in sandboxes asked to reach",
+		Name: "egress", Usage: "show the connections that programs in sandboxes asked for",
 		Description: "Prints the decisions of the proxy and of bridges, oldest first, of a host that runs as of one that does not.\n" +
 			"What the proxy refuses to flynn sandbox exec is printed there.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "session", Usage: "only of session `ID`"},
-			&cli.BoolFlag{Name: "denied", Usage: "only what was refused"},
-			&cli.DurationFlag{Name: "since", Usage: "only of the last `DURATION`"},
+			&cli.StringFlag{Name: "session", Usage: "only those of session `ID`"},
+			&cli.BoolFlag{Name: "denied", Usage: "only refused connections"},
+			&cli.DurationFlag{Name: "since", Usage: "only those of the last `DURATION`"},
 			&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 1000},
 		},
 		Action: showEgress,
@@ -34,7 +34,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	}
 	filter := store.EgressFilter{Session: cmd.String("session"), Denied: cmd.Bool("denied"), Limit: cmd.Int("limit")}
 	if filter.Limit <= 0 {
-		return usagef("--limit: want a number above 0")
+		return usagef("--limit: must be a number above 0")
 	}
 	if since := cmd.Duration("since"); since > 0 {
 		filter.Since = time.Now().Add(-since)

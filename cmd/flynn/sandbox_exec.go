@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -21,7 +21,7 @@ import (
 
 func execSandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: "exec", Usage: "run a command in a sandbox as the configuration has it", ArgsUsage: "COMMAND...",
+		Name: "exec", Usage: "run a command in a configured sandbox", ArgsUsage: "COMMAND...",
 		Description: "Runs the command line with /bin/sh in a container of its own and prints all of its output, then the verdict on stderr.\n" +
 			"With --session it works in that session's workspace, otherwise in an empty one that is removed afterwards.\n" +
 			"On a terminal the command gets one as well: flynn sandbox exec sh\n" +
@@ -31,11 +31,11 @@ func execSandboxCommand(name cli.Flag) *cli.Command {
 		Flags: []cli.Flag{
 			name, &cli.StringFlag{Name: "session", Usage: "work in the workspace of session `ID`"},
 			&cli.DurationFlag{
-				Name: "timeout", Usage: "end it after `DURATION` (default: timeout_seconds; on a terminal never)", HideDefault: true,
+				Name: "timeout", Usage: "time limit (default: timeout_seconds; none on a terminal)", HideDefault: true,
 				Validator: positive,
 			},
-			&cli.BoolFlag{Name: "stdin", Aliases: []string{"i"}, Usage: "give it this program's standard input (default: with a terminal)"},
-			&cli.BoolFlag{Name: "terminal", Aliases: []string{"t"}, Usage: "give it a terminal (default: if this is one); --terminal=false for none"},
+			&cli.BoolFlag{Name: "stdin", Aliases: []string{"i"}, Usage: "pass standard input on (default: with a terminal)"},
+			&cli.BoolFlag{Name: "terminal", Aliases: []string{"t"}, Usage: "allocate a terminal (default: if this is one); --terminal=false for none"},
 		},
 		UseShortOptionHandling: true, // -it, as everywhere
 		Action:                 execInSandbox,
@@ -61,9 +61,9 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 func execScript(ctx context.Context, cmd *cli.Command) error {
 	script := strings.Join(cmd.Args().Slice(), " ")
 	if script == "" {
-		return usagef("want a command: flynn sandbox exec [flags] COMMAND...")
+		return usagef("needs a command: flynn sandbox exec [flags] COMMAND...")
 	}
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		command := machine.Command{Script: script, Timeout: cmd.Duration("timeout")}
 		ctx, stop := out.noticed(ctx)
 		defer stop()
@@ -191,7 +191,7 @@ const endTimeout = time.Minute
 
 // runOnce runs a command in a container that lives no longer.
 func runOnce(
-	ctx context.Context, s *host.Sandboxes, cmd *cli.Command, run func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error),
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error),
 ) (r machine.Result, err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)

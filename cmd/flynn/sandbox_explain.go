@@ -9,24 +9,25 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // sessionPlace is what a session has, and why.
 type sessionPlace struct {
-	Session    string       `json:"session"`
-	Workspace  string       `json:"workspace"` // empty while there is none
-	Containers []container  `json:"containers"`
-	Places     []host.Place `json:"places"` // of the agents whose commands run in a sandbox that the session has
+	Session    string           `json:"session"`
+	Workspace  string           `json:"workspace"` // empty while there is none
+	Containers []container      `json:"containers"`
+	Places     []host.Placement `json:"places"` // of the agents whose commands run in a sandbox that the session has
 }
 
 // explainSession says what is there of a session, running or not, and which settings lead there.
-func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session string) error {
+func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, session string) error {
 	owned, err := s.Containers(ctx)
 	if err != nil {
 		return err
 	}
-	e := sessionPlace{Session: session, Containers: []container{}, Places: []host.Place{}}
+	e := sessionPlace{Session: session, Containers: []container{}, Places: []host.Placement{}}
 	names := map[string]bool{}
 	for _, c := range containers(owned) {
 		if c.Session == session {
@@ -40,7 +41,7 @@ func explainSession(ctx context.Context, s *host.Sandboxes, out *output, session
 	if e.Workspace == "" && len(e.Containers) == 0 {
 		return fmt.Errorf("session %q has neither a workspace nor a container: see flynn sandbox list", session)
 	}
-	places, err := s.Explain(ctx)
+	places, err := host.ExplainSandboxes(ctx, s)
 	if err != nil {
 		return err
 	}

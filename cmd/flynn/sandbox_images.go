@@ -7,13 +7,13 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: "rebuild", Usage: "make a sandbox's image anew, whatever the engine has",
+		Name: "rebuild", Usage: "rebuild a sandbox's image",
 		Description: "Packages are installed again and every step of a Dockerfile is done again. The image before it is removed unless a\n" +
 			"container needs it. Sandboxes that run keep theirs; the next one gets the new image.",
 		Flags:  []cli.Flag{name},
@@ -22,7 +22,7 @@ func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 }
 
 func rebuildSandbox(ctx context.Context, cmd *cli.Command) error {
-	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return besideSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		made, err := s.Rebuild(ctx, cmd.String("sandbox"), sandboxLog(cmd))

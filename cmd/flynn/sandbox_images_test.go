@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
 // forgetImages removes what was built, once the test is over.
-func (s sandboxes) forgetImages() {
+func (s sandboxSite) forgetImages() {
 	s.t.Cleanup(func() {
 		images, _ := s.host.Driver.ListImages(context.Background(), s.host.Instance)
 		for _, o := range images {
@@ -41,8 +42,8 @@ func TestSandboxImages(t *testing.T) {
 		}
 		return out
 	}
-	explained := func() host.Place {
-		var places []host.Place
+	explained := func() host.Placement {
+		var places []host.Placement
 		out, _ := s.flynn(exitOK, "explain", "--json", "builder")
 		if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 {
 			t.Fatalf("%s: %v", out, err)
@@ -61,7 +62,7 @@ func TestSandboxImages(t *testing.T) {
 	if again := read(); again != first {
 		t.Error("it was built again")
 	}
-	var made host.Rebuilt
+	var made sandboxes.Rebuilt
 	out, stderr := s.flynn(exitOK, "rebuild", "--sandbox", "built", "--json")
 	if err := json.Unmarshal([]byte(out), &made); err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestSandboxImageThatCannotBeBuilt(t *testing.T) {
 	}
 }
 
-// What Flynn keeps below the folder of a Dockerfile changes with every command, and is nobody's in a sandbox.
+// The files that Flynn keeps below the folder of a Dockerfile change with every command, and no sandbox may see them.
 func TestSandboxImageHoldsNothingOfFlynn(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+sandboxtest.Image+"\nCOPY . /all\n"), 0o600); err != nil {
@@ -131,12 +132,12 @@ func TestSandboxImagesOfServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.stack]\nimage = \"flynn-test/none:1\"\ncompose = %q\nservice = \"app\"\n[agent_configs.stacked]\nsandbox = \"stack\"", file))
-	var places []host.Place
+	var places []host.Placement
 	out, _ := s.flynn(exitOK, "explain", "--json", "stacked")
 	if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 || places[0].Image != sandboxtest.Image || places[0].Strategy != "compose" {
 		t.Errorf("explained %s (%v)", out, err)
 	}
-	var made host.Rebuilt
+	var made sandboxes.Rebuilt
 	out, _ = s.flynn(exitOK, "rebuild", "--sandbox", "stack", "--json")
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Image != sandboxtest.Image || made.Strategy != "compose" {
 		t.Errorf("rebuilt %s (%v)", out, err)

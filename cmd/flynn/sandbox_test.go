@@ -14,26 +14,27 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// sandboxes is a configuration with sandboxes on the tests' engine.
-type sandboxes struct {
+// sandboxSite is a configuration with sandboxes on the tests' engine.
+type sandboxSite struct {
 	t    testing.TB
 	path string
-	host *host.Sandboxes
+	host *sandboxes.Admin
 }
 
 // newSandboxes keeps them in a folder of their own, or in that named.
-func newSandboxes(t testing.TB, settings string, store ...string) sandboxes {
+func newSandboxes(t testing.TB, settings string, store ...string) sandboxSite {
 	t.Helper()
 	sandboxtest.Engine(t)
 	dir := t.TempDir()
 	store = append(store, filepath.Join(dir, "store"))
-	s := sandboxes{t: t, path: filepath.Join(dir, "flynn.toml")}
+	s := sandboxSite{t: t, path: filepath.Join(dir, "flynn.toml")}
 	narrow := `sandbox = "small"`
 	if !strings.Contains(settings, "enabled = true") {
 		narrow = "" // an agent that asks for a sandbox where there is none is an error
@@ -63,7 +64,7 @@ dir = %q
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.host, err = host.OpenSandboxes(c); err != nil {
+	if s.host, err = sandboxes.Open(c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.host.Driver.Close() })
@@ -71,13 +72,13 @@ dir = %q
 }
 
 // flynn runs "flynn sandbox ARGS..." and insists on the exit code.
-func (s sandboxes) flynn(code int, args ...string) (stdout, stderr string) {
+func (s sandboxSite) flynn(code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	return s.feed(nil, code, args...)
 }
 
 // feed is flynn with something on standard input.
-func (s sandboxes) feed(stdin io.Reader, code int, args ...string) (stdout, stderr string) {
+func (s sandboxSite) feed(stdin io.Reader, code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	var out, err bytes.Buffer
 	got := run(context.Background(), append([]string{"flynn", "--config", s.path, "sandbox"}, args...), os.Getenv, stdin, &out, &err)
@@ -88,7 +89,7 @@ func (s sandboxes) feed(stdin io.Reader, code int, args ...string) (stdout, stde
 }
 
 // listed is the answer of a command that lists containers.
-func (s sandboxes) listed(args ...string) []container {
+func (s sandboxSite) listed(args ...string) []container {
 	s.t.Helper()
 	var list []container
 	out, _ := s.flynn(exitOK, append(args, "--json")...)
@@ -115,7 +116,7 @@ func TestSandboxExec(t *testing.T) {
 		{"named sandbox", exitOK, []string{"--sandbox", "small", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true"}, "67108864\n", ""},
 		{"unknown sandbox", exitNotRun, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
 		{"unknown session", exitNotRun, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
-		{"no command", exitUsage, nil, "", "want a command"},
+		{"no command", exitUsage, nil, "", "needs a command"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s
@@ -153,7 +154,7 @@ func TestSandboxExecInASessionsWorkspace(t *testing.T) {
 }
 
 // leave makes a container that nobody looks after.
-func (s sandboxes) leave(instance, name string) string {
+func (s sandboxSite) leave(instance, name string) string {
 	s.t.Helper()
 	id, err := s.host.Driver.Create(s.t.Context(), sandbox.Container{
 		Key: name, Name: "flynn-left-" + instance + "-" + name, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
@@ -208,8 +209,8 @@ func TestSandboxExplain(t *testing.T) {
 		{"in force", "enabled = true", "main", "channel", "run", "sandbox", "enabled = true"},
 		{"named", "enabled = true", "narrow", "channel", "run", "small", `sandbox = "small"`},
 		{"agent without", "enabled = true", "free", "channel", "ask", "host", "sandbox = false"},
-		{"local door", "enabled = true", "main", "local", "ask", "host", "local_doors = false"},
-		{"local door inside", "enabled = true\nlocal_doors = true", "main", "local", "run", "sandbox", "enabled = true"},
+		{"local door", "enabled = true", "main", "local", "ask", "host", "local_frontends = false"},
+		{"local door inside", "enabled = true\nlocal_frontends = true", "main", "local", "run", "sandbox", "enabled = true"},
 		{"off", "", "main", "channel", "ask", "host", "[sandbox] enabled = false"},
 		{"no engine", "enabled = true\nengine = \"unix:///nowhere\"", "main", "channel", "deny", "", "no engine answers at unix:///nowhere"},
 		{"no engine, host allowed", "enabled = true\nengine = \"unix:///nowhere\"\non_unavailable = \"host\"", "main", "channel", "ask", "host", "on_unavailable"},
@@ -217,11 +218,11 @@ func TestSandboxExplain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSandboxes(t, c.settings)
 			out, _ := s.flynn(exitOK, "explain", "--json", c.agent)
-			var places []host.Place
+			var places []host.Placement
 			if err := json.Unmarshal([]byte(out), &places); err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(places, func(p host.Place) bool { return p.Door == c.door })
+			i := slices.IndexFunc(places, func(p host.Placement) bool { return p.Door == c.door })
 			if i < 0 || len(places) != 2 {
 				t.Fatalf("places %+v", places)
 			}
@@ -234,21 +235,21 @@ func TestSandboxExplain(t *testing.T) {
 
 func TestSandboxVerify(t *testing.T) {
 	s := newSandboxes(t, "enabled = true")
-	out, _ := s.flynn(exitOK, "verify", "--run", "^(rights/user|leak/)", "-v")
+	out, _ := s.flynn(exitOK, "selftest", "--run", "^(rights/user|leak/)", "-v")
 	for _, want := range []string{"pass  rights/user", "pass  leak/next-command", "3 pass, 0 weak, 0 fail"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	out, _ = s.flynn(exitOK, "verify", "--run", "^rights/user$", "--controls", "--json")
+	out, _ = s.flynn(exitOK, "selftest", "--run", "^rights/user$", "--controls", "--json")
 	var report struct{ Passed, Controlled int }
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Passed != 1 || report.Controlled != 1 {
 		t.Errorf("report %s (%v)", out, err)
 	}
-	if _, stderr := s.flynn(exitFailure, "verify", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
+	if _, stderr := s.flynn(exitFailure, "selftest", "--run", "^no such$"); !strings.Contains(stderr, "no probe") {
 		t.Errorf("no probe chosen: %s", stderr)
 	}
-	s.flynn(exitUsage, "verify", "--run", "(")
+	s.flynn(exitUsage, "selftest", "--run", "(")
 }
 
 // A command that runs no program in a sandbox needs no secret.

@@ -17,14 +17,14 @@ import (
 
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
-		Name: "schedule", Usage: "show and run what agents do by themselves",
+		Name: "schedule", Usage: "show and run the schedules of agents",
 		Description: "Schedules are configured as [[schedules]]. They run while the host does; what it was not there for is in the history as missed.",
 		Commands: []*cli.Command{
-			{Name: "list", Usage: "list the schedules, and when each is due", Action: listSchedules},
+			{Name: "list", Usage: "list schedules with their next runs", Action: listSchedules},
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},
-			{Name: "run", Usage: "run a schedule now, besides its times", ArgsUsage: "NAME", Action: runSchedule},
-			{Name: "resume", Usage: "let a schedule run again that was paused after failures", ArgsUsage: "NAME", Action: resumeSchedule},
+			{Name: "run", Usage: "run a schedule now", ArgsUsage: "NAME", Action: runSchedule},
+			{Name: "resume", Usage: "resume a schedule that was paused after failures", ArgsUsage: "NAME", Action: resumeSchedule},
 		},
 	}
 }

@@ -21,9 +21,9 @@ func serveCommand() *cli.Command {
 			"nohup; what is under way is taken up at the next start. The address of the chat page carries the gateway's token, so it is\n" +
 			"printed to a terminal only; flynn web prints it again.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "last-good", Usage: "start from the last configuration that worked when the file is wrong"},
-			&cli.StringSliceFlag{Name: "attach", Usage: "use the plugin process at `INSTANCE=unix:PATH`, which runs with -debug, in place of starting one"},
-			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "log from `LEVEL` on: debug, info, warn, error"},
+			&cli.BoolFlag{Name: "last-good", Usage: "fall back to the last working configuration if the file has errors"},
+			&cli.StringSliceFlag{Name: "attach", Usage: "use the running plugin process at `INSTANCE=unix:PATH` (started with -debug) instead of starting one"},
+			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "minimum log `LEVEL`: debug, info, warn, error"},
 		},
 		Action: serve,
 	}
@@ -32,7 +32,7 @@ func serveCommand() *cli.Command {
 func serve(ctx context.Context, cmd *cli.Command) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmd.String("log-level"))); err != nil {
-		return usagef("--log-level %q: want debug, info, warn or error", cmd.String("log-level"))
+		return usagef("--log-level %q: must be debug, info, warn or error", cmd.String("log-level"))
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(cmd.Root().ErrWriter, options)

@@ -26,20 +26,20 @@ import (
 func sessionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "session",
-		Usage: "look at sessions, take one to another host, remove one",
+		Usage: "list, print, export, import and remove sessions",
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the sessions, latest first", Action: sessionList,
 				Flags: []cli.Flag{&cli.IntFlag{Name: "limit", Value: 100, Usage: "at most `N`"}},
 			},
-			{Name: "show", Usage: "print what was said in a session", ArgsUsage: "KEY", Action: sessionShow},
+			{Name: "show", Usage: "print a session's transcript", ArgsUsage: "KEY", Action: sessionShow},
 			{
-				Name: "export", Usage: "write a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
+				Name: "export", Usage: "export a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
 				Description: "Turns and steps with their provenance labels, and the summary of older ones; no files of the workspace. A turn that runs is left out.",
-				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not be there (default: stdout)"}},
+				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not exist (default: stdout)"}},
 			},
 			{
-				Name: "import", Usage: "make the session of an exported file, under its own key", ArgsUsage: "FILE", Action: sessionImport,
+				Name: "import", Usage: "import an exported session under its own key", ArgsUsage: "FILE", Action: sessionImport,
 				Description: "- reads stdin. A session that is there is not touched. Policies are told that nobody here has said what is in it.\n" +
 					"A running flynn takes files up to 64 MiB.",
 			},
@@ -47,7 +47,7 @@ func sessionCommand() *cli.Command {
 				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
 				Description: "With it go its turns, summaries and notes, what its messages say, grants for it, its containers and volumes, and files that no other\n" +
 					"session has. The logs of decisions, audit, egress and usage and the files of the workspace stay. In chat it is /delete.",
-				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop the answer that is being made in it first"}},
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop a running answer first"}},
 			},
 		},
 	}

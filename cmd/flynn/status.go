@@ -17,7 +17,7 @@ import (
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
-		Usage: "show how the running flynn does: channels, tools, policies, models, sandbox and what waits for a person",
+		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
 		Description: "Exit code 0 says that flynn runs, whatever the state of its parts; 1 that none answers. Without a running flynn,\n" +
 			"flynn config check says whether one would start.",
 		Action: showStatus,

@@ -16,14 +16,14 @@ import (
 
 func toolCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tool", Usage: "show the tools that plugins bring, and judge calls",
+		Name: "tool", Usage: "show the tools of plugins, and dry-run calls",
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the tools of plugins in the running flynn", Action: listTools,
 				Description: "Effect and approve are what flynn.toml says, and count. Claims is what the tool says of itself, and does not.",
 			},
 			{
-				Name: "explain", Usage: "show all that is known of one tool, or judge one call of it", ArgsUsage: "NAME", Action: explainTool, Flags: judgeFlags(),
+				Name: "explain", Usage: "show a tool, or dry-run a call of it", ArgsUsage: "NAME", Action: explainTool, Flags: judgeFlags(),
 				Description: "Of a plugin's tool it shows what the provider says, which nobody has checked.\n" +
 					"With --agent it asks the running flynn what would become of a call of any tool: each restriction with its reason, whether a person would\n" +
 					"be asked or which grant makes that needless, and where it would run. Nothing is run, nobody is asked, no grant is used.",
@@ -80,7 +80,7 @@ func listTools(ctx context.Context, cmd *cli.Command) error {
 
 func explainTool(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Args().Len() != 1 {
-		return usagef("want one argument: flynn tool explain NAME")
+		return usagef("needs one argument: flynn tool explain NAME")
 	}
 	name := cmd.Args().First()
 	for _, f := range judgeFlags() {

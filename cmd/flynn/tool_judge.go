@@ -21,7 +21,7 @@ import (
 // judgeFlags say which call flynn tool explain judges, in the words of flynn route test.
 func judgeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "agent", Usage: "judge a call of the `AGENT`; nothing is run"},
+		&cli.StringFlag{Name: "agent", Usage: "dry-run a call by the `AGENT`"},
 		&cli.StringFlag{Name: "args", Usage: "the call's arguments, as `JSON`", Value: "{}"},
 		&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Value: gateway.ChannelTerminal},
 		&cli.StringFlag{Name: "sender", Usage: "the sender's `ID` on its platform (default: the owner, at a local door)"},
@@ -30,8 +30,8 @@ func judgeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "`KIND` of the conversation: dm, group or thread", Value: string(message.DM)},
 		&cli.StringFlag{Name: "parent", Usage: "`ID` of the conversation that a thread is in"},
 		&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
-		&cli.StringSliceFlag{Name: "sender-role", Usage: "the platform gives the sender the `ROLE` in the conversation"},
-		&cli.StringSliceFlag{Name: "label", Usage: "the session carries the provenance `LABEL` besides those that it has"},
+		&cli.StringSliceFlag{Name: "sender-role", Usage: "the sender's `ROLE` in the conversation, as the platform says"},
+		&cli.StringSliceFlag{Name: "label", Usage: "add the provenance `LABEL` to those of the session"},
 	}
 }
 

@@ -44,7 +44,7 @@ func TestToolsOfARunningHost(t *testing.T) {
 		{"list as JSON", []string{"list", "--json"}, 0, []string{`"claims": "read"`, `"was": "cdcd`}, "", ""},
 		{"explain", []string{"explain", "files.read"}, 0, []string{"execute, by flynn.toml", "read, by its own words", "Trust me."}, "", "\x1b"},
 		{"explain what is not there", []string{"explain", "files.write"}, 1, nil, "no provider offers a tool", ""},
-		{"explain nothing", []string{"explain"}, 2, nil, "want one argument", ""},
+		{"explain nothing", []string{"explain"}, 2, nil, "needs one argument", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

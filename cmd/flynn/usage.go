@@ -20,9 +20,9 @@ import (
 
 func usageCommand() *cli.Command {
 	return &cli.Command{
-		Name: "usage", Usage: "show what model calls have used and cost", Action: showUsage,
+		Name: "usage", Usage: "show the usage and cost of model calls", Action: showUsage,
 		Commands: []*cli.Command{{
-			Name: "held", Usage: "show which sender holds how much of this machine", Action: showHeld,
+			Name: "held", Usage: "show the disk, sandboxes and processes that each sender holds", Action: showHeld,
 			Description: "Sessions, what their workspaces take on the disk and files of theirs in the media store, sandboxes that live and processes in\n" +
 				"the background, of a host that runs as of one that does not. What a sender may hold is said in [limits].",
 		}},

@@ -166,7 +166,7 @@ func (t *turn) load(ctx context.Context) bool {
 	s, err := patiently(ctx, t.Runner, func() (*session, error) { return t.sessions.get(ctx, t.row.Session) })
 	if err != nil {
 		if ctx.Err() == nil {
-			t.cfg.Log.Error("turn cannot begin", "session", t.row.Session, "error", err)
+			t.cfg.Log.Error("cannot begin turn", "session", t.row.Session, "error", err)
 			t.fail(ctx, plainError("the conversation could not be read back"))
 		}
 		return false

@@ -278,7 +278,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		r.cfg.Log.Error("delegated turn cannot go on", "turn", row.ID, "error", err)
+		r.cfg.Log.Error("cannot resume delegated turn", "turn", row.ID, "error", err)
 		r.abandon(ctx, row, err)
 	case broken != nil:
 		c.fail(ctx, broken)

@@ -78,7 +78,7 @@ func (t *turn) condense(ctx context.Context, must bool) (done bool, err error) {
 		c.Text = text
 	default:
 		t.unsummarised = true
-		t.cfg.Log.Warn("the first steps of a turn are not summed up", "turn", t.row.ID, "left_out", must, "error", err)
+		t.cfg.Log.Warn("cannot summarise the first steps of a turn", "turn", t.row.ID, "left_out", must, "error", err)
 		if !must {
 			return false, nil
 		}

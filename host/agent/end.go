@@ -46,7 +46,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
 		if ctx.Err() == nil {
-			t.cfg.Log.Error("turn could not be ended", "turn", t.row.ID, "error", err)
+			t.cfg.Log.Error("cannot end turn", "turn", t.row.ID, "error", err)
 			t.publish(message.Event{Kind: message.TurnDone})
 		}
 		return
@@ -101,7 +101,7 @@ func answers(m message.Message) string {
 	return m.EventID
 }
 
-// outcome is the event that carries the reply. Whoever watches hears the words for people; the cause is for the log.
+// outcome is the event that carries the reply. Its watchers get the words for people; the cause is for the log.
 func outcome(state store.TurnState) message.EventKind {
 	if state == store.TurnDone {
 		return message.ReplyReady

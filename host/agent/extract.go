@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// What is worth remembering about a person is taken out of their turns after they were answered. A turn gets onto the list by the
+// Memories about a person are extracted from turns after they were answered. A turn gets onto the list by the
 // commit that carries its answer, and off it by the one that carries the notes; so a crash costs another look at it, and no answer
 // waits for one.
 
@@ -56,7 +56,7 @@ func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 		waiting, err := r.cfg.Store.PendingExtractions(ctx, extractBatch+len(tried))
 		if err != nil {
 			if ctx.Err() == nil {
-				r.cfg.Log.Error("list the turns to remember from", "error", err)
+				r.cfg.Log.Error("list turns to extract memories from", "error", err)
 			}
 			return true
 		}
@@ -91,14 +91,14 @@ func (r *Runner) remember(ctx context.Context, e store.Extraction) {
 			log.Info("notes taken", "agent", e.Turn.Agent, "person", e.Turn.Sender, "notes", len(notes))
 		}
 	case e.Attempts+1 < extractAttempts:
-		log.Warn("nothing could be taken out of a turn to remember; trying again later", "error", err)
+		log.Warn("cannot extract memories from a turn; trying again later", "error", err)
 		err = r.cfg.Store.RetryExtraction(ctx, e.Turn.ID)
 	default:
-		log.Warn("nothing is remembered of a turn", "attempts", e.Attempts+1, "error", err)
+		log.Warn("no memories are extracted from a turn", "attempts", e.Attempts+1, "error", err)
 		err = r.cfg.Store.FinishExtraction(ctx, e.Turn.ID, nil, gen.Tasks.MaxNotes)
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Error("keep what was taken out of a turn", "error", err)
+		log.Error("keep memories extracted from a turn", "error", err)
 	}
 }
 

@@ -22,7 +22,7 @@ type File struct {
 	Why    string `json:"why,omitempty"`  // when not
 }
 
-// takeFiles gets what came with the messages of a turn. The model is told of each file that it has or has not got.
+// takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
 func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]File {
 	if t.cfg.Attachments == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// What a background child says comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
+// The answer of a background child comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
 // routed like any other, with the sender who began it all, to the agent that delegated. The event's id comes from the turn, so that it
 // comes once, whenever the host dies.
 
@@ -28,14 +28,14 @@ func (t *turn) handOver(ctx context.Context, state store.TurnState, text string)
 		if err == nil {
 			return true
 		}
-		t.cfg.Log.Error("hand over what a delegated turn says; trying again", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("hand over the answer of a delegated turn; trying again", "turn", t.row.ID, "error", err)
 		if pause(ctx); ctx.Err() != nil {
 			return false
 		}
 	}
 }
 
-// report is the message of a child that has ended. One that was stopped is not answered by itself: whoever stops it wants quiet.
+// report is the message of a child that has ended. One that was stopped is not reported: the person who stops it wants quiet.
 func (t *turn) report(state store.TurnState, text string) message.Message {
 	how := "has done the task that you gave it in the background"
 	switch state {

@@ -84,6 +84,6 @@ func (t *turn) letGo(ctx context.Context) {
 		h.done <- t.cfg.Store.CommitTurn(ctx, h.commit)
 	}
 	if err := <-h.done; err != nil && !errors.Is(err, store.ErrConflict) {
-		t.cfg.Log.Error("result of a call could not be kept", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("cannot keep the result of a call", "turn", t.row.ID, "error", err)
 	}
 }

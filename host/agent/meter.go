@@ -55,7 +55,7 @@ func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
 	var full *budget.Exceeded
 	switch {
 	case errors.As(err, &full):
-		m.runner.cfg.Log.Warn("budget has no room for a call", "turn", m.account.Turn, "agent", m.account.Agent, "task", m.account.Task, "error", err)
+		m.runner.cfg.Log.Warn("budget refused a model call", "turn", m.account.Turn, "agent", m.account.Agent, "task", m.account.Task, "error", err)
 		m.runner.cfg.Events.Publish(BudgetExceeded{full.Level})
 		return plainError(inWords(full))
 	case err != nil && ctx.Err() == nil:

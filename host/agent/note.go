@@ -54,7 +54,7 @@ func cut(text string) string {
 	return text
 }
 
-// Untold takes what waits for the next turn of a place, by the rows that hold it, for whoever ends those.
+// Untold takes what waits for the next turn of a place, by the rows that hold it, for the caller that ends those.
 func (r *Runner) Untold(place string) []int64 {
 	r.notes.mu.Lock()
 	defer r.notes.mu.Unlock()

@@ -41,7 +41,7 @@ func (t *turn) recall(ctx context.Context, rows []store.InboxRow) []Recalled {
 		Agent: t.row.Agent, Persons: t.gen.persons(t.row.Sender), Words: words, Any: true, Limit: 4 * maxRecalled,
 	})
 	if err != nil {
-		t.cfg.Log.Warn("nothing is recalled", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Warn("cannot recall memories", "turn", t.row.ID, "error", err)
 		return nil
 	}
 	var out []Recalled

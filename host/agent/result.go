@@ -50,7 +50,7 @@ func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) s
 	where := fmt.Sprintf("The whole can be read with %s, id %q.", tool.ReadResult, kept.ID)
 	summary, err := t.tasks().ShortenResult(ctx, c.Name, res.Text)
 	if err != nil {
-		t.cfg.Log.Warn("a result is not summed up", "turn", t.row.ID, "tool", c.Name, "error", err)
+		t.cfg.Log.Warn("cannot summarise a result", "turn", t.row.ID, "tool", c.Name, "error", err)
 		head, tail := task.Ends(res.Text, limit/2, limit/4)
 		return fmt.Sprintf("%s\n\n[... %d bytes left out. %s ...]\n\n%s", head, len(res.Text)-len(head)-len(tail), where, tail)
 	}

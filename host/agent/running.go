@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Queue says what becomes of messages that come while an answer is made.
+// Queue says how messages are queued that come while an answer is made.
 const (
 	QueueCollect   = "collect"   // answered together by the next turn; also the zero value
 	QueueFollowup  = "followup"  // each by a turn of its own

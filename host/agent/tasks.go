@@ -92,7 +92,7 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 		defer cancel()
 		if err := r.cfg.Store.AddUsage(ctx, rows); err != nil {
-			r.cfg.Log.Error("usage could not be kept", "session", account.Session, "error", err)
+			r.cfg.Log.Error("cannot record usage", "session", account.Session, "error", err)
 		}
 	}
 	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
@@ -117,7 +117,7 @@ func (t *turn) recordUses() {
 func (t *turn) think(ctx context.Context, question string) (string, error) {
 	answer, err := t.tasks().Think(ctx, question)
 	if err != nil && ctx.Err() == nil {
-		t.cfg.Log.Warn("a hard question has no answer", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Warn("the model for hard questions failed", "turn", t.row.ID, "error", err)
 		return "", plainError("no answer: " + forPeople(err))
 	}
 	return answer, err

@@ -36,7 +36,7 @@ type plainError string
 
 func (e plainError) Error() string { return string(e) }
 
-// errBroken is what people are told of a bug.
+// errBroken is the error that people see for a bug.
 var errBroken = plainError("something broke inside the host. The operator's log says what")
 
 // turn is one answer in the making. It belongs to the goroutine that runs it.
@@ -205,7 +205,7 @@ func (t *turn) keepUsage(ctx context.Context) {
 	defer cancel()
 	_, _, paid := t.uses.take()
 	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
-		t.cfg.Log.Error("usage could not be kept", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("cannot record usage", "turn", t.row.ID, "error", err)
 	}
 }
 

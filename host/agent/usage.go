@@ -72,7 +72,7 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 		s, err := patiently(ctx, k.runner, func() (*session, error) { return k.runner.sessions.look(ctx, key) })
 		if err != nil {
 			if ctx.Err() == nil {
-				k.runner.cfg.Log.Error("session cannot be read for the route policies", "session", key, "error", err)
+				k.runner.cfg.Log.Error("cannot read the session for the route policies", "session", key, "error", err)
 			}
 			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read back", Failed: true}, nil
 		}

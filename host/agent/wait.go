@@ -36,7 +36,7 @@ func (w *waiting) get() string {
 	return w.line
 }
 
-// noticed returns a context under which whoever watches the turn is told what keeps a call waiting.
+// noticed returns a context whose audience is those who watch the turn: they learn what keeps a call waiting.
 func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
 	show, stop := machine.Throttle(noticePeriod, func(line string) {
 		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
@@ -123,7 +123,7 @@ func (t *turn) tell(ctx context.Context, text string) {
 	}
 	t.pending.Replies = append(t.pending.Replies, r)
 	if err := t.commit(ctx); err != nil {
-		t.cfg.Log.Error("word before the answer could not be kept", "turn", t.row.ID, "error", err)
+		t.cfg.Log.Error("cannot keep a notice sent before the answer", "turn", t.row.ID, "error", err)
 		return
 	}
 	t.cfg.Outbox.Push(t.row.ID, r)

@@ -64,7 +64,7 @@ type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
 	Now    func() time.Time
-	// Observe is told of each message that was judged on its arrival, for metrics; it may be nil.
+	// Observe is called for each message that was judged on its arrival, for metrics; it may be nil.
 	Observe func(channel string, r Ruling)
 }
 
@@ -72,7 +72,7 @@ type GateConfig struct {
 // agents send among them: Inbox.Accept asks Admit before it commits, and who takes a message up later asks Refusal, since meanwhile
 // the configuration may be another, or a pairing revoked.
 //
-// It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. Whoever speaks over one of
+// It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. A person who speaks over one of
 // config.LocalDoors holds the token of this machine and is its owner; programs at the others of config.OwnDoors are held to
 // [clients]; any other instance is held to the rules of a channel.
 type Gate struct {

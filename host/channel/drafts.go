@@ -109,7 +109,7 @@ func (b *drafts) settle(ctx context.Context, inbox int64) (store.Draft, bool, er
 	return d, ok, nil
 }
 
-// draftKey is the idempotency key of the draft of a reply. It is another one than the reply's: whatever becomes of the draft says
+// draftKey is the idempotency key of the draft of a reply. It is another one than the reply's: the fate of the draft says
 // nothing about the reply.
 func draftKey(key string) string { return key + "/draft" }
 

@@ -93,7 +93,7 @@ func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to 
 		defer cancel()
 		err := to.Delete(call, d.row.Reply.Conversation, draft.MessageID)
 		if gone = err == nil; !gone {
-			d.logger().Warn("a draft could not be removed", "error", err)
+			d.logger().Warn("cannot remove a draft", "error", err)
 		}
 	}
 	next := d.row

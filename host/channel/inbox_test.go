@@ -188,7 +188,7 @@ func FuzzBound(f *testing.F) {
 	})
 }
 
-// TestALongMessageSaysThatItWasCut: the text ends with a mark for the model, and the message says so for whoever answers.
+// TestALongMessageSaysThatItWasCut: the text ends with a mark for the model, and the message says so for the agent.
 func TestALongMessageSaysThatItWasCut(t *testing.T) {
 	rows := open(t)
 	for _, text := range rude.Texts() {

@@ -223,7 +223,7 @@ func (v *view) setTyping(ctx context.Context, on bool) {
 		return
 	}
 	if err := s.Typing(ctx, v.reply.Conversation, on, typingTTL); err != nil && ctx.Err() == nil {
-		v.live.cfg.Log.Debug("typing was not shown", "channel", v.reply.Channel, "error", err)
+		v.live.cfg.Log.Debug("cannot show typing", "channel", v.reply.Channel, "error", err)
 	}
 }
 
@@ -315,7 +315,7 @@ func (w *writing) recover(ctx context.Context, s Sender, text string) {
 func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 	d := store.Draft{Inbox: w.reply.Answers, Key: draftKey(w.reply.Key), SentAt: time.Now().UTC()}
 	if err := w.drafts.put(ctx, d); err != nil {
-		w.live.cfg.Log.Warn("a draft is not kept, so none is sent", "channel", w.reply.Channel, "error", err)
+		w.live.cfg.Log.Warn("cannot keep a draft, so none is sent", "channel", w.reply.Channel, "error", err)
 		w.over = true
 		return
 	}
@@ -360,7 +360,7 @@ func (w *writing) discard(ctx context.Context, to Drafter, ids []string) {
 		if w.can.Delete {
 			call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 			if err := to.Delete(call, w.reply.Conversation, id); err != nil {
-				w.live.cfg.Log.Debug("a draft could not be removed", "channel", w.reply.Channel, "error", err)
+				w.live.cfg.Log.Debug("cannot remove a draft", "channel", w.reply.Channel, "error", err)
 			}
 			cancel()
 		}
@@ -395,7 +395,7 @@ func (w *writing) edit(ctx context.Context, to Drafter, text string) {
 	case e.RetryAfter > 0:
 		w.later(e.RetryAfter)
 	default:
-		w.live.cfg.Log.Debug("a draft was not brought up to date", "channel", w.reply.Channel, "error", err)
+		w.live.cfg.Log.Debug("cannot update a draft", "channel", w.reply.Channel, "error", err)
 		w.failures++
 		w.over = e.Never || e.Stale || w.failures >= maxEditFailures
 		w.later(backoff(w.failures))

@@ -305,7 +305,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		}
 	}
 	d.recognised = s.Recognises()
-	// What has begun is brought to its end, so that its outcome is known.
+	// A send that has begun is completed, so that its outcome is known.
 	res := d.send(context.WithoutCancel(ctx), s, reply)
 	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
 	return d.record(ctx, next, res)

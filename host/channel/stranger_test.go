@@ -155,7 +155,7 @@ func TestKilledWhenACodeIsGiven(t *testing.T) {
 	}
 }
 
-// Once let in, what was said before stays unanswered, whoever sends it again.
+// Once let in, what was said before stays unanswered, even if it is sent again.
 func TestWhatWasSaidBeforeIsNotAnswered(t *testing.T) {
 	s := open(t)
 	p := newProcess(t, s, s)

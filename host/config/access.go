@@ -2,7 +2,7 @@ package config
 
 // Access says who may talk to Flynn over channels.
 type Access struct {
-	// Mode is what becomes of people that nobody has listed: allowlist is silent, pair gives them a code that an owner can approve, and
+	// Mode is how unlisted people are treated: allowlist is silent, pair gives them a code that an owner can approve, and
 	// open answers them. A channel's own access comes before it.
 	Mode string `toml:"mode" default:"allowlist" oneof:"allowlist open pair"`
 	// Owners and Members are sender ids or globs, "instance:platform-id".

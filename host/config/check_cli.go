@@ -106,7 +106,7 @@ func (c *checker) cliKey(at keyPath, name string, agent Agent) {
 	c.cfg.Agents[name] = agent
 }
 
-// cliAddress checks where the API is said to be. Flynn itself is not there: whoever reaches it has what its token allows.
+// cliAddress checks where the API is said to be. Flynn itself is not there: a client that reaches it has what its token allows.
 func (c *checker) cliAddress(at keyPath, agent Agent) {
 	program := agent.CLI
 	if program.APIAddress == "" {

@@ -43,7 +43,7 @@ func (c *checker) hooks(at keyPath, g Gateway) {
 	}
 }
 
-// loopback keeps the gateway off the network: whoever reaches it can run tools.
+// loopback keeps the gateway off the network: anyone who reaches it can run tools.
 func (c *checker) loopback(at keyPath, address string) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {

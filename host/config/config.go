@@ -62,7 +62,9 @@ type Config struct {
 	Path       string `toml:"-"`
 	Digest     string `toml:"-"`
 	Generation uint64 `toml:"-"`
-	lines      *positions
+	// Renamed warns of keys that stand under the names of the last release.
+	Renamed []Error `toml:"-"`
+	lines   *positions
 }
 
 // Sandbox describes the containers that tools run in.
@@ -92,10 +94,10 @@ type Sandbox struct {
 	EngineCA   string `toml:"engine_ca" is:"path"`
 	EngineCert string `toml:"engine_cert" is:"path"`
 	EngineKey  string `toml:"engine_key" is:"secret"`
-	// OnUnavailable says what becomes of a sandboxed tool call while the engine is missing.
+	// OnUnavailable says how a sandboxed tool call is treated while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
-	// LocalDoors puts the tools of the web page and the terminal into the sandbox as well.
-	LocalDoors bool `toml:"local_doors"`
+	// LocalFrontends puts the tools of the web page and the terminal into the sandbox as well.
+	LocalFrontends bool `toml:"local_frontends" was:"local_doors"`
 	// WarmPool is the number of containers kept ready. Named sandboxes do not inherit it.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
 	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
@@ -438,7 +440,7 @@ type Limits struct {
 
 // Approvals says how people are asked about tool calls.
 type Approvals struct {
-	// Conversations are told of every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	// Conversations get every request over a channel, besides the one that it comes from: "instance:conversation-id".
 	Conversations []string `toml:"conversations"`
 	// Self lets an owner approve over a channel what he asked for himself.
 	Self bool `toml:"self"`

@@ -19,6 +19,8 @@ type decoder struct {
 	expand func(path string) (string, error) // makes a path absolute
 	// unread holds the keys whose value could not be taken. What follows from the default in their place is no news.
 	unread map[string]bool
+	// renamed holds a warning for each key that stands under the name of the last release.
+	renamed []Error
 }
 
 // refuse reports a value that cannot be taken; the default stays.
@@ -40,9 +42,26 @@ func (d *decoder) report(at keyPath, problem, hint string) {
 // table reads the keys of a table into a struct that holds the defaults.
 func (d *decoder) table(at keyPath, raw map[string]any, into reflect.Value) {
 	fields := fieldsOf(into.Type())
-	d.unknown(at, raw, keysOf(fields))
+	known := keysOf(fields)
 	for _, f := range fields {
-		if value, ok := raw[f.key]; ok {
+		if _, old := raw[f.was]; old && f.was != "" {
+			known = append(known, f.was)
+		}
+	}
+	d.unknown(at, raw, known)
+	for _, f := range fields {
+		value, ok := raw[f.key]
+		if before, old := raw[f.was]; old && f.was != "" {
+			at := at.child(f.was)
+			if ok {
+				d.report(at, "it is now "+f.key+", which stands here too", "remove "+f.was)
+			} else {
+				d.renamed = append(d.renamed, Error{File: d.file, Line: d.lines.line(at), Key: at.String(),
+					Problem: "it is now " + f.key + "; the next release drops the old name", Hint: "rename it"})
+				value, ok = before, true
+			}
+		}
+		if ok {
 			var base reflect.Value
 			if f.inherit != "" {
 				base = sibling(into, fields, f.inherit)
@@ -221,7 +240,7 @@ func (d *decoder) text(at keyPath, raw any, into encoding.TextUnmarshaler) bool 
 	var bad unitError
 	errors.As(err, &bad)
 	if !isString {
-		bad.problem = "want a string, found " + describe(raw)
+		bad.problem = "must be a string, not " + describe(raw)
 	}
 	d.refuse(at, bad.problem, bad.hint)
 	return false

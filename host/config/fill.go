@@ -22,7 +22,7 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 	d.fillImage(keyPath{"sandbox"}, &cfg.Sandbox)
 	for name, sandbox := range cfg.Sandboxes {
 		d.fillImage(keyPath{"sandboxes", name}, &sandbox)
-		// Who names a sandbox wants it: only a false of its own switches it off.
+		// Naming a sandbox enables it; only an explicit false disables it.
 		if !d.lines.has(keyPath{"sandboxes", name, "enabled"}) {
 			sandbox.Enabled = true
 		}
@@ -37,7 +37,7 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 		if p.Isolation == "" {
 			p.Isolation = defaultIsolation(p.Kinds)
 		}
-		// Who bounds changes did not mean those that open something.
+		// A bound on changes does not mean those that open something.
 		if d.lines.has(policyPath(i, "max_change")) && !d.lines.has(policyPath(i, "max_loosened")) {
 			p.MaxLoosened = 0
 		}

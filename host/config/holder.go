@@ -49,6 +49,7 @@ func newHolder(path string, cfg *Config, getenv func(string) string, log *slog.L
 	h := &Holder{path: path, getenv: getenv, log: log, checks: checks, seen: cfg.Digest}
 	cfg.Generation = 1
 	h.current.Store(cfg)
+	h.warn(cfg)
 	return h
 }
 
@@ -93,8 +94,16 @@ func (h *Holder) Reload(ctx context.Context) error {
 		commit()
 	}
 	h.log.Info("configuration applied", "path", cfg.Path, "generation", cfg.Generation)
+	h.warn(cfg)
 	h.confirm(cfg)
 	return nil
+}
+
+// warn logs what works still but should be changed.
+func (h *Holder) warn(cfg *Config) {
+	for _, w := range cfg.Renamed {
+		h.log.Warn("a key of the configuration has a new name", "problem", w.Error())
+	}
 }
 
 func (h *Holder) kept(old *Config, err error) error {
@@ -131,6 +140,6 @@ func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(),
 // confirm keeps a copy of what is in force. Without it the configuration still works, so a failure is only told.
 func (h *Holder) confirm(cfg *Config) {
 	if err := keepLastGood(cfg); err != nil {
-		h.log.Warn("last good configuration not kept", "error", err)
+		h.log.Warn("cannot keep the last good configuration", "error", err)
 	}
 }

@@ -118,7 +118,7 @@ func judge(path string, src []byte, c *checker, checks []Check) (*Config, Errors
 	v := reflect.ValueOf(cfg).Elem()
 	v.Set(defaults(v.Type()))
 	d.table(nil, doc.keys, v)
-	cfg.Path, cfg.Digest, cfg.lines = path, digest(src), doc.lines
+	cfg.Path, cfg.Digest, cfg.lines, cfg.Renamed = path, digest(src), doc.lines, d.renamed
 	if len(doc.errs) > 0 {
 		// Lines were left out: what seems to be missing may stand there.
 		return nil, d.errs.sort()

@@ -17,7 +17,7 @@ const (
 	ReasoningHigh   Reasoning = "high"
 )
 
-// What a word comes to in tokens.
+// The tokens that a word stands for.
 const (
 	lowReasoning    = 2 << 10
 	mediumReasoning = 8 << 10

@@ -81,7 +81,7 @@ func checkReference(t *testing.T, src string, raw map[string]any, v reflect.Valu
 
 // TestSchemaTags finds tags that would panic or mean nothing.
 func TestSchemaTags(t *testing.T) {
-	known := []string{"toml", "default", "range", "oneof", "keys", "is", "ref", "inherit"}
+	known := []string{"toml", "default", "range", "oneof", "keys", "is", "ref", "inherit", "was"}
 	var visit func(reflect.Type)
 	visit = func(typ reflect.Type) {
 		defaults(typ)

@@ -14,7 +14,7 @@ type Schedule struct {
 	Deliver string `toml:"deliver"`
 	// As is the owner or member in whose name it runs, "instance:platform-id". Required.
 	As string `toml:"as"`
-	// CatchUp says what becomes of runs that were missed.
+	// CatchUp says how missed runs are made up for.
 	CatchUp string `toml:"catch_up" default:"once" oneof:"skip once all"`
 	// Jitter puts each run off by up to so much.
 	Jitter Duration `toml:"jitter" default:"0s" range:"0s..24h"`

@@ -22,6 +22,7 @@ type field struct {
 	secret   bool     // a path of a file that no sandbox may see: the key ends in _file, or tag is
 	ref      string   // tag ref
 	inherit  string   // tag inherit
+	was      string   // tag was: the key's name in the last release
 }
 
 // fieldsOf reads the schema of a struct type, in the order of its fields.
@@ -43,6 +44,7 @@ func fieldsOf(t reflect.Type) []field {
 			secret:   tag.Get("is") == "secret" || tag.Get("is") == "path" && strings.HasSuffix(key, fileSuffix),
 			ref:      tag.Get("ref"),
 			inherit:  tag.Get("inherit"),
+			was:      tag.Get("was"),
 		}
 		f.low, f.high, _ = strings.Cut(tag.Get("range"), "..")
 		fields = append(fields, f)

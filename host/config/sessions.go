@@ -1,6 +1,6 @@
 package config
 
-// Sessions says what belongs to one session, and what becomes of messages that come while an answer is made.
+// Sessions says which messages belong to one session, and how messages are queued that come while an answer is made.
 type Sessions struct {
 	// Private is peer (all private chats of one sender on one channel are one session) or conversation.
 	Private string `toml:"private" default:"peer" oneof:"peer conversation"`

@@ -17,7 +17,7 @@ func want[T any](d *decoder, at keyPath, raw any) (T, bool) {
 }
 
 func (d *decoder) wrongType(at keyPath, wanted string, raw any) {
-	d.refuse(at, "want "+wanted+", found "+describe(raw), conversion(at, wanted, raw))
+	d.refuse(at, "must be "+wanted+", not "+describe(raw), conversion(at, wanted, raw))
 }
 
 // conversion is a hint how to write the value with the wanted type, when there is an obvious way.

@@ -34,11 +34,11 @@ func (h *Holder) Run(ctx context.Context, hup <-chan os.Signal) error {
 func (h *Holder) notices() (changes <-chan fsnotify.Event, lost <-chan error, closeWatcher func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		h.log.Warn("configuration cannot be watched and is looked at now and then", "path", h.path, "every", pollEvery, "error", err)
+		h.log.Warn("cannot watch the configuration; polling it", "path", h.path, "every", pollEvery, "error", err)
 		return nil, nil, func() {}
 	}
 	if err := watcher.Add(filepath.Dir(h.path)); err != nil {
-		h.log.Warn("configuration cannot be watched and is looked at now and then", "path", h.path, "every", pollEvery, "error", err)
+		h.log.Warn("cannot watch the configuration; polling it", "path", h.path, "every", pollEvery, "error", err)
 	}
 	return watcher.Events, watcher.Errors, func() { _ = watcher.Close() }
 }
@@ -71,7 +71,7 @@ func (h *Holder) watch(ctx context.Context, changes <-chan fsnotify.Event, lost 
 		case <-changes:
 			// Any event: the path may be a link whose target changes under another name. The digest tells.
 		case err := <-lost:
-			h.log.Warn("configuration watch lost events", "path", h.path, "error", err)
+			h.log.Warn("lost events of the configuration's file", "path", h.path, "error", err)
 		}
 		// Not put off by further events: a busy folder must not keep the file from being read.
 		if !waiting {

@@ -60,7 +60,7 @@ func (h *Hooks) Run(ctx context.Context, handler http.Handler) error {
 	go func() {
 		failed <- h.Idle.serve(srv, &fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)})
 	}()
-	h.log.Info("webhooks are taken", "addr", h.listener.Addr().String())
+	h.log.Info("webhooks are accepted", "addr", h.listener.Addr().String())
 	var err error
 	select {
 	case err = <-failed:

@@ -198,7 +198,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// The answer comes over HTTP to whoever waits for it elsewhere.
+// A client that waits elsewhere gets the answer over HTTP.
 func TestDecideOverHTTP(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
 	w := d.dial("web", "main")

@@ -213,7 +213,7 @@ func pageToolCalls(t *testing.T, b context.Context) {
 	p.until(`!document.querySelector(".approval") && ` + idle)
 	p.want(lastReply, "The command was not run.")
 
-	// What was seen live and what is read back must be the same.
+	// The page shows the same live and after a reload.
 	text := `[...document.querySelectorAll("#transcript > *")].map((n) => n.textContent).join("\n")`
 	live := p.eval(text)
 	p.reload()

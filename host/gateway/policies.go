@@ -13,7 +13,7 @@ const rollbackTimeout = 25 * time.Second
 type Rollback struct {
 	// To is the beginning of the module's SHA-256; "" is the one before that in force.
 	To string `json:"to,omitempty"`
-	// Clear gives the policy's file its say again, instead.
+	// Clear stops overriding the policy file, instead.
 	Clear bool `json:"clear,omitempty"`
 }
 

@@ -23,7 +23,7 @@ const (
 	TurnDone     EventKind = "turn_done"
 )
 
-// Event is one thing that happened in a turn, published to whoever watches its conversation.
+// Event is one thing that happened in a turn, published to those who watch its conversation.
 // It is a view for people; the store is the truth.
 type Event struct {
 	Kind         EventKind `json:"kind"`

@@ -28,7 +28,7 @@ type commuter struct {
 	writing sync.Mutex
 }
 
-// What is wrong with a version.
+// The faults of a version.
 const (
 	badCrashes  = "2.0.0" // soon after it is ready
 	badHangs    = "2.1.0" // in Configure

@@ -1,7 +1,7 @@
 // Package plugin installs, verifies, starts, supervises and stops plugin processes, and is the only package that speaks
 // with them.
 //
-// Start with Host: New, Add for each configured instance, Run. Whoever uses an instance gives Add a Handler, which is
+// Start with Host: New, Add for each configured instance, Run. A user of an instance gives Add a Handler, which is
 // called with a Client whenever the instance is ready. Store is the folder of installed plugins and its lock.
 //
 // A plugin is crash isolation first. What else holds it in depends on the system (Containment): limits, no privileges, and a view of

@@ -88,7 +88,7 @@ func (h *Host) openGroups() (end func()) {
 	g, err := cell.OpenGroups(memoryGroupName(h.config.RunDir))
 	if err != nil {
 		h.noGroups = err.Error()
-		h.log.Info("plugins have no control groups: what they start is not counted", "reason", err)
+		h.log.Info("plugins have no control groups: the processes that they start are not counted", "reason", err)
 		return func() {}
 	}
 	buryGroups(g, h.config.RunDir)
@@ -98,7 +98,7 @@ func (h *Host) openGroups() (end func()) {
 
 // buryGroups removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside
 // runDir nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere,
-// as one of another service has, are not seen; there, whoever made that place removes it.
+// as one of another service has, are not seen; there, the maker of that place removes it.
 func buryGroups(g *cell.Groups, runDir string) {
 	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
 	for _, dir := range siblings {

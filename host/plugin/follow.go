@@ -115,14 +115,14 @@ func (h *Host) forget(name string) {
 func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 	running := h.versionOf(c.Name)
 	log := h.log.With("plugin", c.Name, "from", running, "to", version)
-	log.Info("plugin version is tried")
+	log.Info("trying a plugin version")
 	units := h.byPlugin()[c.Name]
 	failure := h.try(ctx, units, c.Name, version)
 	if ctx.Err() != nil {
 		return // the host stops; it is tried again at the next start
 	}
 	if err := h.store.settle(c.Name, version, running, failure); err != nil {
-		log.Error("the outcome of an upgrade is not in the lock", "error", err)
+		log.Error("cannot record the outcome of an upgrade in the lock", "error", err)
 	}
 	if failure != nil {
 		log.Error("plugin version is rejected", "error", failure)
@@ -158,7 +158,7 @@ func (h *Host) try(ctx context.Context, units []*unit, name, version string) err
 		if err := u.try(ctx, version, beside); err != nil {
 			for _, moved := range units[:i] {
 				if back := moved.try(ctx, running, beside); back != nil {
-					moved.log.Error("the version before does not come back by itself", "version", running, "error", back)
+					moved.log.Error("cannot roll back to the previous version", "version", running, "error", back)
 				}
 			}
 			return err

@@ -331,7 +331,7 @@ func criticalWaiting(all []Status) (waiting bool, err error) {
 	return waiting, err
 }
 
-// announce tells whoever watches that u's state is s now.
+// announce tells the watchers that u's state is s now.
 func (h *Host) announce(s Status) {
 	h.mu.Lock()
 	close(h.changed)

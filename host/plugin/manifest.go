@@ -59,13 +59,13 @@ func (c *Command) UnmarshalTOML(v any) error {
 		for _, item := range v {
 			s, ok := item.(string)
 			if !ok {
-				return fmt.Errorf("want a list of strings, got a %T in it", item)
+				return fmt.Errorf("must be a list of strings, got a %T in it", item)
 			}
 			*c = append(*c, s)
 		}
 		return nil
 	}
-	return fmt.Errorf("want a string or a list of strings, got %T", v)
+	return fmt.Errorf("must be a string or a list of strings, got %T", v)
 }
 
 // RunOptions say how the process is run.
@@ -213,28 +213,28 @@ func (m *Manifest) problems() []error {
 		}
 	}
 	check(m.Format == 1, "manifest is %d, this host reads 1", m.Format)
-	check(validPlugin().MatchString(m.Name), "name %q: want 2 to 40 of a-z, 0-9 and - inside", m.Name)
-	check(exactSemver(m.Version), "version %q: want an exact version like 1.4.0, no v", m.Version)
-	check(m.Host.Min == "" || exactSemver(m.Host.Min), "host.min %q: want an exact version like 1.4.0, no v", m.Host.Min)
-	check(len(m.Kinds) > 0, "kinds is empty: want channel, tools or both")
+	check(validPlugin().MatchString(m.Name), "name %q: must be 2 to 40 of a-z, 0-9 and - inside", m.Name)
+	check(exactSemver(m.Version), "version %q: must be an exact version like 1.4.0, no v", m.Version)
+	check(m.Host.Min == "" || exactSemver(m.Host.Min), "host.min %q: must be an exact version like 1.4.0, no v", m.Host.Min)
+	check(len(m.Kinds) > 0, "kinds is empty: name channel, tools or both")
 	for _, k := range m.Kinds {
-		check(k == Channel || k == Tools, "kind %q: want channel or tools", k)
+		check(k == Channel || k == Tools, "kind %q: must be channel or tools", k)
 	}
 	check(slices.Contains(m.Protocols, handshake.Protocol), "protocols %v: this host speaks %d", m.Protocols, handshake.Protocol)
-	check(slices.Contains([]string{"", tlsAuto, tlsNone}, m.Run.TLS), "run.tls %q: want auto or none", m.Run.TLS)
+	check(slices.Contains([]string{"", tlsAuto, tlsNone}, m.Run.TLS), "run.tls %q: must be auto or none", m.Run.TLS)
 	check(m.Run.StartTimeout <= Duration(5*time.Minute), "run.start_timeout is above 5m")
 	check(m.Run.StopTimeout <= Duration(time.Minute), "run.stop_timeout is above 1m")
 	check(m.Config.Schema == "" || localFile(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
 	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
 	check(slices.Contains([]message.SenderProof{message.SendersUnsaid, message.SendersProved, message.SendersClaimed, message.SendersUnproved},
-		m.Channel.Senders), "channel.senders %q: want proved, claimed or none", m.Channel.Senders)
+		m.Channel.Senders), "channel.senders %q: must be proved, claimed or none", m.Channel.Senders)
 	check(len(m.Channel.ClaimedWhen) == 0 || m.Channel.Senders == message.SendersProved, "channel.claimed_when needs senders = \"proved\"")
 	for key, value := range m.Channel.ClaimedWhen {
 		_, text := value.(string)
 		_, truth := value.(bool)
-		check(text || truth, "channel.claimed_when.%s: want a string, true or false", key)
+		check(text || truth, "channel.claimed_when.%s: must be a string, true or false", key)
 	}
-	check(knownServices(m.Permissions.Host), "permissions.host %q: want some of %q, each once", m.Permissions.Host, service.Names())
+	check(knownServices(m.Permissions.Host), "permissions.host %q: must be some of %q, each once", m.Permissions.Host, service.Names())
 	check(m.Permissions.WebhookBody <= service.MaxHookBody, "permissions.webhook_body: at most %d MiB", service.MaxHookBody>>20)
 	for _, name := range m.Permissions.Env {
 		check(validEnv().MatchString(name) && !reservedEnv(name), "permissions.env %q cannot be passed on", name)
@@ -242,11 +242,11 @@ func (m *Manifest) problems() []error {
 	for _, name := range slices.Concat(m.Permissions.Read, m.Permissions.Write) {
 		check(path.IsAbs(name) && path.Clean(name) == name, "permissions: %q is not an absolute path", name)
 	}
-	check(len(m.Exec) > 0, "exec is empty: want a command for a platform like %s, or any", Platform())
+	check(len(m.Exec) > 0, "exec is empty: name a command for a platform like %s, or any", Platform())
 	for platform, c := range m.Exec {
 		check(len(c) > 0 && c[0] != "", "exec.%s is empty", platform)
 		check(len(c) == 0 || !strings.Contains(c[0], "/") || localFile(c[0]), "exec.%s %q is not a file of the plugin", platform, c)
-		check(platform == "any" || strings.Count(platform, "-") == 1, "exec.%s: want a platform like %s, or any", platform, Platform())
+		check(platform == "any" || strings.Count(platform, "-") == 1, "exec.%s: must be a platform like %s, or any", platform, Platform())
 	}
 	return out
 }

@@ -33,7 +33,7 @@ type ProbeConfig struct {
 }
 
 // Probe is one process of a plugin, started like that of any instance, verification, handshake and encryption included, but neither
-// described, configured nor supervised. Whoever tries a plugin makes the calls himself. Close ends it.
+// described, configured nor supervised. The caller makes the calls itself. Close ends it.
 type Probe struct {
 	process  *running
 	stateDir string

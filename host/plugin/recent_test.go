@@ -53,7 +53,7 @@ func TestTheLogRing(t *testing.T) {
 	}
 }
 
-// What a reader got stays as it was while the ring turns under it, and a long line is cut.
+// Lines that a reader got stay as they were while the ring turns under them, and a long line is cut.
 func TestTheLogRingIsReadWhileItTurns(t *testing.T) {
 	r := &recent{}
 	r.add(time.Now(), slog.LevelWarn, strings.Repeat("ä", maxRecent))

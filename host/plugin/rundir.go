@@ -45,7 +45,7 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	return func() {
 		if isDefaultRunDir(dir) {
 			if err := os.RemoveAll(dir); err != nil { // while it is locked: nobody else's can lie there
-				log.Warn("the plugin run folder is not removed", "error", err)
+				log.Warn("cannot remove the plugin run folder", "error", err)
 			}
 		}
 		unlock()
@@ -95,7 +95,7 @@ func sweepSiblings(dir string, log *slog.Logger) {
 			err = os.RemoveAll(sibling)
 		}
 		if err != nil {
-			log.Warn("the run folder of a killed flynn is not removed", "folder", sibling, "error", err)
+			log.Warn("cannot remove the run folder of a killed flynn", "folder", sibling, "error", err)
 		}
 		release()
 	}
@@ -145,7 +145,7 @@ func sweep(dir string, log *slog.Logger) error {
 	old, err := filepath.Glob(filepath.Join(dir, socketDirs+"*"))
 	if len(old) > 0 {
 		if n := endStrays(dir); n > 0 {
-			log.Warn("processes that the plugins of a killed flynn had started are ended", "count", n)
+			log.Warn("ended processes left by the plugins of a killed flynn", "count", n)
 		}
 	}
 	for _, name := range old {

@@ -92,7 +92,7 @@ func TestTheNextHostEndsWhatAKilledOneLeft(t *testing.T) {
 	}
 }
 
-// What hides from the search by environments is found in its control group.
+// A process that hides from the search by environments is found in its control group.
 func TestAControlGroupKeepsWhatHides(t *testing.T) {
 	needProcesses(t)
 	run := shortDir(t)

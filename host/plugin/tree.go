@@ -83,7 +83,7 @@ func (t *tree) digest(name string) (string, error) {
 }
 
 // verify compares every file with its digest and refuses files without one. The file called keep is returned open, as it was
-// read: whoever runs it runs what was verified.
+// read: the verified content is what runs.
 func (t *tree) verify(want map[string]string, keep string) (*os.File, error) {
 	have, err := t.files(false)
 	if err != nil {

@@ -50,7 +50,7 @@ func (u *unit) prove(t *trial) {
 	u.mu.Lock()
 	u.proved = t.version
 	u.mu.Unlock()
-	u.log.Info("plugin version has proved itself", "version", t.version)
+	u.log.Info("plugin version passed its trial", "version", t.version)
 	t.decide(nil)
 }
 
@@ -60,7 +60,7 @@ func (u *unit) giveUp(t *trial, err error) {
 		err = errors.New("it was stopped before it had proved itself")
 	}
 	err = fmt.Errorf("version %s: %s", t.version, u.text(err.Error()))
-	u.log.Error("plugin version is given up; the one before it runs again", "version", t.version, "error", err)
+	u.log.Error("rolled back to the previous plugin version", "version", t.version, "error", err)
 	u.update(func(s *Status) { s.LastError = err.Error() })
 	t.decide(err)
 }

@@ -420,7 +420,7 @@ func (u *unit) contained(by []cell.Measure) {
 	u.measures = by
 	u.mu.Unlock()
 	if m := missing(by); news && len(m) > 0 {
-		u.log.Info("plugin is not held in by everything", "missing", m)
+		u.log.Info("plugin is not fully contained", "missing", m)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestTheLockIsObeyedWhileTheHostRuns(t *testing.T) {
 	}
 }
 
-// What was changed on the disk does not run, whatever was changed, at the next start of its process at the latest.
+// A plugin that was changed on the disk does not run from the next start of its process on, whatever was changed.
 func TestTamperedPluginsDoNotRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

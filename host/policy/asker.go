@@ -6,7 +6,7 @@ import (
 )
 
 // Asker makes decisions one after the other without making garbage: the records of a decision, and their frames, are valid
-// until the next. It is for whoever has written them down by then, or makes very many decisions. One goroutine uses it.
+// until the next. It is for callers that have written them down by then, or make very many decisions. One goroutine uses it.
 type Asker struct {
 	set     *Set
 	q       query

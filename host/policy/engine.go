@@ -166,7 +166,7 @@ func (e *Engine) showLoading(sources []Source) {
 		for _, s := range sources {
 			names = append(names, s.Name)
 		}
-		e.cfg.Log.Info("policies are loading; the chain in force decides until all of them are ready", "policies", names)
+		e.cfg.Log.Info("loading policies; the current chain decides until all of them are ready", "policies", names)
 	}
 	e.showing.Lock()
 	defer e.showing.Unlock()

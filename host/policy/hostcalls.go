@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// What host calls cost, in units of fuel.
+// The costs of host calls, in units of fuel.
 const (
 	costHostCall = 150 // the way out of the module and back
 	bytesPerUnit = 8   // of copying

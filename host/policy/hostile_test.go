@@ -54,7 +54,7 @@ func toolFacts() ToolFacts {
 }
 
 // unhurried is a wall limit that only a module without any other limit would meet, on a machine however busy.
-const unhurried = time.Minute
+const unhurried = 10 * time.Second
 
 // TestHostileCorpus runs every attack beside a policy that means well, while the garbage collector runs again and again: the attack ends as its
 // head says, and nothing else notices.

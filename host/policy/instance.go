@@ -164,7 +164,7 @@ func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall time.Du
 	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, q, fuel, wall, 0
 	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
-	// What the last call has left of its slice is as good as another: what is spent is counted by difference.
+	// The rest of the last call's slice serves as well as a new one: fuel is counted by difference.
 	if i.slice <= 0 || i.slice > fuel {
 		i.refill()
 	}
@@ -247,14 +247,14 @@ func (i *instance) findRegion(size uint32) *Error {
 // decide asks the module once. It does not fill in what the record says of the policy.
 func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) {
 	limits := &i.module.limits
-	began := i.module.host.watch.Start()
+	began := i.module.host.clock()
 	i.clean = false
 	i.since++
 	i.begin(ctx, q, limits.Fuel, limits.Wall)
 	i.run(q.kind, q.frame, r, v)
 	r.Calls = i.calls
 	r.Fuel = i.end()
-	r.Took = i.module.host.watch.Since(began)
+	r.Took = i.module.host.clock() - began
 	i.count(v, r.Fuel)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// What a log keeps of the host calls of one decision, in bytes. A module can ask for large facts very often, and a log has to
+// Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and a log has to
 // stay small whatever modules do.
 const (
 	maxKeptValue = 1 << 10  // of the arguments or the answer of one call

@@ -21,7 +21,7 @@ import (
 // maxModule bounds a module's file, in bytes.
 const maxModule = meter.MaxModule
 
-// What a module may spend while it is loaded: language runtimes have much to set up. A longer wall of its own counts here too.
+// The limits of a module while it is loaded: language runtimes have much to set up. A longer wall of its own counts here too.
 const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second

@@ -49,11 +49,11 @@ const (
 	OutcomeRefused    Outcome = "refused"     // Reason says why; what was in force stays
 	OutcomeReverted   Outcome = "reverted"    // it failed too often in force; the one before it is back
 	OutcomeRolledBack Outcome = "rolled back" // a person went back to it
-	OutcomeCleared    Outcome = "cleared"     // a person gave the file its say again
+	OutcomeCleared    Outcome = "cleared"     // a person stopped overriding the policy file
 	OutcomeRemoved    Outcome = "removed"     // the policy is no longer in the chain
 )
 
-// Who brings a change about.
+// The actors of a change.
 const (
 	ByStart    = "start"
 	ByFile     = "file"          // it changed
@@ -148,6 +148,6 @@ func (e *Engine) record(ctx context.Context, c Change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWall)
 	defer cancel()
 	if err := e.cfg.Ledger.Record(ctx, c); err != nil {
-		e.cfg.Log.Error("a policy's history lacks a change", "policy", c.Policy, "outcome", c.Outcome, "file", c.File, "error", err)
+		e.cfg.Log.Error("cannot record a change of a policy", "policy", c.Policy, "outcome", c.Outcome, "file", c.File, "error", err)
 	}
 }

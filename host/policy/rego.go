@@ -291,7 +291,7 @@ func (i *instance) document() ([]byte, *Error) {
 	return i.rego.input.build(i.q, args)
 }
 
-// What the host does with documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
+// The costs of documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
 // answer.
 const (
 	costDocumentByte = 4

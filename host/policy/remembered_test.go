@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// What is remembered from decision to decision must never stand for anything else.
+// A string remembered from an earlier decision must never stand for another one.
 
 func TestRosterSeesEveryChange(t *testing.T) {
 	s := &Set{}

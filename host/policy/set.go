@@ -238,7 +238,7 @@ func (s *Set) letPass(ctx context.Context, l *link, r *Record) {
 		l.passed.Add(1)
 	}
 	if s.log != nil && ctx.Err() == nil {
-		s.log.Warn("a policy failed and dangerously_allow_on_error lets the call pass it", "policy", l.source.Name, "error", r.Error)
+		s.log.Warn("a policy failed, and dangerously_allow_on_error let the call pass", "policy", l.source.Name, "error", r.Error)
 	}
 }
 

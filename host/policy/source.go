@@ -19,7 +19,7 @@ type Source struct {
 	Limits Limits
 	// OnErrorAgent is who answers when this policy cannot decide a route; "" is nobody.
 	OnErrorAgent string
-	// AllowOnError lets a tool call pass that this policy could not decide about. Whoever can make the policy fail gets past it.
+	// AllowOnError lets a tool call pass that this policy could not decide about. A caller who can make the policy fail gets past it.
 	AllowOnError bool
 	// Agents and Channels are globs; where given, the policy is asked only about agents and channel instances that they match.
 	// The agent of a routing decision is the static table's candidate.

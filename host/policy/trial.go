@@ -83,7 +83,7 @@ func (t *trial) failed(m *Module) {
 // revert takes the modules that have failed their trial out of force. Those before them are compiled, or in the archive.
 func (e *Engine) revert(ctx context.Context) {
 	for _, st := range e.revertAll(ctx) {
-		e.cfg.Log.Error("policy's new module failed too often, the one before it is in force", "policy", st.Name, "path", st.Path,
+		e.cfg.Log.Error("rolled back a policy whose new module failed too often", "policy", st.Name, "path", st.Path,
 			"digest", st.Digest, "error", st.Error)
 		if e.cfg.OnSwap != nil {
 			e.cfg.OnSwap(st)
@@ -131,7 +131,7 @@ func (e *Engine) goBack(ctx context.Context, s *slot, t *trial) bool {
 	bad, failures, decisions := s.module, t.failures.Load(), max(s.module.decisions()-t.start, t.failures.Load())
 	m, err := e.archived(ctx, s, t.fallback)
 	if err != nil {
-		e.cfg.Log.Error("policy's new module fails too often, and the one before it cannot be had", "policy", s.source.Name, "error", err)
+		e.cfg.Log.Error("a policy's new module fails too often, and the previous one is gone", "policy", s.source.Name, "error", err)
 		return false
 	}
 	s.install(m)

@@ -24,7 +24,7 @@ const (
 func (e *Engine) Run(ctx context.Context) (err error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil { // the system has no more to give, which is no reason to stop
-		e.cfg.Log.Warn("policies cannot be watched and are looked at now and then", "every", pollEvery, "error", err)
+		e.cfg.Log.Warn("cannot watch the policies; polling them", "every", pollEvery, "error", err)
 		return e.follow(ctx, nil)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
@@ -110,7 +110,7 @@ func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool
 			continue
 		}
 		if err := w.Add(f); err != nil {
-			e.cfg.Log.Warn("a policy's folder cannot be watched and is looked at now and then", "folder", f, "every", pollEvery, "error", err)
+			e.cfg.Log.Warn("cannot watch a policy's folder; polling it", "folder", f, "every", pollEvery, "error", err)
 			delete(folders, f)
 		}
 	}
@@ -131,7 +131,7 @@ func (e *Engine) paths() []string {
 func (e *Engine) Refresh(ctx context.Context) {
 	for _, st := range e.refreshAll(ctx) {
 		if st.Error != "" {
-			e.cfg.Log.Error("policy's new file is not in force", "policy", st.Name, "path", st.Path, "state", st.State, "error", st.Error)
+			e.cfg.Log.Error("policy file refused; the previous one stays in force", "policy", st.Name, "path", st.Path, "state", st.State, "error", st.Error)
 		} else {
 			e.cfg.Log.Info("policy is in force", "policy", st.Name, "digest", st.Digest, "took", st.LoadTook)
 		}

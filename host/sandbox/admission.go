@@ -72,7 +72,7 @@ func (m *Manager) admit(c claimant) (admission, error) {
 
 // makeRoom ends an idle container.
 func (m *Manager) makeRoom(oldest *Session, c claimant) {
-	m.log.Info("an idle sandbox makes room for another one", "session", oldest.session, "for", c.session)
+	m.log.Info("ended an idle sandbox to make room for another", "session", oldest.session, "for", c.session)
 	m.evictIdle(oldest)
 }
 

@@ -126,7 +126,7 @@ func TestIdleSandboxFreesDisk(t *testing.T) {
 	}
 }
 
-// What a sender's other sessions hold is taken off what his next container may.
+// A sender's next container may hold only what his other sessions leave.
 func TestSandboxesShareTheDisk(t *testing.T) {
 	t.Parallel()
 	m, config := bounded(t, quota.Limits{SenderDisk: 50 << 20}, func(c *sandbox.Config) { c.Spec.DiskBytes = 40 << 20 })

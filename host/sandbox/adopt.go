@@ -26,11 +26,11 @@ const (
 )
 
 // adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
-// Whatever is wrong with one is a reason to leave it, and so to remove it.
+// One that is wrong in any way is left, and so removed.
 func (m *Manager) adoptAll(ctx context.Context, owned []Owned, alive map[string]bool) {
 	keys, err := recordKeys(m.run)
 	if err != nil {
-		m.log.Warn("records cannot be listed", "error", err)
+		m.log.Warn("cannot list records", "error", err)
 	}
 	keys = slices.DeleteFunc(keys, m.holds)
 	_ = each(keys, func(key string) error {
@@ -43,7 +43,7 @@ func (m *Manager) adoptAll(ctx context.Context, owned []Owned, alive map[string]
 		}
 		switch {
 		case errors.Is(err, errNotThere):
-			m.log.Info("a sandbox with background processes has ended meanwhile", "session", r.Session, "sandbox", r.Sandbox)
+			m.log.Info("a sandbox with background processes ended while the host was down", "session", r.Session, "sandbox", r.Sandbox)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			m.log.Warn("a sandbox with background processes is lost", "session", r.Session, "sandbox", r.Sandbox, "error", err)
 		}
@@ -73,7 +73,7 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 		<-b.gone
 		return errors.New("the session has another container already")
 	}
-	m.log.Info("a sandbox goes on with its background processes", "session", r.Session, "sandbox", r.Sandbox, "container", b.id,
+	m.log.Info("adopted a sandbox with background processes", "session", r.Session, "sandbox", r.Sandbox, "container", b.id,
 		"processes", len(b.list()))
 	return nil
 }
@@ -155,7 +155,7 @@ func (m *Manager) reach(ctx context.Context, r record, t *tenure) (*box, error) 
 		}
 		conn.Close()
 		if !errors.Is(err, link.ErrStranger) {
-			m.log.Debug("somebody else, or half a supervisor, has connected", "container", r.Container, "error", err)
+			m.log.Debug("refused a connection at the control socket", "container", r.Container, "error", err)
 		}
 	}
 }

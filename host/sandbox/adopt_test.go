@@ -218,7 +218,7 @@ func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
 	act(supervisorSide{conn, frame.NewReader(conn, frame.SupervisorSide), frame.NewWriter(conn)})
 }
 
-// Whoever comes to the lane with a lie is sent away, and the supervisor behind it is still let in.
+// A peer that lies at the control socket is refused, and the supervisor behind it is still let in.
 func TestLiarsAtTheLane(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 2, PID: 7, Script: []byte("sleep 9"), Started: time.Now().UnixNano()}
 	for name, lie := range map[string]func(s supervisorSide, r record){
@@ -304,7 +304,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 	}
 }
 
-// What an adopted supervisor may not send ends it, as any other's.
+// A message that an adopted supervisor may not send ends it, as any other's.
 func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 1, PID: 7, Script: []byte("sleep 9"), Started: 1}
 	for name, f := range map[string]frame.Frame{

@@ -68,8 +68,7 @@ type order struct {
 	carry     *carry.Carrier // or nil
 	lane      *lane          // or nil
 	egress    *egress.Config // or nil, for no proxy
-	decided   func(session string, d egress.Decision)
-	ended     func(session string, d egress.Decision)
+	watch     Egress
 	bridges   func(b *box) *bridge.Server // or nil, for none
 }
 
@@ -182,16 +181,8 @@ func (b *box) connect(stream Stream, o order) {
 func (b *box) proxy(o order) *egress.Proxy {
 	c := *o.egress
 	c.Log = b.log.With("container", b.id)
-	c.Decided = func(d egress.Decision) {
-		if o.decided != nil {
-			o.decided(b.owner(), d)
-		}
-	}
-	c.Ended = func(d egress.Decision) {
-		if o.ended != nil {
-			o.ended(b.owner(), d)
-		}
-	}
+	c.Decided = func(d egress.Decision) { o.watch.Decided(b.owner(), d) }
+	c.Ended = func(d egress.Decision) { o.watch.Ended(b.owner(), d) }
 	return egress.New(c)
 }
 

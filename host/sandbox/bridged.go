@@ -161,7 +161,7 @@ func (m *Manager) offerBridges(o *order, spec Spec) {
 	}
 	folder, err := m.linkBridges(names)
 	if err != nil {
-		m.log.Error("bridges cannot be offered", "error", err)
+		m.log.Error("cannot offer bridges", "error", err)
 		return
 	}
 	o.hello.Bridge = true
@@ -191,7 +191,7 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 		for _, one := range spec.Bridges {
 			c, err := m.command(b, one, spec.WorkspaceDir)
 			if err != nil { // validate has compiled them
-				m.log.Error("bridge cannot be offered", "bridge", one.Name, "error", err)
+				m.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
 				continue
 			}
 			commands = append(commands, c)
@@ -203,24 +203,21 @@ func (m *Manager) serveBridges(o *order, spec Spec) {
 			}
 			commands = append(commands, c)
 		}
-		tell := func(to func(string, bridge.Decision)) func(bridge.Decision) {
-			return func(d bridge.Decision) {
-				if to != nil && !isHelper(d) {
-					to(b.owner(), d)
-				}
-			}
-		}
 		return bridge.NewServer(commands, func(d bridge.Decision) {
 			if isHelper(d) {
 				return
 			}
-			m.log.Info("sandbox calls a bridge", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
-			tell(m.config.Bridged)(d)
-		}, tell(m.config.BridgeEnded))
+			m.log.Info("bridge call", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
+			m.config.Egress.Bridged(b.owner(), d)
+		}, func(d bridge.Decision) {
+			if !isHelper(d) {
+				m.config.Egress.BridgeEnded(b.owner(), d)
+			}
+		})
 	}
 }
 
-// isHelper tells the calls of helper functions, which whoever answers them decides about and records.
+// isHelper reports whether a call is one of a helper function, which Code.Helpers decides about and records.
 func isHelper(d bridge.Decision) bool { return d.Name == helperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.

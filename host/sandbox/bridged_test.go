@@ -21,11 +21,24 @@ import (
 
 const bridgeSecret = "bridge-secret-5d1c9e"
 
-// calls collects what a Manager tells about bridges.
+// calls collects what a Manager reports of bridges.
 type calls struct {
+	sandbox.NoEgress
 	mu    sync.Mutex
 	seen  []bridge.Decision
 	ended []bridge.Decision
+}
+
+func (c *calls) Bridged(_ string, d bridge.Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, d)
+}
+
+func (c *calls) BridgeEnded(_ string, d bridge.Decision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = append(c.ended, d)
 }
 
 // last is the latest decision.
@@ -86,16 +99,7 @@ func bridged(t *testing.T) (*sandbox.Manager, sandbox.Config, sandboxtest.Host, 
 			{Name: "given-home", Program: "/bin/sh", In: &second, Workspace: "rw", Env: map[string]string{"HOME": "/elsewhere/x"}, Forms: sh("echo \\$HOME")},
 		}
 		c.Secret = func(name string) string { return map[string]string{"file token": bridgeSecret}[name] }
-		c.Bridged = func(_ string, d bridge.Decision) {
-			noted.mu.Lock()
-			defer noted.mu.Unlock()
-			noted.seen = append(noted.seen, d)
-		}
-		c.BridgeEnded = func(_ string, d bridge.Decision) {
-			noted.mu.Lock()
-			defer noted.mu.Unlock()
-			noted.ended = append(noted.ended, d)
-		}
+		c.Egress = &noted
 	})
 	return m, config, h, &noted
 }

@@ -108,7 +108,7 @@ func TestBriefCommandsSideBySide(t *testing.T) {
 	}
 }
 
-// What the supervisor has arranged for its own threads is not passed on.
+// Commands do not inherit the settings of the supervisor's own threads.
 func TestCommandsBeginAsUsual(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t)
 	s := get(t, m, "s", config.Spec)

@@ -163,7 +163,7 @@ func TestCarry(t *testing.T) {
 	if err := errors.Join(s.WriteFile(t.Context(), "w", []byte("written"), 0), s.Remove(t.Context(), "b", false)); err != nil {
 		t.Fatal(err)
 	}
-	// What a background process leaves comes home at the end.
+	// The files of a background process come home at the end.
 	if _, err := s.Start(t.Context(), machine.Command{Script: "echo late >late; sleep 100"}); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestCarryLeavesGiants(t *testing.T) {
 	}
 }
 
-// What an engine elsewhere cannot do is said.
+// The error says what an engine elsewhere cannot do.
 func TestElsewhereRefusesMounts(t *testing.T) {
 	m, config := distantManager(t)
 	spec := config.Spec

@@ -242,7 +242,7 @@ func (m *Manager) throwAway(b *box) {
 		err = erase.Folder(b.workspace)
 	}
 	if err != nil {
-		m.log.Error("container of a code run could not be removed", "container", b.id, "error", err)
+		m.log.Error("cannot remove the container of a code run", "container", b.id, "error", err)
 	}
 }
 
@@ -297,7 +297,7 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 		}
 	}
 	cmd.Timeout += maxPaused
-	// Who answers learns of the end only after the program: one that is told first may get to the end by itself, and nobody would know why.
+	// The answering side learns of the end only after the program has: told first, it could end by itself, and nobody would know why.
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,7 +31,7 @@ func vouched(t *testing.T, handler http.HandlerFunc, value *atomic.Value) (*sand
 		c.SetNetwork(testNetwork{server.Listener.Addr().String()})
 		c.Roots = x509.NewCertPool()
 		c.Roots.AddCert(server.Certificate())
-		c.Decided = noted.note
+		c.Egress = &noted
 		c.Secret = func(name string) string {
 			if name != "env OWNERS_TOKEN" {
 				return ""
@@ -118,7 +118,7 @@ func TestCredentialOfASandbox(t *testing.T) {
 	}
 }
 
-// What the files say that programs trust, with and without hosts that need everybody's certificates.
+// The content of the files that programs trust, with and without hosts that need the public certificates.
 func TestTrustInside(t *testing.T) {
 	var value atomic.Value
 	value.Store(ownersToken)

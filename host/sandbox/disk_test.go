@@ -78,7 +78,7 @@ func refuses(t *testing.T, s *sandbox.Session) {
 	}
 }
 
-// What the host or an earlier container has left counts, too.
+// Files that the host or an earlier container has left count too.
 func TestOverfullFromTheStart(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) { c.Spec.DiskBytes = 1 << 20 })
 	folder := workspace.Path(config.WorkspaceRoot, "full")

@@ -43,11 +43,12 @@ func (n testNetwork) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, e
 
 // decisions collects what a Manager reports.
 type decisions struct {
+	sandbox.NoEgress
 	mu   sync.Mutex
 	seen []string
 }
 
-func (d *decisions) note(session string, e egress.Decision) {
+func (d *decisions) Decided(session string, e egress.Decision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen = append(d.seen, fmt.Sprintf("%s %s %s:%d %v", session, e.Method, e.Host, e.Port, e.Allowed))
@@ -67,7 +68,7 @@ func proxied(t *testing.T, handler http.Handler, allowlist ...string) (*sandbox.
 	var noted decisions
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) {
 		c.SetNetwork(testNetwork{server.Listener.Addr().String()})
-		c.Decided = noted.note
+		c.Egress = &noted
 		c.Spec.Network, c.Spec.Allowlist = "allowlist", allowlist
 	})
 	return m, config.Spec, &noted
@@ -213,7 +214,7 @@ func TestEgressOfAWarmSandbox(t *testing.T) {
 	var noted decisions
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) {
 		c.SetNetwork(testNetwork{server.Listener.Addr().String()})
-		c.Decided = noted.note
+		c.Egress = &noted
 		c.Spec.Network, c.Spec.Allowlist = "allowlist", []string{"files.example"}
 		keepWarm(1)(c)
 	})

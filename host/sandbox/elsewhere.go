@@ -138,7 +138,7 @@ func (b *box) bringHome(ctx context.Context) {
 		return
 	}
 	if err := b.carry.Fetch(ctx, b.link); err != nil {
-		b.log.Warn("workspace could not be brought home; it is tried again", "container", b.id, "error", err)
+		b.log.Warn("cannot copy a workspace home; trying again", "container", b.id, "error", err)
 	}
 }
 

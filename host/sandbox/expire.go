@@ -70,7 +70,7 @@ func (m *Manager) evictIdle(s *Session) {
 	}
 	m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
 	if err := b.remove(errEnded); err != nil {
-		m.log.Error("idle sandbox could not be ended", "session", s.session, "error", err)
+		m.log.Error("cannot end an idle sandbox", "session", s.session, "error", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -16,6 +17,9 @@ func (c *Config) SetNetwork(n egress.Network) { c.Network = n }
 
 // SetInspectEvery has the pools looked at more often.
 func (c *Config) SetInspectEvery(d time.Duration) { c.inspect = d }
+
+// SetMemory says how much memory the machine has left.
+func (c *Config) SetMemory(memory func() (pool.Memory, error)) { c.memory = memory }
 
 // ProvideVolume lets tests ask for a volume as launches do.
 func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string, uid, gid int) (string, error) {

@@ -194,7 +194,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// What goes wrong on the way leaves the old file, and nothing else.
+// A failure on the way leaves the old file, and nothing else.
 func TestPutFails(t *testing.T) {
 	s := open(t)
 	shell(t, s, "mkdir d; echo old >d/f")

@@ -196,7 +196,7 @@ func (m *Manager) openSources(ctx context.Context, wanted []HostMount) ([]*mount
 }
 
 // lookAgain makes sure, for a container that has no supervisor to say what it finds mounted, that the paths still lead where
-// they did before it started. A swap that was undone in between it does not see: whoever may write to a folder above
+// they did before it started. A swap that was undone in between it does not see: a process that may write to a folder above
 // a source of a service must be trusted.
 func (m *Manager) lookAgain(ctx context.Context, before []*mounts.Source, binds []compose.Bind) error {
 	rules, err := m.mountRules(ctx)
@@ -236,7 +236,7 @@ func (m *Manager) mountRules(ctx context.Context) (mounts.Rules, error) {
 }
 
 // verify compares what the supervisor found mounted with what was checked. Between the check and the engine's mount a
-// source can be swapped for a link by whoever may write to a folder above it: then this refuses the container before a
+// source can be swapped for a link by a process that may write to a folder above it: then this refuses the container before a
 // command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
 // not asked about a runtime that shows files under numbers of its own.
 func (f *furniture) verify(w frame.WelcomeBody) error {

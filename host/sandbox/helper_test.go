@@ -127,7 +127,7 @@ func TestHelpersAndTheClock(t *testing.T) {
 	})
 }
 
-// Whatever a program says to the host's end of its helpers, the host and the next call are unharmed.
+// No message of a program to the host's end of its helpers harms the host or the next call.
 func TestHelpersAreHostileInput(t *testing.T) {
 	m, spec := helped(t, sandboxtest.Host.Python)
 	var asked atomic.Int64

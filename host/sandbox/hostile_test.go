@@ -132,7 +132,7 @@ func fakeManager(t testing.TB, d *fakeDriver) *sandbox.Manager {
 	return m
 }
 
-// What a hostile supervisor sends ends the link (package link), and that costs the container, once.
+// A message of a hostile supervisor ends the link (package link), and that costs the container, once.
 func TestHostileSupervisorCostsTheContainer(t *testing.T) {
 	for name, attack := range map[string]func(c *fakeContainer, id uint32){
 		"garbage":  func(c *fakeContainer, _ uint32) { _, _ = c.conn.Write(bytes.Repeat([]byte{0xff}, 1<<20)) },

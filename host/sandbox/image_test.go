@@ -74,7 +74,7 @@ func TestFoldersInMemoryCanBeWritten(t *testing.T) {
 	}
 }
 
-// What an image sets with ENV reaches commands, but for what is Flynn's to set. Nothing of it changes the supervisor.
+// Commands get the ENV of their image, except for the variables that Flynn sets. None of them changes the supervisor.
 func TestEnvironmentOfTheImage(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	ref := imageWith(t, h, "env", container.Config{Env: []string{
@@ -331,7 +331,7 @@ func TestContainerPausedByOthers(t *testing.T) {
 	}
 }
 
-// What a command wrote before its container was lost comes with the error.
+// The error has the output of a command whose container was lost.
 func TestOutputOfALostContainer(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)

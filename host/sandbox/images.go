@@ -114,7 +114,7 @@ func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, erro
 		binaries = append(binaries, spec.Binaries...)
 		plan, err := m.images.Resolve(ctx, spec.Recipe())
 		if err != nil {
-			m.log.Warn("an image's name cannot be told, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
+			m.log.Warn("cannot name an image, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
 			families[plan.Family] = true
 		}
 		refs[plan.Ref] = true

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// What a command leaves in the background is ended with it, whatever it does about that; what Start began is not.
+// Processes that a command leaves in the background end with it, whatever they do about that; those that Start began do not.
 func TestCommandLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
@@ -83,7 +83,7 @@ func TestAmokCommandLeavesNothing(t *testing.T) {
 	}
 }
 
-// What background processes have left goes when they are forgotten and a command needs the room.
+// The files of background processes go when the processes are forgotten and a command needs the room.
 func TestLeftoversMakeRoomForTheNextCommand(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.PidsLimit = 16 })
 	for range 66 { // as many as are remembered, and two

@@ -71,8 +71,6 @@ type Config struct {
 	// PoolCPU is the part of the machine's time, over all its cores, that making them may take, from 0 to 1; each is
 	// reckoned to keep one core busy for as long as it takes. 0.25
 	PoolCPU float64
-	// Memory says how the machine is off for memory, whose shortage drains the pools. Where it is nil, the kernel is asked.
-	Memory func() (pool.Memory, error)
 	// IdleAfter ends a container that nothing has used for so long. 30 minutes
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
@@ -82,32 +80,56 @@ type Config struct {
 	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
 	// ends with the host
 	Lease time.Duration
-	// Current is the specification of a sandbox by its name, which a container must have to be gone on with. nil: the one
-	// that it was made with
-	Current func(name string) (Spec, bool)
-	// Decided is told what the proxy of a session's sandbox let pass or refused; see egress.Config. It must not wait.
-	Decided func(session string, d egress.Decision)
-	// Holds tells who uses the workspaces; those besides this Manager must enter them here.
+	// Holds counts the users of the workspaces; those besides this Manager must enter them here.
 	Holds *workspace.Holds
-	// MountRules says which folders of the host may be mounted. Nil allows none.
-	MountRules func() mounts.Rules
-	Log        *slog.Logger
 	// Quota bounds what sessions have together; nil is no bound.
 	Quota Quota
+	// Egress observes what sandboxes reach; it may be nil.
+	Egress Egress
+	Log    *slog.Logger
 
-	// Ended is told how many bytes an allowed request led to; see egress.Config. It must not wait.
-	Ended func(session string, d egress.Decision)
-	// Bridged is told each call of a bridged command, and BridgeEnded the same again when an allowed one is over. Neither may
-	// wait.
-	Bridged, BridgeEnded func(session string, d bridge.Decision)
-	// Secret returns a secret that a specification names, as it is now; it is asked each time. "" means that there is none.
-	Secret func(name string) string
+	// Current returns the specification of a sandbox by its name, MountRules the folders of the host that may be mounted, and Secret a
+	// secret that a specification names, "" where there is none. They change with the configuration, so each is called every time. A
+	// container that an earlier host has left must have the current specification to be gone on with; where Current is nil, the one
+	// that it was made with. Without MountRules, nothing may be mounted.
+	Current    func(name string) (Spec, bool)
+	MountRules func() mounts.Rules
+	Secret     func(name string) string
+
 	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
 	Network egress.Network
 	Roots   *x509.CertPool
-	// inspect is the time between two looks at the pools; 0 except in tests of this package.
+
+	// Tests set these: the time between two looks at the pools, and how much memory the machine has left, whose shortage drains them.
 	inspect time.Duration
+	memory  func() (pool.Memory, error)
 }
+
+// Egress observes what sandboxes reach. Its methods must not wait.
+type Egress interface {
+	// Decided is called for each request that the proxy of a session's sandbox has allowed or refused, and Ended again when an
+	// allowed one is over, with the bytes that it has carried; see egress.Config.
+	Decided(session string, d egress.Decision)
+	Ended(session string, d egress.Decision)
+	// Bridged is called for each call of a bridged command, and BridgeEnded again when an allowed one is over.
+	Bridged(session string, d bridge.Decision)
+	BridgeEnded(session string, d bridge.Decision)
+}
+
+// NoEgress is an Egress that does nothing, to be embedded by those that observe a part.
+type NoEgress struct{}
+
+// Decided implements Egress.
+func (NoEgress) Decided(string, egress.Decision) {}
+
+// Ended implements Egress.
+func (NoEgress) Ended(string, egress.Decision) {}
+
+// Bridged implements Egress.
+func (NoEgress) Bridged(string, bridge.Decision) {}
+
+// BridgeEnded implements Egress.
+func (NoEgress) BridgeEnded(string, bridge.Decision) {}
 
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
 type Manager struct {
@@ -165,6 +187,9 @@ func New(c Config) (*Manager, error) {
 	}
 	if c.Quota == nil {
 		c.Quota = noQuota{}
+	}
+	if c.Egress == nil {
+		c.Egress = NoEgress{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -51,7 +51,7 @@ func (m *meddled) Remove(ctx context.Context, id string) error {
 	return m.Driver.Remove(ctx, id)
 }
 
-// Whatever somebody does to a container while it is made or removed, the session has its workspace and one container, at the
+// If somebody meddles with a container while it is made or removed, the session still has its workspace and one container, at the
 // latest in a second attempt, and nothing is left.
 func TestContainerMeddledWithAtEveryStep(t *testing.T) {
 	h := sandboxtest.Engine(t)
@@ -117,7 +117,7 @@ func (d *holdingOn) Remove(ctx context.Context, id string) error {
 	return d.Driver.Remove(ctx, id)
 }
 
-// What an image was to be made in goes once the engine lets go of it, in the life of this process.
+// The container in which an image was to be made is removed once the engine lets go of it, in the life of this process.
 func TestContainerOfAnImageIsNotKept(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	d := &holdingOn{Driver: h.Driver}

@@ -62,11 +62,7 @@ esac
 			{Name: "nosuch", OnHost: true, Program: "/nosuch", Forms: []bridge.Form{{}}},
 		}
 		c.Secret = func(string) string { return bridgeSecret }
-		c.Bridged = func(_ string, d bridge.Decision) {
-			noted.mu.Lock()
-			defer noted.mu.Unlock()
-			noted.seen = append(noted.seen, d)
-		}
+		c.Egress = &noted
 	})
 	s := get(t, m, "s", config.Spec)
 	run(t, s, machine.Command{Script: "mkdir -p sub/dir; echo one > sub/a; echo two > 'sub/b c'; ln -s a sub/in; ln -s /etc/passwd sub/out; ln -s ../.. sub/up; mkfifo sub/pipe; echo evil > sub/.toolrc"})

@@ -29,7 +29,7 @@ func (m *Manager) noteOwner(b *box, s *Session) {
 		err = os.WriteFile(ownerPath(m.run, b.tenure.key), text, 0o600)
 	}
 	if err != nil {
-		m.log.Warn("it cannot be noted whose a warm sandbox is", "container", b.id, "session", s.session, "error", err)
+		m.log.Warn("cannot record the owner of a warm sandbox", "container", b.id, "session", s.session, "error", err)
 	}
 }
 

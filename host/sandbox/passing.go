@@ -12,7 +12,7 @@ import (
 )
 
 // A passing session lasts no longer than its process: workspace and volumes go with it. A mark beside those of the processes names it,
-// for whoever finds it after a crash.
+// for the next process after a crash.
 
 const passingPrefix = "passing-"
 

@@ -23,7 +23,7 @@ import (
 func keepWarm(size int) func(*sandbox.Config) {
 	return func(c *sandbox.Config) {
 		c.Pools, c.PoolCPU = []sandbox.Pool{{Spec: c.Spec, Size: size}}, 100
-		c.Memory = func() (pool.Memory, error) { return pool.Memory{Available: 1}, nil }
+		c.SetMemory(func() (pool.Memory, error) { return pool.Memory{Available: 1}, nil })
 		c.SetInspectEvery(20 * time.Millisecond)
 	}
 }
@@ -269,9 +269,9 @@ func TestPoolsDrainWhileMemoryIsShort(t *testing.T) {
 	var available atomic.Int64
 	available.Store(50)
 	m, config := h.Manager(t, keepWarm(2), func(c *sandbox.Config) {
-		c.Memory = func() (pool.Memory, error) {
+		c.SetMemory(func() (pool.Memory, error) {
 			return pool.Memory{Available: float64(available.Load()) / 100}, nil
-		}
+		})
 	})
 	runManager(t, m)
 	awaitReady(t, m, 2)

@@ -29,7 +29,7 @@ const MissWorkspace pool.Miss = "workspace"
 
 func (m *Manager) newPools() *pool.Set[*box] {
 	return pool.New(pool.Config[*box]{
-		Discard: m.discard, Memory: m.config.Memory, Inspect: m.config.inspect, Log: m.log,
+		Discard: m.discard, Memory: m.config.memory, Inspect: m.config.inspect, Log: m.log,
 		MaxAge: m.config.MaxAge / 2, // what is left is for the session
 	})
 }
@@ -70,7 +70,7 @@ func (m *Manager) makeWarm(ctx context.Context, spec Spec) (*box, time.Duration,
 	}
 	took := time.Since(began)
 	if err != nil && ctx.Err() == nil {
-		m.log.Warn("warm sandbox could not be made", "image", spec.Image, "error", err)
+		m.log.Warn("cannot make a warm sandbox", "image", spec.Image, "error", err)
 	}
 	return b, took, err
 }
@@ -90,7 +90,7 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, 
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(folder))
 	}
-	// What a container's first command has to look up and to map is there when somebody waits for one. An image without a shell has no
+	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
 	// such command, and a container that has died is found out by who takes it.
 	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
 	return b, nil
@@ -128,11 +128,11 @@ func (m *Manager) claimSlot(hash string) *box {
 // refuse takes back a container that the session cannot have.
 func (m *Manager) refuse(b *box, session string, reason error) {
 	if errors.Is(reason, workspace.ErrStays) {
-		m.log.Debug("session cannot have a warm sandbox", "session", session, "reason", reason)
+		m.log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
 		m.pools.Put(b.spec, b)
 		return
 	}
-	m.log.Warn("warm sandbox could not be used", "session", session, "error", reason)
+	m.log.Warn("cannot use a warm sandbox", "session", session, "error", reason)
 	m.discard(b)
 }
 
@@ -156,7 +156,7 @@ func (m *Manager) giveTo(s *Session, b *box) {
 		}
 		name := "flynn-" + workspace.Name(s.session) + "-" + b.id[:min(len(b.id), 8)]
 		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.Dead() {
-			m.log.Warn("warm sandbox could not be renamed", "container", b.id, "error", err)
+			m.log.Warn("cannot rename a warm sandbox", "container", b.id, "error", err)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func (m *Manager) discard(b *box) {
 			err = os.Remove(b.workspace)
 		}
 		if err != nil {
-			m.log.Warn("warm sandbox could not be discarded", "container", b.id, "error", err)
+			m.log.Warn("cannot discard a warm sandbox", "container", b.id, "error", err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // A project is what Spec.Compose asks for: the services beside the container where a session's commands run. Each session has
 // its own. They are started after that container, in the order of their dependencies, before the first command, and removed
-// with it, whoever of the two goes first.
+// with it, whichever of the two goes first.
 //
 // All of them share that container's network: what it cannot reach they cannot, they need no network of the engine's, and
 // their names mean the loopback address. So two services cannot listen on one port, which the failure to start then

@@ -108,7 +108,7 @@ func (p *project) takeNews() []string {
 	return news
 }
 
-// revive starts a service again if it has failed, and says in a line what has become of it. Whoever waits under ctx may leave before it
+// revive starts a service again if it has failed, and says in a line what has become of it. The audience of ctx may leave before it
 // is healthy; to start it is not tied to that.
 func (p *project) revive(ctx context.Context, s *service) string {
 	s.mu.Lock()

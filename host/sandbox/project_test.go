@@ -407,7 +407,7 @@ func TestServiceIsNotStartedAgainElsewhere(t *testing.T) {
 	}
 }
 
-// What prepares a project has ended well before anything that waits for it begins, and its end is no news.
+// A service that prepares a project has ended well before anything that waits for it begins, and its end is not reported.
 func TestServiceThatPrepares(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
@@ -540,7 +540,7 @@ volumes: { data: }
 	}
 }
 
-// What a service mounts is looked at again once it runs.
+// The mounts of a service are checked again once it runs.
 func TestServiceMountSwapped(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)

@@ -113,21 +113,20 @@ const trustPath = "/.flynn-trust"
 // host is the process that has made the container.
 func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
-	if err != nil { // validate has read them, so this is for whoever forgets to ask it: nothing is reached
-		m.log.Error("allowlist cannot be read", "error", err)
+	if err != nil { // validate has read them, so this is for a caller that has not asked it: nothing is reached
+		m.log.Error("cannot read the allowlist", "error", err)
 	}
 	credentials, err := spec.parseCredentials(m.config.Secret)
 	if err != nil {
-		m.log.Error("credentials cannot be read", "error", err)
+		m.log.Error("cannot read credentials", "error", err)
 	}
 	o.hello.Proxy = true
-	o.egress = &egress.Config{
+	o.watch, o.egress = m.config.Egress, &egress.Config{
 		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
 	}
-	o.decided, o.ended = m.config.Decided, m.config.Ended
 	trusted, err := m.trusts.Of(host, spec.Allowlist, credentials)
 	if err != nil { // tunnels then stay whole, and carry what the program itself says
-		m.log.Error("credentials cannot be put into tunnels", "error", err)
+		m.log.Error("cannot put credentials into tunnels", "error", err)
 	}
 	if trusted != nil {
 		o.egress.Authority = trusted.Authority
@@ -142,7 +141,7 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 func (m *Manager) offerLane(o *order) {
 	l, err := newLane(m.laneFolder(m.host.ID(), o.nonce))
 	if err != nil {
-		m.log.Warn("sandbox has no fast lane", "error", err)
+		m.log.Warn("sandbox has no control socket", "error", err)
 		return
 	}
 	o.lane, o.tenure.lane = l, l

@@ -136,10 +136,10 @@ func (m *Manager) removeExpired(ctx context.Context) error {
 				continue
 			}
 			if err := kind.remove(ctx, o); err != nil {
-				m.log.Debug("what has expired is still in use", "kind", kind.name, "name", o.Name, "error", err)
+				m.log.Debug("expired containers are still in use", "kind", kind.name, "name", o.Name, "error", err)
 				continue
 			}
-			m.log.Info("removed what has expired", "kind", kind.name, "name", o.Name)
+			m.log.Info("removed expired containers", "kind", kind.name, "name", o.Name)
 		}
 	}
 	return all
@@ -217,7 +217,7 @@ func (m *Manager) keepTidy(ctx context.Context) {
 			return
 		}
 		if err := m.Reconcile(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("sandboxes could not be put in order; it is tried again", "error", err)
+			m.log.Warn("cannot clean up sandboxes; trying again", "error", err)
 		}
 		if pause *= 4; pause > reconcileEvery {
 			pause = reconcileEvery + rand.N(reconcileEvery/5)

@@ -144,7 +144,7 @@ func TestRemoteEngineHangs(t *testing.T) {
 	}
 }
 
-// What is not the engine, and who is not let in.
+// Peers that are not the engine, and clients that it does not let in.
 func TestRemoteEngineMustProveItself(t *testing.T) {
 	t.Parallel()
 	e, good := sandboxtest.OverTLS(t)

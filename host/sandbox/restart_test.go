@@ -448,7 +448,7 @@ func TestLeaseOfAHostThatHangs(t *testing.T) {
 	eventually(t, "the container is gone", func() bool { return len(containers(t, h, order.Instance)) == 0 })
 }
 
-// What another configuration would make differently is not gone on with.
+// A container that the configuration would now make differently is not adopted.
 func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	h, order := restartable(t)

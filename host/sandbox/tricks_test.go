@@ -90,7 +90,7 @@ func TestProxyTricks(t *testing.T) {
 	var noted decisions
 	m, config := sandboxtest.Engine(t).Manager(t, func(c *sandbox.Config) {
 		c.SetNetwork(network)
-		c.Decided = noted.note
+		c.Egress = &noted
 		c.Spec.Network, c.Spec.Allowlist = "allowlist", []string{"files.example", "*.t.example"}
 	})
 	s := get(t, m, "s", config.Spec)

@@ -70,7 +70,7 @@ func (m *Manager) takeWarm(kind string) (*box, pool.Miss) {
 		if b == nil || !m.isPaused(b) {
 			return b, miss
 		}
-		m.log.Warn("warm sandbox is replaced", "container", b.id, "error", errPaused)
+		m.log.Warn("replacing a warm sandbox", "container", b.id, "error", errPaused)
 		m.discard(b)
 	}
 }

@@ -107,7 +107,7 @@ func TestEngineCrashesAndComesBack(t *testing.T) {
 	}
 }
 
-// What runs goes on while the engine hangs; only what needs the engine fails.
+// Running commands go on while the engine hangs; only calls that need the engine fail.
 func TestEngineHangs(t *testing.T) {
 	t.Parallel()
 	e := sandboxtest.Own(t)

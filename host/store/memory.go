@@ -9,7 +9,7 @@ import (
 type Note struct {
 	ID      int64     `json:"id"`
 	Agent   string    `json:"agent"`
-	Person  string    `json:"person,omitempty"` // sender key of whom it is about; "" is the agent's own, for whoever talks to it
+	Person  string    `json:"person,omitempty"` // sender key of the person it is about; "" is the agent's own, for everybody who talks to it
 	Key     string    `json:"key"`              // unique per agent and person
 	Text    string    `json:"text"`
 	By      string    `json:"by"`             // sender who caused it

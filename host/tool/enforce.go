@@ -76,7 +76,7 @@ const (
 	UnavailableHost = "host"
 )
 
-// Action is what becomes of a call.
+// Action says how a call is carried out.
 type Action string
 
 // The actions, from loose to strict.

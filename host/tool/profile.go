@@ -110,7 +110,7 @@ func (r *Registry) Offered(profile string, o Overrides) (Set, error) {
 }
 
 // UnknownNames returns the overrides that fit no registered tool, each once, in order. A misspelt
-// deny would leave a tool open without a word, so whoever loads a configuration makes an error of each.
+// deny would leave a tool open without a word, so loading a configuration makes an error of each.
 func (r *Registry) UnknownNames(o Overrides) []string {
 	specs := r.List()
 	var unknown []string

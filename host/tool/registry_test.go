@@ -48,7 +48,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// What is wrong with the schema of a tool of one's own shows at its first call, which is denied.
+// A tool with a wrong schema is denied at its first call.
 func TestRegisterOwn(t *testing.T) {
 	r := newRegistry(t, shellTool)
 	broken := fakeTool{spec: Spec{Name: "own.broken", Effect: Read, Schema: json.RawMessage(`{"type":"strnig"}`)}}

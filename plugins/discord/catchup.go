@@ -84,7 +84,7 @@ func (x *incoming) catchUp(channelID, guildID, after string) error {
 		path := fmt.Sprintf("/channels/%s/messages?limit=%d&after=%s", channelID, min(left, pageSize), after)
 		err := x.client.patient(x.ctx, "GET", path, nil, &page)
 		if refused, ok := errors.AsType[*refusedError](err); ok && refused.status != http.StatusUnauthorized && refused.status < 500 {
-			x.log.Warn("channel cannot be caught up", "channel", channelID, "error", err)
+			x.log.Warn("cannot catch up on a channel", "channel", channelID, "error", err)
 			return nil
 		}
 		if err != nil {
@@ -106,7 +106,7 @@ func (x *incoming) catchUp(channelID, guildID, after string) error {
 			return nil
 		}
 	}
-	x.log.Warn("more was said in the channel than catch_up allows to fetch", "channel", channelID, "catch_up", x.settings.CatchUp)
+	x.log.Warn("the channel has more new messages than catch_up allows", "channel", channelID, "catch_up", x.settings.CatchUp)
 	return nil
 }
 

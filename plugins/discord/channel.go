@@ -93,7 +93,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	p.since, _ = p.position.newest()
 	p.tasks.Go(func() {
 		p.position.Run(ctx, func(err error) {
-			p.log.Error("position is not kept: after a restart messages may come twice", "error", err)
+			p.log.Error("cannot keep the position: messages may come twice after a restart", "error", err)
 		})
 	})
 	p.gateway = &gateway{client: p.client, intents: p.settings.intents(), session: p.position.resume()}

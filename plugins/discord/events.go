@@ -45,7 +45,7 @@ type incoming struct {
 func read[T any](x *incoming, handle func(*T) error) error {
 	var v T
 	if err := json.Unmarshal(x.raw, &v); err != nil {
-		x.log.Warn("event cannot be read", "error", err)
+		x.log.Warn("cannot read an event", "error", err)
 		return nil
 	}
 	return handle(&v)

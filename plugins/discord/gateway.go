@@ -42,7 +42,7 @@ type session struct {
 	URL string `json:"url"` // where it goes on
 	Seq int64  `json:"seq"` // of the last event
 
-	// Who the bot is, which Discord tells only at the beginning.
+	// The bot's own user, which Discord sends only at the beginning.
 	Self string `json:"self"` // id of its account
 	App  string `json:"app"`  // id of its application
 }

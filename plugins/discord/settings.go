@@ -46,14 +46,14 @@ func (s settings) check(stateDir string) error {
 	}
 	wrong(s.token == "", "secrets.token", "token_env or token_file is missing: the bot's token, from the page Bot of the developer portal")
 	wrong(s.token != "" && strings.ContainsAny(s.token, " \t\r\n"), "secrets.token", "a token has no spaces")
-	wrong(!isBase(s.API), "api", `want an address such as "https://discord.com/api/v10"`)
+	wrong(!isBase(s.API), "api", `must be an address such as "https://discord.com/api/v10"`)
 	for i, base := range s.CDN {
-		wrong(!isBase(base), fmt.Sprintf("cdn.%d", i), `want an address such as "https://cdn.discordapp.com"`)
+		wrong(!isBase(base), fmt.Sprintf("cdn.%d", i), `must be an address such as "https://cdn.discordapp.com"`)
 	}
 	for i, id := range s.Guilds {
 		wrong(!isSnowflake(id), fmt.Sprintf("guilds.%d", i), "%q is not the id of a server", id)
 	}
-	wrong(s.CatchUp < 0 || s.CatchUp > 10_000, "catch_up", "want 0 to 10000")
+	wrong(s.CatchUp < 0 || s.CatchUp > 10_000, "catch_up", "must be 0 to 10000")
 	wrong(stateDir == "", "", "the plugin needs its state folder")
 	if len(errs) > 0 {
 		return errs

@@ -175,7 +175,7 @@ func (p *plugin) askGuild(ctx context.Context, id string) {
 	}
 	var g discordgo.Guild
 	if err := p.client.patient(ctx, "GET", "/guilds/"+id, nil, &g); err != nil || g.ID != id {
-		p.log.Warn("the roles of a server are not known", "server", id, "error", err)
+		p.log.Warn("cannot read the roles of a server", "server", id, "error", err)
 		return
 	}
 	p.world.setGuild(&g)

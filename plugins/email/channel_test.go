@@ -165,7 +165,7 @@ func TestMailboxThatIsNumberedAnew(t *testing.T) {
 	s.Renumber()
 	s.Deliver(letterOf("one", "", "one"))
 	s.Deliver(letterOf("two", "", "two"))
-	// What is still in the mailbox comes again under the same id, for the host to recognise, and nothing is lost.
+	// Mail that is still in the mailbox comes again under the same id, which the host recognises, and nothing is lost.
 	if e := s.next(); e.ID != before.ID {
 		t.Errorf("event %+v, want the id %q", e, before.ID)
 	}

@@ -120,7 +120,7 @@ func (p *plugin) save(ctx context.Context) {
 // trySave need not succeed: what is read again after a restart the host recognises.
 func (p *plugin) trySave(ctx context.Context, at position) {
 	if err := p.remember(ctx, at); err != nil {
-		p.log.Warn("remember how far the mailbox was read", "error", err)
+		p.log.Warn("record how far the mailbox was read", "error", err)
 	}
 }
 

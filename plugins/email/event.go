@@ -22,7 +22,7 @@ func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	}
 	id := fmt.Sprintf("%d:%d", at.Validity, at.UID)
 	if l.ID != "" {
-		// The sender is part of it: whoever has seen a mail could send another one with its id, and the host would take one of them for the other.
+		// The sender is part of it: a person who has seen a mail could send another one with its id, and the host would take one of them for the other.
 		id = l.ID + "/" + digest(4, sender.ID)
 	}
 	out = channel.Event{

@@ -226,7 +226,7 @@ func FuzzResults(f *testing.F) {
 		if err == nil && len(r.found) >= maxResults {
 			t.Errorf("%d results", len(r.found))
 		}
-		// Whatever stands in a quotation or a comment proves nothing.
+		// Text in a quotation or a comment proves nothing.
 		inert := strings.NewReplacer(`"`, "", `\`, "", "(", "", ")", "").Replace(header)
 		for _, hidden := range []string{`mx.x; spf=none smtp.mailfrom="` + inert + `"`, "mx.x; none (" + inert + ")"} {
 			if vouched([]string{hidden}, "mx.x", "ann@example.org") {

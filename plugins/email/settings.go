@@ -75,19 +75,19 @@ func newSettings(c channel.Config) (settings, error) {
 			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	wrong(!serverAddress(s.IMAP), "imap", `want host:port, such as "imap.example.org:993"`)
-	wrong(!serverAddress(s.SMTP), "smtp", `want host:port, such as "smtp.example.org:465"`)
+	wrong(!serverAddress(s.IMAP), "imap", `must be host:port, such as "imap.example.org:993"`)
+	wrong(!serverAddress(s.SMTP), "smtp", `must be host:port, such as "smtp.example.org:465"`)
 	s.IMAPTLS, s.SMTPTLS = mode(s.IMAPTLS, s.IMAP, "993"), mode(s.SMTPTLS, s.SMTP, "465")
 	for _, way := range []struct{ path, mode, server string }{{"imap_tls", s.IMAPTLS, s.IMAP}, {"smtp_tls", s.SMTPTLS, s.SMTP}} {
 		known := way.mode == tlsImplicit || way.mode == tlsStart || way.mode == tlsNone
-		wrong(!known, way.path, `want "implicit", "starttls" or "none"`)
+		wrong(!known, way.path, `must be "implicit", "starttls" or "none"`)
 		wrong(way.mode == tlsNone && !(s.Insecure && loopback(way.server)), way.path,
 			"the password would go over the network unencrypted: none is only for a server on loopback, with insecure = true")
 	}
-	wrong(!mailAddress.MatchString(s.Address), "address", `want Flynn's own address, such as "flynn@example.org"`)
-	wrong(s.Name != oneLine(s.Name, 100), "name", "want at most 100 characters on one line")
-	wrong(s.Mailbox == "", "mailbox", `want the name of a mailbox, such as "INBOX"`)
-	wrong(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "want 1 to 1500")
+	wrong(!mailAddress.MatchString(s.Address), "address", `must be Flynn's own address, such as "flynn@example.org"`)
+	wrong(s.Name != oneLine(s.Name, 100), "name", "must be at most 100 characters on one line")
+	wrong(s.Mailbox == "", "mailbox", `must be the name of a mailbox, such as "INBOX"`)
+	wrong(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "must be 1 to 1500")
 	wrong(s.password == "", "secrets.password", "missing: write password_env or password_file")
 	wrong(s.RequireAuthenticated && !authservID.MatchString(s.AuthservID), "authserv_id",
 		"missing: write the first word of Authentication-Results in a mail that has come to this mailbox; see the README")
@@ -95,7 +95,7 @@ func newSettings(c channel.Config) (settings, error) {
 	if s.CA != "" {
 		s.tls.RootCAs = x509.NewCertPool()
 		wrong(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca",
-			"want certificates in PEM, from -----BEGIN CERTIFICATE----- on: the text itself, since the plugin reads no files of the machine")
+			"must be certificates in PEM, from -----BEGIN CERTIFICATE----- on: the text itself, since the plugin reads no files of the machine")
 	}
 	if len(errs) > 0 {
 		return s, errs

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
-// A conversation is a thread with one person. Its id is the person's id and what identifies the thread: whoever else knows the ids of its mails and
+// A conversation is a thread with one person. Its id is the person's id and what identifies the thread: anyone else who knows the ids of its mails and
 // answers to them begins a conversation of his own, and is never told what was said in this one.
 
 // digest is the beginning of a hash, in hex.

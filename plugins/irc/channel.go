@@ -170,7 +170,7 @@ func (p *plugin) nickChange(l *link, m line, own bool) {
 	if len(p.renamed) < 1000 {
 		p.renamed[fold(m.nick())] = rename{m.last(), time.Now()}
 	}
-	delete(p.renamed, fold(m.last())) // whoever has a nick now is who we mean by it
+	delete(p.renamed, fold(m.last())) // from now on the nick means its new holder
 }
 
 // receive hands a message to the host. It does not wait for the host's answer: IRC keeps nothing that could be acknowledged.
@@ -192,7 +192,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	p.speaks(m.nick())
 	taken := func(err error) {
 		if err != nil && ctx.Err() == nil {
-			p.log.Error("message was not taken over", "event", e.ID, "error", err)
+			p.log.Error("the host did not take a message", "event", e.ID, "error", err)
 		}
 	}
 	err := in.DeliverAsync(ctx, e, taken)
@@ -203,7 +203,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	return err
 }
 
-// private names the conversation with one person. With identity "account" the account is part of it: whoever takes the nick of
+// private names the conversation with one person. With identity "account" the account is part of it: a person who takes the nick of
 // somebody who has left must not find himself in the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
 	if p.settings.Identity == identityAccount {

@@ -34,7 +34,7 @@ type settings struct {
 	password, sasl string
 }
 
-// What identifies a sender.
+// The values of identity: how a sender is identified.
 const (
 	identityAccount = "account"
 	identityNick    = "nick"
@@ -62,17 +62,17 @@ func (s settings) check() error {
 		}
 	}
 	_, _, err := net.SplitHostPort(s.Address)
-	wrong(err != nil, "address", `want "host:port", such as "irc.libera.chat:6697"`)
+	wrong(err != nil, "address", `must be "host:port", such as "irc.libera.chat:6697"`)
 	wrong(!validTarget(s.Nick) || isChannel(s.Nick) || len(s.Nick) > 30, "nick", "%q cannot be a nickname", s.Nick)
 	wrong(!validTarget(s.User), "user", "%q cannot be a user name", s.User)
 	for i, c := range s.Channels {
 		wrong(!validTarget(c) || !isChannel(c), fmt.Sprintf("channels.%d", i), "%q is not a channel: names begin with #", c)
 	}
-	wrong(s.Identity != identityAccount && s.Identity != identityNick, "identity", `want "account" or "nick"`)
+	wrong(s.Identity != identityAccount && s.Identity != identityNick, "identity", `must be "account" or "nick"`)
 	wrong(s.Account != "" && s.sasl == "", "secrets.sasl_password", "account needs sasl_password_env or sasl_password_file beside it")
-	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "want 1 to 100")
-	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "want 0 to 60000")
-	wrong(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "want 1 to 10000")
+	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "must be 1 to 100")
+	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "must be 0 to 60000")
+	wrong(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "must be 1 to 10000")
 	if len(errs) > 0 {
 		return errs
 	}

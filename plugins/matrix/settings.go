@@ -44,13 +44,13 @@ func newSettings(c channel.Config) (settings, error) {
 		}
 	}
 	u, err := url.Parse(s.Homeserver)
-	wrong(err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http", "homeserver", `want an address such as "https://matrix.example.org"`)
-	wrong(!userID.MatchString(s.UserID), "user_id", `want Flynn's own account, such as "@flynn:example.org"`)
+	wrong(err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http", "homeserver", `must be an address such as "https://matrix.example.org"`)
+	wrong(!userID.MatchString(s.UserID), "user_id", `must be Flynn's own account, such as "@flynn:example.org"`)
 	wrong(s.token == "", "secrets.access_token", "missing: write access_token_env or access_token_file")
-	wrong(s.SyncSeconds < 0 || s.SyncSeconds > 120, "sync_seconds", "want 0 to 120")
+	wrong(s.SyncSeconds < 0 || s.SyncSeconds > 120, "sync_seconds", "must be 0 to 120")
 	for i, glob := range s.AcceptInvites {
 		_, err := path.Match(glob, "")
-		wrong(err != nil || !strings.Contains(glob, ":"), fmt.Sprintf("accept_invites.%d", i), `want a user id or a glob of such: "@ann:example.org", "@*:example.org"`)
+		wrong(err != nil || !strings.Contains(glob, ":"), fmt.Sprintf("accept_invites.%d", i), `must be a user id or a glob of such: "@ann:example.org", "@*:example.org"`)
 	}
 	if len(errs) > 0 {
 		return s, errs

@@ -178,7 +178,7 @@ func (p *plugin) missed(ctx context.Context, id, from, since string) ([]event, e
 		from = page.End
 	}
 	if len(out) >= maxMissed {
-		p.log.Warn("more was missed in a room than is fetched", "room", id, "fetched", len(out))
+		p.log.Warn("a room has more missed messages than are fetched", "room", id, "fetched", len(out))
 	}
 	slices.Reverse(out)
 	return out, nil

@@ -54,7 +54,7 @@ func (p *provider) read(ctx context.Context, l *link) (listing, error) {
 	slices.SortStableFunc(found, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	for _, t := range found {
 		if err := list.add(t); err != nil {
-			p.log.Warn("a tool is left out", "tool", fmt.Sprintf("%.80q", t.Name), "why", err.Error())
+			p.log.Warn("left out a tool", "tool", fmt.Sprintf("%.80q", t.Name), "why", err.Error())
 		}
 	}
 	return list, nil

@@ -81,7 +81,7 @@ func (s settings) check() error {
 		wrong(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is no header")
 	}
 	for i, root := range s.Roots {
-		wrong(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "want an absolute path")
+		wrong(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "must be an absolute path")
 	}
 	if len(errs) > 0 {
 		return errs
@@ -94,7 +94,7 @@ func endpoint(text string, insecure bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("want an address like https://mcp.example.com/mcp")
+		return fmt.Errorf("must be an address like https://mcp.example.com/mcp")
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
 		return fmt.Errorf("http sends everything in the open: write https, or insecure = true")
 	}

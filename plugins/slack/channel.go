@@ -61,7 +61,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	if err := p.places.load(p.stateDir); err != nil {
-		p.log.Warn("conversations of before are not known; what was said in them meanwhile is missed", "error", err)
+		p.log.Warn("cannot read the list of conversations; messages sent meanwhile are missed", "error", err)
 	}
 	q := make(queue, maxQueue)
 	var work sync.WaitGroup

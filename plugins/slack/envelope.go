@@ -63,7 +63,7 @@ func (p *plugin) work(ctx context.Context, in channel.Inbox, q queue) {
 
 func (p *plugin) savePlaces() {
 	if err := p.places.save(p.stateDir); err != nil {
-		p.log.Warn("conversations cannot be kept; after a restart, what was missed stays missed", "error", err)
+		p.log.Warn("cannot keep the list of conversations; after a restart, missed messages stay missed", "error", err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, d delivery) {
 		return
 	}
 	if d.envelope.RetryAttempt > 0 {
-		p.log.Debug("slack tells again", "event", h.event.ID, "attempt", d.envelope.RetryAttempt, "reason", d.envelope.RetryReason)
+		p.log.Debug("slack repeated an event", "event", h.event.ID, "attempt", d.envelope.RetryAttempt, "reason", d.envelope.RetryReason)
 	}
 	p.hand(ctx, in, h, func() { d.link.ack(id) })
 }
@@ -130,7 +130,7 @@ func (p *plugin) read(ctx context.Context, e envelope) (happening, bool) {
 		h, ok, err = p.readCommand(ctx, e.Payload)
 	}
 	if err != nil {
-		p.log.Warn("envelope makes no sense", "type", e.Type, "error", err)
+		p.log.Warn("cannot read an envelope", "type", e.Type, "error", err)
 	}
 	return h, ok && err == nil
 }

@@ -38,12 +38,12 @@ func (p *plugin) catchUp(ctx context.Context, in channel.Inbox) {
 			continue
 		}
 		if n >= missedPlaces || ctx.Err() != nil {
-			p.log.Warn("some conversations were not asked for what was missed", "asked", n, "known", len(ids))
+			p.log.Warn("did not look for missed messages in some conversations", "asked", n, "known", len(ids))
 			return
 		}
 		list, err := p.since(ctx, id, was.Kind, max(was.Seen, earliest))
 		if err != nil {
-			p.log.Warn("what was missed cannot be read", "conversation", id, "error", err)
+			p.log.Warn("cannot read missed messages", "conversation", id, "error", err)
 		}
 		for _, m := range list {
 			if h, ok, err := p.readMessage(whole, m); ok && err == nil {
@@ -63,7 +63,7 @@ func (p *plugin) since(ctx context.Context, id, kind, oldest string) ([]message,
 		}
 	})
 	if more {
-		p.log.Warn("more was missed than is read", "conversation", id, "read", len(list))
+		p.log.Warn("more messages were missed than are fetched", "conversation", id, "read", len(list))
 	}
 	slices.SortFunc(list, func(a, b message) int { return strings.Compare(a.TS, b.TS) })
 	return list, err

@@ -47,11 +47,11 @@ func (s settings) check() error {
 			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	wrong(!trustworthy(s.APIURL), "api_url", "want an https address; http is taken only on this machine")
-	wrong(!strings.HasPrefix(s.app, "xapp-"), "secrets.app_token", `want the app-level token; it begins with "xapp-"`)
-	wrong(!strings.HasPrefix(s.bot, "xoxb-"), "secrets.bot_token", `want the bot user's token; it begins with "xoxb-"`)
-	wrong(s.Threads != "mentions" && s.Threads != "never", "threads", `want "mentions" or "never"`)
-	wrong(s.CatchUpHours < 0 || s.CatchUpHours > 168, "catch_up_hours", "want 0 to 168")
+	wrong(!trustworthy(s.APIURL), "api_url", "must be an https address; http is taken only on this machine")
+	wrong(!strings.HasPrefix(s.app, "xapp-"), "secrets.app_token", `must be the app-level token; it begins with "xapp-"`)
+	wrong(!strings.HasPrefix(s.bot, "xoxb-"), "secrets.bot_token", `must be the bot user's token; it begins with "xoxb-"`)
+	wrong(s.Threads != "mentions" && s.Threads != "never", "threads", `must be "mentions" or "never"`)
+	wrong(s.CatchUpHours < 0 || s.CatchUpHours > 168, "catch_up_hours", "must be 0 to 168")
 	if len(errs) > 0 {
 		return errs
 	}

@@ -61,7 +61,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("entity %+v outside of %q", e, text)
 			}
 		}
-		// What is written out and read in again stays.
+		// A text that is written and read again is unchanged.
 		if back, _, _ := testDecoder().decode(escape(text)); back != text {
 			t.Errorf("%q comes back as %q", text, back)
 		}

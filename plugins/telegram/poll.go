@@ -42,7 +42,7 @@ func (p *plugin) dropWebhook(ctx context.Context) error {
 	if err != nil || info.URL == "" {
 		return err
 	}
-	p.log.Warn("a webhook is taken away, since mode is poll", "url", info.URL)
+	p.log.Warn("removed a webhook, since mode is poll", "url", info.URL)
 	_, err = p.api.DeleteWebhook(ctx, &bot.DeleteWebhookParams{})
 	return err
 }
@@ -57,7 +57,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMess
 			return 0, err
 		}
 		if err != nil {
-			p.log.Error("update is passed over", "error", p.api.words(err))
+			p.log.Error("skipped an update", "error", p.api.words(err))
 		}
 		updates = append(updates, u)
 		events = append(events, p.events(u, raw)...)
@@ -78,7 +78,7 @@ func (p *plugin) deliver(ctx context.Context, in channel.Inbox, events []channel
 	for _, e := range events {
 		taken := func(err error) {
 			if errors.Is(err, channel.ErrMalformed) { // it would be so the next time as well
-				p.log.Error("event is passed over", "event", e.ID, "error", err)
+				p.log.Error("skipped an event", "event", e.ID, "error", err)
 				err = nil
 			}
 			acks <- err
@@ -115,7 +115,7 @@ func (p *plugin) answer(ctx context.Context, q *models.CallbackQuery) {
 		ctx, cancel := context.WithTimeout(ctx, answerTime)
 		defer cancel()
 		if _, err := p.api.AnswerCallbackQuery(ctx, &bot.AnswerCallbackQueryParams{CallbackQueryID: q.ID}); err != nil && ctx.Err() == nil {
-			p.log.Debug("press was not answered", "error", p.api.words(err))
+			p.log.Debug("cannot answer the press of a button", "error", p.api.words(err))
 		}
 	})
 }

@@ -22,7 +22,7 @@ type settings struct {
 	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
 	Quote string `json:"quote"`
 	// LinkPreviews lets Telegram fetch the links of an answer to show what is behind them. Off, since a link can be made to tell what
-	// should stay in the conversation to whoever made the model write it.
+	// should stay in the conversation to the person who made the model write it.
 	LinkPreviews bool `json:"link_previews"`
 
 	token string
@@ -54,9 +54,9 @@ func (s settings) check() error {
 	wrong(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `has not the form of a token, "123456789:AAF..."`)
 	u, err := url.Parse(s.APIURL)
 	bad := err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http"
-	wrong(bad, "api_url", `want an address such as "https://api.telegram.org"`)
-	wrong(s.Mode != "poll" && s.Mode != "webhook", "mode", `want "poll" or "webhook"`)
-	wrong(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `want "groups", "always" or "never"`)
+	wrong(bad, "api_url", `must be an address such as "https://api.telegram.org"`)
+	wrong(s.Mode != "poll" && s.Mode != "webhook", "mode", `must be "poll" or "webhook"`)
+	wrong(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `must be "groups", "always" or "never"`)
 	if len(errs) > 0 {
 		return errs
 	}

@@ -71,7 +71,7 @@ func (p *plugin) hook(ctx context.Context, in channel.Inbox, secret string) http
 			return
 		}
 		if err != nil {
-			p.log.Error("update is passed over", "error", p.api.words(err))
+			p.log.Error("skipped an update", "error", p.api.words(err))
 		}
 		if err := p.deliver(r.Context(), in, p.events(u, raw)); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable) // it comes again

@@ -42,10 +42,10 @@ func newSettings(c channel.Config) (settings, error) {
 	}
 	u, err := url.Parse(s.DeliverURL)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		wrong("deliver_url", "want the http or https address that answers are posted to")
+		wrong("deliver_url", "must be the http or https address that answers are posted to")
 	}
 	if s.TimeoutMS < 100 || s.TimeoutMS > 60_000 {
-		wrong("timeout_ms", "want 100 to 60000")
+		wrong("timeout_ms", "must be 100 to 60000")
 	}
 	if s.secret, err = readSecret(c.Secrets["secret"]); err != nil {
 		wrong("secrets.secret", "%v", err)
@@ -60,7 +60,7 @@ func newSettings(c channel.Config) (settings, error) {
 func readSecret(text string) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
 	if err != nil || len(raw) < minSecret || len(raw) > maxSecret {
-		return nil, fmt.Errorf("want whsec_ and the base64 of %d to %d random bytes: echo whsec_$(head -c 32 /dev/urandom | base64)", minSecret, maxSecret)
+		return nil, fmt.Errorf("must be whsec_ and the base64 of %d to %d random bytes: echo whsec_$(head -c 32 /dev/urandom | base64)", minSecret, maxSecret)
 	}
 	return raw, nil
 }

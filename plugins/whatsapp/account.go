@@ -99,7 +99,7 @@ func (d *device) Handle(f func(event any) bool) {
 	})
 }
 
-// Connect begins the connection, which lives until Close, whatever becomes of ctx later.
+// Connect begins the connection, which lives until Close, even if ctx ends before.
 func (d *device) Connect(ctx context.Context) error {
 	var life context.Context
 	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))

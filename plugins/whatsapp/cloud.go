@@ -103,7 +103,7 @@ func (c *cloud) handler(in channel.Inbox) http.Handler {
 
 const maxChallenge = 256
 
-// handshake proves to Meta that the address is ours: it repeats the challenge to whoever knows the word.
+// handshake proves to Meta that the address is ours: it repeats the challenge to a caller that knows the word.
 func (c *cloud) handshake(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	word, challenge := q.Get("hub.verify_token"), q.Get("hub.challenge")
@@ -137,7 +137,7 @@ func (c *cloud) receive(w http.ResponseWriter, r *http.Request, in channel.Inbox
 	}
 	n, err := readHook(body)
 	if err != nil {
-		c.log.Warn("notification makes no sense", "error", err)
+		c.log.Warn("cannot read a notification", "error", err)
 		w.WriteHeader(http.StatusOK) // it will not get better
 		return
 	}

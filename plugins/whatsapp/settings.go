@@ -55,18 +55,18 @@ func (s settings) check(stateDir string) error {
 	}
 	switch s.Mode {
 	case "cloud":
-		wrong(!trustworthy(s.APIURL), "api_url", "want an https address; http is taken only on this machine")
-		wrong(!digits(s.PhoneNumberID), "phone_number_id", "want the id of the phone number: digits, from the app's page \"API setup\"")
+		wrong(!trustworthy(s.APIURL), "api_url", "must be an https address; http is taken only on this machine")
+		wrong(!digits(s.PhoneNumberID), "phone_number_id", "must be the id of the phone number: digits, from the app's page \"API setup\"")
 		wrong(s.token == "", "secrets.access_token", "needs access_token_env or access_token_file: the token of a system user")
 		wrong(s.secret == "", "secrets.app_secret", "needs app_secret_env or app_secret_file: without it anybody could speak for Meta")
 		wrong(len(s.verify) < 8, "secrets.verify_token", "needs verify_token_env or verify_token_file: a word of your own with at least 8 characters")
-		wrong(s.ConfirmMS < 0 || s.ConfirmMS > 10_000, "confirm_ms", "want 0 to 10000")
-		wrong(s.Template != "" && s.TemplateLanguage == "", "template_language", `want the template's language, such as "en_US"`)
+		wrong(s.ConfirmMS < 0 || s.ConfirmMS > 10_000, "confirm_ms", "must be 0 to 10000")
+		wrong(s.Template != "" && s.TemplateLanguage == "", "template_language", `must be the template's language, such as "en_US"`)
 	case "linked":
 		wrong(stateDir == "", "mode", "a linked device needs a state folder")
-		wrong(s.DeviceName == "" || len(s.DeviceName) > 50, "device_name", "want 1 to 50 characters")
+		wrong(s.DeviceName == "" || len(s.DeviceName) > 50, "device_name", "must be 1 to 50 characters")
 	default:
-		wrong(true, "mode", `want "cloud" (a business over Meta's API) or "linked" (a device of a phone)`)
+		wrong(true, "mode", `must be "cloud" (a business over Meta's API) or "linked" (a device of a phone)`)
 	}
 	if len(errs) > 0 {
 		return errs

@@ -136,7 +136,7 @@ func strip(s string) string {
 	return strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", "").Replace(s)
 }
 
-// Whatever the guard calls plain must not run curl in a real shell. The shell runs in an empty folder with a
+// No line that the guard calls plain may run curl in a real shell. The shell runs in an empty folder with a
 // PATH of three programs: sh, env, and a curl that leaves a mark. No piece of a command has a slash, so nothing else is reached.
 func TestNoPlainCommandRunsCurl(t *testing.T) {
 	for _, shell := range []string{"sh", "bash"} {

@@ -41,7 +41,7 @@ func listed(key, word string) bool {
 	return false
 }
 
-// What a limit may be.
+// The bounds of a limit.
 const (
 	limited = iota
 	unlimited

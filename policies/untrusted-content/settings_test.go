@@ -6,7 +6,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// What policy.toml shows as the defaults must be what the module takes without data.
+// The defaults in policy.toml must be those that the module takes without data.
 func TestTheManifestShowsTheDefaults(t *testing.T) {
 	var manifest struct{ Data map[string]string }
 	if _, err := toml.DecodeFile("policy.toml", &manifest); err != nil {

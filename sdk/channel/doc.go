@@ -6,7 +6,7 @@
 //
 //	func main() { channel.Main(&irc{}) }
 //
-// What a platform can do besides receiving and sending is told by further one-method interfaces (Editor, Typer,
+// Further one-method interfaces declare what a platform can do besides receiving and sending (Editor, Typer,
 // Deleter, Reacter, Fetcher, Uploader, Resolver, Reconciler): implement one, and the host knows.
 //
 // The methods of a Channel are called in this order: Describe at any time; Configure once; then Run, once, and

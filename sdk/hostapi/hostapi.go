@@ -2,7 +2,7 @@
 //
 // A plugin finds it in its configuration (channel.Config.Host, tool.Config.Host) and uses what plugin.toml asks for under
 // permissions.host: "kv", "media", "webhook", "metric". Everything else answers ErrNotGranted. The methods may be called from
-// many goroutines. What is too much for the moment is refused with an error that RetryAfter understands. Whoever hands out a
+// many goroutines. What is too much for the moment is refused with an error that RetryAfter understands. A host that hands out a
 // Host dials and closes it.
 package hostapi
 

@@ -102,7 +102,7 @@ func (t *tools) List(ctx context.Context, _ *toolv1.ListRequest) (*toolv1.ListRe
 	for i, one := range list {
 		wire := toolToWire(one)
 		if left -= proto.Size(wire) + 8; left < 0 {
-			t.log.Warn("tools are left out: the list is too long", "tools", len(list), "listed", i)
+			t.log.Warn("left out tools: the list is too long", "tools", len(list), "listed", i)
 			break
 		}
 		out.Tools = append(out.Tools, wire)

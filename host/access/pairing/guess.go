@@ -37,7 +37,7 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 	if g.Wrong >= maxWrong {
 		g.Locked = now.Add(lockTime).UTC()
 		d.cfg.Count(LockedOut)
-		d.cfg.Log.Warn("who guesses pairing codes is locked out", "guesser", guesser, "until", g.Locked)
+		d.cfg.Log.Warn("sender locked out after wrong pairing codes", "guesser", guesser, "until", g.Locked)
 	}
 	d.guesses[guesser] = g // counts even if the disk is full
 	return d.cfg.Store.PutGuesses(context.WithoutCancel(ctx), g)
@@ -52,7 +52,7 @@ func (d *Desk) right(ctx context.Context, guesser string) error {
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
-// pruneGuesses forgets whom nothing is held against any more and, when too many are left, whoever has waited longest; d.mu is held.
+// pruneGuesses forgets those whose wait is over and, when too many are left, those who have waited longest; d.mu is held.
 func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
 	oldest := ""
 	for guesser, g := range d.guesses {

@@ -2,7 +2,7 @@
 //
 // Start with Desk. A code only says which request is meant. Approving it gives the least role that the configuration names and never
 // more than member; raising it is an act of its own, and nothing here makes an owner. Everything is durable before it
-// counts, except what takes something away, which counts at once. Who may approve is decided by the callers: whoever holds the
+// counts, except what takes something away, which counts at once. Who may approve is decided by the callers: the holder of the
 // token of the gateway, and owners by configuration in a chat. Who is admitted is decided by channel.Gate and route.Roles.
 package pairing
 
@@ -39,12 +39,12 @@ type Config struct {
 	Store store.Pairings
 	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
 	Role func() string
-	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is told of a sender who is not paired any
+	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is called for a sender who is not paired any
 	// more, and Count, for metrics.
 	Replied func(turn string, r message.Reply)
 	Revoked func(sender string)
 	Count   func(e Event)
-	// Owners are the conversations in which owners are told of a request, by the configuration in force. It may be nil: nobody is.
+	// Owners are the conversations in which owners learn of a request, by the configuration in force. It may be nil: there are none.
 	Owners func(ctx context.Context) []Place
 	Now    func() time.Time
 	Rand   io.Reader // crypto/rand without one

@@ -29,7 +29,7 @@ func Policies(c *config.Config, sources []policy.Source) []config.Error {
 		l.module(i, s)
 		l.scope(i, s)
 		if s.AllowOnError {
-			l.report(i, "calls pass this policy where it fails: whoever can make it fail gets past it", "remove it, and calls are denied instead",
+			l.report(i, "calls pass this policy where it fails: a caller who can make it fail gets past it", "remove it, and calls are denied instead",
 				"dangerously_allow_on_error")
 		}
 		l.sandbox(i, s)

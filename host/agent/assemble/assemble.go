@@ -23,7 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Sandboxes knows what the engine can do now; a fleet.Fleet implements it.
+// Sandboxes knows what the engine can do now; *fleet.Fleet implements it.
 type Sandboxes interface {
 	// AvailableFor returns why containers of these specifications cannot be had now, or nil.
 	AvailableFor(specs map[string]sandbox.Spec) error
@@ -61,7 +61,7 @@ func (a *Assembler) Generation(c *config.Config, p Parts) (*agent.Generation, er
 		Number: c.Generation, Table: p.Table, Models: p.Models, Registry: p.Registry, Roles: p.Roles, Admits: p.Admits, Persons: p.Persons,
 		Tasks: tasks(c), Late: p.Late,
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
-		LocalDoors: c.Sandbox.LocalDoors, OnUnavailable: c.Sandbox.OnUnavailable,
+		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
 		Delegation: agent.Delegation{MaxDepth: c.Delegation.MaxDepth, MaxFanout: c.Delegation.MaxFanout, Timeout: time.Duration(c.Delegation.Timeout)},
 		Stricter:   stricter(c), Offline: offline(c), Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Workspaces opens the workspaces of sessions, by store.SessionHome; a fleet.Fleet implements it.
+// Workspaces opens the workspaces of sessions, by store.SessionHome; *fleet.Fleet implements it.
 type Workspaces interface {
 	// Visit opens one until leave is called.
 	Visit(home string) (m machine.Machine, leave func(), err error)

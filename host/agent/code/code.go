@@ -31,7 +31,7 @@ import (
 // Name is the tool's.
 const Name = "code.run"
 
-// Sandboxes runs programs; a fleet.Fleet implements it.
+// Sandboxes runs programs; *fleet.Fleet implements it.
 type Sandboxes interface {
 	RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error)
 }
@@ -204,7 +204,7 @@ func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnsw
 	for _, m := range result.Media {
 		data, err := r.media(m.SHA256)
 		if err != nil {
-			r.Log.Error("file of a result cannot be given to a program", "tool", c.Tool, "error", err)
+			r.Log.Error("cannot give a file of a result to a program", "tool", c.Tool, "error", err)
 			a.Text += fmt.Sprintf("\n[file %.100q could not be had]", m.Name)
 			continue
 		}
@@ -255,7 +255,7 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 		case errors.Is(err, builtin.ErrNotKept):
 			lines = append(lines, fmt.Sprintf("%s does not go with your answer: %v", name, err))
 		case err != nil:
-			r.Log.Error("file of a program cannot be kept", "error", err)
+			r.Log.Error("cannot keep a file of a program", "error", err)
 			lines = append(lines, name+" does not go with your answer: the host could not keep it")
 		default:
 			r.attached = append(r.attached, a)

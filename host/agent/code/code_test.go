@@ -143,7 +143,7 @@ func TestProgramsGetFiles(t *testing.T) {
 	r.call(t, `{"language":"javascript","program":"1","files":{"lib.js":"2"}}`)
 }
 
-// What a program's calls have touched and attached is the run's as well.
+// The run has the labels and attachments of its program's calls.
 func TestHelpersOfARun(t *testing.T) {
 	r := &rig{helper: func(_ context.Context, name string, _ json.RawMessage, _ func() func()) tool.Result {
 		return tool.Result{

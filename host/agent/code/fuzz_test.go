@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a program says of a path it could not have is its own words: bounded, and never one of its workspace.
+// A program's words about a path outside of its workspace are bounded, and never taken for one of its workspace.
 func FuzzOutside(f *testing.F) {
 	f.Add("FileNotFoundError: [Errno 2] No such file or directory: '/etc/x'")
 	f.Add("PermissionError: [Errno 13] Permission denied: '/workspace/../x'")

@@ -22,7 +22,7 @@ type Entry struct {
 	Next func(after time.Time) time.Time
 }
 
-// Values of Entry.CatchUp: what becomes of due times at which nobody was there.
+// Values of Entry.CatchUp: how due times are made up for at which no host ran.
 const (
 	CatchUpSkip = "skip" // nothing
 	CatchUpOnce = "once" // the last of them is made up for

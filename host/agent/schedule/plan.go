@@ -25,7 +25,7 @@ type plan struct {
 	runs []store.ScheduleRun
 }
 
-// plan looks at the due times after from. It is a pure function of its arguments: whoever asks again, asks the same of the store.
+// plan looks at the due times after from. It is a pure function of its arguments: asked again, it asks the same of the store.
 func (e Entry) plan(from, now time.Time, busy bool) plan {
 	p := plan{upto: from}
 	if from.After(now) { // the clock was set back: what was dealt with is known by its event

@@ -152,7 +152,7 @@ func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Re
 // say tells people of a schedule; what cannot be told them stands in the log.
 func (s *Scheduler) say(ctx context.Context, e Entry, key, text string) {
 	if err := s.send(ctx, e, "schedule-"+e.Name, message.Reply{Key: "schedule/" + key, Text: text}); err != nil {
-		s.cfg.Log.Error("tell of a schedule", "schedule", e.Name, "error", err)
+		s.cfg.Log.Error("report on a schedule", "schedule", e.Name, "error", err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // data, to shorten a tool's result, to think hard.
 //
 // Start with Desk. Every task has its own system prompt and no tools, gets foreign text between marks that the text cannot know,
-// and its answer is parsed strictly and bounded. The package keeps nothing; whoever asks records what was used.
+// and its answer is parsed strictly and bounded. The package keeps nothing; the caller records the usage.
 package task
 
 import (
@@ -56,7 +56,7 @@ type Desk struct {
 	Tiers  map[Name]Tier
 	// Session names the conversation to providers.
 	Session string
-	// Used is told of every call; it may be nil.
+	// Used is called for every call; it may be nil.
 	Used func(Use)
 }
 

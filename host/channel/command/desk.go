@@ -69,7 +69,7 @@ type Config struct {
 	Halted func() string
 	// Replied hands on a reply that was committed.
 	Replied func(turn string, r message.Reply)
-	// Publish shows an event to whoever watches the conversation. It must not block.
+	// Publish shows an event to those who watch the conversation. It must not block.
 	Publish func(message.Event)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -110,7 +110,7 @@ func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []stor
 func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
-	if !ok { // whoever pushed it looked before
+	if !ok { // it was checked before it was pushed
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
 	if why := d.cfg.Admits(m); why != "" {

@@ -81,7 +81,7 @@ func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ord
 	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
-	if !ok || !c.Queued() { // whoever queued it looked before
+	if !ok || !c.Queued() { // it was checked before it was queued
 		return o, fmt.Errorf("inbox row %d is no order", row.ID)
 	}
 	at, err := d.cfg.Store.Place(ctx, place)

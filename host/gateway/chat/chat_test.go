@@ -335,7 +335,7 @@ func TestInteractive(t *testing.T) {
 	_ = typed.Close()
 }
 
-// What is shown cannot steer the terminal, and what is approved cannot hide.
+// Text that is shown cannot control the terminal, and an approved command cannot hide.
 func TestHostileText(t *testing.T) {
 	h := start(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
 		_, err := turn.Run(ctx, gatewaytest.Call{

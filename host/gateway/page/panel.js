@@ -31,7 +31,7 @@ export class Panel {
       });
       if (!answer.ok) throw new Error("halt answered " + answer.status);
     } catch {
-      byId("urgent").textContent = "The kill switch could not be reached. Run flynn stop in a terminal.";
+      byId("urgent").textContent = "The kill switch could not be reached. Run flynn halt in a terminal.";
     }
     byId("halt").disabled = false;
     this.refresh();

@@ -4,7 +4,7 @@
 // a list of values, ranges and steps, months and days of the week may be named. Where both days are restricted, either will do.
 // Nothing else is taken: no seconds, no years, no @daily.
 //
-// What the clocks of a zone skip is not lost, and what they repeat is not done twice: a time that does not exist on a day is due
+// A run at an hour that the clocks of a zone skip is not lost, and one at an hour that they repeat is not done twice: a time that does not exist on a day is due
 // when the clocks have jumped, once for all that they jumped over; one that exists twice is due the first time.
 package cron
 
@@ -46,7 +46,7 @@ func Parse(text string) (Expression, error) {
 	}
 	words := strings.Fields(text)
 	if len(words) != 5 {
-		return Expression{}, fmt.Errorf("want five fields (minute, hour, day of the month, month, day of the week), found %d", len(words))
+		return Expression{}, fmt.Errorf("must have five fields (minute, hour, day of the month, month, day of the week), not %d", len(words))
 	}
 	var e Expression
 	for i, bits := range []*uint64{&e.minute, &e.hour, &e.day, &e.month, &e.weekday} {

@@ -19,10 +19,10 @@ func zone(t testing.TB, name string) *time.Location {
 
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"", "found 0"},
-		{"* * * *", "found 4"},
-		{"* * * * * *", "found 6"},
-		{"@daily", "found 1"},
+		{"", "not 0"},
+		{"* * * *", "not 4"},
+		{"* * * * * *", "not 6"},
+		{"@daily", "not 1"},
 		{"60 * * * *", `minute "60": "60" is not in 0 to 59`},
 		{"-1 * * * *", "is not in 0 to 59"},
 		{"5-1 * * * *", "runs backwards"},
@@ -37,7 +37,7 @@ func TestParseRefuses(t *testing.T) {
 		{"0 0 31 4,6 *", "no month"},
 		{"+1 * * * *", "is not in"},
 		{"0x1 * * * *", "is not in"},
-		{"1 * * * * # comment", "found 7"},
+		{"1 * * * * # comment", "not 7"},
 		{strings.Repeat("1,", 300) + "1 * * * *", "more than 512 bytes"},
 	} {
 		if _, err := Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -134,9 +134,9 @@ func problem(of jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return fmt.Sprintf("it is %s, want %s", k.Got, strings.Join(k.Want, " or "))
 	case *kind.Enum:
-		return "want " + oneOf(k.Want)
+		return "must be " + oneOf(k.Want)
 	case *kind.Const:
-		return "want " + oneOf([]any{k.Want})
+		return "must be " + oneOf([]any{k.Want})
 	case *kind.Format:
 		return fmt.Sprintf("it is not of the format %s", k.Want)
 	case *kind.Pattern:
@@ -160,15 +160,15 @@ func problem(of jsonschema.ErrorKind) string {
 	case *kind.MaxProperties:
 		return fmt.Sprintf("it has %d keys, want at most %d", k.Got, k.Want)
 	case *kind.Minimum:
-		return "want at least " + k.Want.RatString()
+		return "must be at least " + k.Want.RatString()
 	case *kind.ExclusiveMinimum:
-		return "want more than " + k.Want.RatString()
+		return "must be more than " + k.Want.RatString()
 	case *kind.Maximum:
-		return "want at most " + k.Want.RatString()
+		return "must be at most " + k.Want.RatString()
 	case *kind.ExclusiveMaximum:
-		return "want less than " + k.Want.RatString()
+		return "must be less than " + k.Want.RatString()
 	case *kind.MultipleOf:
-		return "want a multiple of " + k.Want.RatString()
+		return "must be a multiple of " + k.Want.RatString()
 	case *kind.UniqueItems:
 		return fmt.Sprintf("elements %d and %d are the same", k.Duplicates[0], k.Duplicates[1])
 	}

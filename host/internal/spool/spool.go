@@ -22,7 +22,7 @@ type Config[T any] struct {
 	Pause time.Duration
 	// Write commits a batch; it has ten seconds.
 	Write func(ctx context.Context, batch []T) error
-	// Lost is told of records that were dropped or could not be written.
+	// Lost is called with the number of records that were dropped or could not be written.
 	Lost func(lost []T)
 	Log  *slog.Logger
 }
@@ -118,6 +118,6 @@ func (s *Spool[T]) write(ctx context.Context, batch []T) {
 		s.Lost(batch)
 	}
 	if n := s.dropped.Swap(0); n > 0 {
-		s.Log.Warn("records are missing: they came faster than they could be written", "of", s.Name, "dropped", n)
+		s.Log.Warn("dropped records that came faster than they could be written", "of", s.Name, "dropped", n)
 	}
 }

@@ -36,7 +36,7 @@ type startOfBlock struct {
 	Input     json.RawMessage `json:"input"`
 }
 
-// delta is a piece of a content block, or what is told of the message at its end.
+// delta is a piece of a content block, or the usage of the message at its end.
 type delta struct {
 	Type        text `json:"type"`
 	Text        text `json:"text"`

@@ -51,7 +51,7 @@ func TestRecords(t *testing.T) {
 	if r := k.records[3]; r.Kind != "bridge" || r.Method != "git" || r.Host != "git push" {
 		t.Errorf("%+v", r)
 	}
-	// What ends was counted when it was decided.
+	// A connection that ends was counted when it was decided.
 	if counted["proxy"] != 1 || counted["proxy refused"] != 1 || counted["bridge"] != 1 || len(counted) != 3 {
 		t.Errorf("counted: %v", counted)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// What a trace shows of one text, in bytes. The whole is in the store.
+// Bounds of one text in a trace, in bytes. The whole is in the store.
 const maxText = 2000
 
 // New makes the trace of what is kept.

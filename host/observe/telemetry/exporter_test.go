@@ -97,7 +97,7 @@ func start(t *testing.T, e *Exporter) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// What ran in the background is sent when it ends, as a part of the trace that it began in, and only then.
+// The span of background work is sent when the work ends, as a part of the trace that it began in.
 func TestSpansOfTheBackground(t *testing.T) {
 	c := newCollector(t)
 	e := New(Config{Endpoint: func() string { return c.URL }, Trace: traces, Settle: -1})

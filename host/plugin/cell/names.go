@@ -69,7 +69,7 @@ func (n *Names) copy() {
 			continue
 		}
 		if err := n.replace(name); err != nil {
-			n.log.Warn("plugins do not see the change of a file", "file", name, "error", err)
+			n.log.Warn("plugins keep the old content of a changed file", "file", name, "error", err)
 		}
 		n.seen[name] = info
 	}

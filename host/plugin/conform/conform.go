@@ -79,7 +79,7 @@ func (r Report) Count(o Outcome) int {
 type check struct {
 	name string
 	kind plugin.Kind // that it is about; empty for every plugin
-	next string      // advice for whoever fails it
+	next string      // advice for an author whose plugin fails it
 	run  func(ctx context.Context, b *bench) error
 }
 

@@ -52,7 +52,7 @@ func TestFirstPartyPlugins(t *testing.T) {
 			t.Errorf("%s is tried without its platform: write its %s: %v", filepath.Base(dir), FileName, err)
 		}
 	}
-	// Side by side: whoever tries a plugin waits a good part of the time.
+	// Side by side: a trial waits a good part of the time.
 	trials, room := make([]trial, len(dirs)), make(chan struct{}, min(runtime.NumCPU(), 8))
 	var trying sync.WaitGroup
 	for i, dir := range dirs {

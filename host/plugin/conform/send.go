@@ -127,7 +127,7 @@ func duplicate(ctx context.Context, b *bench) error {
 	if b.platform == nil {
 		return nil
 	}
-	// What is sent now is shown after what was shown twice, if it was.
+	// A message sent now is shown after one that was shown twice, if there was one.
 	if _, err := s.sends(ctx, b, message(where, "conform end")); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func Write(c Config) (dir string, err error) {
 	case !validName().MatchString(c.Name):
 		return "", fmt.Errorf("%q cannot be a plugin's name: want 2 to 40 of a-z, 0-9 and - inside", c.Name)
 	case !slices.Contains(Languages(), c.Language):
-		return "", fmt.Errorf("there is no template for the language %q: want %s", c.Language, strings.Join(Languages(), " or "))
+		return "", fmt.Errorf("there is no template for the language %q: use %s", c.Language, strings.Join(Languages(), " or "))
 	case descriptions[c.Kind] == "":
 		return "", fmt.Errorf("there is no template for the kind %q: want channel or tools", c.Kind)
 	}

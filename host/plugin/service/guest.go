@@ -36,7 +36,7 @@ type guest struct {
 // returns where and with which token; revoke ends every call of it. Without anything granted there is nowhere to call.
 func (s *Server) Admit(instance string, granted []string, hookBody int64) (endpoint, token string, revoke func()) {
 	if !slices.Contains(granted, Webhooks) {
-		// What an earlier process still serves stays: the new one may be an upgrade that fails.
+		// Hooks that an earlier process still serves stay: the new one may be an upgrade that fails.
 		s.forget(func(r *route) bool { return r.instance == instance && r.hook == nil })
 	}
 	if len(granted) == 0 || s.listener == nil {

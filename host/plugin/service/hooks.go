@@ -33,7 +33,7 @@ const MaxHookBody = 4 << 20
 // and who calls is for the plugin to check.
 func (s *Server) Hooks() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What comes back is a plugin's, at an address of the operator: no browser is to run it.
+		// The answer is a plugin's, at an address of the operator: no browser may run it.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; sandbox")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")

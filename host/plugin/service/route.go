@@ -196,7 +196,7 @@ func (s *Server) unremember(routes []*route) {
 	defer cancel()
 	for _, r := range routes {
 		if err := s.config.Values.DeleteValue(ctx, shelf, r.instance+"/"+r.path); err != nil {
-			s.log.Warn("the path of a webhook is not forgotten", "instance", r.instance, "path", r.path, "error", err)
+			s.log.Warn("cannot forget the path of a webhook", "instance", r.instance, "path", r.path, "error", err)
 		}
 	}
 }

@@ -289,7 +289,7 @@ func TestTooMuch(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			if k.name == "writes" || k.name == "calls" {
-				// What a second brings depends on the machine: here it brings nothing, and the account is all but empty.
+				// The calls that a second allows depend on the machine: here it allows none, and the account is all but empty.
 				r.mu.Lock()
 				a := r.accounts["greedy"]
 				r.mu.Unlock()

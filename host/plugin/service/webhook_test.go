@@ -373,7 +373,7 @@ func TestTooManyWebhooks(t *testing.T) {
 		h, _ := r.process("busy", Webhooks)
 		serve(t, h, "a", func(http.ResponseWriter, *http.Request) {})
 		serve(t, h, "b", func(http.ResponseWriter, *http.Request) {})
-		// What a second brings depends on the machine: here it brings nothing.
+		// The calls that a second allows depend on the machine: here it allows none.
 		found, _ := r.find("/hooks/busy/a")
 		found.rate.SetLimit(0.01)
 		refused := false

@@ -134,7 +134,7 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 	}
 }
 
-// What a policy's own asconfig.json says counts.
+// A policy's own asconfig.json is obeyed.
 func TestAssemblyScriptOptionsAreThePolicys(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")

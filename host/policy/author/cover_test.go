@@ -60,7 +60,7 @@ func TestRustLineTablesChangeNoCode(t *testing.T) {
 	}
 }
 
-// What ships says which line its code is from. That must be all that it costs: the code is the same to the byte.
+// Shipped modules have line tables. The code must be the same to the byte without them.
 func TestLineTablesChangeNoCode(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{firstParty("office-hours"), filepath.Join("testdata", "conformance-c")} {

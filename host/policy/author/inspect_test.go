@@ -11,7 +11,7 @@ import (
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 )
 
-// What the loader refuses, inspecting refuses in the same words; what it takes, inspecting lets through.
+// Inspecting refuses what the loader refuses, in the same words, and lets through what it takes.
 func TestInspectRefusesWhatTheLoaderRefuses(t *testing.T) {
 	hook := w.I64(0)
 	foreign := func() []byte {

@@ -44,7 +44,7 @@ func TestProveAsksTheBytesTheCasesBesideThePath(t *testing.T) {
 				}
 			}
 			path := filepath.Join(dir, "policy.wasm")
-			// What lies there by now must not count.
+			// Files that lie there by now must not count.
 			if err := os.WriteFile(path, denying(3-c.rule), 0o600); err != nil {
 				t.Fatal(err)
 			}

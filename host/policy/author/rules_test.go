@@ -41,7 +41,7 @@ func TestRulesMatchFirst(t *testing.T) {
 	}
 }
 
-// What the SDKs cost on the engine, with all its limits on.
+// The costs of the SDKs on the engine, with all its limits on.
 func BenchmarkRules(b *testing.B) {
 	questions, _ := ruleQuestions(b)
 	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
-// Subject is a policy's folder with its built module, for whoever asks it more than its cases.
+// Subject is a policy's folder with its built module, for more questions than its cases.
 type Subject struct {
 	dir string
 	p   *loaded

@@ -2,7 +2,7 @@
 //
 // Start with Run, which goes over any number of decisions with a bounded memory and gives a Report: replay, the gate before a swap and
 // shadow policies share it. The asking is that of package policy, the engine that decides live; this package only compares
-// and counts. Decisions come from an iterator: where they are kept is not its business. Whoever has compared by other means
+// and counts. Decisions come from an iterator: where they are kept is not its business. A caller that has compared by other means
 // counts with a Tally.
 package compare
 

@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// What a row keeps at most, in bytes. Frames, reasons and errors are bounded where they are made.
+// Bounds of a row, in bytes. Frames, reasons and errors are bounded where they are made.
 const (
 	maxText = 256 << 10
 	maxArgs = 256 << 10

@@ -9,7 +9,7 @@
 //   - arguments that are malformed are restricted no less than the well-formed ones that they were made from;
 //   - a role, a door or a kind of conversation that the policy cannot know is treated no better than the least one.
 //
-// What breaks one is a find. It is shrunk towards the case that it came from, so that what is left is the difference that matters.
+// An input that breaks one is a find. It is shrunk towards the case that it came from, so that the difference that matters is left.
 // With a seed and a number of executions a run is the same every time. The package changes neither the policy nor its data: those are
 // the operator's, and not in a stranger's hands.
 package fuzz

@@ -186,7 +186,7 @@ func TestCoverageLeadsOn(t *testing.T) {
 	}
 }
 
-// What one run kept, the next begins with.
+// The next run begins with the inputs that one has kept.
 func TestCorpusIsKept(t *testing.T) {
 	dir := scratch(t, "route", "flynn_str s = flynn_string(f, FLYNN_TEXT);\n\tif (s.n > 9) return flynn_drop(2, FLYNN_S(\"no\"));\n\treturn flynn_abstain();",
 		"[[case]]\nname = \"first\"\nfacts.text = \"a\"\nwant.abstain = true\n")

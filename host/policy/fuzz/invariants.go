@@ -77,7 +77,7 @@ func (s *session) checkWarm(ctx context.Context, in input, got author.Outcome, r
 	if same(got, warm) || got.Error != "" || warm.Error != "" || !s.first(remembers, in.Kind) {
 		return
 	}
-	// What it remembers is not in this question, so that there is nothing to shrink.
+	// Its memory is not part of this question, so there is nothing to shrink.
 	s.add(Find{Invariant: remembers, What: "after other questions it answers otherwise", Answer: warm, Than: &got}, in)
 }
 

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// What a sweep goes over: the beginning of a string, in policies that are quick.
+// The bounds of a sweep: the beginning of a string, in policies that are quick.
 const (
 	sweepEvery = 256 // changes, while there is something to sweep
 	sweepBytes = 16

@@ -1,6 +1,6 @@
 package meter
 
-// What one function may ask of the compiler. Its time and memory grow with products of these, and it looks at the clock only
+// Bounds of the work of the compiler on one function. Its time and memory grow with products of these, and it looks at the clock only
 // between functions, so a function that would take it minutes or gigabytes has to be refused before. The largest functions of the
 // Go library with its JSON reach a third of each bound at most.
 const (
@@ -15,7 +15,7 @@ const (
 	MaxModuleTraffic = 4 << 20 // of all functions; what is handed over becomes code, and all code is kept
 )
 
-// What counts for more than one, for the code that the compiler makes of it.
+// Instructions that count for more than one, for the code that the compiler makes of them.
 const (
 	trafficCall     = 4 // values, beside those that are handed over
 	trafficIndirect = 8

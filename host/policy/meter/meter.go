@@ -25,7 +25,7 @@
 // randomness but the host's, and all else in WebAssembly without threads has one result. So the same question gives the same
 // answer for the same fuel, by any compiler, on any processor.
 //
-// What the rewriter does not know, it refuses: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
+// The rewriter refuses what it does not know: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
 // Package verify checks the result with code of its own.
 package meter
 

@@ -62,7 +62,7 @@ const (
 	fcTableFill  = 17
 )
 
-// What an instruction costs, in units of fuel, where it is not 1. The unit is about a third of a nanosecond.
+// The costs of instructions, in units of fuel, where they are not 1. The unit is about a third of a nanosecond.
 const (
 	costCall     = 4
 	costIndirect = 6

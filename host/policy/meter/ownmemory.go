@@ -1,6 +1,6 @@
 package meter
 
-// ownMemory turns an imported memory into the module's own, of the same limits: whoever instantiates the module would have to bring
+// ownMemory turns an imported memory into the module's own, of the same limits: the instantiating side would have to bring
 // one just for it. Modules of OPA's compiler import theirs as env.memory; under any other name it would be one that is shared.
 func (m *module) ownMemory(imp Import, l limits) error {
 	if imp.Module != "env" || imp.Name != "memory" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What OPA makes of the same arguments is asked in package rego, which has OPA.
+// Package rego, which has OPA, compares the results for the same arguments.
 
 // FuzzBuiltins feeds any arguments: a builtin has a result, none, or an error, and never a long time or a huge text.
 func FuzzBuiltins(f *testing.F) {

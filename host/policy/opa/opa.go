@@ -9,7 +9,7 @@
 //	                   empty restricts nothing
 //
 // facts.go is the table of what stands in input, answer.go reads the answers, builtin.go has the few functions that the
-// compiler leaves to the host. Whoever compiles (package host/policy/rego) checks sources against the same tables, so that a misspelt fact
+// compiler leaves to the host. The compiler (package host/policy/rego) checks sources against the same tables, so that a misspelt fact
 // and a function that is not offered are errors of the build.
 //
 // The package neither runs a module nor imports OPA.

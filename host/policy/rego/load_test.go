@@ -31,7 +31,7 @@ func foreign(t *testing.T, source string, entrypoints ...string) string {
 	return path
 }
 
-// What a module cannot have here is said when it is loaded, not when it is asked.
+// A missing import is reported when the module is loaded, not when it is asked.
 func TestLoadRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, entrypoint string

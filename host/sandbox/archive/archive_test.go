@@ -160,7 +160,7 @@ func TestArchiveIsRefused(t *testing.T) {
 	}
 }
 
-// What is broken is the archive's fault, what fails to be read or written is not.
+// A malformed archive is the archive's fault; a failing read or write is not.
 func TestBrokenArchive(t *testing.T) {
 	good := []archivetest.Entry{{Name: "f", Content: strings.Repeat("0123456789", 1000)}}
 	broken := errors.New("broken")

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Whatever a folder can have passes: links that lead out, and names that a stranger's archive could not have.
+// Everything that a folder can hold passes: links that lead out, and names that a stranger's archive could not have.
 func TestReader(t *testing.T) {
 	records := []frame.Record{
 		{Path: []byte("Make"), Mode: frame.TypeFile, Size: 3}, {Path: []byte("make"), Mode: frame.TypeFile | 0o4755},

@@ -3,7 +3,7 @@
 //
 // Start with Rules: they say, position by position, which arguments such a command may have, and Check takes a command line
 // apart by them. Everything is refused that is not listed, and the refusal names the argument and the reason. Server has the
-// host's end of a call: it reads what a program inside asks (package wire), checks it, and has it run by whoever made the
+// host's end of a call: it reads what a program inside asks (package wire), checks it, and has it run by the maker of the
 // Server. The package starts nothing itself.
 package bridge
 

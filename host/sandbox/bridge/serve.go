@@ -225,7 +225,7 @@ func (c *call) say(text string) { c.send(wire.Errors, []byte(text)) }
 
 func (c *call) exit(code int) { c.send(wire.Exit, []byte{byte(code)}) }
 
-// send ignores errors: the program is gone, and whoever reads finds out.
+// send ignores errors: the program is gone, and its reader finds out.
 func (c *call) send(k wire.Kind, p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package carry keeps a session's folder on the host and its volume on an engine elsewhere the same. The host's folder is
 // the workspace that lasts; the volume is where commands work on it.
 //
-// What both had last is remembered, over restarts too. So whatever differs in the volume was written by commands, and is
+// The state that both had last is remembered, over restarts too. So a file that differs in the volume was written by commands, and is
 // brought home first; whatever then differs on the host was changed there while no container ran, and goes into the volume.
 // It is remembered of one volume: in another, made after that was removed or on another engine, no command has deleted
 // what is missing, and the host's folder has it.

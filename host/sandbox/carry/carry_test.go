@@ -213,7 +213,7 @@ func TestVolumeThatIsAnotherOne(t *testing.T) {
 	}
 }
 
-// What is forgotten is nowhere, and there may be nothing to forget.
+// A forgotten session is nowhere, and there may be nothing to forget.
 func TestForget(t *testing.T) {
 	s := newScene(t)
 	put(t, s.home, "f", "x")
@@ -228,7 +228,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// What a command wrote after the last look wins over what was changed at home meanwhile; the rest of home is kept.
+// A file that a command wrote after the last look replaces one that was changed at home meanwhile; the rest of home is kept.
 func TestUnseenChangesComeHomeFirst(t *testing.T) {
 	s := newScene(t)
 	put(t, s.home, "a", "old")

@@ -69,7 +69,7 @@ func (c *Carrier) recall() bool {
 	f, err := os.Open(c.memory)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			c.log.Warn("what a workspace held last is not known", "error", err)
+			c.log.Warn("cannot read the last known state of a workspace", "error", err)
 		}
 		return false
 	}
@@ -87,7 +87,7 @@ func (c *Carrier) recall() bool {
 			return true
 		}
 		if err != nil {
-			c.log.Warn("what a workspace held last is not known", "error", err)
+			c.log.Warn("cannot read the last known state of a workspace", "error", err)
 			return false
 		}
 		known[string(r.Path)] = r

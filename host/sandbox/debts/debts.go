@@ -45,7 +45,7 @@ const (
 	retryAfter = 5 * time.Second
 	// unheardFor is how long an engine may take to make a container that was ordered and given up.
 	unheardFor = 2 * time.Minute
-	// abandonTimeout is how long whoever wanted a container waits for the removal of what came of it.
+	// abandonTimeout is how long a caller that wanted a container waits for the removal of an unfinished one.
 	abandonTimeout = 5 * time.Second
 )
 
@@ -67,7 +67,7 @@ func (l *Ledger) Remove(ctx context.Context, id string) error {
 		err = l.engine.Remove(ctx, id)
 	}
 	if err != nil {
-		l.log.Error("sandbox container could not be removed, trying again later", "container", id, "error", err)
+		l.log.Error("cannot remove a sandbox container; trying again later", "container", id, "error", err)
 		l.owe(id, time.Time{})
 	}
 	return err

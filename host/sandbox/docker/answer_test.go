@@ -84,7 +84,7 @@ func calls(d *Driver) map[string]func(ctx context.Context) error {
 	}
 }
 
-// Whatever answers in an engine's place, Flynn lives on, and takes no answer for more than it says.
+// Flynn survives any answer of a false engine, and takes none for more than it says.
 func TestNonsenseIsNoAnswer(t *testing.T) {
 	body, status := "", 0
 	d := pretender(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -120,7 +120,7 @@ func TestNonsenseIsNoAnswer(t *testing.T) {
 	})
 }
 
-// What is read as a whole, or at once, is bounded.
+// Answers that are read whole are bounded.
 func TestEndlessAnswers(t *testing.T) {
 	zeros := []byte(strings.Repeat("0", 1<<20))
 	d := pretender(t, func(w http.ResponseWriter, _ *http.Request) {

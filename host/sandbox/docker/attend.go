@@ -15,7 +15,7 @@ type attention struct {
 // errSilent ends what an engine was busy with when it hung.
 var errSilent = errors.New("no sign of life")
 
-// attended ends a call that may take the engine long once that gives no sign of life: whoever reads the answer of an engine that hangs would wait
+// attended ends a call that may take the engine long once that gives no sign of life: a reader of the answer of an engine that hangs would wait
 // until the call's deadline. What fails has to go through silence.
 func (d *Driver) attended(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)

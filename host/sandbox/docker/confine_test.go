@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 )
 
-// Whatever a container is for, this holds of it.
+// The confinement of every container, whatever it is for.
 func TestConfinementOfEveryRole(t *testing.T) {
 	for role, added := range map[sandbox.Role][]string{
 		sandbox.Supervised: {"SETUID", "SETGID", "KILL"},

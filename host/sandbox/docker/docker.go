@@ -5,7 +5,7 @@
 // container is confined (confine.go), and nothing about what runs inside.
 //
 // An engine in trouble must not hang its callers: every call has a deadline, and what fails is machine.ErrUnavailable in
-// words that name the engine and the next step (trouble.go). Whoever needs an engine asks first whether it answers, so
+// words that name the engine and the next step (trouble.go). A caller asks first whether the engine answers, so
 // that most trouble shows within the first of these:
 //
 //	sign of life                  3 s   over ssh 5 s, because it may have to log in first
@@ -20,7 +20,7 @@
 //
 // The last four are given up once the engine has given no sign of life for a minute (attend.go).
 //
-// What is in force while an engine is...
+// The limits that hold while an engine is...
 //
 //	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
 //	crashed    the same; its containers live on until it is back, and are replaced after they were removed

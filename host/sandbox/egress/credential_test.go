@@ -142,7 +142,7 @@ func TestCredentialGoesIntoATunnel(t *testing.T) {
 	}
 }
 
-// What the program is told, and what the host gets, when something about the request is wrong.
+// The answer to the program, and the request at the host, when something about the request is wrong.
 func TestCredentialIsRefused(t *testing.T) {
 	only := func(c *Credential) { c.Methods, c.Paths = []string{"GET"}, []string{"/v1"} }
 	for _, c := range []struct{ name, text, want string }{

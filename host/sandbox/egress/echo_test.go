@@ -104,7 +104,7 @@ func TestCredentialIsNotRepeated(t *testing.T) {
 	})
 }
 
-// What is not the form that it is said to be ends the answer, and is not passed on as it is.
+// A body that is not in its declared form ends the answer, and is not passed on.
 func TestBrokenCompression(t *testing.T) {
 	var whole bytes.Buffer
 	z := gzip.NewWriter(&whole)

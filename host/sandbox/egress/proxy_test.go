@@ -222,7 +222,7 @@ func TestForward(t *testing.T) {
 	})
 }
 
-// What is refused is logged, and nothing is dialled for it.
+// A refused connection is logged, and nothing is dialled for it.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want, verdict string

@@ -95,7 +95,7 @@ func (p *Proxy) notOwn(addrs []netip.Addr) error {
 // maxAddrs bounds how many addresses of a name are tried.
 const maxAddrs = 8
 
-// pin resolves a host once. A name with any address that is not public is refused whole: whoever runs it is either
+// pin resolves a host once. A name with any address that is not public is refused whole: its owner is either
 // mistaken or aims at what is behind the host.
 func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 	if c, ok := p.placed(h); ok {

@@ -1,6 +1,6 @@
 // Package erase removes a folder with everything in it, whatever a stranger has put there.
 //
-// Start with Folder, or with Tree and One for whoever has a handle on the parent. Unlike os.RemoveAll it holds a bounded number of
+// Start with Folder, or with Tree and One for callers with a handle on the parent. Unlike os.RemoveAll it holds a bounded number of
 // descriptors, however deep the tree is: a program that makes a hundred thousand folders, each in the one before, must
 // take them neither from the host nor leave behind what the host cannot remove. It follows no link, and it needs no right
 // but that of the owner, who may have taken others from himself.
@@ -39,7 +39,7 @@ func Folder(name string) error {
 }
 
 // Tree removes an entry of the folder at, which is a handle. stop is asked again and again, and ends it by an error; it may
-// be nil. Whoever fills the tree at the same time may make this go on until then.
+// be nil. A process that fills the tree at the same time may make this go on until then.
 func Tree(at int, name string, stop func() error) error {
 	err := One(at, name)
 	if !isFull(err) {

@@ -82,7 +82,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// What is no tree goes as well, and what is not there is gone already.
+// A file is removed as well, and a missing path is no error.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

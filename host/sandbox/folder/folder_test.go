@@ -77,7 +77,7 @@ func filled() []string {
 	}
 }
 
-// What is walked out of one folder and put into another one is the same there, over itself too.
+// A tree that is walked out of one folder and put into another is the same there, over itself too.
 func TestTreeIsCopied(t *testing.T) {
 	here, there := t.TempDir(), t.TempDir()
 	fill(t, here)
@@ -103,7 +103,7 @@ func TestTreeIsCopied(t *testing.T) {
 	}
 }
 
-// Whatever a record is called and whatever lies in its way, nothing outside of the folder is touched or read.
+// No name of a record, and nothing in its way, leads to a file outside of the folder.
 func TestPutStaysInside(t *testing.T) {
 	file := func(name string) frame.Record {
 		return frame.Record{Path: []byte(name), Mode: frame.TypeFile | 0o644, Size: 4}
@@ -198,7 +198,7 @@ func TestPutForAnOwner(t *testing.T) {
 	}
 }
 
-// What changes between Walk and Send is sent as the record has promised it, or not at all.
+// A file that changes between Walk and Send is sent as its record says, or not at all.
 func TestSendOfWhatHasChanged(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -43,7 +43,7 @@ func TestChangesCheck(t *testing.T) {
 	}
 }
 
-// Whatever passes is a path that stays where it belongs, and fits into a frame.
+// A path that passes stays inside the workspace and fits into a frame.
 func FuzzExitBody(f *testing.F) {
 	f.Add([]byte(`{"exit_code":0,"wall":1,"cpu":1,"changes":{"added":["YQ=="],"deleted":["Yi9j"],"partial":true}}`))
 	f.Add([]byte(`{"exit_code":-1,"signal":9,"wall":1,"cpu":1,"spill":3,"dropped":5,"dropped_err":2,"peak_memory":7,"disk_hit":true}`))

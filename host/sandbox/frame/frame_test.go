@@ -40,7 +40,7 @@ func anyFrame(side Side) *rapid.Generator[Frame] {
 	})
 }
 
-// Whatever is written is read, however the bytes are cut on the way.
+// Every frame that is written is read, however the bytes are cut on the way.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		side := rapid.SampledFrom([]Side{HostSide, SupervisorSide}).Draw(t, "side")

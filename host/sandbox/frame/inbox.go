@@ -7,7 +7,7 @@ import (
 
 // Inbox is the receiving end of one stream. The goroutine that reads frames puts bytes in
 // without ever waiting; the owner takes them out and sends the credit that Take returns.
-// What it holds is bounded by the window.
+// The window bounds its size.
 type Inbox struct {
 	mu     sync.Mutex
 	win    ReceiveWindow

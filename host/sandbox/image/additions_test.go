@@ -131,7 +131,7 @@ func TestBinaryRefused(t *testing.T) {
 	r.nothingOn(id)
 }
 
-// What was downloaded is looked at again before it is used.
+// A download is checked again before it is used.
 func TestSpoiltDownloadIsReplaced(t *testing.T) {
 	server, served := serve(t)
 	r := newRig(t, server.Client())
@@ -240,7 +240,7 @@ func TestPackagesFail(t *testing.T) {
 	})
 }
 
-// Whatever call fails, nothing is left, and the next attempt succeeds.
+// If any call fails, nothing is left, and the next attempt succeeds.
 func TestFaultPoints(t *testing.T) {
 	r := newRig(t, nil)
 	base, id := r.withManager("/sbin/apk")

@@ -69,7 +69,7 @@ func (s *binaries) ensure(ctx context.Context, b Binary) error {
 	case b.File != "":
 		return err
 	}
-	// What is kept under the sum is missing, or no longer what it was.
+	// The file kept under the sum is missing or has changed.
 	return s.download(ctx, b)
 }
 

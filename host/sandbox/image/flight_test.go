@@ -75,7 +75,7 @@ func TestFlights(t *testing.T) {
 			}
 			leaveSecond()
 			synctest.Wait()
-			// Whoever comes while it tidies up gets a run of their own, afterwards.
+			// A caller that comes while it tidies up gets a run of its own afterwards.
 			ran := make(chan bool, 1)
 			go func() {
 				_ = f.do(t.Context(), "k", func(context.Context) error { ran <- ended.Load(); return nil })

@@ -5,7 +5,7 @@
 // (build.go). What was made is named after everything that went into it (plan.go), so the same recipe costs a look-up
 // and a change in anything makes another image. Making needs a network, using does not.
 //
-// Whoever waits is told what goes on by machine.Notice. A build that fails, or that nobody waits for any more, leaves
+// A caller that waits gets progress by machine.Notice. A build that fails, or that nobody waits for any more, leaves
 // nothing on the engine. The package knows no engine (package docker does) and no sessions, and removes no image
 // that was finished: package sandbox does.
 package image
@@ -90,7 +90,7 @@ func New(c Config) *Builder {
 
 // Prepare returns the name of the recipe's image, making it if the engine does not have it. Callers with the same wish share
 // one build. It ends when the last of them has left, and they are told when everything half made is gone. An image
-// that is used as it is need not be there: whoever runs it finds out at no cost.
+// that is used as it is need not be there: running it finds out at no cost.
 func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	if r.Strategy() == AsIs {
 		return r.Image, r.Validate()
@@ -133,10 +133,10 @@ func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 	b.log.Info("making an image", "image", p.Ref, "strategy", p.Strategy)
 	defer func() {
 		if err != nil {
-			b.log.Info("image was not made", "image", p.Ref, "error", err)
+			b.log.Info("cannot make an image", "image", p.Ref, "error", err)
 			return
 		}
-		b.log.Info("image is made", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))
+		b.log.Info("made an image", "image", p.Ref, "took", time.Since(began).Round(time.Millisecond))
 	}()
 	var made leftovers
 	defer func() { err = made.settle(ctx, b, err) }()
@@ -162,7 +162,7 @@ func (b *Builder) name(ctx context.Context, id, ref string) error {
 		return err
 	}
 	if err := b.engine.RemoveImage(ctx, before.ID); err != nil {
-		b.log.Info("the image before it stays", "image", ref, "reason", err)
+		b.log.Info("cannot remove the previous image", "image", ref, "reason", err)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ type Puller interface {
 	Pull(ctx context.Context, ref string, progress func(line string)) error
 }
 
-// Pull fetches an image that missing says is not there, and tells whoever waits under ctx. Its error is a PullError.
+// Pull fetches an image that missing says is not there, and tells the audience of ctx. Its error is a PullError.
 func Pull(ctx context.Context, e Puller, ref string, missing error) error {
 	machine.Notice(ctx, "pulling image "+ref)
 	err := e.Pull(ctx, ref, func(line string) { machine.Notice(ctx, "pulling image "+ref+": "+Clean(line)) })

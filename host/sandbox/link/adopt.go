@@ -16,7 +16,7 @@ import (
 // proveTimeout bounds what one Adopt may take; commands inside connect as well, for all that is known.
 const proveTimeout = 3 * time.Second
 
-// ErrStranger means that whoever has connected is not the supervisor.
+// ErrStranger means that the connected peer is not the supervisor.
 var ErrStranger = errors.New("it is not the supervisor")
 
 // Adopt is the beginning with a supervisor whose host was gone: both ends prove that they know the secret, and the supervisor

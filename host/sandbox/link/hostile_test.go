@@ -75,7 +75,7 @@ func run(t testing.TB, l *Link, body frame.ExecBody) (machine.Result, error) {
 	return c.Wait(t.Context(), nil)
 }
 
-// Whatever the protocol does not allow ends the link, and costs little memory.
+// A message that the protocol does not allow ends the link, and costs little memory.
 func TestHostileSupervisor(t *testing.T) {
 	data := func(id uint32, stream uint8, n int) frame.Frame {
 		return frame.Frame{Type: frame.Data, Stream: stream, ID: id, Payload: make([]byte, n)}
@@ -205,7 +205,7 @@ func TestHostileProxy(t *testing.T) {
 	}
 }
 
-// What a supervisor that has been taken over says about files is checked before it is believed.
+// The records of files from a supervisor that has been taken over are checked.
 func TestHostileFiles(t *testing.T) {
 	entry := func(id uint32, e frame.Entry) frame.Frame {
 		return frame.Frame{Type: frame.Data, Stream: frame.Err, ID: id, Payload: frame.Encode(e)}

@@ -8,7 +8,7 @@
 // both ways, then a reply. What a program inside connects to is in connection.go.
 //
 // The package knows nothing of containers, sessions or engines. Whether a supervisor is where it should be, what is asked of it,
-// and what becomes of a container that leaves a command alive is decided by package sandbox.
+// and package sandbox decides about a container that leaves a command alive.
 package link
 
 import (

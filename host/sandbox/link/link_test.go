@@ -47,7 +47,7 @@ func TestOutputIsMarkedWhereSomethingWasLeftOut(t *testing.T) {
 	}
 }
 
-// Who gives up has what came until then, and the command goes on.
+// A caller that gives up has the output until then, and the command goes on.
 func TestWaitIsGivenUp(t *testing.T) {
 	goOn := make(chan struct{})
 	l := line(t, nil, func(p *peer) {
@@ -138,7 +138,7 @@ func TestHostileBackground(t *testing.T) {
 	}
 }
 
-// What the host itself cannot do with records is no breach; that they do not fit to each other is one.
+// A record that the host cannot carry out is no breach; records that contradict each other are one.
 func TestExportEnds(t *testing.T) {
 	full := errors.New("disk is full")
 	for name, c := range map[string]struct {

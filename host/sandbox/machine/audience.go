@@ -13,7 +13,7 @@ type Audience struct {
 	last    string
 }
 
-// Join has whoever waits under ctx told the last line and every further one, until leave is called.
+// Join passes the last line, and every further one until leave is called, to the audience of ctx.
 func (a *Audience) Join(ctx context.Context) (leave func()) {
 	if _, listens := ctx.Value(noticeKey{}).(func(string)); !listens {
 		return func() {}

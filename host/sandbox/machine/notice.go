@@ -10,7 +10,7 @@ func WithNotice(ctx context.Context, tell func(line string)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, tell)
 }
 
-// Notice tells whoever waits under ctx what keeps them waiting, in one line for people.
+// Notice tells the audience of ctx what it waits for, in one line for people.
 func Notice(ctx context.Context, line string) {
 	if tell, ok := ctx.Value(noticeKey{}).(func(string)); ok {
 		tell(line)

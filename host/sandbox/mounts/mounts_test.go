@@ -109,7 +109,7 @@ func TestCheckSource(t *testing.T) {
 	}
 }
 
-// Whatever the roots say, these are never mounted.
+// These are never mounted, whatever the roots say.
 func TestCheckSystem(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open follows the path to its end once, and asks the kernel where that is: whoever swaps a folder for a link
+// open follows the path to its end once, and asks the kernel where that is: a process that swaps a folder for a link
 // meanwhile changes what is found, but not what is judged.
 func open(source string) (*Source, error) {
 	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)

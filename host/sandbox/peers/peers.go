@@ -1,5 +1,5 @@
 // Package peers lets the processes of one instance on one machine know which of them live. Each keeps a file locked, so
-// that the kernel takes the lock back whatever becomes of the process; what else carries the name of a process that is gone
+// that the kernel takes the lock back when the process ends; what else carries the name of a process that is gone
 // belongs to nobody.
 //
 // Start with Join. Nothing here is about other machines, or about what the processes share.

@@ -1,7 +1,7 @@
 // Package pool keeps things ready that take long to make, so that who needs one hardly waits. Each is used once.
 //
 // Start with Set: Want says how many of what, Take and Put move them, and Run makes what is missing, one at a time (refill.go):
-// within a share of the machine's time (budget.go), after whoever waits at that moment, and not while memory is short (memory.go),
+// within a share of the machine's time (budget.go), after the callers that wait at that moment, and not while memory is short (memory.go),
 // which ends what is there. What is old or dead is replaced.
 //
 // The package does not know what it keeps. For package sandbox these are containers that belong to no session yet; how they are made,

@@ -158,7 +158,7 @@ func TestShortMemoryEndsWhatIsThere(t *testing.T) {
 	})
 }
 
-// What cannot be made is tried again, and what would be of no use is not, until there is word.
+// A container that cannot be made is tried again; one that would be of no use is not, until something changes.
 func TestWhatCannotBeMade(t *testing.T) {
 	within(t, func(t *testing.T, s *scene) {
 		s.set(func() { s.failing = errors.New("no engine") })
@@ -177,7 +177,7 @@ func TestWhatCannotBeMade(t *testing.T) {
 	})
 }
 
-// Who waits goes first, but not for ever.
+// Waiting callers go first, but not for ever.
 func TestOthersGoFirst(t *testing.T) {
 	within(t, func(t *testing.T, s *scene) {
 		served := s.Hurry()

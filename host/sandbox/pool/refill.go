@@ -60,9 +60,9 @@ func (s *Set[T]) inspect(now time.Time) {
 	s.mu.Unlock()
 	s.discard(append(old, drained...))
 	if changed && pressed {
-		s.config.Log.Warn("memory is short: warm sandboxes are ended", "stalled_percent", state.Stalled, "available", state.Available)
+		s.config.Log.Warn("memory is short: ending warm sandboxes", "stalled_percent", state.Stalled, "available", state.Available)
 	} else if changed {
-		s.config.Log.Info("memory suffices again: warm sandboxes are made")
+		s.config.Log.Info("memory suffices again: making warm sandboxes")
 	}
 }
 

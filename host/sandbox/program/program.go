@@ -50,7 +50,7 @@ func find(log *slog.Logger, p program) (string, error) {
 		return sibling, nil
 	}
 	if !errors.Is(unfit, fs.ErrNotExist) {
-		log.Warn("a program for sandboxes is of no use", "program", p.name, "error", unfit)
+		log.Warn("cannot use a program for sandboxes", "program", p.name, "error", unfit)
 	}
 	module, err := findModule()
 	if err != nil {

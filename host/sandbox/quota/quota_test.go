@@ -171,7 +171,7 @@ func TestDisk(t *testing.T) {
 	write("a1/main", 90, false)
 }
 
-// What a sender has brought into the media store is on the disk, too.
+// A sender's files in the media store count too.
 func TestMediaCounts(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 100})
 	s.config.Media = func(sender string) int64 { return map[string]int64{"ann": 60}[sender] }
@@ -297,7 +297,7 @@ func TestFreesDisk(t *testing.T) {
 	}
 }
 
-// What a sandbox with a folder of its own has held goes with the session.
+// The share of a sandbox with a folder of its own goes with the session.
 func TestForget(t *testing.T) {
 	s := newSite(Limits{AllDisk: 100})
 	s.Restore("a/main", "ann")

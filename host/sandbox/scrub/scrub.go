@@ -54,7 +54,7 @@ func (s *Scrubber) Rest() []byte {
 }
 
 // Cut returns what was held back where the stream does not end by itself but was cut: the beginning of a secret is blotted out
-// then, of which whoever can choose the place of the cut would get all but the last byte.
+// then, of which an attacker who can choose the place of the cut would get all but the last byte.
 func (s *Scrubber) Cut() []byte {
 	rest := bytes.Repeat([]byte{'*'}, len(s.held))
 	s.held = nil

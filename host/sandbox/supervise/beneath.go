@@ -43,7 +43,7 @@ const (
 )
 
 // walk is openBeneath without openat2: it takes one step at a time and follows no link but by its text. What it holds open is
-// all below root, whatever becomes of the names meanwhile.
+// all below root, even if the names change meanwhile.
 func walk(root int, name string, flags, resolve uint64) (int, error) {
 	w := &walker{root: root, rest: strings.Split(name, "/")}
 	defer w.close()

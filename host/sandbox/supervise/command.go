@@ -38,7 +38,7 @@ type command struct {
 	// onlyDeletes is a command that may run in an overfull workspace.
 	onlyDeletes bool
 
-	// What follows is for the one goroutine that runs it.
+	// The fields below belong to the one goroutine that runs it.
 	untouched *fingerprint // the workspace before it, if that is asked for
 	before    reading
 	forked    time.Time
@@ -336,7 +336,7 @@ func (c *command) await(child *child) frame.ExitBody {
 	certificate := c.s.end(child)
 	verdict.Kill = &certificate
 	if c.body.Live {
-		c.closeWindows() // whoever ends it may no longer read
+		c.closeWindows() // its caller may no longer read
 	}
 	select {
 	case <-child.exited:

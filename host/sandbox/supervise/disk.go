@@ -36,7 +36,7 @@ type usage struct{ bytes, entries int64 }
 // limit is overrun once, by what is written before the next look has ended.
 //
 // That look comes soon. What the file system has left is asked for all the time, which takes microseconds however many files
-// there are: once it has shrunk by what the workspace still had room for, whoever shrank it, a look is due, and the next command
+// there are: once it has shrunk by what the workspace still had room for, by whatever writer, a look is due, and the next command
 // waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see priority.go.
 //
 // Nothing takes much of the disk in no time; see allocate.go. What has no name counts as far as it is seen; see nameless.go. What lies

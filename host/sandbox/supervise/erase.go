@@ -15,7 +15,7 @@ import (
 // maxDepth bounds how deep folders are gone through; each level costs a descriptor.
 const maxDepth = 200
 
-// remove removes a file, a link as such, or a folder. The host may give it up: whoever fills the folder meanwhile must not keep
+// remove removes a file, a link as such, or a folder. The host may give it up: a process that fills the folder meanwhile must not keep
 // every other file request waiting.
 func (f *files) remove(t *transfer, body []byte) (any, error) {
 	var b frame.RemoveBody

@@ -142,7 +142,7 @@ func swap(dir, to string) {
 	_ = os.Remove(file)
 }
 
-// What is no file is refused at once, with the class that the host tells apart.
+// A path that is no file is refused at once, with the class that the host distinguishes.
 func TestSpecialFiles(t *testing.T) {
 	for name, open := range map[string]func(int, string, uint64, uint64) (int, error){"openat2": openBeneath, "without": oldKernel} {
 		t.Run(name, func(t *testing.T) {

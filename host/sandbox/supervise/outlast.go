@@ -122,7 +122,7 @@ func (s *supervisor) rejoin() *incoming {
 	return in
 }
 
-var errStranger = errors.New("whoever opened the lane is not our host")
+var errStranger = errors.New("the peer at the control socket is not our host")
 
 // prove answers the host's challenge and checks its answer to ours.
 func (s *supervisor) prove(lane *os.File, reader *frame.Reader) error {

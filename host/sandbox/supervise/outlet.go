@@ -22,7 +22,7 @@ const (
 )
 
 // outlet is the proxy as programs see it, a loopback port, and the socket of bridged commands. It understands nothing of
-// what passes; each connection is handed to the host as two streams, and the host decides what becomes of it.
+// what passes; each connection is handed to the host as two streams, and the host decides whether it may pass.
 type outlet struct {
 	s         *supervisor
 	listeners map[frame.ConnectKind]*os.File

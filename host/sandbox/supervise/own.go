@@ -16,7 +16,7 @@ import (
 // own, when it has made a volume: an engine's fresh volume is root's, and commands never run as root.
 const ownWord = "own"
 
-// What `own UID GID PATH` says on stdout: the folder has its owner, or it has another one, which follows, and keeps it.
+// The answers of `own UID GID PATH` on stdout: the folder has its owner, or it keeps another one, which follows.
 const (
 	owned   = "owned"
 	foreign = "foreign"

@@ -100,7 +100,7 @@ func (p *pump) sweep() bool {
 }
 
 // run carries until the stream ends or cut is called. In the latter case it goes on reading, for
-// the sake of whoever still writes, and throws away.
+// the sake of processes that still write, and throws away.
 func (p *pump) run() {
 	buf := buffers.Get().(*[pumpBuffer]byte)
 	defer buffers.Put(buf)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What lies deeper than folders are held open counts like the rest, wherever the tree branches.
+// Files below the depth to which folders are held open count like the rest, wherever the tree branches.
 func TestWhatIsDeepCounts(t *testing.T) {
 	f, dir := newTestFiles(t, openBeneath)
 	const perFile = 1 << 20

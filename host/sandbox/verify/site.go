@@ -35,8 +35,17 @@ type site struct {
 	between  *middleman
 	subject  Subject
 	weak     map[string]*weakMachine // by their Control
-	allowed  atomic.Bool             // the latest call of a bridge, by what the host is told
+	bridged  lastCall
 }
+
+// lastCall keeps whether the host has seen the latest call of a bridge as allowed.
+type lastCall struct {
+	sandbox.NoEgress
+	allowed atomic.Bool
+}
+
+// Bridged implements sandbox.Egress.
+func (l *lastCall) Bridged(_ string, d bridge.Decision) { l.allowed.Store(d.Allowed) }
 
 // workloadID is who commands run as where this host is root, as in package sandbox.
 const workloadID = 1000
@@ -69,10 +78,9 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	if err := s.layOut(c.Dir); err != nil {
 		return err
 	}
-	logged := func(_ string, d bridge.Decision) { s.allowed.Store(d.Allowed) }
 	config := sandbox.Config{
 		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
-		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{}, Bridged: logged,
+		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{}, Egress: &s.bridged,
 	}
 	if s.manager, err = sandbox.New(config); err != nil {
 		return err
@@ -143,7 +151,7 @@ func (s *site) settle(ctx context.Context) error {
 	}
 	root := filepath.Join(s.scratch, "workspaces")
 	s.subject = Subject{
-		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside, Logged: s.allowed.Load,
+		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside, Logged: s.bridged.allowed.Load,
 		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {

@@ -65,7 +65,7 @@ func (t *troubled) close(ctx context.Context) error {
 	return errors.Join(err, t.driver.Close(), t.trusting.close(ctx))
 }
 
-// What a host has to say that its engine is in trouble, and to work with it again.
+// The time within which a host has to report that its engine is in trouble, and to work with it again.
 const (
 	troubleTold     = 10 * time.Second
 	troubleOvercome = 45 * time.Second

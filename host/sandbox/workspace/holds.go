@@ -2,7 +2,7 @@ package workspace
 
 import "sync"
 
-// Holds counts who uses the workspace of each session: whoever has its folder open or mounted, and so would not notice
+// Holds counts the users of each session's workspace: those that have its folder open or mounted, and so would not notice
 // that another one has taken its place. Its methods are safe for concurrent use.
 type Holds struct {
 	mu        sync.Mutex

@@ -78,7 +78,7 @@ const seizeTimeout = 5 * time.Second
 // errBusy means that a folder is being moved.
 var errBusy = errors.New("it is being moved by another process")
 
-// seize locks a folder against moves by others, until the file is closed. Whatever becomes of the process, the kernel
+// seize locks a folder against moves by others, until the file is closed. When the process ends, the kernel
 // gives the lock back.
 func seize(folder string) (*os.File, error) {
 	dir, err := os.Open(folder)

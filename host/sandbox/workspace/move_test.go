@@ -302,7 +302,7 @@ func TestMoveRefused(t *testing.T) {
 	}
 }
 
-// What cannot be put back is neither lost nor hidden behind an empty workspace.
+// A workspace that cannot be put back is neither lost nor hidden behind an empty one.
 func TestMoveThatCannotBePutBack(t *testing.T) {
 	root := t.TempDir()
 	s := newScene(t, root, garden)

@@ -2,7 +2,7 @@
 // folders of containers whose session is not known yet. A slot can become the workspace of a session, one that was there
 // before included, whatever happens meanwhile.
 //
-// Start with Root. Whoever opens a workspace or mounts it enters Holds first. How a workspace gets into a slot stands in
+// Start with Root. Enter Holds before you open a workspace or mount it. How a workspace gets into a slot stands in
 // move.go, and how it gets out of it again after a crash in journal.go: Recover is for the start of a host. Nothing here
 // knows of containers.
 package workspace

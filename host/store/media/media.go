@@ -1,7 +1,7 @@
 // Package media keeps the bytes of attachments: files that are named by their SHA-256, bounded one by one and in all.
 //
 // Start with Store: Put, Open, Prune. What somebody says about media (a name, a type) is kept beside the bytes and shown, never
-// believed: no name is ever part of a path, and the type is told from the bytes as well. Whoever knows a digest may read the
+// believed: no name is ever part of a path, and the type is told from the bytes as well. Anyone who knows a digest may read the
 // media; who holds a digest for longer than a while says so through Config.Keep. The package knows no messages and no channels.
 package media
 

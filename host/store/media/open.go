@@ -134,7 +134,7 @@ func (s *Store) discard(digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[digest]; e != nil && e.room > 0 && e.pins == 0 {
-		s.log.Error("media on disk is not what was put; it is removed", "digest", digest)
+		s.log.Error("removed a damaged file from the media store", "digest", digest)
 		_ = s.remove(digest, e)
 	}
 }

@@ -41,9 +41,9 @@ func (s *Store) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			s.log.Warn("media are not pruned", "error", err)
+			s.log.Warn("cannot prune media", "error", err)
 		case p.Removed > 0:
-			s.log.Info("media are pruned", "removed", p.Removed, "freed", p.Freed, "left", p.Left, "used", p.Used)
+			s.log.Info("pruned media", "removed", p.Removed, "freed", p.Freed, "left", p.Left, "used", p.Used)
 		}
 		select {
 		case <-tick.C:
@@ -53,7 +53,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune removes what is old, and more while more says so: of one owner, or else of whoever has most at that moment. mu is held when it is
+// prune removes what is old, and more while more says so: of one owner, or else of the owner with most at that moment. mu is held when it is
 // called.
 func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned, error) {
 	keep, err := s.config.Keep(ctx) // before the lock: what is noted as needed after this is younger than Grace

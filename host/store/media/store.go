@@ -31,7 +31,7 @@ type Config struct {
 	Now  func() time.Time // time.Now
 }
 
-// Grace is how long media stay from the last Put or Touch on, needed or not: whoever has got a digest has that long to make it known
+// Grace is how long media stay from the last Put or Touch on, needed or not: the holder of a digest has that long to make it known
 // to Keep.
 const Grace = time.Hour
 
@@ -94,7 +94,7 @@ func (s *Store) scan() error {
 		case strings.HasPrefix(name, durable.DraftPrefix):
 			return os.Remove(path)
 		case !validDigest(digest) || s.path(digest) != strings.TrimSuffix(path, headSuffix) || !d.Type().IsRegular():
-			s.log.Warn("a file in the media store is not the store's", "path", path)
+			s.log.Warn("found a foreign file in the media store", "path", path)
 			return nil
 		case isHead:
 			return s.scanHead(digest)

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// A change of a place is seen by whoever asks after it was made, whatever others read meanwhile.
+// A reader that asks after a change of a place was made sees it, whatever others read meanwhile.
 func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// What is kept of shadow policies: some 50 MB at most.
+// Bounds of the log of shadow policies: some 50 MB at most.
 const (
 	keptShadow    = 100_000 // differences
 	keptShadowFor = 30 * 24 * time.Hour

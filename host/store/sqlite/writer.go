@@ -16,7 +16,7 @@ import (
 // writer owns the one connection that writes. What waits while a commit is under way becomes the next group, and so does what comes
 // before that is flushed.
 //
-// Who finds nobody at it commits by himself, which saves two hand-overs between goroutines; all others leave that to the writer's own
+// A caller that finds no commit in progress commits by itself, which saves two hand-overs between goroutines; all others leave that to the writer's own
 // goroutine. Statements run without a deadline: a context that can end costs a goroutine for each, and a disk
 // that hangs cannot be interrupted. So who waits with a deadline of his own never commits himself.
 type writer struct {
@@ -31,7 +31,7 @@ type writer struct {
 	ops     []*op
 	closed  bool
 
-	// Who holds this commits, and he alone touches what follows. stmts are prepared on conn by text; over is called when the
+	// The holder commits, and it alone touches the fields below. stmts are prepared on conn by text; over is called when the
 	// transaction under way is over, however it ended.
 	committing sync.Mutex
 	stmts      map[string]*sql.Stmt
@@ -232,7 +232,7 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
-// together runs the ops of a group up to the first that fails, and then those of whoever comes before nothing else is left to do but to
+// together runs the ops of a group up to the first that fails, and then those of callers that come before nothing else is left to do but to
 // flush: who came during the flush would wait for two. It returns all that it took.
 func (w *writer) together(group []*op) ([]*op, error) {
 	for next := 0; next < len(group); {

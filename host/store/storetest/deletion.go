@@ -100,7 +100,7 @@ func deletions(t *testing.T, open Opener) {
 		t.Errorf("extractions left: %+v", waiting)
 	}
 
-	// What others are answerable for stays.
+	// Rows that others answer for stay.
 	must[store.Grant](t)(s.Grant(ctx, "mine-standing"))
 	if rows := must[[]store.Usage](t)(s.ListUsage(ctx, store.UsageFilter{})); len(rows) != 2 {
 		t.Errorf("%d rows of usage are left, want 2", len(rows))
@@ -113,7 +113,7 @@ func deletions(t *testing.T, open Opener) {
 		t.Errorf("audit: %+v", ended)
 	}
 
-	// What is not in the store, and what was on its way, is still to go.
+	// Files outside of the store, and those on their way, are still to be removed.
 	left := func(kind store.LeftoverKind) []store.Leftover {
 		return must[[]store.Leftover](t)(s.ListLeftovers(ctx, kind))
 	}

@@ -72,7 +72,7 @@ func draftsAreKept(t *testing.T, open Opener) {
 	equal(t, "drafts", drafts(), []store.Draft{later})
 }
 
-// notesWait until a turn is told of them.
+// notesWait until a turn takes them.
 func notesWait(t *testing.T, open Opener) {
 	s := open()
 	for _, id := range []string{"1", "2", "3"} {

@@ -62,7 +62,7 @@ func changed(c *machine.Changes) string {
 	return "[files: " + strings.Join(told, ", ") + more + "]"
 }
 
-// plain quotes a name that is not what it looks like: whoever chose it may want to be taken for somebody else's words.
+// plain quotes a name that is not what it looks like: it may have been chosen to be taken for somebody else's words.
 func plain(name string) string {
 	odd := func(r rune) bool {
 		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune(`"()[],`, r)

@@ -74,7 +74,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	b.want(b.call("memory.write", args{"key": "d", "text": "x"}), false)
 }
 
-// TestGuestsNoteIsNoTrustedText: what was written where a guest had spoken says so to whoever reads it.
+// TestGuestsNoteIsNoTrustedText: what was written where a guest had spoken says so to its reader.
 func TestGuestsNoteIsNoTrustedText(t *testing.T) {
 	b := newBench(t, WebConfig{})
 	b.sender, b.labels, b.member = "irc:guest", []string{"sender:guest"}, true

@@ -99,7 +99,7 @@ func (lost) Exec(context.Context, machine.Command) (machine.Result, error) {
 	return machine.Result{ExitCode: -1, Stdout: []byte("step 1\n"), Stderr: []byte("a warning\n")}, fmt.Errorf("%w: its container ended", machine.ErrUnavailable)
 }
 
-// What a command wrote before its machine was lost is told all the same.
+// The output of a command whose machine was lost is reported all the same.
 func TestOutputOfALostMachine(t *testing.T) {
 	b := newBench(t, WebConfig{})
 	b.machine = lost{b.machine}

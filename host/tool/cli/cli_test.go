@@ -90,7 +90,7 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// What the three programs write, cut to what matters.
+// The output of the three programs, shortened.
 func TestOutputOfPresets(t *testing.T) {
 	for _, c := range []struct {
 		preset, text          string

@@ -131,7 +131,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// What a machine says about itself is the host's business, not an answer.
+// A machine's notices are for the host and not part of the answer.
 func TestMachineIsGone(t *testing.T) {
 	run, err := New(sound())
 	if err != nil {

@@ -146,7 +146,7 @@ func (p *Provider) read(ctx context.Context, c Client, use int) error {
 		return nil
 	}
 	for _, l := range left {
-		p.cfg.Log.Warn("tool is left out", "provider", p.cfg.Name, "why", l)
+		p.cfg.Log.Warn("left out a tool", "provider", p.cfg.Name, "why", l)
 	}
 	p.record(offers)
 	p.cfg.Changed()
@@ -167,10 +167,10 @@ func (p *Provider) record(offers []offer) {
 	}
 	changes, err := p.cfg.Ledger.Note(p.cfg.Name, offers)
 	if err != nil {
-		p.cfg.Log.Error("note the tools", "provider", p.cfg.Name, "error", err)
+		p.cfg.Log.Error("record the tools", "provider", p.cfg.Name, "error", err)
 	}
 	for _, c := range changes {
-		p.cfg.Log.Warn("tool has changed what it says of itself", "provider", p.cfg.Name, "tool", c.Tool, "was", c.Was, "now", c.Now)
+		p.cfg.Log.Warn("tool changed its description", "provider", p.cfg.Name, "tool", c.Tool, "was", c.Was, "now", c.Now)
 	}
 }
 

@@ -62,7 +62,7 @@ func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client str
 // server offers what the client of a request may ask for.
 func (h *Handler) server(r *http.Request) *mcp.Server {
 	client, ok := r.Context().Value(clientKey{}).(string)
-	if !ok { // whoever mounted the handler forgot to check the token
+	if !ok { // the handler was mounted without a check of the token
 		return nil
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "flynn", Version: h.version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})

@@ -17,7 +17,7 @@ const (
 	maxImage  = 3_750_000
 )
 
-// decodeImage reads an image out of a data: URL (RFC 2397). Addresses are not fetched, whoever they belong to.
+// decodeImage reads an image out of a data: URL (RFC 2397). Addresses are never fetched.
 func decodeImage(url string) (door.File, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {

@@ -176,7 +176,7 @@ func TestNobodyDeclaresHisRole(t *testing.T) {
 	if labels := s.labels(s.ended(at, 1).ID); len(labels) > 0 {
 		t.Errorf("the owner's labels are %q", labels)
 	}
-	// Whatever else is said besides is no message.
+	// Any other word is no message.
 	code, answer := s.http(http.MethodPost, "/api/v1/messages", s.token, map[string]string{
 		"id": "x", "channel": "chat", "conversation": "claims", "text": "hello", "sender": "chat:able",
 	})

@@ -44,7 +44,7 @@ selectable = ["able", "poor", "judged", "boxed", "broke", "boss", "analyst"]
 [sandbox]
 enabled = true
 engine = "unix://%DIR%/no.sock"
-local_doors = true
+local_frontends = true
 [agent_configs.able]
 tool_profile = "coding"
 sandbox = false
@@ -189,7 +189,7 @@ func neverRunsUnapproved(t *testing.T, s *site, d door, at place, nth int, file 
 	if !strings.Contains(string(request.Args), "touch "+file) {
 		t.Errorf("the request shows %s", request.Args)
 	}
-	// Who asks does not decide: a program's token opens no approvals.
+	// A requester does not decide: an API client's token opens no approvals.
 	if code, _ := s.http(http.MethodPost, "/api/v1/approvals/"+request.ID, clientToken, map[string]bool{"grant": true}); code != http.StatusUnauthorized {
 		t.Errorf("a program's yes is answered with %d", code)
 	}
@@ -237,7 +237,7 @@ func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) 
 //	code helper   x         x       e        e       e        e        x        e         x
 //
 // x: tried here; the same call goes through at the same door in the rows "allowed" and "approved", or after the kill switch was taken back.
-// t: whoever has the token of this machine is its owner, so what is tried is to speak without it.
+// t: the holder of this machine's token is its owner, so what is tried is to speak without it.
 // s: the owner reaches what [routing] lets people choose; what is tried is /agent with one that it does not.
 // c: a schedule's agent is the owner's word in the configuration; what is tried is one that does not exist, which does not load.
 // n: a program's own call is for a sandbox and never for the host, so nobody is asked; what is tried is that without one there is neither

@@ -36,7 +36,7 @@ const (
 	mostStreamingLife = 3 * time.Second
 )
 
-// What is owed after a start, and what is tolerated once. They are judged by the long test only, which has the machine for itself.
+// The figures owed after a start, and those tolerated once. They are judged by the long test only, which has the machine for itself.
 const (
 	owedResumption = time.Second
 	mostResumption = 5 * time.Second

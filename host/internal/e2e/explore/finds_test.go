@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
-// What exploring has found, each as a case of its own. The account of the driver judges the end of each as well.
+// The finds of exploring, each as a case of its own. The driver's ledger checks the end of each as well.
 func TestFinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")

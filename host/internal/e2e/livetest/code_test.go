@@ -236,7 +236,7 @@ func TestCodeAgentAfterACrash(t *testing.T) {
 	})
 }
 
-// What a person sends is a file for the program, and what the program makes goes back with the answer.
+// A person's attachment is a file for the program, and the program's files go back with the answer.
 func TestCodeAgentFilesGoBothWays(t *testing.T) {
 	t.Parallel()
 	image := sandboxtest.Engine(t).Python(t)

@@ -49,7 +49,7 @@ dir = "%DIR%/state"
 provider = "demo"
 [sandbox]
 enabled = true
-local_doors = true
+local_frontends = true
 `
 
 func TestEngineMissingIsARefusal(t *testing.T) {

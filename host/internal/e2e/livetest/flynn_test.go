@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -32,6 +33,7 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
+	os.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token) // here, since tests that set variables cannot run side by side
 	code := m.Run()
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)

@@ -53,7 +53,7 @@ func TestBackgroundProcessOutlastsTheHost(t *testing.T) {
 				s.logged("sandboxes with background processes stay for their lease", "count=1")
 			}
 			s.start()
-			s.logged("a sandbox goes on with its background processes", "processes=1")
+			s.logged("adopted a sandbox with background processes", "processes=1")
 			if list := s.tool(2, "process.list", map[string]string{}); !strings.Contains(list, "1  pid "+pid+"  running") {
 				t.Errorf("processes: %s", list)
 			}

@@ -14,7 +14,7 @@ func TestNothingOutlivesAKilledHostForLong(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	config := strings.Replace(ircConfig, "ADDRESS", ircServer(t), 1) + demoModels
 	config = strings.Replace(config, "[agent_configs.helper]", "[agent_configs.helper]\ntool_profile = \"coding\"\nsandbox = true", 1)
-	config += "[sandbox]\nenabled = true\nlocal_doors = true\nimage = \"" + sandboxtest.Image + "\"\n"
+	config += "[sandbox]\nenabled = true\nlocal_frontends = true\nimage = \"" + sandboxtest.Image + "\"\n"
 	s, bystander := newSite(t, config), newSite(t, config)
 	for _, each := range []*site{s, bystander} {
 		each.start()

@@ -155,7 +155,7 @@ func TestAStrangerIsPaired(t *testing.T) {
 	}
 	s.welcomed("bob")
 
-	// Who is shut out is not answered any more, though the answer is being made.
+	// A sender who is blocked gets no answer any more, even one that is being made.
 	s.say(hosttest.Event{Conversation: "eve", Sender: "eve", Text: "one more"})
 	s.post(hosttest.Event{Conversation: "aside", Sender: "eve", Text: "!slow 60000 never"})
 	s.until("it is shown that eve's answer is being made", func() bool {

@@ -90,7 +90,7 @@ func TestInstalledPolicyComesIntoForceLive(t *testing.T) {
 		}
 		return nil
 	})
-	// What is changed on the disk never comes into force, not even by a restart; what was in force stays.
+	// A module that is changed on the disk never comes into force, not even by a restart; the one in force stays.
 	if err := os.Chmod(second.Path, 0o600); err != nil {
 		t.Fatal(err)
 	}

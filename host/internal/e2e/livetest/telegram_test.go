@@ -55,7 +55,6 @@ token_env = "FLYNN_LIVETEST_TELEGRAM"
 func newTelegram(t *testing.T) (*site, *telegramtest.Server) {
 	t.Helper()
 	tg := telegramtest.Start(t)
-	t.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token)
 	s := newSite(t, telegramConfig+fmt.Sprintf("api_url = %q\n", tg.URL)+
 		"[gateway]\nlisten = \"127.0.0.1:%PORT%\"\n[store]\ndir = \"%DIR%/state\"\n[plugins]\ndir = \"%DIR%/plugins\"\n")
 	s.mustFlynn("plugin", "install", telegramDir(t))

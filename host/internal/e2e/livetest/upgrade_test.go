@@ -248,7 +248,6 @@ var packages = map[string]string{"telegram": "plugins/telegram", "lines-channel"
 func newDepot(t testing.TB) *depot {
 	t.Helper()
 	tg := telegramtest.Start(t)
-	t.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token)
 	lines := &traffic{t: t, answers: map[string]int{}}
 	platform, err := hosttest.NewPlatform(hosttest.PlatformConfig{Shown: func(r hosttest.Reply) { lines.answered(r.Text, r.Marked) }})
 	if err != nil {
@@ -328,6 +327,7 @@ func (d *depot) runs(name, version string) {
 // TestUpgradesWhileMessagesFlow upgrades both channels from another process, offers each a version that never gets ready, and rolls
 // the exclusive one back. Nothing is lost and nothing is answered twice.
 func TestUpgradesWhileMessagesFlow(t *testing.T) {
+	t.Parallel()
 	d := newDepot(t)
 	for name, pkg := range packages {
 		next, stuck := d.release(pkg, "0.2.0"), d.release(pkg, "0.9.0")

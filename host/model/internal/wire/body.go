@@ -46,7 +46,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What Close reads, and how long, to find the end of the body. An HTTP/1 connection can carry the next
+// Bounds of what Close reads, and for how long, to find the end of the body. An HTTP/1 connection can carry the next
 // call only after that, and nobody reads beyond the end of the answer.
 const (
 	drainBytes = 4 << 10

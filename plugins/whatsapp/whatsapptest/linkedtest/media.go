@@ -68,7 +68,7 @@ func (m *mediaStore) find(token string) ([]byte, bool) {
 	return body, ok
 }
 
-// get gives a medium to whoever knows its path and its hash.
+// get gives a medium to a client that knows its path and its hash.
 func (m *mediaStore) get(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	status := m.gone

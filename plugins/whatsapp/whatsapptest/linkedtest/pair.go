@@ -21,7 +21,7 @@ import (
 
 const codes = 6 // that a device shows, one after another
 
-// What stands in front of what is signed.
+// The prefixes of signed messages.
 var (
 	accountSigned = []byte{6, 0}
 	deviceSigned  = []byte{6, 1}

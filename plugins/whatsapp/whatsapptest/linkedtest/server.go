@@ -1,7 +1,7 @@
 // Package linkedtest is WhatsApp as a linked device sees it, on loopback, for tests: the server with its wire format, the phone of the
 // account, and the people who write to it.
 //
-// What is spoken is the real thing: a WebSocket over TLS, the Noise handshake with a chain of certificates, frames of binary XML, linking by
+// The protocol is the real one: a WebSocket over TLS, the Noise handshake with a chain of certificates, frames of binary XML, linking by
 // the code that the device shows, login, keys, messages in Signal's encryption, receipts, and a host for encrypted media. The
 // client under test is go.mau.fi/whatsmeow as it is. It finds the fake by the HTTP client that HTTPClient returns, and believes it once
 // whatsmeow.WACertPubKey is Root, which nothing but a test does.

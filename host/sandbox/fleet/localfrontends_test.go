@@ -1,4 +1,4 @@
-package host
+package fleet
 
 import (
 	"bytes"
@@ -14,14 +14,15 @@ import (
 func TestTheStartSaysWhereLocalCallsAct(t *testing.T) {
 	for _, local := range []bool{false, true} {
 		var log bytes.Buffer
-		m := newMachines(t.TempDir(), "test", nil, slog.New(slog.NewTextHandler(&log, nil)))
+		c := &config.Config{Sandbox: config.Sandbox{Enabled: true, LocalFrontends: local, Engine: "unix:///nowhere/docker.sock"}}
+		f := made(t, c, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if err := m.run(ctx, config.Sandbox{Enabled: true, LocalDoors: local, Engine: "unix:///nowhere/docker.sock"}); err != nil {
+		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Contains(log.String(), "act on the host; local_doors = true"); said == local {
-			t.Errorf("local_doors = %v: the log says\n%s", local, log.String())
+		if said := strings.Contains(log.String(), "act on the host; local_frontends = true"); said == local {
+			t.Errorf("local_frontends = %v: the log says\n%s", local, log.String())
 		}
 	}
 }

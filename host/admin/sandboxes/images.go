@@ -1,11 +1,9 @@
-package host
+package sandboxes
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -21,14 +19,14 @@ type Rebuilt struct {
 }
 
 // Rebuild makes the image of the sandbox of that name anew, whatever the engine has; "" is [sandbox].
-func (s *Sandboxes) Rebuild(ctx context.Context, name string, log *slog.Logger) (Rebuilt, error) {
-	spec, err := s.Spec(name)
+func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Rebuilt, error) {
+	spec, err := a.Spec(name)
 	if err != nil {
 		return Rebuilt{}, err
 	}
 	r := Rebuilt{Sandbox: name}
 	spec = spec.WithDefaults()
-	err = s.withManager(ctx, log, func(m *sandbox.Manager) error {
+	err = a.withManager(ctx, log, func(m *sandbox.Manager) error {
 		for _, of := range beside(spec) {
 			if _, _, err := m.RebuildImage(ctx, of); err != nil {
 				return err
@@ -67,8 +65,8 @@ func strategy(spec sandbox.Spec) string {
 // endTimeout bounds the end of a manager that has made no sandbox.
 const endTimeout = 30 * time.Second
 
-func (s *Sandboxes) withManager(ctx context.Context, log *slog.Logger, use func(*sandbox.Manager) error) error {
-	manager, err := s.Manager(log)
+func (a *Admin) withManager(ctx context.Context, log *slog.Logger, use func(*sandbox.Manager) error) error {
+	manager, err := a.Manager(log)
 	if err != nil {
 		return err
 	}
@@ -79,34 +77,22 @@ func (s *Sandboxes) withManager(ctx context.Context, log *slog.Logger, use func(
 }
 
 // Prepared returns the specification with an image that has been made, so that others need know nothing of that.
-func (s *Sandboxes) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logger) (sandbox.Spec, error) {
+func (a *Admin) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logger) (sandbox.Spec, error) {
 	if spec.Recipe().Strategy() == image.AsIs {
 		return spec, nil
 	}
 	var ref string
-	err := s.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, spec); return err })
+	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, spec); return err })
 	spec.Image, spec.Packages, spec.Binaries, spec.Dockerfile, spec.BuildContext = ref, nil, nil, "", ""
 	return spec, err
 }
 
-// specs are what all sandboxes of the configuration are made of.
-func (s *Sandboxes) specs() []sandbox.Spec {
-	all := []sandbox.Spec{spec(s.config.Sandbox)}
-	for _, name := range slices.Sorted(maps.Keys(s.config.Sandboxes)) {
-		all = append(all, spec(s.config.Sandboxes[name]))
-	}
-	for _, name := range cliAgents(s.config) {
-		all = append(all, cliSpec(s.config, name))
-	}
-	return append(all, codeSpecs(s.config)...)
-}
-
-// imageNames returns what tells a sandbox's image and how it comes about. As long as that cannot be told, because there is no
-// engine or the image that it begins with is not there yet, it is what the configuration says.
-func (s *Sandboxes) imageNames(ctx context.Context, available error) func(made sandbox.Spec) (ref, strategy string) {
+// ImageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
+// no engine or the image that it begins with is not there yet, it is what the configuration says.
+func (a *Admin) ImageNames(ctx context.Context, engine bool) func(made sandbox.Spec) (ref, strategy string) {
 	builder := image.New(image.Config{
-		Engine: s.Driver, Instance: s.Instance, Repository: sandbox.ImageRepository(s.Instance),
-		Hidden: func() []string { return s.MountRules().Hidden },
+		Engine: a.Driver, Instance: a.Instance, Repository: sandbox.ImageRepository(a.Instance),
+		Hidden: func() []string { return a.MountRules().Hidden },
 	})
 	known := map[string]image.Plan{}
 	return func(made sandbox.Spec) (string, string) {
@@ -116,11 +102,11 @@ func (s *Sandboxes) imageNames(ctx context.Context, available error) func(made s
 		if is {
 			return plan.Ref, plan.Strategy
 		}
-		var err error
-		if available == nil {
+		err := errors.ErrUnsupported
+		if engine {
 			plan, err = builder.Resolve(ctx, made.Recipe())
 		}
-		if available != nil || err != nil {
+		if err != nil {
 			plan = image.Plan{Ref: made.Image + made.Dockerfile}
 		}
 		plan.Strategy = strategy(made)

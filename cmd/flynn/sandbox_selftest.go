@@ -7,14 +7,14 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/verify"
 )
 
-func verifySandboxCommand(name cli.Flag) *cli.Command {
+func selftestCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: "verify", Usage: "attack a sandbox and say what held",
+		Name: "selftest", Usage: "attack a sandbox from inside, and report which defences hold",
 		Description: "Tries some hundred attacks in a sandbox of this engine, image and configuration. Prints pass, weak (the configuration\n" +
 			"allows it) or fail, with the setting to change; fails if one does. No packet leaves: addresses of strangers are\n" +
 			"tried only where the loopback is the one interface.\n" +
@@ -22,22 +22,22 @@ func verifySandboxCommand(name cli.Flag) *cli.Command {
 			"of these have, for a moment, many rights on this machine, with nothing but this program's own attacks in them.",
 		Flags: []cli.Flag{
 			name,
-			&cli.BoolFlag{Name: "controls", Usage: "show that every attack is able to succeed"},
+			&cli.BoolFlag{Name: "controls", Usage: "also run each attack without its defence, to show that it can succeed"},
 			&cli.StringFlag{Name: "run", Usage: "only the attacks whose name matches the `REGEXP`"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list the attacks that were held as well"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list defended attacks too"},
 		},
-		Action: verifySandbox,
+		Action: selftestSandbox,
 	}
 }
 
 var errNotHeld = errors.New("the sandbox does not hold")
 
-func verifySandbox(ctx context.Context, cmd *cli.Command) error {
+func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 	only, err := matching(cmd.String("run"))
 	if err != nil {
 		return err
 	}
-	return withSandboxes(ctx, cmd, func(ctx context.Context, s *host.Sandboxes, out *output) error {
+	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
@@ -59,7 +59,7 @@ func verifySandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newSuite completes c from the configuration.
-func newSuite(ctx context.Context, s *host.Sandboxes, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
+func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
 	var err error
 	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
 		return nil, err

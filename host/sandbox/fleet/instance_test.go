@@ -1,4 +1,4 @@
-package host
+package fleet
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestStoreHasOneName(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range names {
 			all.Go(func() {
-				name, err := instanceName(dir)
+				name, err := InstanceName(dir)
 				if err != nil {
 					t.Error(err)
 				}

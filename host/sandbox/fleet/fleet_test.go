@@ -1,4 +1,4 @@
-package host
+package fleet
 
 import (
 	"errors"
@@ -11,16 +11,28 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
-// TestIdleHostMachinesAreClosed: a stranger opens as many conversations as he likes; each held a descriptor for ever.
+// made returns a fleet of a configuration, which does not run. What runs on the host ends with the test.
+func made(t *testing.T, c *config.Config, log *slog.Logger) *Fleet {
+	t.Helper()
+	f, err := New(Config{Dir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Configure(c)
+	t.Cleanup(f.hosts.close)
+	return f
+}
+
+// TestIdleHostMachinesAreClosed: a stranger opens as many conversations as it likes, and each one once held a descriptor for good.
 func TestIdleHostMachinesAreClosed(t *testing.T) {
 	now := time.Now()
-	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
-	m.now = func() time.Time { return now }
-	defer m.closeHosts()
+	m := made(t, &config.Config{}, slog.New(slog.DiscardHandler))
+	m.hosts.now = func() time.Time { return now }
 	get := func(session string) machine.Machine {
 		t.Helper()
 		h, err := m.Host(session)
@@ -41,8 +53,8 @@ func TestIdleHostMachinesAreClosed(t *testing.T) {
 	now = now.Add(hostIdle)
 	recentAgain := get("recent")
 	get("one more")
-	if len(m.hosts) != 3 {
-		t.Errorf("%d machines are open, want 3", len(m.hosts))
+	if len(m.hosts.open) != 3 {
+		t.Errorf("%d machines are open, want 3", len(m.hosts.open))
 	}
 	if get("recent") != recent || recentAgain != recent {
 		t.Error("a machine in use was closed")
@@ -60,23 +72,20 @@ func TestWarmPools(t *testing.T) {
 		Sandbox:   config.Sandbox{Enabled: true, Image: "a", WarmPool: 2, WarmPoolCPU: 50},
 		Sandboxes: map[string]config.Sandbox{"named": named, "off": off, "none": {Enabled: true, Image: "d"}},
 	}
-	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
-	m.configure(c)
-	want := []sandbox.Pool{{Spec: spec(c.Sandbox), Size: 2}, {Spec: spec(named), Size: 1}}
-	if !reflect.DeepEqual(m.pools, want) || m.poolCPU != 0.5 {
-		t.Errorf("pools %+v with %v of the machine, want %+v", m.pools, m.poolCPU, want)
+	m := made(t, c, slog.New(slog.DiscardHandler))
+	want := []sandbox.Pool{{Spec: specs.Of(c.Sandbox), Size: 2}, {Spec: specs.Of(named), Size: 1}}
+	if in := m.setup.Load(); !reflect.DeepEqual(in.pools, want) || in.poolCPU != 0.5 {
+		t.Errorf("pools %+v with %v of the machine, want %+v", in.pools, in.poolCPU, want)
 	}
 	c.Sandbox.Enabled = false
-	if m.configure(c); len(m.pools) != 1 || m.poolStats().Wanted != 0 {
-		t.Errorf("pools %+v", m.pools)
+	if m.Configure(c); len(m.setup.Load().pools) != 1 || m.PoolStats().Wanted != 0 {
+		t.Errorf("pools %+v", m.setup.Load().pools)
 	}
 }
 
 // What a command on the host has written is seen before the next one, which may delete and nothing else.
 func TestHostCommandsAreHeldToTheDisk(t *testing.T) {
-	m := newMachines(t.TempDir(), "i", nil, slog.New(slog.DiscardHandler))
-	m.configure(&config.Config{Limits: config.Limits{SessionDisk: 1 << 20}})
-	defer m.closeHosts()
+	m := made(t, &config.Config{Limits: config.Limits{SessionDisk: 1 << 20}}, slog.New(slog.DiscardHandler))
 	var full quota.Refusal
 	for i, c := range []struct {
 		script string
@@ -106,5 +115,24 @@ func TestHostCommandsAreHeldToTheDisk(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestASandboxThatIsMadeOtherwiseHasAnotherDigest(t *testing.T) {
+	m := made(t, &config.Config{
+		Sandbox:   config.Sandbox{Image: "a"},
+		Sandboxes: map[string]config.Sandbox{"same": {Image: "a"}, "other": {Image: "b"}, "open": {Image: "a", Network: "bridge"}},
+	}, slog.New(slog.DiscardHandler))
+	own := m.Digest("")
+	if own == "" || m.Digest("same") != own {
+		t.Errorf("equal sandboxes have the digests %q and %q", own, m.Digest("same"))
+	}
+	for _, name := range []string{"other", "open"} {
+		if m.Digest(name) == own {
+			t.Errorf("%s has the digest of another sandbox", name)
+		}
+	}
+	if got := m.Digest("none"); got != "" {
+		t.Errorf("a sandbox that is not there has the digest %q", got)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// begin starts flynn sandbox verify and returns once it has said how its first attack went.
-func (s sandboxes) begin(args ...string) (cmd *exec.Cmd, rest *bufio.Reader, stderr *bytes.Buffer) {
+// begin starts flynn sandbox selftest and returns once it has said how its first attack went.
+func (s sandboxSite) begin(args ...string) (cmd *exec.Cmd, rest *bufio.Reader, stderr *bytes.Buffer) {
 	s.t.Helper()
-	cmd, stderr = exec.Command("flynn", append([]string{"--config", s.path, "sandbox", "verify"}, args...)...), new(bytes.Buffer)
+	cmd, stderr = exec.Command("flynn", append([]string{"--config", s.path, "sandbox", "selftest"}, args...)...), new(bytes.Buffer)
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -109,7 +109,7 @@ func TestSandboxVerifyOfAnImageWithoutAShell(t *testing.T) {
 	}
 	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.bare]\ndockerfile = %q\nbuild_network = \"none\"", dockerfile))
 	s.forgetImages()
-	out, stderr := s.flynn(exitFailure, "verify", "--sandbox", "bare", "--run", "^rights/user$")
+	out, stderr := s.flynn(exitFailure, "selftest", "--sandbox", "bare", "--run", "^rights/user$")
 	if out != "" || !strings.Contains(stderr, "prepare verification") || !strings.Contains(stderr, "no /bin/sh") {
 		t.Errorf("printed %q; %s", out, stderr)
 	}

@@ -1,0 +1,186 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/program"
+)
+
+// checkEvery is the time between two looks at an engine.
+const checkEvery = 5 * time.Second
+
+// endTimeout bounds the removal of the containers when the host ends.
+const endTimeout = 30 * time.Second
+
+// ErrOff is why no sandbox can be had where [sandbox] is off.
+var ErrOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
+
+// errLooking is the state before the engine was looked at.
+var errLooking = fmt.Errorf("%w: the engine was not looked at yet", machine.ErrUnavailable)
+
+// Driver makes containers with the engine that [sandbox] names. It does not touch the engine.
+func Driver(c config.Sandbox) (*docker.Driver, error) {
+	return docker.New(docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey})
+}
+
+// Run looks after the engine until ctx ends, then removes the containers. Without [sandbox] it only waits.
+func (f *Fleet) Run(ctx context.Context) error {
+	defer f.hosts.close()
+	c := f.setup.Load().sandbox
+	if !c.Enabled {
+		close(f.looked)
+		<-ctx.Done()
+		return nil
+	}
+	if !c.LocalFrontends {
+		f.log.Info("calls of the web page and the terminal act on the host; local_frontends = true under [sandbox] puts them into containers too")
+	}
+	driver, err := Driver(c)
+	if err != nil {
+		f.see(fmt.Errorf("%w: %w", machine.ErrUnavailable, err))
+		close(f.looked)
+		<-ctx.Done()
+		return nil
+	}
+	var running sync.WaitGroup
+	for first := true; ctx.Err() == nil; first = false {
+		f.see(f.look(ctx, driver, c, &running))
+		if first {
+			close(f.looked)
+		}
+		select {
+		case <-time.After(checkEvery):
+		case <-ctx.Done():
+		}
+	}
+	running.Wait()
+	return nil
+}
+
+// look asks the engine for a sign of life, and makes the manager when there is one for the first time.
+func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbox, running *sync.WaitGroup) error {
+	ping, cancel := context.WithTimeout(ctx, checkEvery)
+	defer cancel()
+	if err := driver.Ping(ping); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	made, back := f.manager, f.unavailable != nil
+	f.mu.Unlock()
+	if back {
+		if err := f.learn(ctx, driver); err != nil {
+			return err
+		}
+	}
+	if made != nil {
+		if back { // what the engine has lost or kept meanwhile
+			f.forgetLeft(ctx, made)
+			running.Go(func() { f.reconcile(ctx, made) })
+		}
+		return nil
+	}
+	manager, err := f.newManager(driver, c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	f.reconcile(ctx, manager)
+	f.sweepVolumes(ctx, manager)
+	f.forgetLeft(ctx, manager)
+	f.mu.Lock()
+	f.manager = manager
+	s := f.setup.Load()
+	manager.SetPools(s.pools, s.poolCPU)
+	f.mu.Unlock()
+	running.Go(func() {
+		if err := manager.Run(ctx); err != nil && ctx.Err() == nil {
+			f.log.Error("sandbox manager ended", "error", err)
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		if err := manager.DestroyAll(last); err != nil {
+			f.log.Error("remove containers", "error", err)
+		}
+	})
+	return nil
+}
+
+func (f *Fleet) newManager(driver *docker.Driver, c config.Sandbox) (*sandbox.Manager, error) {
+	supervisor, err := program.FindSupervisor(f.log)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.New(sandbox.Config{
+		Driver: driver, Instance: f.instance, WorkspaceRoot: f.folders.Workspaces, Spec: specs.Of(c), Supervisor: supervisor, Holds: f.holds,
+		Log: f.log, Quota: f.quota, Egress: f.config.Egress, Current: f.spec, MountRules: f.mountRules, Secret: f.secret,
+		PauseAfter: time.Duration(c.PauseAfter), IdleAfter: time.Duration(c.IdleAfter), MaxAge: time.Duration(c.MaxAge),
+		Lease:   time.Duration(c.Lease),
+		Network: f.config.Outside.Network, Roots: f.config.Outside.Roots,
+	})
+}
+
+func (f *Fleet) reconcile(ctx context.Context, manager *sandbox.Manager) {
+	if err := manager.Reconcile(ctx); err != nil && ctx.Err() == nil {
+		f.log.Error("clean up after an earlier run", "error", err)
+	}
+}
+
+// learn asks the engine what it can do, and logs at once what it cannot of what is configured.
+func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
+	engine, err := driver.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.engine = &engine
+	configured := f.setup.Load().specs
+	for _, name := range configured.Names() {
+		s, _ := configured.Named(name)
+		if err := engine.Supports(s); err != nil {
+			f.log.Warn("a sandbox cannot be made", "sandbox", name, "reason", machine.Reason(err))
+		}
+	}
+	return nil
+}
+
+// see notes the engine's state, and logs it when it has changed.
+func (f *Fleet) see(err error) {
+	f.mu.Lock()
+	before := f.unavailable
+	f.unavailable = err
+	f.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		f.log.Warn(machine.ErrUnavailable.Error(), "reason", machine.Reason(err))
+	case err == nil && before != nil:
+		f.log.Info("sandbox is available")
+	}
+}
+
+// supports reports why the engine cannot make what is asked of it now, or nil.
+func (f *Fleet) supports(all ...sandbox.Spec) error {
+	select {
+	case <-f.looked:
+	case <-time.After(time.Minute):
+		return fmt.Errorf("%w: the engine does not answer: restart it", machine.ErrUnavailable)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unavailable != nil || f.engine == nil {
+		return f.unavailable
+	}
+	for _, s := range all {
+		if err := f.engine.Supports(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+// Package fleet keeps the sandboxes that the configuration describes, the engine behind them, and the host's own machine: it hands each
+// call of a session the place where it acts.
+//
+// Start with Fleet. Sandbox and Host return a session's machines, which share one folder, the session's workspace; engine.go follows the
+// engine as it comes and goes, hosts.go closes what nobody uses, and forget.go removes what deleted sessions leave. Package specs makes
+// the specifications out of the configuration.
+//
+// How a container lives is decided in package sandbox, and whether a call may run, and where, in package tool.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Store lists the sessions, and the homes of deleted ones that may have something on the engine. A home is what the sandboxes and the
+// workspace of a session are called by; see store.SessionHome.
+type Store interface {
+	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+	ListLeftovers(ctx context.Context, kind store.LeftoverKind) ([]store.Leftover, error)
+	DropLeftover(ctx context.Context, l store.Leftover) error
+}
+
+// Media keeps files of senders, which count as theirs.
+type Media interface {
+	Held(sender string) (bytes int64)
+}
+
+// Outside is what the proxies of sandboxes reach hosts by, and what they verify the hosts of credentials by. Its zero value is the host's
+// own network and roots.
+type Outside struct {
+	Network egress.Network
+	Roots   *x509.CertPool
+}
+
+// Config is what a Fleet is made from.
+type Config struct {
+	Dir     string // of the store, which no other host may use
+	Store   Store
+	Media   Media          // nil: none
+	Egress  sandbox.Egress // nil: nobody watches
+	Outside Outside
+	Log     *slog.Logger
+}
+
+// Fleet hands out the machines that tools act on. Its methods are safe for concurrent use.
+type Fleet struct {
+	config   Config
+	log      *slog.Logger
+	instance string
+	folders  Folders
+	holds    *workspace.Holds // of the workspaces that hosts have open
+	quota    *quota.Keeper
+	hosts    *hosts
+	setup    atomic.Pointer[setup]
+	looked   chan struct{} // closed once the engine was looked at for the first time
+
+	mu          sync.Mutex
+	manager     *sandbox.Manager      // nil until the engine was there once
+	unavailable error                 // why no sandbox can be had, as last seen
+	engine      *sandbox.Capabilities // as the engine was when it was last found, or nil
+}
+
+// setup is what a configuration says of sandboxes. It does not change.
+type setup struct {
+	sandbox config.Sandbox // [sandbox]
+	specs   *specs.Set
+	pools   []sandbox.Pool
+	poolCPU float64
+	mounts  mounts.Rules
+	secrets map[string]config.Secret
+}
+
+// New names the instance, and repairs what a crash has left undone among the workspaces. Call Configure before anything else.
+func New(c Config) (*Fleet, error) {
+	instance, err := InstanceName(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{
+		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), unavailable: ErrOff,
+	}
+	if err := workspace.Recover(f.folders.Workspaces); err != nil {
+		f.log.Error("cannot move workspaces to their places", "error", err)
+	}
+	limits := quota.Config{
+		Measure: f.folders.Size, Running: f.running,
+		Place: func(session string) string { place, _, _ := store.SessionParts(session); return place },
+	}
+	if c.Media != nil {
+		limits.Media = c.Media.Held
+	}
+	f.quota = quota.New(limits)
+	f.hosts = &hosts{folders: f.folders, holds: f.holds, quota: f.quota, log: f.log, now: time.Now, open: map[string]*hostMachine{}}
+	return f, nil
+}
+
+// Instance names the store among others on one engine.
+func (f *Fleet) Instance() string { return f.instance }
+
+// Folders are where the sessions have files on the host.
+func (f *Fleet) Folders() Folders { return f.folders }
+
+// Quota counts what senders have.
+func (f *Fleet) Quota() *quota.Keeper { return f.quota }
+
+// Configure takes over the sandboxes of a configuration.
+func (f *Fleet) Configure(c *config.Config) {
+	s := &setup{
+		sandbox: c.Sandbox, specs: specs.New(c), pools: specs.Pools(c), poolCPU: float64(c.Sandbox.WarmPoolCPU) / 100,
+		mounts: specs.MountRules(c), secrets: c.Secrets(),
+	}
+	f.quota.Configure(limits(c.Limits))
+	f.hosts.configure(time.Duration(c.Sandbox.TimeoutSeconds) * time.Second)
+	f.setup.Store(s) // before the manager is looked for: one that is made meanwhile gets these pools
+	if m := f.sandboxes(); m != nil {
+		m.SetPools(s.pools, s.poolCPU)
+	}
+}
+
+// limits are those of a configuration.
+func limits(c config.Limits) quota.Limits {
+	return quota.Limits{
+		SenderSessions: c.SenderSessions, SenderSandboxes: c.SenderSandboxes, Sandboxes: c.Sandboxes, SenderProcesses: c.SenderProcesses,
+		Processes: c.Processes, SessionDisk: int64(c.SessionDisk), SenderDisk: int64(c.SenderDisk), AllDisk: int64(c.Disk),
+	}
+}
+
+// sandboxes returns the manager of sandboxes, or nil while there is none.
+func (f *Fleet) sandboxes() *sandbox.Manager {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.manager
+}
+
+func (f *Fleet) spec(name string) (sandbox.Spec, bool) { return f.setup.Load().specs.Named(name) }
+
+func (f *Fleet) mountRules() mounts.Rules { return f.setup.Load().mounts }
+
+func (f *Fleet) secret(name string) string { return f.setup.Load().secrets[name].Reveal() }
+
+// Digest names what a sandbox is made of now; it is "" where there is none of that name.
+func (f *Fleet) Digest(name string) string {
+	s, known := f.spec(name)
+	if !known {
+		return ""
+	}
+	return s.Digest()
+}
+
+// Dir is a session's workspace as people know it, on the host.
+func (f *Fleet) Dir(session string) string { return workspace.Path(f.folders.Workspaces, session) }
+
+// Host returns the host's own machine as a session has it.
+func (f *Fleet) Host(session string) (machine.Machine, error) {
+	h, err := f.hosts.get(session)
+	if err != nil {
+		return nil, err
+	}
+	f.quota.Changed(session)
+	return h, nil
+}
+
+// Visit returns what Host does until leave is called. It leaves nothing open, so the workspace can be moved afterwards.
+func (f *Fleet) Visit(session string) (m machine.Machine, leave func(), err error) {
+	return f.hosts.visit(session)
+}
+
+// Sandbox returns a session's sandbox of that name, which is made at its first use.
+func (f *Fleet) Sandbox(ctx context.Context, session, name string) (machine.Machine, error) {
+	if err := f.Available(name); err != nil {
+		return nil, err
+	}
+	in := f.setup.Load()
+	spec, known := in.specs.Named(name)
+	if !known {
+		return nil, fmt.Errorf("%w: there is no [sandboxes.%s]", machine.ErrUnavailable, name)
+	}
+	if err := in.specs.Permit(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	f.quota.Changed(session)
+	return f.sandboxes().Get(ctx, session, name, spec)
+}
+
+// RunCode runs a program in a container of its own.
+func (f *Fleet) RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
+	f.mu.Lock()
+	manager, why := f.manager, f.unavailable
+	f.mu.Unlock()
+	if manager == nil {
+		return sandbox.CodeResult{}, cmp.Or(why, errLooking)
+	}
+	return manager.RunCode(ctx, c)
+}
+
+// Available reports why a sandbox cannot be had now, or nil. Before the engine was looked at it waits.
+func (f *Fleet) Available(name string) error {
+	spec, _ := f.spec(name)
+	return f.supports(spec)
+}
+
+// AvailableFor reports why containers of these specifications, by language, cannot be had now, or nil.
+func (f *Fleet) AvailableFor(byLanguage map[string]sandbox.Spec) error {
+	own, _ := f.spec("")
+	all := []sandbox.Spec{own}
+	for _, language := range slices.Sorted(maps.Keys(byLanguage)) {
+		all = append(all, byLanguage[language])
+	}
+	return f.supports(all...)
+}
+
+// AsOfNow is Available of [sandbox] without a wait.
+func (f *Fleet) AsOfNow() error {
+	select {
+	case <-f.looked:
+		return f.Available("")
+	default:
+		return errLooking
+	}
+}
+
+// PoolStats returns the counters of the warm pools.
+func (f *Fleet) PoolStats() pool.Stats {
+	if m := f.sandboxes(); m != nil {
+		return m.Stats().Pool
+	}
+	return pool.Stats{}
+}

@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// ForgetTimeout bounds the removal of what a session has on the engine.
+const ForgetTimeout = time.Minute
+
+// Forget removes what sessions that the store has deleted have on the host and on the engine, what programs of agents remember included;
+// homes are theirs. Workspaces stay, as does all that another session of the same home still uses. What cannot be removed now is removed
+// when the engine is back, or at the next start.
+func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
+	for home := range homes {
+		f.quota.Forget(home)
+	}
+	left, err := f.config.Store.ListLeftovers(ctx, store.LeftHome)
+	for _, l := range left {
+		if homes[l.Name] {
+			err = errors.Join(err, f.hosts.forget(l.Name), f.forgetOnEngine(ctx, l))
+		}
+	}
+	return err
+}
+
+func (f *Fleet) forgetOnEngine(ctx context.Context, l store.Leftover) error {
+	f.mu.Lock()
+	manager, unavailable := f.manager, f.unavailable
+	f.mu.Unlock()
+	switch {
+	case errors.Is(unavailable, ErrOff):
+		return nil // an engine that is not used is nobody's concern
+	case unavailable != nil || manager == nil:
+		return unavailable
+	}
+	return f.drop(ctx, manager, l)
+}
+
+// drop removes what a session that was deleted has on the engine.
+func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l store.Leftover) error {
+	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
+	defer cancel()
+	if err := manager.Forget(ctx, l.Name); err != nil {
+		return err
+	}
+	return f.config.Store.DropLeftover(ctx, l)
+}
+
+// forgetLeft removes what could not be removed when sessions were deleted. No sandbox is handed out before it returns, so nothing that it
+// finds on the engine belongs to a session that began since.
+func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
+	left, err := f.config.Store.ListLeftovers(ctx, store.LeftHome)
+	for _, l := range left {
+		err = errors.Join(err, f.folders.RemoveHome(l.Name), f.drop(ctx, manager, l))
+	}
+	if err != nil {
+		f.log.Warn("cannot remove deleted sessions from the engine", "error", machine.Reason(err))
+	}
+}
+
+// sweepVolumes removes the volumes of programs whose session is gone, as after a crash. Volumes of other hosts carry other labels and are
+// not listed.
+func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
+	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
+	defer cancel()
+	list, err := f.config.Store.Sessions(ctx, math.MaxInt32)
+	if err != nil {
+		f.log.Warn("kept the volumes of deleted sessions: cannot list sessions", "error", err)
+		return
+	}
+	known := make(map[string]bool, len(list))
+	for _, s := range list {
+		known[store.SessionHome(s.Key)] = true
+	}
+	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
+		session := v.Labels[sandbox.LabelSession]
+		if v.Labels[sandbox.LabelVolume] != specs.CLIVolume || session == "" || known[session] {
+			return false
+		}
+		f.log.Info("removed the volume of a deleted session", "volume", v.Name, "session", session)
+		return true
+	})
+	if err != nil {
+		f.log.Warn("cannot remove the volumes of deleted sessions", "error", err)
+	}
+}
