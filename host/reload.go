@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
@@ -26,7 +27,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	if err != nil {
 		return nil, nil, err
 	}
-	enforce, forget, err := h.policies.Stage(ctx, PolicySources(next))
+	enforce, forget, err := h.policies.Stage(ctx, configured.Sources(next))
 	if err != nil {
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}
