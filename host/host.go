@@ -231,7 +231,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.agents = h.newAssembler()
-	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Generations: generations{h}, Log: h.log})
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
 	g, err := h.newGeneration(c)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package provider
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -24,14 +23,6 @@ func RulesOf(c config.ToolProvider) Rules {
 		}
 	}
 	return r
-}
-
-// SameProcess reports whether two configurations of a provider run the same process. Rules are no matter of the process: they come into
-// force with the generation.
-func SameProcess(a, b config.ToolProvider) bool {
-	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) &&
-		maps.Equal(a.Secrets, b.Secrets) && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Network, b.Network) &&
-		a.MemoryLimit == b.MemoryLimit
 }
 
 // Check refuses providers whose tools would look like Flynn's own.

@@ -32,6 +32,7 @@ type SetConfig struct {
 	Own         *tool.Registry // Flynn's own tools
 	Ledger      *Ledger
 	Processes   Processes
+	Servers     Servers // that run in sandboxes
 	Generations Generations
 	Log         *slog.Logger
 }
