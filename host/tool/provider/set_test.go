@@ -19,12 +19,15 @@ import (
 type house struct {
 	set       *Set
 	config    *config.Config
-	states    []plugin.Status
+	state     atomic.Value // plugin.State of ext
 	late      atomic.Bool
 	refreshed atomic.Int64
 }
 
-func (h *house) Status() []plugin.Status { return h.states }
+func (h *house) Status() []plugin.Status {
+	state, _ := h.state.Load().(plugin.State)
+	return []plugin.Status{{Name: "ext", State: state}}
+}
 
 func (h *house) Refresh() {
 	h.refreshed.Add(1)
@@ -78,7 +81,7 @@ func TestLate(t *testing.T) {
 			t.Errorf("late before the start: %v", late)
 		}
 		h.late.Store(true)
-		h.states = []plugin.Status{{Name: "ext", State: plugin.Starting}}
+		h.state.Store(plugin.Starting)
 		h.set.Started(h.config)
 		if !h.late.Load() {
 			t.Error("a provider that starts is not waited for")
@@ -87,7 +90,7 @@ func TestLate(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- h.set.Run(ctx) }()
 		synctest.Wait()
-		h.states = []plugin.Status{{Name: "ext", State: plugin.Quarantined}}
+		h.state.Store(plugin.Quarantined)
 		time.Sleep(2 * lateEvery)
 		synctest.Wait()
 		if h.late.Load() {
@@ -107,7 +110,7 @@ func TestLateEnds(t *testing.T) {
 			Tools:  map[string]config.ToolProvider{"ext": {Enabled: true, Profiles: []string{"full"}}},
 			Agents: map[string]config.Agent{"full": {ToolProfile: "full"}},
 		})
-		h.states = []plugin.Status{{Name: "ext", State: plugin.Starting}}
+		h.state.Store(plugin.Starting)
 		h.set.Started(h.config)
 		began := time.Now()
 		if err := h.set.Run(t.Context()); err != nil {
