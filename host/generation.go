@@ -1,16 +1,14 @@
 package host
 
 import (
-	"context"
-	"io"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
@@ -31,8 +29,8 @@ func (h *Host) newAssembler() *assemble.Assembler {
 	return assemble.New(assemble.Config{
 		Sandboxes: h.fleet, Log: h.log,
 		Code: code.Config{
-			Sandboxes: h.fleet, Media: mediaFiles{h}, Events: &h.events, Log: h.log,
-			Attachments: code.Folder{Workspaces: h.fleet, Name: attachmentDir},
+			Sandboxes: h.fleet, Media: h.files, Events: &h.events, Log: h.log,
+			Attachments: code.Folder{Workspaces: h.fleet, Name: attachments.Dir},
 		},
 	})
 }
@@ -52,13 +50,13 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{
-		config: c, scope: route.NewScope(c.Sessions, roles), models: models,
-		gate: channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission}),
-	}
+	scope := route.NewScope(c.Sessions, roles)
+	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+	})}
 	late := h.tools.Late(c) // before the registry is made
 	g.Generation, err = h.agents.Generation(c, assemble.Parts{
-		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: g.scope.Persons, Admits: g.gate.Refusal,
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope.Persons, Admits: g.gate.Refusal,
 	})
 	return g, err
 }
@@ -77,16 +75,3 @@ func (h *Host) gates() elevate.Gates {
 	g := h.current.Load()
 	return elevate.Gates{Config: g.config, Roles: g.Roles}
 }
-
-// mediaFiles is the media store as programs of agents use it.
-type mediaFiles struct{ *Host }
-
-var _ code.Media = mediaFiles{}
-
-// Keep implements code.Media.
-func (h mediaFiles) Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
-	return h.keepFile(ctx, sender, name, body)
-}
-
-// Open implements code.Media.
-func (h mediaFiles) Open(digest string) (io.ReadCloser, error) { return h.openFile(digest) }

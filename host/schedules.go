@@ -2,13 +2,11 @@ package host
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -80,14 +78,4 @@ var _ gateway.Schedules = backend{}
 
 func scheduleRun(r store.ScheduleRun) gateway.ScheduleRun {
 	return gateway.ScheduleRun{Event: r.Event, Due: r.Due, State: string(r.State), Count: r.Count, Note: r.Note, At: r.At}
-}
-
-// delivery is where people hear of a schedule's turn, as a list of one or none: none where they are told there already.
-func delivery(c *config.Config, t store.Turn, told []string) []string {
-	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name && s.Deliver != "" && !slices.Contains(told, s.Deliver) {
-			return []string{s.Deliver}
-		}
-	}
-	return nil
 }

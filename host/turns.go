@@ -5,64 +5,50 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// turns is the host as its runner of turns sees it. It passes on to parts that need the runner, and are therefore made after it.
+// turns hands on what turns ask of the parts that are made after their runner.
 type turns struct{ *Host }
 
 var (
-	_ agent.Generations = turns{}
-	_ agent.Queue       = turns{}
-	_ agent.Orders      = turns{}
-	_ agent.Inbox       = turns{}
-	_ agent.Notices     = turns{}
-	_ agent.Attachments = turns{}
-	_ agent.Views       = turns{}
+	_ agent.Inbox  = turns{}
+	_ agent.Queue  = turns{}
+	_ agent.Orders = turns{}
 )
-
-// InForce implements agent.Generations.
-func (h turns) InForce() (*agent.Generation, agent.Policies) { return h.inForce() }
-
-// Place implements agent.Generations.
-func (h turns) Place(m message.Message) string { return h.place(m) }
-
-// Push implements agent.Queue.
-func (h turns) Push(it agent.Item) { h.queue(it) }
-
-// Waiting implements agent.Queue.
-func (h turns) Waiting(place string) []agent.Item { return h.lanes.Waiting(place) }
-
-// Order implements agent.Orders.
-func (h turns) Order(ctx context.Context, place string, row store.InboxRow) {
-	h.orders.Order(ctx, place, row)
-}
 
 // Accept implements agent.Inbox.
 func (h turns) Accept(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) }
 
-// Asked implements agent.Notices.
-func (h turns) Asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval) {
-	h.asked(ctx, t, replyTo, a)
+// Push implements agent.Queue.
+func (h turns) Push(it agent.Item) { h.arrivals.Push(it) }
+
+// Waiting implements agent.Queue.
+func (h turns) Waiting(place string) []agent.Item { return h.arrivals.Waiting(place) }
+
+// Order implements agent.Orders.
+func (h turns) Order(ctx context.Context, place string, row store.InboxRow) {
+	h.commands.Order(ctx, place, row)
 }
 
-// Behind implements agent.Notices.
-func (h turns) Behind(t store.Turn, m message.Message, a store.Approval) { h.behind(t, m, a) }
+// InForce implements agent.Generations.
+func (r inForce) InForce() (*agent.Generation, agent.Policies) { return r.h.inForce() }
 
-// Take implements agent.Attachments.
-func (h turns) Take(ctx context.Context, session string, m message.Message) []agent.File {
-	return h.takeFiles(ctx, session, m)
-}
+var _ agent.Generations = inForce{}
 
-// Image implements agent.Attachments.
-func (h turns) Image(ctx context.Context, digest string) ([]byte, error) {
-	return h.openImage(ctx, digest)
-}
+// views shows turns over channels.
+type views struct{ *channel.Live }
 
 // Show implements agent.Views.
-func (h turns) Show(r message.Reply) agent.View { return h.show(r) }
+func (v views) Show(r message.Reply) agent.View {
+	if shown := v.Live.Show(r); shown != nil {
+		return shown
+	}
+	return nil
+}
 
 // watchTurns shows the events of turns to the web page, the metrics and the collector of spans.
 func (h *Host) watchTurns() {

@@ -167,7 +167,7 @@ type Generations interface {
 	Place(m message.Message) string
 }
 
-// Queue is the work that waits, by place.
+// Queue is the work that waits, by place; *Arrivals implements it.
 type Queue interface {
 	// Push queues a turn that was begun, to be worked on beside its conversation. It must not block.
 	Push(it Item)
@@ -191,7 +191,7 @@ type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Notices tells people over channels what a turn waits for.
+// Notices tells people over channels what a turn waits for; *notice.Notices implements it.
 type Notices interface {
 	// Asked shows a request for approval. It may be called again for the same one after a restart.
 	Asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
@@ -200,10 +200,10 @@ type Notices interface {
 	Behind(t store.Turn, m message.Message, a store.Approval)
 }
 
-// Attachments has the files that people send.
+// Attachments has the files that people send; *attachments.Files implements it.
 type Attachments interface {
 	// Take puts what came with a message into the session's workspace, and returns for each file where it is or why not.
-	Take(ctx context.Context, session string, m message.Message) []File
+	Take(ctx context.Context, session string, m message.Message) []message.File
 	// Image reads an image for a model, by its digest.
 	Image(ctx context.Context, digest string) ([]byte, error)
 }

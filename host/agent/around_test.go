@@ -18,7 +18,7 @@ type around struct {
 	replied    func(turn string, r message.Reply)
 	asked      func(t store.Turn, a store.Approval)
 	behind     func(t store.Turn, m message.Message, a store.Approval)
-	files      func(session string, m message.Message) []File
+	files      func(session string, m message.Message) []message.File
 	image      func(digest string) ([]byte, error)
 	elevation  func() tool.Elevation
 	elevated   func(v tool.Verdict) error
@@ -68,7 +68,7 @@ func (a *around) Behind(t store.Turn, m message.Message, r store.Approval) {
 	}
 }
 
-func (a *around) Take(_ context.Context, session string, m message.Message) []File {
+func (a *around) Take(_ context.Context, session string, m message.Message) []message.File {
 	if a.files == nil {
 		return nil
 	}

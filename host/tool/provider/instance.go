@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
 )
 
@@ -15,6 +16,8 @@ type Servers interface {
 	Add(provider, sandbox string, c sandboxed.Command) (socket string, err error)
 	Remove(provider string)
 }
+
+var _ instances.Kind[config.ToolProvider] = (*Set)(nil)
 
 // Enabled reports whether a provider has a process.
 func (s *Set) Enabled(c config.ToolProvider) bool { return c.Enabled }
@@ -31,11 +34,8 @@ func (s *Set) Same(a, b config.ToolProvider) bool {
 // which the plugin is given.
 func (s *Set) Instance(name string, c config.ToolProvider) (plugin.Instance, plugin.Handler, error) {
 	i := plugin.Instance{
-		Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: make(map[string]string, len(c.Secrets)),
+		Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),
 		Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
-	}
-	for key, secret := range c.Secrets {
-		i.Secrets[key] = secret.Reveal()
 	}
 	if c.Sandbox.Enabled {
 		server, err := c.Server()
