@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -81,7 +80,7 @@ func (m *Mode) Elevation(t store.Turn, agent string) tool.Elevation {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	e, ok, err := m.Of(ctx, t.Channel+":"+t.Conversation.ID)
+	e, ok, err := m.Of(ctx, t.ConversationKey())
 	if err != nil {
 		m.config.Log.Error("cannot look up elevated mode; the call stays in its sandbox", "turn", t.ID, "error", err)
 	}
@@ -99,7 +98,7 @@ func Check(c *config.Config) config.Errors {
 	var errs config.Errors
 	roles := route.NewRoles(c.Access, route.AllProved) // a channel that does not prove ids is a warning, not an error
 	for i, sender := range c.Elevated.Senders {
-		if channel, _, _ := strings.Cut(sender, ":"); roles.Of(channel, sender) == route.Owner {
+		if k, _ := message.ParseSender(sender); roles.Of(k.Channel, sender) == route.Owner {
 			continue
 		}
 		key := []string{"elevated", "senders"}
