@@ -148,7 +148,7 @@ func (s *cliHome) say(text string) (event string) {
 	s.t.Helper()
 	s.sent++
 	event = fmt.Sprintf("%d-%d", time.Now().UnixNano(), s.sent)
-	err := backend{s.host}.Submit(s.t.Context(), message.Message{
+	err := s.host.backend().Conversations.Submit(s.t.Context(), message.Message{
 		Channel: gateway.ChannelWeb, EventID: event, Text: text, Conversation: message.Conversation{ID: "c", Kind: message.DM},
 		Sender: message.Sender{ID: "me"}, Addressed: true,
 	})
@@ -167,7 +167,7 @@ func (s *cliHome) ask(text string) gateway.Entry {
 func (s *cliHome) answer(event string) (last gateway.Entry) {
 	s.t.Helper()
 	eventually(s.t, "the answer to "+event, func() bool {
-		list, err := backend{s.host}.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
+		list, err := s.host.backend().Conversations.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
 		asked := false
 		for _, e := range list {
 			asked = asked || e.Key == event
@@ -232,7 +232,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 			t.Error("nothing to stop")
 		}
 		s.expect(s.answer(event), "Stopped.")
-		list, err := backend{s.host}.History(t.Context(), gateway.ChannelWeb, "c", 100)
+		list, err := s.host.backend().Conversations.History(t.Context(), gateway.ChannelWeb, "c", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 		if list := volumes(); len(list) != 1 || list[0].Labels[sandbox.LabelSession] != "web:c:main" {
 			t.Fatalf("volumes: %v", list)
 		}
-		if err := (backend{s.host}).DeleteSession(t.Context(), "web:c:main", "terminal:owner", false); err != nil {
+		if err := s.host.backend().Sessions.DeleteSession(t.Context(), "web:c:main", "terminal:owner", false); err != nil {
 			t.Fatal(err)
 		}
 		if list := volumes(); len(list) != 0 {

@@ -73,7 +73,7 @@ func TestACriticalChannelThatIsDownKeepsTheHostFromServing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := criticalHost(t, c.manifest, c.channel)
 			run(t, h)
-			err := backend{h}.Ready(t.Context())
+			err := h.backend().Status.Ready(t.Context())
 			if down := err != nil && strings.Contains(err.Error(), "critical plugin instance bad is"); down != c.down {
 				t.Errorf("ready: %v", err)
 			}

@@ -24,7 +24,7 @@ func demoHost(t *testing.T, more string) *cliHome {
 // kept is all that the store has of what was said in the conversation.
 func (s *cliHome) kept() int {
 	s.t.Helper()
-	list, err := backend{s.host}.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
+	list, err := s.host.backend().Conversations.History(s.t.Context(), gateway.ChannelWeb, "c", 100)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -33,13 +33,13 @@ func (s *cliHome) kept() int {
 
 func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 	s := demoHost(t, "")
-	b, ctx := backend{s.host}, t.Context()
-	if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "no session") {
+	b, ctx := s.host.backend(), t.Context()
+	if err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", false); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "no session") {
 		t.Errorf("a session that is not there: %v", err)
 	}
 	event := s.say("remember the blue door")
 	s.expect(s.answer(event), "blue door")
-	if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false); err != nil {
+	if err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", false); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.kept(); n != 0 {
@@ -55,12 +55,12 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 
 	t.Run("not while an answer is made, unless it is to be stopped", func(t *testing.T) {
 		s.say("!sh echo waits for an approval")
-		eventually(t, "the call waits", func() bool { list, err := b.Approvals(ctx); return err == nil && len(list) == 1 })
-		err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", false)
+		eventually(t, "the call waits", func() bool { list, err := b.Approvals.Approvals(ctx); return err == nil && len(list) == 1 })
+		err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", false)
 		if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "--stop") {
 			t.Errorf("while a turn runs: %v", err)
 		}
-		if err := b.DeleteSession(ctx, "web:c:main", "terminal:owner", true); err != nil {
+		if err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", true); err != nil {
 			t.Fatal(err)
 		}
 		if n := s.kept(); n != 0 {
@@ -70,26 +70,26 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 	t.Run("with its whole conversation, as the page asks for it", func(t *testing.T) {
 		for _, gone := range []string{"web:none", "tg:1"} {
 			channel, id, _ := strings.Cut(gone, ":")
-			if err := b.DeleteConversation(ctx, channel, id, "web:owner", true); !errors.Is(err, store.ErrNotFound) {
+			if err := b.Conversations.DeleteConversation(ctx, channel, id, "web:owner", true); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%s: %v", gone, err)
 			}
 		}
 		s.ask("one")
 		s.say("/new")
 		s.ask("two")
-		list, err := b.Conversations(ctx)
+		list, err := b.Conversations.Conversations(ctx)
 		if err != nil || len(list) != 1 || list[0].Turns != 2 {
 			t.Fatalf("conversations: %+v (%v)", list, err)
 		}
 		s.say("!sh echo waits for an approval")
-		eventually(t, "the call waits", func() bool { list, err := b.Approvals(ctx); return err == nil && len(list) == 1 })
-		if err := b.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", false); !errors.Is(err, store.ErrConflict) {
+		eventually(t, "the call waits", func() bool { list, err := b.Approvals.Approvals(ctx); return err == nil && len(list) == 1 })
+		if err := b.Conversations.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", false); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("while a turn runs: %v", err)
 		}
-		if err := b.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
+		if err := b.Conversations.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := b.Conversations(ctx); err != nil || len(list) != 0 || s.kept() != 0 {
+		if list, err := b.Conversations.Conversations(ctx); err != nil || len(list) != 0 || s.kept() != 0 {
 			t.Errorf("left: %+v, %d entries (%v)", list, s.kept(), err)
 		}
 	})
@@ -100,12 +100,12 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 		long := s.say("!slow 3600000 one")
 		eventually(t, "the answer is being made", func() bool { return s.host.runner.Running("web:c") })
 		s.say("!slow 3600000 two")
-		if err := b.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", false); !errors.Is(err, store.ErrConflict) {
+		if err := b.Conversations.DeleteConversation(ctx, gateway.ChannelWeb, "c", "web:owner", false); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("while the first turn runs: %v", err)
 		}
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if err := b.DeleteConversation(short, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
+		if err := b.Conversations.DeleteConversation(short, gateway.ChannelWeb, "c", "web:owner", true); err != nil {
 			t.Fatal(err)
 		}
 		if row, err := s.host.store.FindInbox(ctx, gateway.ChannelWeb, long); err != nil || row.Message.Text != "" || s.kept() != 0 {

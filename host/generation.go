@@ -42,7 +42,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
 	}
 	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
-	options := model.Options{Providers: providers.All(), Log: h.log, OnCall: h.metrics.modelCall, Counts: &h.counts}
+	options := model.Options{Providers: providers.All(), Log: h.log, Events: &h.events, Counts: &h.counts}
 	if before := h.current.Load(); before != nil {
 		options.Before = before.models
 	}
@@ -52,7 +52,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	}
 	scope := route.NewScope(c.Sessions, roles)
 	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
-		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
 	})}
 	late := h.tools.Late(c) // before the registry is made
 	g.Generation, err = h.agents.Generation(c, assemble.Parts{

@@ -35,12 +35,14 @@ import (
 	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/metrics"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -118,12 +120,11 @@ type Host struct {
 	arrivals  *agent.Arrivals
 	broker    *watch.Hub
 	gateway   *gateway.Server
-	questions *door.Desk   // of programs
+	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
 	events    event.Bus
-	metrics   *metrics
 	telemetry *telemetry.Exporter
 	counts    model.Counts
 	budgets   *budget.Ledger
@@ -177,15 +178,13 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	h.metrics = newMetrics(registry)
-	registry.MustRegister(breakers{h.modelStatus})
-	h.telemetry = h.newTelemetry()
-	h.watchTurns()
+	metrics.Subscribe(registry, &h.events)
+	h.watch()
 	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
 	if err != nil {
 		return err
 	}
-	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost})
+	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Events: &h.events})
 	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Log: h.log})
 	if err != nil {
 		return err
@@ -200,12 +199,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := ledger.Prune(ctx); err != nil {
 		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
-	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
-	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
+	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
+	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
-		Gate: gate.Gate{Log: h.store, Cache: cache}, OnShadow: h.shadows.Shadowed,
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, Ledger: ledger,
+		Gate: gate.Gate{Log: h.store, Cache: cache},
 	})
 	if err != nil {
 		return err
@@ -216,7 +215,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.plugins, err = plugin.New(plugin.Config{
 		Services: h.services, Attach: h.attach,
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: instances.Containment(c, h.launcher),
+		Events: &h.events, Contain: instances.Containment(c, h.launcher),
 		Where: func(kind plugin.Kind, instance string, key []string) string {
 			return instances.Where(h.holder.Current(), kind, instance, key)
 		},
@@ -233,7 +232,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.gates, Log: h.log}); err != nil {
 		return err
 	}
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Count: h.metrics.delivery})
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events})
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
@@ -250,19 +249,18 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.current.Store(g)
 	h.fleet.Configure(c)
 	h.wire(c)
-	observeWaiting(registry, h.outbox.Waiting)
-	observePools(registry, h.fleet.PoolStats)
+	metrics.Observe(registry, state{h})
 	h.gateway, err = gateway.New(gateway.Config{
 		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
-		Programs: h.programs(), Idle: &h.idle,
-	}, backend{h})
+		Clients: h.clientAPIs(), Idle: &h.idle,
+	}, h.backend())
 	return err
 }
 
 // openFiles opens the store of attachments.
 func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	return attachments.Open(attachments.Config{
-		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: []string{door.OpenAI},
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: []string{api.OpenAI},
 		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
 		MaxImage: model.MaxImage, Log: h.log,
 	})
@@ -299,7 +297,7 @@ func (h *Host) wire(c *config.Config) {
 		Takers:    takers{h.arrivals, h.notices},
 		MaxAge:    time.Duration(c.Store.MaxAgeHours) * time.Hour,
 		Log:       h.log,
-		Count:     h.metrics.message,
+		Events:    &h.events,
 	})
 	h.channels = plugged.New(plugged.Config{
 		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: inForce{h}.access, Log: h.log,
@@ -347,7 +345,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err := h.sessions.RestoreQuota(ctx); err != nil {
 		return err
 	}
-	h.questions.Left(questionsOf(items))
+	h.questions.Left(backend.Questions(items))
 	for _, it := range items {
 		h.arrivals.Push(it)
 	}

@@ -78,8 +78,8 @@ var areas = []allowed{
 	{"sandbox/fleet", []string{"config", "message", "sandbox", "store", "tool"}},
 	{"channel", []string{"access", "config", "message", "plugin", "route", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
-	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
-	{"gateway", []string{"config", "message", "observe", "store"}},
+	{"observe", []string{"access", "agent", "channel", "model", "plugin", "policy", "sandbox", "store"}},
+	{"gateway", []string{"access", "agent", "config", "message", "model", "observe", "plugin", "policy", "route", "sandbox", "store", "tool"}},
 	{"admin", []string{"access", "agent", "config", "gateway", "message", "model", "observe", "plugin", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 }
 

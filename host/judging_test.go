@@ -31,10 +31,10 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, h) // what comes before it is ready is taken for what an earlier process left, and queued twice
-	ctx, b := t.Context(), backend{h}
+	ctx, b := t.Context(), h.backend()
 	judge := func() gateway.Judgement {
 		t.Helper()
-		j, err := b.Judge(ctx, gateway.Supposed{
+		j, err := b.Judges.Judge(ctx, gateway.Supposed{
 			Tool: "shell.exec", Agent: "a", Args: json.RawMessage(`{ "command": "touch made" }`), Channel: "web", Sender: "owner", Conversation: "main",
 			Kind: message.DM,
 		})
@@ -47,7 +47,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if judged.Action != "ask" || judged.Lease != nil || string(judged.Args) != `{"command":"touch made"}` {
 		t.Errorf("judged %+v", judged)
 	}
-	if err := b.Submit(ctx, message.Message{
+	if err := b.Conversations.Submit(ctx, message.Message{
 		Channel: "web", EventID: "e1", Text: "!sh touch made", Sender: message.Sender{ID: "owner"}, Addressed: true,
 		Conversation: message.Conversation{ID: "main", Kind: message.DM},
 	}); err != nil {
@@ -55,7 +55,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	}
 	var asked []store.Approval
 	eventually(t, "a person is asked", func() bool {
-		asked, err = b.Approvals(ctx)
+		asked, err = b.Approvals.Approvals(ctx)
 		return err != nil || len(asked) > 0
 	})
 	if err != nil {
@@ -64,11 +64,11 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if asked[0].Session != judged.Session || !slices.Equal(asked[0].Reasons, judged.Reasons) {
 		t.Errorf("judged %+v, asked %+v", judged, asked[0])
 	}
-	if err := b.Grant(ctx, asked[0].ID, string(store.GrantSession), 0, "", "web:owner"); err != nil {
+	if err := b.Approvals.Grant(ctx, asked[0].ID, string(store.GrantSession), 0, "", "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the turn is done", func() bool {
-		trace, err := b.Explain(ctx, "message/1")
+		trace, err := b.Explains.Explain(ctx, "message/1")
 		return err == nil && trace.State == "done"
 	})
 	before := kept(t, h)
@@ -90,7 +90,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if j := judge(); j.Action != "deny" || !strings.Contains(j.Refusal, "all tools are stopped") {
 		t.Errorf("judged %+v while everything is halted", j)
 	}
-	if _, err := b.Judge(ctx, gateway.Supposed{Tool: "x", Agent: "none", Args: json.RawMessage("{}"), Channel: "web"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.Judges.Judge(ctx, gateway.Supposed{Tool: "x", Agent: "none", Args: json.RawMessage("{}"), Channel: "web"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an agent that is not there: %v", err)
 	}
 }

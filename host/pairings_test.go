@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -44,12 +45,12 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 	judged := map[string]channel.Ruling{}
 	after := *before
 	after.gate = channel.NewGate(channel.GateConfig{
-		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Observe: func(door string, r channel.Ruling) { judged[door] = r },
+		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Ruling }),
 	})
 	h.current.Store(&after)
 	for _, door := range config.OwnDoors() {
 		people := map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient}
-		accept := backend{h}.Submit
+		accept := h.backend().Conversations.Submit
 		if door == message.ScheduleDoor { // of the host's own making: in the name of somebody, and never by the gateway
 			people = map[string]channel.Ruling{"tg:ann": channel.Allowed, "tg:eve": channel.NotListed, "web:owner": channel.Allowed}
 			if err := accept(t.Context(), message.Message{Channel: door, EventID: "x", Sender: message.Sender{ID: "tg:ann"}}); err == nil {
@@ -77,7 +78,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 			}
 		}
 	}
-	if err := (backend{h}).Submit(t.Context(), message.Message{Channel: "tg", EventID: "x", Sender: message.Sender{ID: "ann"}}); err == nil {
+	if err := h.backend().Conversations.Submit(t.Context(), message.Message{Channel: "tg", EventID: "x", Sender: message.Sender{ID: "ann"}}); err == nil {
 		t.Error("a channel comes in by a door of the host's own")
 	}
 }
@@ -86,11 +87,11 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 func paired(t *testing.T, h *Host) {
 	t.Helper()
 	say(t, h, "knock", store.InboxDropped)
-	list, err := (backend{h}).Access(t.Context())
+	list, err := h.backend().Access.Access(t.Context())
 	if err != nil || len(list) != 1 || list[0].Code == "" {
 		t.Fatalf("access is %+v (%v)", list, err)
 	}
-	if _, err := (backend{h}).DecidePairing(t.Context(), list[0].Code, true, "web:owner"); err != nil {
+	if _, err := h.backend().Access.DecidePairing(t.Context(), list[0].Code, true, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +115,9 @@ func TestMessagesThatWaitAreJudgedAgain(t *testing.T) {
 		shut func(*Host) error
 		note string
 	}{
-		"revoked": {func(h *Host) error { return (backend{h}).RevokePairing(context.Background(), "tg:eve", "web:owner") }, "sender is not paired"},
+		"revoked": {func(h *Host) error {
+			return h.backend().Access.RevokePairing(context.Background(), "tg:eve", "web:owner")
+		}, "sender is not paired"},
 		"blocked by a reload": {func(h *Host) error {
 			next := *h.current.Load().config
 			next.Access.Blocked = []string{"tg:e*"}
@@ -154,13 +157,13 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	if got := roles.Of("tg", "tg:eve"); got != route.Guest {
 		t.Errorf("paired as %s", got)
 	}
-	if err := (backend{h}).SetPairingRole(t.Context(), "tg:eve", route.Member, "web:owner"); err != nil {
+	if err := h.backend().Access.SetPairingRole(t.Context(), "tg:eve", route.Member, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	if got := roles.Of("tg", "tg:eve"); got != route.Member {
 		t.Errorf("raised to %s", got)
 	}
-	if err := (backend{h}).RevokePairing(t.Context(), "tg:eve", "web:owner"); err != nil {
+	if err := h.backend().Access.RevokePairing(t.Context(), "tg:eve", "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	if roles.Known("tg", "tg:eve") || h.owners.SelfApprove("tg:eve") {

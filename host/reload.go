@@ -40,7 +40,6 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.setChannels(old, next)
 		h.setTools(old, next)
 		h.schedules.Set(schedule.Entries(next))
-		h.metrics.generation(next.Generation)
 	}
 	return commit, forget, nil
 }

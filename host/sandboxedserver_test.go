@@ -98,12 +98,12 @@ env = { OURS = "it's ours", FILE = %q }
 			t.Error(err)
 		}
 	}()
-	b := backend{h}
+	b := h.backend()
 	eventually(t, "the tool is offered", func() bool {
-		list := b.Status(t.Context()).Tools
+		list := b.Status.Status(t.Context()).Tools
 		return len(list) == 1 && len(list[0].Tools) == 1 && len(list[0].Tools[0].Agents) == 1
 	})
-	if err := b.Submit(t.Context(), message.Message{
+	if err := b.Conversations.Submit(t.Context(), message.Message{
 		Channel: gateway.ChannelWeb, EventID: "1", Text: "!tool boxed.where", Conversation: message.Conversation{ID: "c", Kind: message.DM},
 		Sender: message.Sender{ID: "me"}, Addressed: true,
 	}); err != nil {
@@ -121,7 +121,7 @@ env = { OURS = "it's ours", FILE = %q }
 	}
 	var answer string
 	eventually(t, "the tool has run", func() bool {
-		list, err := b.History(t.Context(), gateway.ChannelWeb, "c", 1)
+		list, err := b.Conversations.History(t.Context(), gateway.ChannelWeb, "c", 1)
 		if err == nil && len(list) == 1 && list[0].Final() {
 			answer = list[0].Text
 		}

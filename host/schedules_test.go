@@ -65,15 +65,15 @@ as = "web2:mallory"
 plugin = "none"
 enabled = false
 `)
-	b := backend{h}
+	b := h.backend()
 	var run string
 	eventually(t, "the schedule can be run", func() bool {
-		r, err := b.RunSchedule(t.Context(), "report")
+		r, err := b.Schedules.RunSchedule(t.Context(), "report")
 		run = r.Event
 		return err == nil
 	})
 	last := func(name string) (state, note string) {
-		runs, err := b.ScheduleRuns(t.Context(), name, 1)
+		runs, err := b.Schedules.ScheduleRuns(t.Context(), name, 1)
 		if err != nil || len(runs) == 0 {
 			return "", ""
 		}
@@ -88,7 +88,7 @@ enabled = false
 	if err != nil || len(turns) != 1 || turns[0].Agent != "reporter" || turns[0].Sender != "terminal:owner" {
 		t.Fatalf("turns %+v, %v", turns, err)
 	}
-	if _, err := b.RunSchedule(t.Context(), "stranger"); err != nil {
+	if _, err := b.Schedules.RunSchedule(t.Context(), "stranger"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the stranger's run has failed", func() bool { s, _ := last("stranger"); return s == "failed" })
@@ -98,7 +98,7 @@ enabled = false
 
 	// Nobody comes in by the schedules' door, and what is no longer configured is gone.
 	m := message.Message{Channel: message.ScheduleDoor, EventID: "x", Sender: message.Sender{ID: "terminal:owner"}, Conversation: message.Conversation{ID: "report", Kind: message.DM}, Text: "hi"}
-	if err := b.Submit(t.Context(), m); err == nil {
+	if err := b.Conversations.Submit(t.Context(), m); err == nil {
 		t.Error("a message was taken at the door of the schedules")
 	}
 	text, err := os.ReadFile(path)
@@ -111,10 +111,10 @@ enabled = false
 	if err := h.holder.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.RunSchedule(t.Context(), "report"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.Schedules.RunSchedule(t.Context(), "report"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a schedule that is gone: %v", err)
 	}
-	list, err := b.Schedules(t.Context())
+	list, err := b.Schedules.Schedules(t.Context())
 	if err != nil || len(list) != 0 {
 		t.Errorf("schedules %+v, %v", list, err)
 	}

@@ -21,8 +21,7 @@ func (h *Host) openServices(c *config.Config) (err error) {
 		publicURL = cmp.Or(strings.TrimRight(c.Gateway.PublicURL, "/"), "http://"+h.hooks.Addr().String())
 	}
 	h.services, err = service.New(service.Config{
-		Values: h.store, Media: h.files.Media(), PublicURL: publicURL, Log: h.log,
-		Count: h.metrics.pluginEvents, OnCall: h.metrics.serviceCall, OnHook: h.metrics.webhook,
+		Values: h.store, Media: h.files.Media(), PublicURL: publicURL, Log: h.log, Events: &h.events,
 	})
 	return err
 }

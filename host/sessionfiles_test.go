@@ -40,14 +40,14 @@ func TestImportIntoAHost(t *testing.T) {
 	if _, err := to.runner.Summary(t.Context(), to.current.Load().Generation, "tg/dm:ann", message.Message{Channel: "tg", Sender: message.Sender{ID: "ann"}}); err != nil {
 		t.Fatal(err)
 	}
-	b := backend{to}
-	if got, err := b.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); err != nil || got.Key != "tg/dm:ann:a" || got.Turns != 1 {
+	b := to.backend()
+	if got, err := b.Sessions.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); err != nil || got.Key != "tg/dm:ann:a" || got.Turns != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := b.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); !errors.Is(err, store.ErrConflict) {
+	if _, err := b.Sessions.ImportSession(t.Context(), bytes.NewReader(file.Bytes())); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("twice: %v", err)
 	}
-	if _, err := b.ImportSession(t.Context(), strings.NewReader("nonsense")); !errors.Is(err, gateway.ErrBadFile) {
+	if _, err := b.Sessions.ImportSession(t.Context(), strings.NewReader("nonsense")); !errors.Is(err, gateway.ErrBadFile) {
 		t.Errorf("nonsense: %v", err)
 	}
 	ask(to, "e2")

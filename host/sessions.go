@@ -2,11 +2,9 @@ package host
 
 import (
 	"context"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/channel/command"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -22,13 +20,10 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
 	if model, ok := g.config.Models[s.Tier]; ok {
-		s.Model = modelName(model)
+		s.Model = model.Title()
 	}
 	if a, ok := g.config.Agents[s.Agent]; ok {
 		s.Tiers, s.OwnModel = assemble.Tiers(a), a.Kind == "cli"
 	}
 	return s, nil
 }
-
-// modelName is a model as people are told of it; a provider with one model alone needs no name for it.
-func modelName(m config.Model) string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }

@@ -81,10 +81,10 @@ max_dice = 3
 			t.Error(err)
 		}
 	}()
-	b := backend{h}
+	b := h.backend()
 	var dicey gateway.ToolsStatus
 	eventually(t, "the tool is offered", func() bool {
-		for _, s := range b.Status(t.Context()).Tools {
+		for _, s := range b.Status.Status(t.Context()).Tools {
 			dicey = s
 		}
 		return len(dicey.Tools) == 1 && len(dicey.Tools[0].Agents) == 1
@@ -100,12 +100,12 @@ max_dice = 3
 			Channel: gateway.ChannelWeb, EventID: id, Text: text, Conversation: message.Conversation{ID: "c", Kind: message.DM},
 			Sender: message.Sender{ID: "me"}, Addressed: true, ReceivedAt: time.Now(),
 		}
-		if err := b.Submit(t.Context(), m); err != nil {
+		if err := b.Conversations.Submit(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	last := func() string {
-		list, err := b.History(t.Context(), gateway.ChannelWeb, "c", 1)
+		list, err := b.Conversations.History(t.Context(), gateway.ChannelWeb, "c", 1)
 		if err != nil || len(list) == 0 || !list[0].Final() {
 			return ""
 		}
@@ -114,21 +114,21 @@ max_dice = 3
 
 	say("1", `!tool dice.roll {"sides": 1000, "dice": 3}`)
 	eventually(t, "a person is asked", func() bool {
-		waiting, err := b.Approvals(t.Context())
+		waiting, err := b.Approvals.Approvals(t.Context())
 		if err != nil || len(waiting) == 0 {
 			return false
 		}
 		if a := waiting[0]; a.Tool != "dice.roll" || !strings.Contains(strings.Join(a.Reasons, " "), "execute tools of dice") {
 			t.Errorf("asked for %+v", a)
 		}
-		return b.Decide(t.Context(), waiting[0].ID, true, "web:me") == nil
+		return b.Approvals.Decide(t.Context(), waiting[0].ID, true, "web:me") == nil
 	})
 	eventually(t, "the tool has run", func() bool { return strings.Contains(last(), "[") })
 
 	write("effect = \"read\"\nprofiles = [\"coding\"]\n")
 	hangup <- os.Interrupt
 	eventually(t, "the rules are in force", func() bool {
-		for _, s := range b.Status(t.Context()).Tools {
+		for _, s := range b.Status.Status(t.Context()).Tools {
 			dicey = s
 		}
 		return dicey.Tools[0].Effect == "read"

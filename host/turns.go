@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/channel"
-	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -48,19 +46,6 @@ func (v views) Show(r message.Reply) agent.View {
 		return shown
 	}
 	return nil
-}
-
-// watchTurns shows the events of turns to the web page, the metrics and the collector of spans.
-func (h *Host) watchTurns() {
-	event.On(&h.events, h.broker.Publish)
-	event.On(&h.events, func(e agent.TurnEnded) {
-		h.metrics.turn(e.Agent, e.State, e.Took)
-		if !e.WithParent && !e.Released {
-			h.telemetry.Offer(e.Turn)
-		}
-	})
-	event.On(&h.events, func(e agent.BudgetExceeded) { h.metrics.budgetFull(e.Level) })
-	event.On(&h.events, func(v code.Violated) { h.metrics.violation(v.Agent, string(v.Kind)) })
 }
 
 // replies is the outbox of turns. The scheduler looks when an answer of its own is ready.

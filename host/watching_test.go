@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door"
+	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -45,12 +45,12 @@ func TestLateWindowSeesWhatStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, h)
-	b := backend{h}
-	_, events, stop := b.Watch("web", "main")
+	b := h.backend()
+	_, events, stop := b.Conversations.Watch("web", "main")
 	defer stop()
 	say := func(id, text string) {
 		t.Helper()
-		if err := b.Submit(t.Context(), message.Message{
+		if err := b.Conversations.Submit(t.Context(), message.Message{
 			Channel: "web", EventID: id, Text: text, Sender: message.Sender{ID: "owner"}, Addressed: true, Conversation: message.Conversation{ID: "main", Kind: message.DM},
 		}); err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestLateWindowSeesWhatStreams(t *testing.T) {
 	}
 	say("q2", "the second question")
 
-	told, _, leave := b.Watch("web", "main")
+	told, _, leave := b.Conversations.Watch("web", "main")
 	leave()
 	var late []string
 	for _, e := range told {
@@ -77,7 +77,7 @@ func TestLateWindowSeesWhatStreams(t *testing.T) {
 	if want := []string{"turn_started the first questionq1", "text_delta half of the answer"}; !slices.Equal(late, want) {
 		t.Errorf("a late watcher gets %q, want %q", late, want)
 	}
-	history, err := b.History(t.Context(), "web", "main", 10)
+	history, err := b.Conversations.History(t.Context(), "web", "main", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +90,14 @@ func TestLateWindowSeesWhatStreams(t *testing.T) {
 	}
 	close(released)
 	eventually(t, "both are answered", func() bool {
-		list, err := b.Conversations(t.Context())
+		list, err := b.Conversations.Conversations(t.Context())
 		return err == nil && len(list) == 1 && list[0].Turns == 2 && !list[0].Running
 	})
-	list, err := b.Conversations(t.Context())
+	list, err := b.Conversations.Conversations(t.Context())
 	if err != nil || list[0].Title != "the first question" {
 		t.Errorf("the conversation is %+v, %v", list, err)
 	}
-	if told, _, leave := b.Watch("web", "main"); len(told) > 0 {
+	if told, _, leave := b.Conversations.Watch("web", "main"); len(told) > 0 {
 		t.Errorf("after the end a watcher still gets %+v", told)
 	} else {
 		leave()
@@ -111,14 +111,14 @@ func TestSingleQuestionsAreNotListed(t *testing.T) {
 		turns       int
 		once        bool
 	}{
-		{door.OpenAI, "owner/once/x", 1, true},
-		{door.OpenAI, "editor/mine", 1, false},
-		{door.MCP, "owner/new-x", 1, true},
-		{door.MCP, "owner/new-x", 2, false},
-		{door.MCP, "owner/mine", 1, false},
+		{api.OpenAI, "owner/once/x", 1, true},
+		{api.OpenAI, "editor/mine", 1, false},
+		{api.MCP, "owner/new-x", 1, true},
+		{api.MCP, "owner/new-x", 2, false},
+		{api.MCP, "owner/mine", 1, false},
 		{gateway.ChannelWeb, "a/once/b", 1, false},
 	} {
-		if got := door.Once(tt.channel, tt.id, tt.turns); got != tt.once {
+		if got := api.Once(tt.channel, tt.id, tt.turns); got != tt.once {
 			t.Errorf("%s:%s after %d turns: %v", tt.channel, tt.id, tt.turns, got)
 		}
 	}

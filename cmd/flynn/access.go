@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
@@ -47,7 +47,7 @@ func withAccess(ctx context.Context, c *config.Config, path string, body, answer
 	if !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	access, release, err := host.PairingsAtRest(ctx, c)
+	access, release, err := admin.Pairings(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func askingHost(t *testing.T, command string) (path, id string, b *gatewaytest.B
 	b = gatewaytest.New(gatewaytest.Demo)
 	t.Cleanup(b.Close)
 	token := filepath.Join(t.TempDir(), "token")
-	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: token}, b)
+	g, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: token}, b.Subjects())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
@@ -40,9 +40,9 @@ func explainTurn(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var t explain.Trace
-	read, path := func() (explain.Trace, error) { return host.ExplainTurn(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
+	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
 	if last {
-		read = func() (explain.Trace, error) { return host.ExplainLast(ctx, c, channel, conversation) }
+		read = func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, channel, conversation) }
 		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
 	}
 	if err = client.Ask(ctx, c, "/api/v1/turns"+path, nil, &t); errors.Is(err, client.ErrNotRunning) {

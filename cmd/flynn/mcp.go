@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door/mcp"
+	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/door/mcp"
+	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/store"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
@@ -88,7 +88,7 @@ func listSchedules(ctx context.Context, cmd *cli.Command) error {
 func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
 	err = client.Ask(ctx, c, "/api/v1/schedules", nil, &list)
 	if errors.Is(err, client.ErrNotRunning) {
-		list, err = host.SchedulesAtRest(ctx, c)
+		list, err = admin.Schedules(ctx, c)
 		return list, true, err
 	}
 	return list, false, err
@@ -162,7 +162,7 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	var runs []gateway.ScheduleRun
 	err = client.Ask(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, &runs)
 	if errors.Is(err, client.ErrNotRunning) {
-		runs, err = host.ScheduleRunsAtRest(ctx, c, name, shownRuns)
+		runs, err = admin.ScheduleRuns(ctx, c, name, shownRuns)
 	}
 	if err != nil {
 		return err

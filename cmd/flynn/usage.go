@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
@@ -50,7 +49,7 @@ func showHeld(ctx context.Context, cmd *cli.Command) error {
 		if !errors.Is(err, client.ErrNotRunning) {
 			o.warn("background processes are not counted: %v", err)
 		}
-		if held, err = host.ReadHeld(ctx, c); held == nil && err != nil {
+		if held, err = admin.Held(ctx, c); held == nil && err != nil {
 			return err
 		} else if err != nil {
 			o.warn("sandboxes are not counted: %v", err)

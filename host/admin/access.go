@@ -2,10 +2,13 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -16,6 +19,21 @@ func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 		rows, err := r.ListPairings(ctx)
 		return rolesWith(c, pairing.RolesOf(rows)), err
 	})
+}
+
+// Pairings opens the pairings of a configuration. The caller calls release when it is done. It fails while a host runs; replies go out when
+// one starts.
+func Pairings(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
+	s, err := sqlite.Open(ctx, c.Store.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	desk, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	roles := rolesWith(c, desk)
+	return backend.Access{Pairings: desk, Roles: func() *route.Roles { return roles }}, s.Close, nil
 }
 
 func rolesWith(c *config.Config, p route.Pairings) *route.Roles {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 )
@@ -67,8 +68,7 @@ type GateConfig struct {
 	Sessions Sessions
 	Scope    *route.Scope
 	Now      func() time.Time
-	// Observe is called for each message on its arrival, for metrics; it may be nil.
-	Observe func(channel string, r Ruling)
+	Events   *event.Bus // gets Judged; it may be nil
 }
 
 // Sessions counts the sessions that senders have begun; *quota.Keeper implements it.
@@ -94,9 +94,6 @@ type Gate struct {
 // NewGate makes a gate.
 func NewGate(cfg GateConfig) *Gate {
 	a := cfg.Config.Access
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, Ruling) {}
-	}
 	return &Gate{
 		GateConfig: cfg, known: newRates(a.RatePerMinute), others: newRates(a.RatePerMinute),
 		conversations: newRates(a.ConversationRatePerMinute), unknown: perMinute(a.UnknownRatePerMinute),
@@ -112,7 +109,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scope.Place(m), route.Local(m.Channel)) != nil {
 		r = SenderSessions
 	}
-	g.Observe(m.Channel, r)
+	g.Events.Publish(Judged{m.Channel, r})
 	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
 }
 

@@ -82,7 +82,7 @@ func (d *delivery) amendEnds(ctx context.Context, note string) (done bool, wait 
 	next := d.row
 	next.State, next.Note = store.OutboxSent, note
 	if note == noteAmended {
-		d.cfg.Count(next.Reply.Channel, string(message.Sent))
+		d.cfg.Events.Publish(Delivered{next.Reply.Channel, string(message.Sent)})
 	}
 	return true, 0, d.save(ctx, next)
 }

@@ -59,7 +59,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 	e, failed := d.lastEdit(ctx, draft, to)
 	switch {
 	case e.Applied, e.Stale && next.Attempts > 1:
-		d.cfg.Count(next.Reply.Channel, string(message.Sent))
+		d.cfg.Events.Publish(Delivered{next.Reply.Channel, string(message.Sent)})
 		done, wait, err = d.record(ctx, next, message.Delivery{Outcome: message.Sent, PlatformIDs: []string{draft.MessageID}})
 		if err == nil {
 			err = d.drafts.forget(ctx, next.Reply.Answers)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
@@ -52,8 +53,7 @@ type InboxConfig struct {
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger // of trouble with the store; it may be nil
-	// Count is called with what became of each message, for metrics; it may be nil.
-	Count func(channel, fate string)
+	Events *event.Bus   // gets Received; it may be nil
 }
 
 // Inbox accepts messages.
@@ -76,9 +76,6 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Count == nil {
-		cfg.Count = func(string, string) {}
 	}
 	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
@@ -112,7 +109,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	if state == store.InboxDropped {
 		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
-			in.cfg.Count(m.Channel, string(state))
+			in.cfg.Events.Publish(Received{m.Channel, string(state)})
 			return nil
 		}
 	}
@@ -132,10 +129,10 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	case err != nil:
 		return fmt.Errorf("accept message: %w", err)
 	case !fresh:
-		in.cfg.Count(m.Channel, "duplicate")
+		in.cfg.Events.Publish(Received{m.Channel, "duplicate"})
 		return nil
 	}
-	in.cfg.Count(m.Channel, string(state))
+	in.cfg.Events.Publish(Received{m.Channel, string(state)})
 	switch state {
 	case store.InboxNew:
 		in.cfg.Takers.Deliver(row)

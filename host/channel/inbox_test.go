@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -106,7 +107,7 @@ func TestStrangersDoNotFillTheDisk(t *testing.T) {
 		Store: s, Admitter: admits(func(message.Message) Admission { return Admission{Why: "not listed"} }),
 		Takers: delivers(func(store.InboxRow) { t.Error("delivered") }),
 		Now:    func() time.Time { return now },
-		Count:  func(string, string) { counted++ },
+		Events: event.Only(func(Received) { counted++ }),
 	})
 	flood := func(from, to int) (kept int) {
 		for i := from; i < to; i++ {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -30,8 +31,7 @@ type OutboxConfig struct {
 	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute, and each beginning that a channel has delivered of a
 	// message (message.Delivery.Resume) begins it anew.
 	SendTimeout time.Duration
-	// Count is told what became of each attempt, and of each reply that was given up ("dead"), for metrics; it may be nil.
-	Count func(channel, outcome string)
+	Events      *event.Bus // gets Delivered; it may be nil
 }
 
 // Outbox delivers replies: in order within a conversation, side by side otherwise. A channel
@@ -59,9 +59,6 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	}
 	if cfg.SendTimeout == 0 {
 		cfg.SendTimeout = 3 * time.Minute
-	}
-	if cfg.Count == nil {
-		cfg.Count = func(string, string) {}
 	}
 	o := &Outbox{cfg: cfg, senders: map[string]Sender{}, changed: make(chan struct{}), waiting: map[string]int{}}
 	if cfg.Drafts != nil {
@@ -137,7 +134,7 @@ func (o *Outbox) settled(r store.OutboxRow) {
 		delete(o.waiting, r.Reply.Channel)
 	}
 	if r.State == store.OutboxDead {
-		o.cfg.Count(r.Reply.Channel, string(store.OutboxDead))
+		o.cfg.Events.Publish(Delivered{r.Reply.Channel, string(store.OutboxDead)})
 	}
 }
 
@@ -308,7 +305,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 	d.recognised = s.Capabilities().Idempotent
 	// A send that has begun is completed, so that its outcome is known.
 	res := d.send(context.WithoutCancel(ctx), s, reply)
-	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
+	d.cfg.Events.Publish(Delivered{next.Reply.Channel, string(res.Outcome)})
 	return d.record(ctx, next, res)
 }
 

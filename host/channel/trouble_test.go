@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -148,11 +149,11 @@ func TestWhatWaitsAndWhatIsGivenUpIsCounted(t *testing.T) {
 		m := newMemory(hopeless, row("k1", "#a", store.OutboxPending), row("k2", "#b", store.OutboxPending))
 		var mu sync.Mutex // conversations are served side by side
 		counts := map[string]int{}
-		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Count: func(_, outcome string) {
+		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(e Delivered) {
 			mu.Lock()
 			defer mu.Unlock()
-			counts[outcome]++
-		}})
+			counts[e.Outcome]++
+		})})
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { o.Run(ctx) })

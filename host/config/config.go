@@ -19,7 +19,11 @@
 //	inherit  keys missing in a map's entries are taken from the section of that name
 package config
 
-import "github.com/flynnhost/flynn/host/sandbox/compose"
+import (
+	"strings"
+
+	"github.com/flynnhost/flynn/host/sandbox/compose"
+)
 
 // Config is a whole flynn.toml, validated, with defaults filled in. It is immutable once loaded.
 type Config struct {
@@ -236,6 +240,9 @@ type Model struct {
 	Reasoning Reasoning `toml:"reasoning" default:"off"`
 	Prices    Prices    `toml:"prices"`
 }
+
+// Title is the model as people know it; a provider with one model alone needs no name for it.
+func (m Model) Title() string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
 
 // Prices are in US dollars for a million tokens.
 type Prices struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Access is a Backend that lets strangers in.
+// Access lets strangers in.
 type Access interface {
 	// Access lists the requests that are open, and then the senders who are paired.
 	Access(ctx context.Context) ([]AccessEntry, error)
@@ -43,15 +43,10 @@ const maxSender = 1 << 10
 // access wraps a handler of the backend's pairings.
 func (s *Server) access(use func(context.Context, Access, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		access, ok := s.backend.(Access)
-		if !ok {
-			writeError(w, http.StatusNotFound, CodeNotFound, "there are no pairings here")
-			return
-		}
 		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 		defer cancel()
 		w.Header().Set("Cache-Control", "no-store")
-		use(ctx, access, w, r)
+		use(ctx, s.backend.Access, w, r)
 	}
 }
 

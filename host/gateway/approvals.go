@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// ErrBadGrant is returned by a Backend for a request that cannot be granted as was asked for.
+// ErrBadGrant is returned by Approvals for a request that cannot be granted as was asked for.
 var ErrBadGrant = errors.New("the request cannot be granted like that")
 
 // Offer says how a request may be granted for longer than once, what that covers, and why it may not.
@@ -74,15 +74,15 @@ func (s *Server) decide(ctx context.Context, id string, a answer, by string) err
 	case err != nil:
 		return err
 	case a.Scope == "":
-		return s.backend.Decide(ctx, id, *a.Grant, by)
+		return s.backend.Approvals.Decide(ctx, id, *a.Grant, by)
 	}
-	return s.backend.Grant(ctx, id, a.Scope, span, a.Pattern, by)
+	return s.backend.Approvals.Grant(ctx, id, a.Scope, span, a.Pattern, by)
 }
 
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	list, err := s.backend.Approvals(ctx)
+	list, err := s.backend.Approvals.Approvals(ctx)
 	s.answer(w, s.approvalViews(list), err)
 }
 
@@ -104,7 +104,7 @@ func (s *Server) decideOne(w http.ResponseWriter, r *http.Request) {
 func (s *Server) grants(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	list, err := s.backend.Grants(ctx)
+	list, err := s.backend.Approvals.Grants(ctx)
 	s.answer(w, orEmpty(list), err)
 }
 
@@ -115,7 +115,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	err := s.backend.Revoke(ctx, r.PathValue("id"), ownerKey(ChannelWeb))
+	err := s.backend.Approvals.Revoke(ctx, r.PathValue("id"), ownerKey(ChannelWeb))
 	s.answer(w, map[string]bool{"revoked": true}, err)
 }
 
@@ -140,6 +140,6 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	rows, err := s.backend.Audit(ctx, f)
+	rows, err := s.backend.Approvals.Audit(ctx, f)
 	s.answer(w, orEmpty(rows), err)
 }

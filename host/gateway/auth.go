@@ -22,15 +22,15 @@ func newFailures() failures {
 }
 
 // check returns 0 for the right token and otherwise the HTTP status of the refusal.
-func (s *Server) check(given, door string) int {
+func (s *Server) check(given, by string) int {
 	if s.token.matches(given) {
 		return 0
 	}
-	s.metrics.failedTokens.Inc()
+	s.metrics.FailedTokens.Inc()
 	if !s.failures.limit.Allow() {
 		return http.StatusTooManyRequests
 	}
-	s.log.Warn("gateway refused a token", "door", door)
+	s.log.Warn("gateway refused a token", "by", by)
 	return http.StatusUnauthorized
 }
 

@@ -9,8 +9,27 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Backend is what the gateway needs of the host. Methods are safe for concurrent use.
-type Backend interface {
+// Backend is what the gateway needs of the host, by subject. Conversations, Approvals and Status are required; the addresses of a subject
+// that is nil are not served. All methods are safe for concurrent use. Their errors are store.ErrNotFound and store.ErrConflict where nothing else
+// is said.
+type Backend struct {
+	Conversations Conversations
+	Approvals     Approvals
+	Status        Reporter
+	Access        Access
+	Explains      Explains
+	Halter        Halter
+	Judges        Judges
+	Memory        Memory
+	Plugins       Plugins
+	Policies      Policies
+	Schedules     Schedules
+	Sessions      Sessions
+	Usages        Usages
+}
+
+// Conversations takes messages, and shows and deletes what was said.
+type Conversations interface {
 	// Submit accepts a message: when it returns nil the message is durable and will be answered. The same
 	// channel and event id twice is accepted once, and nil both times.
 	Submit(ctx context.Context, m message.Message) error
@@ -24,6 +43,13 @@ type Backend interface {
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
 	Stop(ctx context.Context, channel, conversation string) error
+	// DeleteConversation deletes all sessions of a conversation that Conversations lists: store.ErrNotFound if it has none,
+	// store.ErrConflict while an answer is made there, which stop ends first.
+	DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error
+}
+
+// Approvals answers the requests that wait for a person.
+type Approvals interface {
 	// Approvals returns the requests that wait for a person, oldest first.
 	Approvals(ctx context.Context) ([]store.Approval, error)
 	// Decide answers a request: store.ErrNotFound if there is none, store.ErrConflict if it is answered already.
@@ -31,7 +57,7 @@ type Backend interface {
 	// Grant answers a request with yes, for longer than this call: scope is session or standing, span zero for the usual time.
 	// ErrBadGrant if it cannot be allowed like that.
 	Grant(ctx context.Context, approval string, scope string, span time.Duration, pattern, by string) error
-	// Offer judges with what a request may be answered.
+	// Offer returns how a request may be answered.
 	Offer(a store.Approval) Offer
 	// Grants lists the latest grants, oldest first.
 	Grants(ctx context.Context) ([]Grant, error)
@@ -39,12 +65,16 @@ type Backend interface {
 	Revoke(ctx context.Context, id, by string) error
 	// Audit lists what was allowed, used and ended.
 	Audit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error)
+}
+
+// Reporter reports the state of the host.
+type Reporter interface {
 	Status(ctx context.Context) Status
 	// Ready returns nil when messages are accepted and answered.
 	Ready(ctx context.Context) error
 }
 
-// From tells who an entry is by.
+// From names the author of an entry.
 type From string
 
 // The kinds of entries.

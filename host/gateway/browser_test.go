@@ -18,7 +18,7 @@ type pageDriver struct {
 }
 
 // visit opens the page of d. A script that throws, or anything that the page's own policy refuses, fails the test.
-func visit(t *testing.T, browser context.Context, d *door) pageDriver {
+func visit(t *testing.T, browser context.Context, d *fixture) pageDriver {
 	t.Helper()
 	tab, closeTab := chromedp.NewContext(browser)
 	p := pageDriver{t, tab}

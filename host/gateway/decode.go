@@ -103,9 +103,9 @@ func checkSend(id, text string) error {
 	return nil
 }
 
-// checkConversation allows any name that a channel may have given for watching, and plain names only at local doors.
+// checkConversation allows any name that a channel may have given for watching, and plain names only at local frontends.
 func checkConversation(channel, conversation string) error {
-	if localDoor(channel) {
+	if localFrontend(channel) {
 		if !validID(conversation) {
 			return fmt.Errorf("conversation must be 1 to %d letters, digits, '.', '_' or '-'", maxID)
 		}
@@ -117,7 +117,7 @@ func checkConversation(channel, conversation string) error {
 	return nil
 }
 
-func localDoor(channel string) bool { return channel == ChannelWeb || channel == ChannelTerminal }
+func localFrontend(channel string) bool { return channel == ChannelWeb || channel == ChannelTerminal }
 
 func validID(s string) bool {
 	return s != "" && len(s) <= maxID && strings.IndexFunc(s, func(r rune) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
-// Explains is a Backend that tells what became of a message.
+// Explains explains what the host did with a message.
 type Explains interface {
 	// Explain returns the trace of a turn, or of a message by its store.MessageID; store.ErrNotFound if there is none.
 	Explain(ctx context.Context, id string) (explain.Trace, error)
@@ -23,25 +23,23 @@ type TurnTrace struct {
 }
 
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
-	explains, ok := s.backend.(Explains)
 	id := r.PathValue("id")
-	if !ok || !validName(id) {
+	if !validName(id) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a turn by its id, or a message as message/N")
 		return
 	}
-	s.showTrace(w, r, func(ctx context.Context) (explain.Trace, error) { return explains.Explain(ctx, id) })
+	s.showTrace(w, r, func(ctx context.Context) (explain.Trace, error) { return s.backend.Explains.Explain(ctx, id) })
 }
 
 // explainLast is about the latest message of channel and conversation in the query; without one it is of any.
 func (s *Server) explainLast(w http.ResponseWriter, r *http.Request) {
-	explains, ok := s.backend.(Explains)
 	channel, conversation := r.URL.Query().Get("channel"), r.URL.Query().Get("conversation")
-	if !ok || channel != "" && !validName(channel) || conversation != "" && !validName(conversation) {
+	if channel != "" && !validName(channel) || conversation != "" && !validName(conversation) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "channel and conversation are names, or are left out")
 		return
 	}
 	s.showTrace(w, r, func(ctx context.Context) (explain.Trace, error) {
-		return explains.ExplainLast(ctx, channel, conversation)
+		return s.backend.Explains.ExplainLast(ctx, channel, conversation)
 	})
 }
 

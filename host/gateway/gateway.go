@@ -1,4 +1,4 @@
-// Package gateway is Flynn's local door: a loopback HTTP server with the chat
+// Package gateway is Flynn's frontend for this machine: a loopback HTTP server with the chat
 // page, the WebSocket behind it, a small JSON API, health and metrics.
 //
 // Start with New and Backend; protocol.go documents the WebSocket protocol. Every request
@@ -6,7 +6,8 @@
 // origin or from no page at all, and, apart from the page's files and the health probes, carry the token.
 //
 // The package shows and forwards. It does not route, decide about tools, or keep anything: a message counts
-// as accepted when Backend.Submit has returned, and what a client missed it reads again from Backend.History.
+// as accepted when Conversations.Submit has returned, and what a client missed it reads again from Conversations.History. Package backend
+// below it answers from the areas of the host.
 package gateway
 
 import (
@@ -22,6 +23,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/observe/metrics"
 )
 
 // Limits of the HTTP server. Requests and answers are small and the client is on this machine, so
@@ -35,7 +38,7 @@ const (
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
 	maxBody         = 512 << 10 // bytes; a text of message.MaxText in the worst JSON escaping
-	maxProgramBody  = 24 << 20  // of what programs send below /v1/, with images in it
+	maxClientBody   = 24 << 20  // of what API clients send below /v1/, with images in it
 )
 
 // Config says where the gateway listens and who may speak to it.
@@ -47,8 +50,8 @@ type Config struct {
 	// Origins lists further origins ("http://localhost:9000") whose pages and Host names are
 	// accepted, for a forwarded port or a proxy.
 	Origins []string
-	// Programs may be nil.
-	Programs *Programs
+	// Clients may be nil.
+	Clients *ClientAPIs
 	// Idle may be nil: then no connection is given up before its time.
 	Idle *Idle
 	// Log and Registry default to none.
@@ -67,8 +70,8 @@ type Server struct {
 	token    token
 	guard    guard
 	failures failures
-	metrics  *metrics
-	programs *Programs
+	metrics  *metrics.Gateway
+	clients  *ClientAPIs
 	idle     *Idle
 	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
 	strangers strangers
@@ -95,7 +98,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(cfg.Registry)
+	m, err := metrics.NewGateway(cfg.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("register the gateway's metrics: %w", err)
 	}
@@ -111,7 +114,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		guard:    newGuard(ln.Addr().String(), origins),
 		failures: newFailures(),
 		metrics:  m,
-		programs: cfg.Programs,
+		clients:  cfg.Clients,
 		idle:     cfg.Idle,
 	}, nil
 }

@@ -84,7 +84,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secureHeaders(w.Header())
 		if why := s.guard.refusal(r); why != "" {
-			s.metrics.refused.Inc()
+			s.metrics.Refused.Inc()
 			s.log.Warn("gateway refused a request", "reason", why, "path", clip(r.URL.Path))
 			writeError(w, http.StatusForbidden, CodeForbidden, why)
 			return
@@ -117,7 +117,7 @@ func bodyLimit(r *http.Request) int64 {
 	case r.URL.Path == ImportPath:
 		return MaxImport
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
-		return maxProgramBody
+		return maxClientBody
 	}
 	return maxBody
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Halter is a Backend with a kill switch.
+// Halter is the kill switch.
 type Halter interface {
 	// Halt throws the kill switch, with why, or takes it back. Doing either twice changes nothing.
 	Halt(ctx context.Context, on bool, reason, by string) error
@@ -31,14 +31,13 @@ func (s *Server) halt(on bool) http.HandlerFunc {
 		if !readBody(w, r, &body) {
 			return
 		}
-		halter, ok := s.backend.(Halter)
-		if !ok || len(body.Reason) > maxReason || !on && body.Reason != "" {
+		if len(body.Reason) > maxReason || !on && body.Reason != "" {
 			writeError(w, http.StatusBadRequest, CodeBadRequest, `send {"reason":"at most 500 bytes"} to halt, {} to resume`)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 		defer cancel()
-		err := halter.Halt(ctx, on, body.Reason, ownerKey(ChannelWeb))
+		err := s.backend.Halter.Halt(ctx, on, body.Reason, ownerKey(ChannelWeb))
 		s.answer(w, map[string]bool{"halted": on}, err)
 	}
 }

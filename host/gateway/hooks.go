@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Hooks is the door for the webhooks of platforms: a listener of its own, so that a proxy that is open to the internet, however
+// Hooks is the listener for the webhooks of platforms, apart from the gateway's so that a proxy that is open to the internet, however
 // it is configured, cannot lead to the page and its API. It has no token and no guard; the handler has to be made for that.
 type Hooks struct {
 	listener net.Listener
@@ -31,15 +31,15 @@ const (
 func NewHooks(listen string, log *slog.Logger) (*Hooks, error) {
 	ln, err := listenLoopback(listen)
 	if err != nil {
-		return nil, fmt.Errorf("open the door for webhooks: %w", err)
+		return nil, fmt.Errorf("listen for webhooks: %w", err)
 	}
 	return &Hooks{listener: ln, log: log}, nil
 }
 
-// Addr is the address that the door listens on.
+// Addr is the address of the listener.
 func (h *Hooks) Addr() net.Addr { return h.listener.Addr() }
 
-// Close gives up the listener of a door that was never run.
+// Close gives up the listener of Hooks that were never run.
 func (h *Hooks) Close() error { return h.listener.Close() }
 
 // Run serves until ctx ends, and returns when every connection is closed.

@@ -38,7 +38,7 @@ func TestHooksDoor(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		r.Host = "hooks.example.com" // a name that the gateway's own door refuses
+		r.Host = "hooks.example.com" // a name that the gateway itself refuses
 		answer, err := client.Do(r)
 		if err != nil {
 			return "", err

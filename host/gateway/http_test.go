@@ -23,7 +23,7 @@ type request struct {
 	header                   map[string]string
 }
 
-func (d *door) ask(r request) (int, http.Header, string) {
+func (d *fixture) ask(r request) (int, http.Header, string) {
 	d.t.Helper()
 	addr := d.server.Addr().String()
 	fill := func(s string) string {
@@ -297,7 +297,7 @@ func TestNewRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.cfg.TokenFile = t.TempDir() + "/token"
-			s, err := gateway.New(tt.cfg, nil)
+			s, err := gateway.New(tt.cfg, gateway.Backend{})
 			if err == nil {
 				_ = s.Close()
 				t.Fatalf("listens on %s", s.Addr())
@@ -311,7 +311,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestPortIsTaken(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
-	_, err := gateway.New(d.cfg, d.backend)
+	_, err := gateway.New(d.cfg, d.front)
 	if err == nil || !strings.Contains(err.Error(), "is another flynn running?") {
 		t.Fatalf("error %v", err)
 	}

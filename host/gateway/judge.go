@@ -27,7 +27,7 @@ type Supposed struct {
 	Labels       []string     `json:"labels,omitempty"` // that the session has besides its own
 }
 
-// Judgement is what would become of it.
+// Judgement is the decision about a Supposed call.
 type Judgement struct {
 	Tool        string          `json:"tool"`
 	Agent       string          `json:"agent"`
@@ -59,9 +59,9 @@ type PolicyAnswer struct {
 	Nanos  int64  `json:"nanos"`
 }
 
-// Judges is a Backend that judges calls which nobody makes.
+// Judges decides about calls that nobody makes.
 type Judges interface {
-	// Judge runs nothing, asks nobody and uses nothing up: store.ErrNotFound if there is no such agent or channel.
+	// Judge returns what enforcement would decide; it runs nothing, asks nobody and uses nothing up. store.ErrNotFound if there is no such agent or channel.
 	Judge(ctx context.Context, call Supposed) (Judgement, error)
 }
 
@@ -73,15 +73,14 @@ func (s *Server) judge(w http.ResponseWriter, r *http.Request) {
 	if !readBody(w, r, &body) {
 		return
 	}
-	judges, ok := s.backend.(Judges)
 	names := []string{body.Tool, body.Agent, body.Channel, body.Sender, body.Conversation}
 	kinds := []message.Kind{message.DM, message.Group, message.Thread}
-	if !ok || len(body.Args) == 0 || slices.ContainsFunc(names, func(n string) bool { return !validName(n) }) || !slices.Contains(kinds, body.Kind) {
+	if len(body.Args) == 0 || slices.ContainsFunc(names, func(n string) bool { return !validName(n) }) || !slices.Contains(kinds, body.Kind) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "say tool, agent, args, channel, sender, conversation and kind (dm, group or thread)")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), judgeTimeout)
 	defer cancel()
-	judgement, err := judges.Judge(ctx, body)
+	judgement, err := s.backend.Judges.Judge(ctx, body)
 	s.answer(w, judgement, err)
 }

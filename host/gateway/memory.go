@@ -62,7 +62,7 @@ func (f Forget) From(ctx context.Context, notes interface {
 	return all, nil
 }
 
-// Memory is a Backend whose notes can be forgotten.
+// Memory is what agents remember.
 type Memory interface {
 	// Forget deletes notes and returns what they were.
 	Forget(ctx context.Context, f Forget) ([]store.Note, error)
@@ -73,12 +73,11 @@ func (s *Server) forgetNotes(w http.ResponseWriter, r *http.Request) {
 	if !readBody(w, r, &body) {
 		return
 	}
-	memory, ok := s.backend.(Memory)
-	if !ok || len(body.Queries()) == 0 {
+	if len(body.Queries()) == 0 {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, `choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
 		return
 	}
-	notes, err := memory.Forget(r.Context(), body)
+	notes, err := s.backend.Memory.Forget(r.Context(), body)
 	if notes == nil {
 		notes = []store.Note{}
 	}

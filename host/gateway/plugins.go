@@ -10,15 +10,15 @@ import (
 	"rsc.io/qr"
 )
 
-// Plugins is a Backend whose plugins can be looked at and restarted.
+// Plugins shows the plugins and restarts them.
 type Plugins interface {
-	// Plugins tells how every instance is, by name.
+	// Plugins returns the status of every instance, by name.
 	Plugins(ctx context.Context) []PluginStatus
 	// PluginLogs returns the last lines of an instance's log that came after a number.
 	PluginLogs(ctx context.Context, instance string, after uint64) ([]PluginLine, error)
 	// RestartPlugin starts an instance's process anew; a quarantine ends.
 	RestartPlugin(ctx context.Context, instance string) error
-	// PluginLogin is the code that the operator has to scan; "" while there is none. Who sees it can take the account over.
+	// PluginLogin is the code that the operator has to scan; "" while there is none. Anybody who sees it can take the account over.
 	PluginLogin(ctx context.Context, instance string) (string, error)
 }
 
@@ -64,15 +64,14 @@ type PluginLogin struct {
 // plugins wraps a handler of the backend's plugins.
 func (s *Server) plugins(use func(context.Context, Plugins, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		plugins, ok := s.backend.(Plugins)
-		if name := r.PathValue("instance"); !ok || name != "" && !validName(name) {
+		if name := r.PathValue("instance"); name != "" && !validName(name) {
 			writeError(w, http.StatusBadRequest, CodeBadRequest, "name an instance of a plugin")
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 		defer cancel()
 		w.Header().Set("Cache-Control", "no-store")
-		use(ctx, plugins, w, r)
+		use(ctx, s.backend.Plugins, w, r)
 	}
 }
 

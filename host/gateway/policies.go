@@ -17,7 +17,7 @@ type Rollback struct {
 	Clear bool `json:"clear,omitempty"`
 }
 
-// Policies is a Backend whose policies can be rolled back.
+// Policies rolls policies back.
 type Policies interface {
 	// RollbackPolicy goes back to an older module: store.ErrNotFound if there is no such policy or module, store.ErrConflict if there
 	// is nothing to do.
@@ -29,14 +29,13 @@ func (s *Server) rollbackPolicy(w http.ResponseWriter, r *http.Request) {
 	if !readBody(w, r, &body) {
 		return
 	}
-	policies, ok := s.backend.(Policies)
 	name := r.PathValue("name")
-	if !ok || !validName(name) || len(body.To) > maxName || body.Clear && body.To != "" {
+	if !validName(name) || len(body.To) > maxName || body.Clear && body.To != "" {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, `name a policy, and send {"to":"DIGEST"}, {} or {"clear":true}`)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), rollbackTimeout)
 	defer cancel()
-	status, err := policies.RollbackPolicy(ctx, name, body)
+	status, err := s.backend.Policies.RollbackPolicy(ctx, name, body)
 	s.answer(w, status, err)
 }

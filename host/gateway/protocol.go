@@ -77,14 +77,14 @@ const (
 	CodeUnauthorized = "unauthorized"
 	CodeForbidden    = "forbidden"
 	CodeLimited      = "limited"
-	CodeReadOnly     = "read_only"   // the conversation belongs to a channel that is not a local door
+	CodeReadOnly     = "read_only"   // the conversation belongs to a channel that is not a local frontend
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
 	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
 	CodeUnavailable  = "unavailable" // the host could not do it now; try again
 )
 
-// The local doors: the channels that can be written to through the gateway.
+// The local frontends: the channels that can be written to through the gateway.
 const (
 	ChannelWeb      = "web"
 	ChannelTerminal = "terminal"
@@ -144,7 +144,7 @@ func (s *Server) approvalViews(list []store.Approval) []Approval {
 		views = append(views, Approval{
 			ID: a.ID, Session: a.Session, Turn: a.Turn, Agent: a.Agent, Requester: a.Requester,
 			Tool: a.Tool, Args: a.Args, Dir: a.Dir, Where: a.Where, Reasons: a.Reasons,
-			Created: a.Created, Expires: a.Expires, Offer: s.backend.Offer(a),
+			Created: a.Created, Expires: a.Expires, Offer: s.backend.Approvals.Offer(a),
 		})
 	}
 	return views

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Schedules is a Backend with schedules. Their errors are store.ErrNotFound and store.ErrConflict, as of all of it.
+// Schedules shows the schedules and runs them.
 type Schedules interface {
 	Schedules(ctx context.Context) ([]ScheduleStatus, error)
 	// ScheduleRuns are the last runs, latest first.
@@ -50,15 +50,14 @@ const runsLimit = 100
 // schedules wraps a handler of the backend's schedules.
 func (s *Server) schedules(use func(context.Context, Schedules, string) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		schedules, ok := s.backend.(Schedules)
 		name := r.PathValue("name")
-		if !ok || name != "" && !validName(name) {
+		if name != "" && !validName(name) {
 			writeError(w, http.StatusBadRequest, CodeBadRequest, "name a schedule")
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 		defer cancel()
-		v, err := use(ctx, schedules, name)
+		v, err := use(ctx, s.backend.Schedules, name)
 		s.answer(w, v, err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a gateway that runs, and can be stopped; one that was opened with again can be started again on the same port.
-type door struct {
+// fixture is a gateway that runs, and can be stopped; one that was opened with again can be started again on the same port.
+type fixture struct {
 	t       testing.TB
 	cfg     gateway.Config
 	backend *gatewaytest.Backend
@@ -35,10 +35,10 @@ func again(t testing.TB) func(*gateway.Config) {
 }
 
 // open starts a gateway before the given agent. Everything ends with the test.
-func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) *door {
+func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) *fixture {
 	t.Helper()
-	d := &door{t: t, backend: gatewaytest.New(agent)}
-	d.front = d.backend
+	d := &fixture{t: t, backend: gatewaytest.New(agent)}
+	d.front = d.backend.Subjects()
 	d.cfg = gateway.Config{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "gateway.token")}
 	for _, e := range edit {
 		e(&d.cfg)
@@ -50,7 +50,7 @@ func open(t testing.TB, agent gatewaytest.Agent, edit ...func(*gateway.Config)) 
 	return d
 }
 
-func (d *door) start() {
+func (d *fixture) start() {
 	d.t.Helper()
 	server, err := gateway.New(d.cfg, d.front)
 	if err != nil {
@@ -68,9 +68,9 @@ func (d *door) start() {
 	})
 }
 
-func (d *door) base() string { return "http://" + d.server.Addr().String() }
+func (d *fixture) base() string { return "http://" + d.server.Addr().String() }
 
-func (d *door) token() string {
+func (d *fixture) token() string {
 	d.t.Helper()
 	tok, err := gateway.ReadToken(d.cfg.TokenFile)
 	if err != nil {

@@ -31,8 +31,9 @@ type ImportedSession struct {
 	Last  time.Time `json:"last"`
 }
 
-// Sessions is a Backend that takes sessions in. Its errors are ErrBadFile and store.ErrConflict.
+// Sessions imports and deletes sessions.
 type Sessions interface {
+	// ImportSession takes a session in: ErrBadFile, or store.ErrConflict while a turn of its place runs.
 	ImportSession(ctx context.Context, file io.Reader) (ImportedSession, error)
 	// DeleteSession deletes a session: store.ErrNotFound, or store.ErrConflict while an answer is made in its place, which stop ends first.
 	DeleteSession(ctx context.Context, key, by string, stop bool) error
@@ -52,21 +53,13 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
 	if !readBody(w, r, &body) {
 		return
 	}
-	sessions, ok := s.backend.(Sessions)
-	if !ok || body.Key == "" {
+	if body.Key == "" {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a session by its key")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
 	defer cancel()
-	s.answer(w, map[string]bool{"deleted": true}, sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop))
-}
-
-// Conversations is a Backend that deletes what was said in one of the conversations that it lists.
-type Conversations interface {
-	// DeleteConversation deletes all sessions of a conversation: store.ErrNotFound if it has none, store.ErrConflict while an answer is
-	// made there, which stop ends first.
-	DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error
+	s.answer(w, map[string]bool{"deleted": true}, s.backend.Sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop))
 }
 
 // DeleteConversation is a request to delete all that was said in a conversation.
@@ -81,26 +74,24 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	if !readBody(w, r, &body) {
 		return
 	}
-	conversations, ok := s.backend.(Conversations)
-	if !ok || !validName(body.Channel) || !validName(body.Conversation) {
+	if !validName(body.Channel) || !validName(body.Conversation) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
 	defer cancel()
-	err := conversations.DeleteConversation(ctx, body.Channel, body.Conversation, ownerKey(ChannelWeb), body.Stop)
+	err := s.backend.Conversations.DeleteConversation(ctx, body.Channel, body.Conversation, ownerKey(ChannelWeb), body.Stop)
 	s.answer(w, map[string]bool{"deleted": true}, err)
 }
 
 func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {
-	sessions, ok := s.backend.(Sessions)
-	if !ok || r.Header.Get("Content-Type") != "application/jsonl" { // which no HTML form sends
+	if r.Header.Get("Content-Type") != "application/jsonl" { // which no HTML form sends
 		writeError(w, http.StatusUnsupportedMediaType, CodeBadRequest, "send Content-Type: application/jsonl")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), importTimeout)
 	defer cancel()
-	info, err := sessions.ImportSession(ctx, r.Body)
+	info, err := s.backend.Sessions.ImportSession(ctx, r.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

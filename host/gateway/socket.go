@@ -41,8 +41,8 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.CloseNow()
-	s.metrics.sockets.Inc()
-	defer s.metrics.sockets.Dec()
+	s.metrics.Sockets.Inc()
+	defer s.metrics.Sockets.Dec()
 	if conn.Subprotocol() != Subprotocol {
 		_ = conn.Close(websocket.StatusPolicyViolation, "ask for the subprotocol "+Subprotocol)
 		return
@@ -79,7 +79,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 		refuse(ctx, conn, CodeUnauthorized, "the first frame must be hello")
 		return f, false
 	}
-	s.metrics.frames.WithLabelValues(TypeHello).Inc()
+	s.metrics.Frames.WithLabelValues(TypeHello).Inc()
 	given := f.Token
 	f.Token = "" // nothing needs it any more
 	switch s.check(given, "socket") {
@@ -159,7 +159,7 @@ func (ss *session) read(reading, ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ss.metrics.frames.WithLabelValues(f.Type).Inc()
+		ss.metrics.Frames.WithLabelValues(f.Type).Inc()
 		if err := ss.handle(ctx, f); err != nil {
 			return err
 		}
@@ -173,20 +173,20 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	h := ss.hello
 	switch f.Type {
 	case TypeSend:
-		if !localDoor(h.Channel) {
+		if !localFrontend(h.Channel) {
 			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeReadOnly, ID: f.ID, Message: "this conversation can be read here, not written to"})
 		}
-		if err := ss.backend.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text)); err != nil {
+		if err := ss.backend.Conversations.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text)); err != nil {
 			return ss.pushError(ctx, f.ID, err)
 		}
 		return ss.push(ctx, ServerFrame{Type: TypeAccepted, ID: f.ID})
 	case TypeStop:
-		if err := ss.backend.Stop(call, h.Channel, h.Conversation); err != nil {
+		if err := ss.backend.Conversations.Stop(call, h.Channel, h.Conversation); err != nil {
 			return ss.pushError(ctx, "", err)
 		}
 		return nil
 	case TypeDecide:
-		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.doorOf()))
+		err := ss.decide(call, f.Approval, answer{Grant: f.Grant, Scope: f.Scope}, ownerKey(ss.frontendOf()))
 		ss.lookAtApprovals()
 		if err != nil {
 			return ss.pushError(ctx, "", err)
@@ -203,8 +203,8 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 	return errDone
 }
 
-// doorOf names the door that a decision came through: a conversation of a channel is watched from the page.
-func (ss *session) doorOf() string {
+// frontendOf names the frontend that a decision came through: a conversation of a channel is watched from the page.
+func (ss *session) frontendOf() string {
 	if ss.hello.Channel == ChannelTerminal {
 		return ChannelTerminal
 	}
@@ -214,8 +214,8 @@ func (ss *session) doorOf() string {
 // watch sends welcome, history and then events. It subscribes before it reads the history, so that nothing falls between.
 func (ss *session) watch(ctx context.Context) error {
 	h := ss.hello
-	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localDoor(h.Channel)}
-	welcome.Version = ss.backend.Status(ctx).Version
+	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localFrontend(h.Channel)}
+	welcome.Version = ss.backend.Status.Status(ctx).Version
 	if err := ss.push(ctx, welcome); err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (ss *session) watch(ctx context.Context) error {
 		if asked {
 			continue
 		}
-		ss.metrics.resyncs.Inc()
+		ss.metrics.Resyncs.Inc()
 		if err := ss.push(ctx, ServerFrame{Type: TypeResync}); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (ss *session) watch(ctx context.Context) error {
 
 // follow forwards events until the backend cuts the subscription off, the client asks for the history, or the socket must end.
 func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval) (asked bool, err error) {
-	told, events, cancel := ss.backend.Watch(ss.hello.Channel, ss.hello.Conversation)
+	told, events, cancel := ss.backend.Conversations.Watch(ss.hello.Channel, ss.hello.Conversation)
 	defer cancel()
 	if err := ss.pushHistory(ctx, resume, told); err != nil {
 		return false, err
@@ -292,7 +292,7 @@ func (ss *session) lookAtApprovals() {
 func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Event, shown *[]Approval) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
-	list, err := ss.backend.Approvals(call)
+	list, err := ss.backend.Approvals.Approvals(call)
 	if err != nil {
 		ss.log.Warn("gateway could not list approvals", "error", err)
 		return nil // the next tick tries again
@@ -318,7 +318,7 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 func (ss *session) pushHistory(ctx context.Context, resume string, told []message.Event) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
-	list, err := ss.backend.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
+	list, err := ss.backend.Conversations.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
 	if err != nil {
 		return ss.pushError(ctx, "", err)
 	}

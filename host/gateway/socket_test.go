@@ -25,7 +25,7 @@ type wire struct {
 	conn *websocket.Conn
 }
 
-func (d *door) connect(header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
+func (d *fixture) connect(header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, res, err := websocket.Dial(ctx, "ws://"+d.server.Addr().String()+gateway.SocketPath, &websocket.DialOptions{
@@ -38,7 +38,7 @@ func (d *door) connect(header http.Header, protocols ...string) (*websocket.Conn
 }
 
 // dial opens a socket and says hello.
-func (d *door) dial(channel, conversation string, more ...string) *wire {
+func (d *fixture) dial(channel, conversation string, more ...string) *wire {
 	d.t.Helper()
 	w := d.raw()
 	resume := ""
@@ -50,7 +50,7 @@ func (d *door) dial(channel, conversation string, more ...string) *wire {
 }
 
 // raw opens a socket and says nothing.
-func (d *door) raw() *wire {
+func (d *fixture) raw() *wire {
 	d.t.Helper()
 	conn, _, err := d.connect(nil, gateway.Subprotocol)
 	if err != nil {
@@ -232,7 +232,7 @@ func (b lateList) Approvals(ctx context.Context) ([]store.Approval, error) {
 func TestSocketShowsARequestBehindItsCall(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
 	d.stop()
-	d.cfg.Listen, d.front = "127.0.0.1:0", lateList{d.backend}
+	d.cfg.Listen, d.front.Approvals = "127.0.0.1:0", lateList{d.backend}
 	d.start()
 	w := d.dial("web", "main")
 	w.await(ofType(gateway.TypeHistory))

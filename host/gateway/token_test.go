@@ -16,7 +16,7 @@ func TestTokenIsMadeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range urls {
 		wg.Go(func() {
-			s, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: path}, nil)
+			s, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: path}, gateway.Backend{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -87,7 +87,7 @@ func TestTokenIsRefused(t *testing.T) {
 			if strings.Contains(err.Error(), good) {
 				t.Error("the error holds the token")
 			}
-			s, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: path}, nil)
+			s, err := gateway.New(gateway.Config{Listen: "127.0.0.1:0", TokenFile: path}, gateway.Backend{})
 			if err == nil {
 				_ = s.Close()
 				t.Error("New took it")

@@ -21,7 +21,7 @@ type UsageSum struct {
 	CostUSD    float64 `json:"cost_usd"`
 }
 
-// UsageSums puts sums of the store into the gateway's words.
+// UsageSums returns sums of the store as the gateway shows them.
 func UsageSums(sums []store.Spent) []UsageSum {
 	out := make([]UsageSum, 0, len(sums))
 	for _, s := range sums {
@@ -33,9 +33,10 @@ func UsageSums(sums []store.Spent) []UsageSum {
 	return out
 }
 
-// Usages is a Backend that knows what model calls have used.
+// Usages sums up what model calls have used and what senders hold.
 type Usages interface {
 	Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error)
+	Held(ctx context.Context) ([]Held, error)
 }
 
 // Held is what one sender holds of the host; see quota.Held.
@@ -49,20 +50,10 @@ type Held struct {
 	HostProcesses int    `json:"host_processes"` // among them
 }
 
-// Holdings is a Backend that knows what senders hold.
-type Holdings interface {
-	Held(ctx context.Context) ([]Held, error)
-}
-
 func (s *Server) held(w http.ResponseWriter, r *http.Request) {
-	holdings, ok := s.backend.(Holdings)
-	if !ok {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "this host does not know what senders hold")
-		return
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	list, err := holdings.Held(ctx)
+	list, err := s.backend.Usages.Held(ctx)
 	s.answer(w, list, err)
 }
 
@@ -87,13 +78,12 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("since"); text != "" {
 		since, err = time.Parse(time.RFC3339, text)
 	}
-	usages, ok := s.backend.(Usages)
-	if !ok || err != nil || !slices.Contains(store.UsageKeys(), by) {
+	if err != nil || !slices.Contains(store.UsageKeys(), by) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	sums, err := usages.Usage(ctx, by, since)
+	sums, err := s.backend.Usages.Usage(ctx, by, since)
 	s.answer(w, UsageSums(sums), err)
 }

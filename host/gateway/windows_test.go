@@ -26,11 +26,11 @@ func pagesAgree(t *testing.T, b context.Context) {
 
 // windows are two pages of one conversation and what they should show. The agent does what the test says, a stage at a time.
 type windows struct {
-	t     *testing.T
-	rand  *rand.Rand
-	door  *door
-	pages []pageDriver
-	log   []string
+	t       *testing.T
+	rand    *rand.Rand
+	gateway *fixture
+	pages   []pageDriver
+	log     []string
 
 	begun  chan struct{}
 	orders chan func(*gatewaytest.Turn) *ending
@@ -64,7 +64,7 @@ func newWindows(t *testing.T, b context.Context, seed uint64) *windows {
 		t: t, rand: rand.New(rand.NewPCG(seed, 12)), begun: make(chan struct{}), obeyed: make(chan struct{}), pass: make(chan struct{}),
 		staged: make(chan struct{}), orders: make(chan func(*gatewaytest.Turn) *ending),
 	}
-	w.door = open(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
+	w.gateway = open(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
 		w.begun <- struct{}{}
 		for {
 			select {
@@ -80,7 +80,7 @@ func newWindows(t *testing.T, b context.Context, seed uint64) *windows {
 		}
 	}, again(t))
 	for range 2 {
-		w.pages = append(w.pages, visit(t, b, w.door))
+		w.pages = append(w.pages, visit(t, b, w.gateway))
 	}
 	return w
 }
@@ -145,7 +145,7 @@ func (w *windows) sayElsewhere() {
 	for strings.TrimSpace(text) == "" || !utf8.ValidString(text) || len(text) > 4000 {
 		text = rude.Text(w.rand)
 	}
-	err := w.door.backend.Submit(w.t.Context(), message.Message{
+	err := w.gateway.backend.Submit(w.t.Context(), message.Message{
 		Channel: "web", EventID: w.word("event"), Conversation: message.Conversation{ID: "main", Kind: message.DM}, Text: text,
 	})
 	if err != nil {
@@ -234,8 +234,8 @@ func (w *windows) goOn() {
 
 // cut restarts the gateway; the windows find it again by themselves.
 func (w *windows) cut() {
-	w.door.stop()
-	w.door.start()
+	w.gateway.stop()
+	w.gateway.start()
 }
 
 // want is every line of the conversation.

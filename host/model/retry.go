@@ -64,7 +64,7 @@ func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *w
 	call.Duration, call.Usage, call.Err = time.Since(call.Start), t.charged(a, resp.Usage, err, text), err
 	t.breaker.report(time.Now(), call.Start, req.Source, err)
 	req.leave(a, call.Usage, err)
-	s.hook(call)
+	s.events.Publish(call)
 	return resp, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 // Constructor makes a provider for one tier. It opens no connection.
@@ -22,8 +23,8 @@ type Options struct {
 	// Providers are the constructors by name; providers.All has those that Flynn is built with.
 	Providers map[string]Constructor
 	Log       *slog.Logger
-	// OnCall, if set, is called after every attempt, from the goroutine of Stream. It must not block.
-	OnCall func(Call)
+	// Events gets a Call after every attempt; it may be nil.
+	Events *event.Bus
 	// Counts is what is known of how models count; nil begins with nothing.
 	Counts *Counts
 	// Before is the set of the generation before. A model that was left alone stays so where nothing about how it is reached has changed.
@@ -49,20 +50,17 @@ func (c Call) Kind() Kind { return kindOf(c.Err) }
 
 // Set calls models by tier. It is safe for concurrent use and belongs to one generation of the configuration.
 type Set struct {
-	tiers map[string]*tier
-	log   *slog.Logger
-	hook  func(Call)
+	tiers  map[string]*tier
+	log    *slog.Logger
+	events *event.Bus
 }
 
 // NewSet checks the tiers against each other and the providers. It builds no client: that
 // happens at the first call of a tier.
 func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
-	s := &Set{tiers: make(map[string]*tier, len(models)), log: opts.Log, hook: opts.OnCall}
+	s := &Set{tiers: make(map[string]*tier, len(models)), log: opts.Log, events: opts.Events}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.hook == nil {
-		s.hook = func(Call) {}
 	}
 	counts := opts.Counts
 	if counts == nil {

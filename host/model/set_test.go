@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, scripts map[string][]outcome) *world {
 	models["default"] = first
 	set, err := NewSet(models, Options{
 		Providers: map[string]Constructor{"fake": func(m config.Model) (Provider, error) { return w.fakes[m.Model], nil }},
-		OnCall:    func(c Call) { w.calls = append(w.calls, c) },
+		Events:    event.Only(func(c Call) { w.calls = append(w.calls, c) }),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 // patience bounds every wait of these tests; a correct host needs a fraction of it. It is below the longest stop_timeout.
@@ -145,7 +147,7 @@ func startPrepared(t testing.TB, dev map[string]string, contain Containment, pre
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	s := &stage{t: t, log: &logBuffer{}, over: make(chan error, 1), changed: make(chan struct{})}
 	s.Host, err = New(Config{
-		Dir: t.TempDir(), RunDir: run, DevPaths: dev, OnState: s.record, Contain: contain,
+		Dir: t.TempDir(), RunDir: run, DevPaths: dev, Events: event.Only(s.record), Contain: contain,
 		Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -182,7 +184,8 @@ func (s *stage) end() {
 	}
 }
 
-func (s *stage) record(now Status) {
+func (s *stage) record(changed StateChanged) {
+	now := changed.Status
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.history = append(s.history, now)

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/plugin/cell"
 	"github.com/flynnhost/flynn/host/plugin/service"
 )
@@ -51,10 +51,8 @@ type Config struct {
 
 	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
 	Where func(kind Kind, instance string, key []string) string
-	// OnState is called with every change of an instance's state, one at a time per instance. It must not block.
-	OnState func(Status)
-	// OnCall is called after every call to a plugin. It must not block.
-	OnCall func(instance, method string, took time.Duration, err error)
+	// Events gets StateChanged, one at a time per instance, and Called; it may be nil.
+	Events *event.Bus
 }
 
 // Instance is one configured use of a plugin: one process.
@@ -331,15 +329,13 @@ func criticalWaiting(all []Status) (waiting bool, err error) {
 	return waiting, err
 }
 
-// announce tells the watchers that u's state is s now.
+// announce publishes the state that an instance is in now.
 func (h *Host) announce(s Status) {
 	h.mu.Lock()
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
-	if h.config.OnState != nil {
-		h.config.OnState(s)
-	}
+	h.config.Events.Publish(StateChanged{s})
 }
 
 // defaultRunDir is short enough for a socket below it, another one for each host of a machine, and the same one at the next start,

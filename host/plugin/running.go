@@ -349,14 +349,12 @@ func stdioBytes(raw []byte) []byte {
 	return nil
 }
 
-// observe reports every call to the hook of the configuration.
+// observe publishes every call.
 func (h *Host) observe(instance string) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		begin := time.Now()
 		err := call(ctx, method, req, reply, conn, opts...)
-		if h.config.OnCall != nil {
-			h.config.OnCall(instance, method, time.Since(begin), err)
-		}
+		h.config.Events.Publish(Called{instance, method, time.Since(begin), err})
 		return err
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
@@ -67,11 +68,11 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 		log: slog.New(slog.DiscardHandler), pace: defaultPace(), units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}),
 		store: &Store{dir: t.TempDir()}, random: rand.Float64,
 	}
-	th.config.OnState = func(s Status) {
+	th.config.Events = event.Only(func(s StateChanged) {
 		th.mu.Lock()
 		defer th.mu.Unlock()
-		th.acts = append(th.acts, s)
-	}
+		th.acts = append(th.acts, s.Status)
+	})
 	n := 0
 	th.start = func(context.Context, *unit, order) (process, error) {
 		n++

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 // benchRate is the load, in decisions a second, while modules are replaced.
@@ -46,7 +48,7 @@ func (t *table) swap(w *tabwriter.Writer, language string) {
 	replace(t.b, path, versions[0])
 	inForce := make(chan Status, 100)
 	e, err := New(context.Background(), Config{Sources: []Source{{Name: "rules", Path: path, Kinds: []string{KindRoute}}}, CacheDir: t.b.TempDir() + "/cache",
-		OnSwap: func(s Status) { inForce <- s }})
+		Events: event.Only(func(s Status) { inForce <- s })})
 	if err != nil {
 		t.b.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 // Config is what an Engine needs.
@@ -17,15 +19,11 @@ type Config struct {
 	// has to be the user's own, with mode 0700.
 	CacheDir string
 	Log      *slog.Logger
-	// OnSwap is called after each load that a running Engine tried, whether it took effect or not.
-	OnSwap func(Status)
-	// OnChange is called after each change of what is in force, and after each refusal.
-	OnChange func(Change)
 	// Gate sees every module before it comes into force; nil lets all pass.
 	Gate Gate
-	// OnShadow is called for each decision that a shadow policy was to be asked about. A dropped one comes from the decision's own
-	// goroutine, so it must not block.
-	OnShadow func(Shadowed)
+	// Events gets a Change after each change of what is in force and after each refusal, a Status after each load that a running Engine
+	// tried, whether it took effect or not, and a Shadowed for each decision that a shadow policy was to be asked about. It may be nil.
+	Events *event.Bus
 	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
 	// and their fuel stay the same, only their time does not.
 	CountBlocks bool
@@ -194,7 +192,7 @@ func (e *Engine) replace(slots []*slot, inForce bool) {
 // publish makes the chain in e.slots the one in force.
 func (e *Engine) publish() {
 	next := newSet(e.slots, e.host.zone, e.cfg.Log)
-	next.queue, next.onShadow = e.shadows, e.onShadow
+	next.queue, next.events = e.shadows, e.cfg.Events
 	if old := e.current.Swap(next); old != nil {
 		old.Release()
 	}

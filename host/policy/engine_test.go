@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"go.uber.org/goleak"
@@ -46,7 +47,7 @@ func replace(t testing.TB, path string, content []byte) {
 func watching(t testing.TB, sources ...Source) (*Engine, <-chan Status) {
 	t.Helper()
 	swaps := make(chan Status, 100)
-	e, err := New(context.Background(), Config{Sources: sources, OnSwap: func(s Status) { swaps <- s }})
+	e, err := New(context.Background(), Config{Sources: sources, Events: event.Only(func(s Status) { swaps <- s })})
 	if err != nil {
 		t.Fatal(err)
 	}

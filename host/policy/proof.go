@@ -157,9 +157,7 @@ func (e *Engine) tell(ctx context.Context, slots []*slot) {
 const recordWall = 5 * time.Second
 
 func (e *Engine) record(ctx context.Context, c Change) {
-	if e.cfg.OnChange != nil {
-		e.cfg.OnChange(c)
-	}
+	e.cfg.Events.Publish(c)
 	if e.cfg.Ledger == nil {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -26,9 +27,9 @@ type Set struct {
 	lastRoster atomic.Pointer[roster]
 
 	shadows                   []shadowLink
-	shadowRoutes, shadowTools bool           // some shadow is about routes, about tools
-	queue                     *shadowQueue   // nil where shadows are not asked
-	onShadow                  func(Shadowed) // with queue
+	shadowRoutes, shadowTools bool         // some shadow is about routes, about tools
+	queue                     *shadowQueue // nil where shadows are not asked
+	events                    *event.Bus   // with queue
 }
 
 // link is one policy of a chain; module is nil when the policy fails closed, for the reason in err.

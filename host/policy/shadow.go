@@ -155,7 +155,7 @@ func (s *Set) cast(ctx context.Context, j *shadowJob) {
 	}
 	for i := range s.shadows {
 		if l := &s.shadows[i]; l.concerns(&j.q) {
-			s.onShadow(l.shadowed(j, ShadowDropped))
+			s.events.Publish(l.shadowed(j, ShadowDropped))
 		}
 	}
 }
@@ -193,14 +193,7 @@ func (e *Engine) shadow(ctx context.Context, j *shadowJob) {
 		if ctx.Err() != nil {
 			return // it was cut off
 		}
-		e.onShadow(s)
-	}
-}
-
-// onShadow tells of a decision.
-func (e *Engine) onShadow(s Shadowed) {
-	if e.cfg.OnShadow != nil {
-		e.cfg.OnShadow(s)
+		e.cfg.Events.Publish(s)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -18,7 +19,7 @@ import (
 func shadowed(t testing.TB, sources ...Source) (*Set, *Engine, <-chan Shadowed) {
 	t.Helper()
 	said := make(chan Shadowed, 10_000)
-	e, err := New(t.Context(), Config{Sources: sources, OnShadow: func(s Shadowed) { said <- s }})
+	e, err := New(t.Context(), Config{Sources: sources, Events: event.Only(func(s Shadowed) { said <- s })})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestShadowsUnderLoadAndSwap(t *testing.T) {
 // TestShadowsThatNobodyAsks need no memory: without RunShadows nothing waits.
 func TestShadowsThatNobodyAsks(t *testing.T) {
 	said := 0
-	e, err := New(t.Context(), Config{OnShadow: func(Shadowed) { said++ }, Sources: []Source{shadow(tool("next", write(t, answers(1, 0))), "")}})
+	e, err := New(t.Context(), Config{Events: event.Only(func(Shadowed) { said++ }), Sources: []Source{shadow(tool("next", write(t, answers(1, 0))), "")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,7 @@ func (e *Engine) revert(ctx context.Context) {
 	for _, st := range e.revertAll(ctx) {
 		e.cfg.Log.Error("rolled back a policy whose new module failed too often", "policy", st.Name, "path", st.Path,
 			"digest", st.Digest, "error", st.Error)
-		if e.cfg.OnSwap != nil {
-			e.cfg.OnSwap(st)
-		}
+		e.cfg.Events.Publish(st)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/flynnhost/flynn/host/internal/event"
 )
 
 // TestAChangeIsFoundWithoutAWatch is a system that has no more watches to give.
@@ -16,7 +18,7 @@ func TestAChangeIsFoundWithoutAWatch(t *testing.T) {
 		path := write(t, version(0, 1))
 		swaps := make(chan Status, 10)
 		e, err := New(t.Context(), Config{
-			Sources: []Source{tool("p", path)}, Log: slog.New(slog.DiscardHandler), OnSwap: func(s Status) { swaps <- s },
+			Sources: []Source{tool("p", path)}, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(s Status) { swaps <- s }),
 		})
 		if err != nil {
 			t.Fatal(err)

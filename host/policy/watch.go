@@ -20,7 +20,7 @@ const (
 )
 
 // Run watches the policies' files until the context ends and puts every change in force that passes all steps. One that does not
-// leaves the module in force, and Status and OnSwap tell.
+// leaves the module in force, as Status and the event say.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil { // the system has no more to give, which is no reason to stop
@@ -135,9 +135,7 @@ func (e *Engine) Refresh(ctx context.Context) {
 		} else {
 			e.cfg.Log.Info("policy is in force", "policy", st.Name, "digest", st.Digest, "took", st.LoadTook)
 		}
-		if e.cfg.OnSwap != nil {
-			e.cfg.OnSwap(st)
-		}
+		e.cfg.Events.Publish(st)
 	}
 }
 

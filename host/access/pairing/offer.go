@@ -81,7 +81,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 		if err := d.put(ctx, p); err != nil {
 			return err
 		}
-		d.cfg.Observe(Full, p.Sender)
+		d.cfg.Events.Publish(Happened{Full, p.Sender})
 	}
 	return nil
 }
@@ -105,9 +105,9 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 	}
 	d.rows[p.Sender] = p
 	d.push(turnOf(p), replies)
-	d.cfg.Observe(Asked, p.Sender)
+	d.cfg.Events.Publish(Happened{Asked, p.Sender})
 	if len(notices) > 0 {
-		d.cfg.Observe(Told, p.Sender)
+		d.cfg.Events.Publish(Happened{Told, p.Sender})
 	}
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
 	return true, nil

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -44,11 +45,10 @@ type Config struct {
 	Outbox Outbox
 	// Owners are told of requests, if there are any.
 	Owners Owners
-	// Observe is called with each event and its sender. It must not block, and may be nil.
-	Observe func(e Event, sender string)
-	Now     func() time.Time
-	Rand    io.Reader // crypto/rand without one
-	Log     *slog.Logger
+	Events *event.Bus // gets Happened; it may be nil
+	Now    func() time.Time
+	Rand   io.Reader // crypto/rand without one
+	Log    *slog.Logger
 }
 
 // Outbox sends replies; *channel.Outbox implements it.
@@ -59,6 +59,12 @@ type Outbox interface {
 // Owners says in which conversations owners are told of a stranger; *owners.Owners implements it.
 type Owners interface {
 	ToldOfStrangers(ctx context.Context) []owners.Chat
+}
+
+// Happened is published for each request, answer and wrong code.
+type Happened struct {
+	Event  Event
+	Sender string
 }
 
 // Event is something that happened to a sender.
@@ -94,9 +100,6 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Rand = cmp.Or[io.Reader](cfg.Rand, rand.Reader)
-	if cfg.Observe == nil {
-		cfg.Observe = func(Event, string) {}
-	}
 	if cfg.Role == nil {
 		cfg.Role = func() string { return route.Guest }
 	}

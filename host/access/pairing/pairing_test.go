@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -55,11 +56,11 @@ func (s *site) openDesk(over store.Pairings) {
 	s.desk, err = Open(s.t.Context(), Config{
 		Store: over, Role: func() string { return s.role },
 		Outbox: s,
-		Observe: func(e Event, sender string) {
-			if s.counted[e]++; e == Revoked {
-				s.revoked = append(s.revoked, sender)
+		Events: event.Only(func(h Happened) {
+			if s.counted[h.Event]++; h.Event == Revoked {
+				s.revoked = append(s.revoked, h.Sender)
 			}
-		},
+		}),
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -332,7 +332,7 @@ func (t *talk) event(e message.Event) {
 	}
 }
 
-// approvals takes the requests of this conversation; those of others are for their own doors.
+// approvals takes the requests of this conversation; those of others are for their own frontends.
 func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
 	here := message.ConversationKey{Channel: gateway.ChannelTerminal, ID: t.cfg.Conversation}.String()

@@ -50,7 +50,7 @@ func start(t *testing.T, agent gatewaytest.Agent) *host {
 
 func (h *host) start() {
 	h.t.Helper()
-	server, err := gateway.New(h.cfg, h.backend)
+	server, err := gateway.New(h.cfg, h.backend.Subjects())
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-var _ gateway.Access = (*Backend)(nil)
-
 // Knock adds somebody who asks to be let in, or is.
 func (b *Backend) Knock(e gateway.AccessEntry) {
 	b.mu.Lock()

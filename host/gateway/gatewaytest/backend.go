@@ -110,9 +110,12 @@ func (b *Backend) Accepted() int {
 	return len(b.seen)
 }
 
-var _ gateway.Backend = (*Backend)(nil)
+// Subjects are those that the host has.
+func (b *Backend) Subjects() gateway.Backend {
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Halter: b, Usages: b}
+}
 
-// Submit implements gateway.Backend.
+// Submit implements gateway.Conversations.
 func (b *Backend) Submit(_ context.Context, m message.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,7 +179,7 @@ func (b *Backend) turn(ctx context.Context, t *Turn) {
 	})
 }
 
-// Watch implements gateway.Backend.
+// Watch implements gateway.Conversations.
 func (b *Backend) Watch(channel, id string) ([]message.Event, <-chan message.Event, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,7 +194,7 @@ func (b *Backend) watching() *watch.Hub {
 	return b.hub
 }
 
-// History implements gateway.Backend.
+// History implements gateway.Conversations.
 func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]gateway.Entry, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +219,7 @@ func (b *Backend) History(_ context.Context, channel, id string, limit int) ([]g
 	return out, nil
 }
 
-// Conversations implements gateway.Backend.
+// Conversations implements gateway.Conversations.
 func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,8 +232,6 @@ func (b *Backend) Conversations(context.Context) ([]gateway.ConversationInfo, er
 	slices.SortFunc(list, func(x, y gateway.ConversationInfo) int { return y.Last.Compare(x.Last) })
 	return list, nil
 }
-
-var _ gateway.Conversations = (*Backend)(nil)
 
 // DeleteConversation implements gateway.Conversations.
 func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, stop bool) error {
@@ -251,7 +252,7 @@ func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, s
 	return nil
 }
 
-// Stop implements gateway.Backend.
+// Stop implements gateway.Conversations.
 func (b *Backend) Stop(_ context.Context, channel, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +262,7 @@ func (b *Backend) Stop(_ context.Context, channel, id string) error {
 	return nil
 }
 
-// Approvals implements gateway.Backend.
+// Approvals implements gateway.Approvals.
 func (b *Backend) Approvals(context.Context) ([]store.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +275,7 @@ func (b *Backend) Approvals(context.Context) ([]store.Approval, error) {
 	return list, nil
 }
 
-// Decide implements gateway.Backend.
+// Decide implements gateway.Approvals.
 func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -293,7 +294,7 @@ func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) er
 	return nil
 }
 
-// Grant implements gateway.Backend: calls whose command begins with "bad" cannot be granted for longer.
+// Grant implements gateway.Approvals: calls whose command begins with "bad" cannot be granted for longer.
 func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, _, by string) error {
 	b.mu.Lock()
 	a, ok := b.approvals[id]
@@ -312,7 +313,7 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 	return nil
 }
 
-// Offer implements gateway.Backend.
+// Offer implements gateway.Approvals.
 func (b *Backend) Offer(a store.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
 		return gateway.Offer{
@@ -323,14 +324,14 @@ func (b *Backend) Offer(a store.Approval) gateway.Offer {
 	return gateway.Offer{MaySession: true, MayStanding: true, SessionCovers: "this call in this session", StandingCovers: "this call until next month"}
 }
 
-// Grants implements gateway.Backend.
+// Grants implements gateway.Approvals.
 func (b *Backend) Grants(context.Context) ([]gateway.Grant, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.grants), nil
 }
 
-// Revoke implements gateway.Backend.
+// Revoke implements gateway.Approvals.
 func (b *Backend) Revoke(_ context.Context, id, _ string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -343,7 +344,7 @@ func (b *Backend) Revoke(_ context.Context, id, _ string) error {
 	return store.ErrNotFound
 }
 
-// Audit implements gateway.Backend.
+// Audit implements gateway.Approvals.
 func (b *Backend) Audit(_ context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
 	return []store.AuditRow{{ID: 1, Kind: "grant", Subject: f.Subject}}, nil
 }
@@ -358,7 +359,7 @@ func (b *Backend) Decider(id string) string {
 	return ""
 }
 
-// Status implements gateway.Backend.
+// Status implements gateway.Reporter.
 func (b *Backend) Status(context.Context) gateway.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -378,7 +379,7 @@ func (b *Backend) Halt(_ context.Context, on bool, reason, by string) error {
 	return nil
 }
 
-// Ready implements gateway.Backend.
+// Ready implements gateway.Reporter.
 func (b *Backend) Ready(context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

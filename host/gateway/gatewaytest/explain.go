@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/observe/explain"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -36,5 +35,3 @@ func (b *Backend) Explain(_ context.Context, id string) (explain.Trace, error) {
 func (b *Backend) ExplainLast(ctx context.Context, channel, conversation string) (explain.Trace, error) {
 	return b.Explain(ctx, "last of "+channel+":"+conversation)
 }
-
-var _ gateway.Explains = (*Backend)(nil)

@@ -8,11 +8,6 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-var (
-	_ gateway.Usages   = (*Backend)(nil)
-	_ gateway.Holdings = (*Backend)(nil)
-)
-
 // Usage implements gateway.Usages.
 func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
 	if b.Spent == nil {
@@ -21,5 +16,5 @@ func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) (
 	return b.Spent(by, since)
 }
 
-// Held implements gateway.Holdings.
+// Held implements gateway.Usages.
 func (b *Backend) Held(context.Context) ([]gateway.Held, error) { return b.Holds, nil }

@@ -10,24 +10,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Config says where records go and who counts them.
+// Config says where records go.
 type Config struct {
-	Store store.EgressLog
-	Log   *slog.Logger
-	Count func(kind string, allowed bool)
-	Lost  func(n int)
+	Store  store.EgressLog
+	Log    *slog.Logger
+	Events *event.Bus // gets Decided and Lost; it may be nil
 }
+
+// Decided is published for each request of a program: Kind is "proxy" or "bridge".
+type Decided struct {
+	Kind    string
+	Allowed bool
+}
+
+// Lost is published when records could not be kept.
+type Lost struct{ Records int }
 
 // Log takes the decisions of all sandboxes.
 type Log struct {
-	spool *spool.Spool[store.EgressRecord]
-	count func(kind string, allowed bool)
+	spool  *spool.Spool[store.EgressRecord]
+	events *event.Bus
 }
 
 // maxText bounds each text of a record.
@@ -35,9 +44,9 @@ const maxText = 1 << 10
 
 // New makes a log; its records are written while Run runs.
 func New(c Config) *Log {
-	return &Log{count: c.Count, spool: spool.New(spool.Config[store.EgressRecord]{
+	return &Log{events: c.Events, spool: spool.New(spool.Config[store.EgressRecord]{
 		Name: "the egress log", Queue: 4096, Batch: 512, Pause: 200 * time.Millisecond, Log: c.Log,
-		Write: c.Store.AddEgress, Lost: func(lost []store.EgressRecord) { c.Lost(len(lost)) },
+		Write: c.Store.AddEgress, Lost: func(lost []store.EgressRecord) { c.Events.Publish(Lost{len(lost)}) },
 	})}
 }
 
@@ -46,7 +55,7 @@ func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
 
 // Decided notes a decision of a proxy.
 func (l *Log) Decided(session string, d egress.Decision) {
-	l.count("proxy", d.Allowed)
+	l.events.Publish(Decided{"proxy", d.Allowed})
 	l.spool.Put(proxyRecord(session, d))
 }
 
@@ -55,7 +64,7 @@ func (l *Log) Ended(session string, d egress.Decision) { l.spool.Put(proxyRecord
 
 // Bridged notes a call of a bridged command.
 func (l *Log) Bridged(session string, d bridge.Decision) {
-	l.count("bridge", d.Allowed)
+	l.events.Publish(Decided{"bridge", d.Allowed})
 	l.spool.Put(bridgeRecord(session, d))
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/store"
@@ -25,12 +26,13 @@ func (k *kept) AddEgress(_ context.Context, rs []store.EgressRecord) error {
 
 func TestRecords(t *testing.T) {
 	k, counted := &kept{}, map[string]int{}
-	l := New(Config{Store: k, Log: slog.New(slog.DiscardHandler), Lost: func(int) {}, Count: func(kind string, allowed bool) {
-		if !allowed {
-			kind += " refused"
+	l := New(Config{Store: k, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(e Decided) {
+		if e.Allowed {
+			counted[e.Kind]++
+		} else {
+			counted[e.Kind+" refused"]++
 		}
-		counted[kind]++
-	}})
+	})})
 	const session = "irc:#x:helper"
 	l.Decided(session, egress.Decision{ID: "1", Host: "example.org", Port: 443, Addrs: []netip.Addr{netip.MustParseAddr("93.184.216.34")}, Allowed: true})
 	l.Decided(session, egress.Decision{ID: "2", Reason: strings.Repeat("x", maxText-1) + "é"})

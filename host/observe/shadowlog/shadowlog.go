@@ -12,28 +12,31 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Config says where records go and who counts them.
+// Config says where records go.
 type Config struct {
-	Store store.Shadows
-	Log   *slog.Logger
-	Count func(policy, outcome string)
+	Store  store.Shadows
+	Log    *slog.Logger
+	Events *event.Bus // gets Lost; it may be nil
 }
+
+// Lost is published for each answer of a policy that could not be kept.
+type Lost struct{ Policy string }
 
 // Log takes what the shadows of an engine answered.
 type Log struct {
 	spool *spool.Spool[policy.Shadowed]
-	count func(policy, outcome string)
 }
 
 // New makes a log; its records are written while Run runs.
 func New(c Config) *Log {
-	return &Log{count: c.Count, spool: spool.New(spool.Config[policy.Shadowed]{
+	return &Log{spool: spool.New(spool.Config[policy.Shadowed]{
 		Name: "shadow policies", Queue: 1024, Batch: 512, Pause: time.Second, Log: c.Log,
 		Write: func(ctx context.Context, list []policy.Shadowed) error {
 			differences, counts := summed(list)
@@ -41,7 +44,7 @@ func New(c Config) *Log {
 		},
 		Lost: func(lost []policy.Shadowed) {
 			for _, s := range lost {
-				c.Count(s.Policy, "lost")
+				c.Events.Publish(Lost{s.Policy})
 			}
 		},
 	})}
@@ -50,9 +53,8 @@ func New(c Config) *Log {
 // Run writes records until ctx ends, and then what is left.
 func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
 
-// Shadowed takes what an engine tells. It never waits.
+// Shadowed keeps the answer of a shadow policy. It never waits.
 func (l *Log) Shadowed(s policy.Shadowed) {
-	l.count(s.Policy, string(s.Outcome))
 	l.spool.Put(s)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/policy"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/host/store"
@@ -27,7 +28,7 @@ func TestShadowsEndInATable(t *testing.T) {
 	}
 	defer s.Close()
 	counted := map[string]int64{}
-	l := New(Config{Store: s, Log: slog.New(slog.DiscardHandler), Count: func(name, outcome string) { counted[outcome+" "+name]++ }})
+	l := New(Config{Store: s, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(e Lost) { counted["lost "+e.Policy]++ })})
 	module := func(name string, verdict int64) policy.Source {
 		path := filepath.Join(dir, name+".wasm")
 		if err := os.WriteFile(path, w.Policy(1).Hook("flynn_tool", "", w.I64(verdict)), 0o600); err != nil {
@@ -38,10 +39,11 @@ func TestShadowsEndInATable(t *testing.T) {
 	live, next, same := module("live", abi.ToolDeny|1<<8), module("next", abi.ToolAsk|2<<8), module("same", abi.ToolDeny|1<<8)
 	next.Shadow, next.ShadowOf, same.Shadow = true, "live", true
 	var told atomic.Int64
-	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{live, next, same}, OnShadow: func(s policy.Shadowed) {
+	engine, err := policy.New(t.Context(), policy.Config{Sources: []policy.Source{live, next, same}, Events: event.Only(func(s policy.Shadowed) {
+		counted[string(s.Outcome)+" "+s.Policy]++
 		l.Shadowed(s)
 		told.Add(1)
-	}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
@@ -27,12 +28,15 @@ type Config struct {
 	Endpoint func() string
 	// Trace reads the trace of a turn.
 	Trace func(ctx context.Context, turn string) (explain.Trace, error)
-	// Lost counts turns that were not sent; it may be nil.
-	Lost func()
+	// Events gets Lost; it may be nil.
+	Events *event.Bus
 	// Settle is how long after the end of a turn its trace is read, so that most answers are delivered by then. 2 s; below zero none
 	Settle time.Duration
 	Log    *slog.Logger
 }
+
+// Lost is published for each turn whose spans were not sent.
+type Lost struct{}
 
 // Exporter sends the spans of turns, one turn after the other.
 type Exporter struct {
@@ -51,9 +55,6 @@ func New(cfg Config) *Exporter {
 	if cfg.Settle == 0 {
 		cfg.Settle = 2 * time.Second
 	}
-	if cfg.Lost == nil {
-		cfg.Lost = func() {}
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -71,7 +72,7 @@ func (e *Exporter) Offer(turn string) {
 	select {
 	case e.queue <- ended{turn, time.Now()}:
 	default:
-		e.cfg.Lost()
+		e.cfg.Events.Publish(Lost{})
 	}
 }
 
@@ -82,16 +83,16 @@ func (e *Exporter) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			for range len(e.queue) {
-				e.cfg.Lost()
+				e.cfg.Events.Publish(Lost{})
 			}
 			return nil
 		case next := <-e.queue:
 			if !sleep(ctx, time.Until(next.at.Add(e.cfg.Settle))) {
-				e.cfg.Lost()
+				e.cfg.Events.Publish(Lost{})
 				continue
 			}
 			if err := e.send(ctx, next.turn); err != nil {
-				e.cfg.Lost()
+				e.cfg.Events.Publish(Lost{})
 				e.cfg.Log.Warn("the spans of a turn are not sent", "turn", next.turn, "error", err)
 			}
 		}

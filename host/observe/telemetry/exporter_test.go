@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/observe/explain"
 )
 
@@ -191,7 +192,7 @@ func TestLosses(t *testing.T) {
 	c := newCollector(t)
 	c.status.Store(http.StatusInternalServerError)
 	lost := make(chan struct{}, 2*queueLength)
-	e := New(Config{Endpoint: func() string { return c.URL }, Trace: traces, Settle: -1, Lost: func() { lost <- struct{}{} }})
+	e := New(Config{Endpoint: func() string { return c.URL }, Trace: traces, Settle: -1, Events: event.Only(func(Lost) { lost <- struct{}{} })})
 	for range queueLength + 3 {
 		e.Offer("unknown")
 	}

@@ -26,7 +26,7 @@ func (s *Server) Count(ctx context.Context, r *hostv1.CountRequest) (*hostv1.Cou
 	if !s.named(g, r.GetName()) {
 		return nil, tooMuch("the instance has as many counters as it may", time.Hour)
 	}
-	s.config.Count(g.instance, r.GetName(), r.GetAdd())
+	s.config.Events.Publish(Counted{g.instance, r.GetName(), r.GetAdd()})
 	return &hostv1.CountResponse{}, nil
 }
 

@@ -145,7 +145,7 @@ const callTimeout = 15 * time.Second
 func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
 	g, err := s.admit(ctx, info.FullMethod)
 	if g != nil {
-		defer func() { s.config.OnCall(g.instance, info.FullMethod, status.Code(err)) }()
+		defer func() { s.config.Events.Publish(Called{g.instance, info.FullMethod, status.Code(err)}) }()
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	g, err := s.admit(stream.Context(), info.FullMethod)
 	if g != nil {
-		defer func() { s.config.OnCall(g.instance, info.FullMethod, status.Code(err)) }()
+		defer func() { s.config.Events.Publish(Called{g.instance, info.FullMethod, status.Code(err)}) }()
 	}
 	if err != nil {
 		return err

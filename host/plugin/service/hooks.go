@@ -39,7 +39,7 @@ func (s *Server) Hooks() http.Handler {
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		instance, code := s.receive(w, r)
-		s.config.OnHook(instance, code)
+		s.config.Events.Publish(HookServed{instance, code})
 	})
 }
 

@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
@@ -59,14 +59,10 @@ type Config struct {
 	PublicURL string
 	Log       *slog.Logger
 
-	// Count is called with what plugins count; names are bounded. It must not block.
-	Count func(instance, name string, n uint64)
-	// OnCall is called after every call of a plugin that brought a token. It must not block.
-	OnCall func(instance, method string, code codes.Code)
+	// Events gets Counted, Called and HookServed; it may be nil.
+	Events *event.Bus
 	// OnServe is called when an instance begins to serve a webhook, with its address. It must not block.
 	OnServe func(instance, url string)
-	// OnHook is called after every request to a webhook; instance is empty when it went nowhere. It must not block.
-	OnHook func(instance string, status int)
 }
 
 // Server serves the services to all plugins of a host.
@@ -88,17 +84,8 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.MediaPerHour = cmp.Or(c.MediaPerHour, 512<<20)
-	if c.Count == nil {
-		c.Count = func(string, string, uint64) {}
-	}
-	if c.OnCall == nil {
-		c.OnCall = func(string, string, codes.Code) {}
-	}
 	if c.OnServe == nil {
 		c.OnServe = func(string, string) {}
-	}
-	if c.OnHook == nil {
-		c.OnHook = func(string, int) {}
 	}
 	s := &Server{
 		config: c, log: c.Log.With("component", "service"),

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/hostapi"
@@ -65,18 +66,20 @@ func (r *rig) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var events event.Bus
+	event.On(&events, func(e Counted) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.counts[e.Instance+" "+e.Name] += e.N
+	})
+	event.On(&events, func(e Called) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.calls[e.Instance+" "+e.Method[strings.LastIndex(e.Method, "/")+1:]+" "+e.Code.String()]++
+	})
 	r.Server, err = New(Config{
 		Values: db, Media: m, MediaPerHour: 8 << 20, PublicURL: "https://example.com/flynn",
-		Count: func(instance, name string, n uint64) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.counts[instance+" "+name] += n
-		},
-		OnCall: func(instance, method string, code codes.Code) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.calls[instance+" "+method[strings.LastIndex(method, "/")+1:]+" "+code.String()]++
-		},
+		Events: &events,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -530,7 +530,7 @@ func FuzzHooks(f *testing.F) {
 			return
 		}
 		var passed atomic.Int32
-		s := &Server{config: Config{OnHook: func(string, int) {}}, routes: map[string]*route{}}
+		s := &Server{config: Config{}, routes: map[string]*route{}}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		h := &hook{

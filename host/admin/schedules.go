@@ -1,0 +1,27 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// Schedules returns the schedules of a configuration as the last host has left them.
+func Schedules(ctx context.Context, c *config.Config) ([]gateway.ScheduleStatus, error) {
+	list, err := read(ctx, c, func(r *sqlite.Reader) ([]schedule.Status, error) {
+		return schedule.AtRest(ctx, r, schedule.Entries(c), time.Now())
+	})
+	return backend.ScheduleStatuses(list), err
+}
+
+// ScheduleRuns returns the last runs of a schedule, latest first. A host may be running.
+func ScheduleRuns(ctx context.Context, c *config.Config, name string, limit int) ([]gateway.ScheduleRun, error) {
+	runs, err := read(ctx, c, func(r *sqlite.Reader) ([]store.ScheduleRun, error) { return r.ScheduleRuns(ctx, name, limit) })
+	return backend.ScheduleRuns(runs), err
+}

@@ -1,0 +1,13 @@
+package channel
+
+// Received is published for each message that the inbox took: Fate is the state of its row, or "duplicate".
+type Received struct{ Channel, Fate string }
+
+// Judged is published for each message that admission decided about on its arrival.
+type Judged struct {
+	Channel string
+	Ruling  Ruling
+}
+
+// Delivered is published for each attempt to deliver a reply, with its outcome, and for each reply that was given up, with "dead".
+type Delivered struct{ Channel, Outcome string }

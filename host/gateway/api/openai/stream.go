@@ -1,0 +1,191 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// Of a stream of events.
+const (
+	writeTimeout = 30 * time.Second // of one event
+	keepAlive    = 15 * time.Second // the longest silence
+	backlog      = 1024             // pieces that wait for a slow client
+)
+
+// stream answers as server-sent events.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q api.Question, req request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	pieces := make(chan message.Event, backlog)
+	q.Watch = func(e message.Event) {
+		select {
+		case pieces <- e:
+		case <-ctx.Done():
+		}
+	}
+	type result struct {
+		api.Settlement
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { // ends with ctx at the latest, and is waited for
+		s, err := h.service.Ask(ctx, q)
+		done <- result{s, err}
+	}()
+	out := &events{w: w, rc: http.NewResponseController(w), model: req.Model, created: h.now().Unix(), id: "chatcmpl-" + rand.Text()}
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case e := <-pieces:
+			out.event(e)
+		case <-tick.C:
+			out.comment()
+		case end := <-done:
+			for len(pieces) > 0 {
+				out.event(<-pieces)
+			}
+			out.end(end.Settlement, end.err, req.Options != nil && req.Options.IncludeUsage)
+			return
+		}
+		if out.failed { // the client has gone
+			cancel()
+			<-done
+			return
+		}
+	}
+}
+
+// events writes the chunks of one answer.
+type events struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	id      string
+	model   string
+	created int64
+
+	begun  bool
+	step   strings.Builder // text since the last call of a tool
+	failed bool
+}
+
+// event shows one event of the turn. What was sent cannot be taken back; where a model begins anew, so does the text.
+func (o *events) event(e message.Event) {
+	if !o.begun && e.Turn != "" {
+		o.id = "chatcmpl-" + e.Turn
+	}
+	switch e.Kind {
+	case message.TextDelta:
+		o.text(e.Text)
+	case message.TextReset:
+		if o.step.Len() > 0 {
+			o.text("\n\n(The answer was cut off and begins anew.)\n\n")
+		}
+		o.step.Reset()
+	case message.ToolCall:
+		if o.step.Len() > 0 {
+			o.text("\n\n")
+		}
+		o.step.Reset()
+	}
+}
+
+func (o *events) text(s string) {
+	if s == "" {
+		return
+	}
+	o.begin()
+	o.step.WriteString(s)
+	o.chunk(chatCompletion{Choices: []choice{{Delta: &answer{Content: s}}}})
+}
+
+// begin sends what comes before the first piece.
+func (o *events) begin() {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	o.headers()
+	o.chunk(chatCompletion{Choices: []choice{{Delta: &answer{Role: "assistant"}}}})
+}
+
+func (o *events) headers() {
+	o.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	o.w.WriteHeader(http.StatusOK)
+}
+
+// end sends what of the answer was not seen to come, and closes.
+func (o *events) end(s api.Settlement, err error, withUsage bool) {
+	switch {
+	case (err != nil || s.Failed) && !o.begun:
+		if err != nil {
+			refuse(o.w, err)
+			return
+		}
+		failed(o.w, s)
+		return
+	case err != nil || s.Failed:
+		text := s.Text
+		if err != nil {
+			text = "the host could not go on"
+		}
+		o.data(map[string]apiError{"error": {Message: text, Type: "server_error", Code: "turn_failed"}})
+		return
+	}
+	o.text(missing(s.Text, o.step.String()))
+	o.begin()
+	o.chunk(chatCompletion{Choices: []choice{{Delta: &answer{}, FinishReason: stop()}}})
+	if withUsage {
+		o.chunk(chatCompletion{Choices: []choice{}, Usage: used(s.Usage)})
+	}
+	o.write("data: [DONE]\n\n")
+}
+
+// missing is what of an answer the client has not got.
+func missing(whole, sent string) string {
+	if rest, ok := strings.CutPrefix(whole, sent); ok {
+		return rest
+	}
+	return "\n\n" + whole
+}
+
+func (o *events) chunk(c chatCompletion) {
+	c.ID, c.Object, c.Created, c.Model = o.id, "chat.completion.chunk", o.created, o.model
+	o.data(c)
+}
+
+func (o *events) data(v any) {
+	data, err := jsonform.Marshal(v)
+	if err != nil { // only types of this package come here
+		panic(err)
+	}
+	o.write(fmt.Sprintf("data: %s\n\n", data))
+}
+
+func (o *events) comment() {
+	if !o.begun {
+		o.begin()
+		return
+	}
+	o.write(": working\n\n")
+}
+
+func (o *events) write(s string) {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := io.WriteString(o.w, s); err != nil {
+		o.failed = true
+		return
+	}
+	if o.rc.Flush() != nil {
+		o.failed = true
+	}
+}

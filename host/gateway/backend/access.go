@@ -1,0 +1,70 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Access are the pairings, with what the configuration says about their senders.
+type Access struct {
+	Pairings *pairing.Desk
+	// Roles returns the roles of the configuration in force.
+	Roles func() *route.Roles
+}
+
+var _ gateway.Access = Access{}
+
+// Access implements gateway.Access: requests that wait for an answer come first.
+func (a Access) Access(context.Context) ([]gateway.AccessEntry, error) {
+	roles, out := a.Roles(), []gateway.AccessEntry{}
+	for _, p := range a.Pairings.List() {
+		out = append(out, accessEntry(p, roles))
+	}
+	slices.SortStableFunc(out, func(a, b gateway.AccessEntry) int { return cmp.Compare(a.State, b.State) })
+	return out, nil
+}
+
+// DecidePairing implements gateway.Access.
+func (a Access) DecidePairing(ctx context.Context, code string, approve bool, by string) (gateway.AccessEntry, error) {
+	p, err := a.Pairings.Decide(ctx, code, approve, by)
+	if err != nil {
+		return gateway.AccessEntry{}, err
+	}
+	return accessEntry(p, a.Roles()), nil
+}
+
+// RevokePairing implements gateway.Access.
+func (a Access) RevokePairing(ctx context.Context, sender, by string) error {
+	return a.Pairings.Revoke(ctx, sender, by)
+}
+
+// SetPairingRole implements gateway.Access.
+func (a Access) SetPairingRole(ctx context.Context, sender, role, by string) error {
+	return a.Pairings.SetRole(ctx, sender, role, by)
+}
+
+// accessEntry is a pairing as people see it. A role of the configuration overrides the pairing's.
+func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
+	e := gateway.AccessEntry{
+		Sender: p.Sender, Name: p.Name, State: string(p.State), Role: p.Role, Asked: p.Asked, By: p.By, Decided: p.Decided,
+	}
+	if p.State == store.PairingOpen {
+		e.Code, e.Expires = pairing.ShowCode(p.Code), p.Expires
+	}
+	channel, _, _ := strings.Cut(p.Sender, ":")
+	e.Identity = roles.Identity(channel, p.Sender)
+	switch role := roles.Of(channel, p.Sender); {
+	case roles.Blocked(channel, p.Sender):
+		e.Configured = "blocked"
+	case role != p.Role && p.State == store.PairingPaired, role != route.Guest && p.State == store.PairingOpen:
+		e.Configured = role
+	}
+	return e
+}

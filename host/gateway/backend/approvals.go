@@ -1,0 +1,78 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
+)
+
+// Approvals are the requests that wait for a person, and the grants that people gave.
+type Approvals struct {
+	Desk  *approval.Desk
+	Store interface {
+		ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error)
+	}
+}
+
+var _ gateway.Approvals = Approvals{}
+
+// Approvals implements gateway.Approvals.
+func (a Approvals) Approvals(ctx context.Context) ([]store.Approval, error) {
+	return a.Desk.Pending(ctx)
+}
+
+// Decide implements gateway.Approvals.
+func (a Approvals) Decide(ctx context.Context, id string, grant bool, by string) error {
+	return answered(a.Desk.Decide(ctx, id, grant, by))
+}
+
+// Grant implements gateway.Approvals.
+func (a Approvals) Grant(ctx context.Context, id, scope string, span time.Duration, pattern, by string) error {
+	return answered(a.Desk.Grant(ctx, id, approval.Lease{Scope: store.GrantScope(scope), For: span, Pattern: pattern}, by))
+}
+
+// answered returns an error of the desk as one that the gateway knows.
+func answered(err error) error {
+	switch {
+	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired), errors.Is(err, approval.ErrGone):
+		return as(err, store.ErrConflict)
+	case errors.Is(err, approval.ErrNoLease):
+		return as(err, gateway.ErrBadGrant)
+	case errors.Is(err, approval.ErrNoGrant):
+		return as(err, store.ErrNotFound)
+	}
+	return err
+}
+
+// Offer implements gateway.Approvals.
+func (a Approvals) Offer(request store.Approval) gateway.Offer {
+	o := a.Desk.Offer(request)
+	return gateway.Offer{
+		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
+		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown,
+	}
+}
+
+// Grants implements gateway.Approvals.
+func (a Approvals) Grants(ctx context.Context) ([]gateway.Grant, error) {
+	list, err := a.Desk.Grants(ctx)
+	var out []gateway.Grant
+	for _, g := range list {
+		out = append(out, gateway.Grant{Grant: g, Open: g.Open(time.Now()), Covers: approval.Covers(g)})
+	}
+	return out, err
+}
+
+// Revoke implements gateway.Approvals.
+func (a Approvals) Revoke(ctx context.Context, id, by string) error {
+	return answered(a.Desk.Revoke(ctx, id, by))
+}
+
+// Audit implements gateway.Approvals.
+func (a Approvals) Audit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
+	return a.Store.ListAudit(ctx, f)
+}

@@ -1,0 +1,34 @@
+// Package backend answers the gateway's requests out of the areas below it: it puts their types into the gateway's.
+//
+// There is one file for each subject of gateway.Backend: start with status.go for what flynn status shows, with conversations.go for
+// what the page shows of a chat, and with programs.go for what API clients ask. Each type names what it needs of an area in its fields.
+// The package does not listen or check tokens, which is the gateway's, and decides nothing: its callers get the areas' answers.
+package backend
+
+import (
+	"errors"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+)
+
+// InForce is the configuration in force, and what was made of it.
+type InForce struct {
+	*agent.Generation
+	Config *config.Config
+	// Tiers is the state of the models of Generation.
+	Tiers interface{ Status() []model.Status }
+}
+
+// as returns an error with the text of err that is also kind, by which the gateway chooses its answer.
+func as(err, kind error) error { return worded{err.Error(), errors.Join(kind, err)} }
+
+// worded is an error with a text for people.
+type worded struct {
+	text string
+	err  error
+}
+
+func (w worded) Error() string { return w.text }
+func (w worded) Unwrap() error { return w.err }

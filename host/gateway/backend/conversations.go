@@ -1,0 +1,222 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/gateway/watch"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Conversations are the chats of the page and the terminal; those of channels can be read.
+type Conversations struct {
+	Inbox interface {
+		Accept(ctx context.Context, m message.Message) error
+	}
+	Events *watch.Hub
+	Turns  interface {
+		RunningIn(conversation string) bool
+		StopIn(conversation string) bool
+	}
+	Approvals interface {
+		Pending(ctx context.Context) ([]store.Approval, error)
+	}
+	Keeper interface {
+		DeleteConversation(ctx context.Context, place, by string, stop bool) error
+	}
+	Store Transcripts
+}
+
+// Transcripts reads what was said.
+type Transcripts interface {
+	History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error)
+	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error)
+	Steps(ctx context.Context, turn string) ([]store.Step, error)
+	Replies(ctx context.Context, turn string) ([]store.OutboxRow, error)
+	PendingInbox(ctx context.Context) ([]store.InboxRow, error)
+	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+}
+
+var _ gateway.Conversations = Conversations{}
+
+// Submit implements gateway.Conversations. Messages of plugins do not come this way.
+func (c Conversations) Submit(ctx context.Context, m message.Message) error {
+	if !slices.Contains(config.OwnDoors(), m.Channel) || m.Channel == message.ScheduleDoor {
+		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
+	}
+	return c.Inbox.Accept(ctx, m)
+}
+
+// Watch implements gateway.Conversations.
+func (c Conversations) Watch(channel, conversation string) ([]message.Event, <-chan message.Event, func()) {
+	return c.Events.Watch(channel, conversation)
+}
+
+// Stop implements gateway.Conversations.
+func (c Conversations) Stop(_ context.Context, channel, conversation string) error {
+	c.Turns.StopIn(channel + ":" + conversation)
+	return nil
+}
+
+// History implements gateway.Conversations: the turns of a conversation, then the messages that no turn has taken yet.
+func (c Conversations) History(ctx context.Context, channel, conversation string, limit int) ([]gateway.Entry, error) {
+	turns, err := c.Store.History(ctx, channel, conversation, limit)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := c.Approvals.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []gateway.Entry
+	taken := map[int64]bool{}
+	for _, t := range turns {
+		pieces, err := c.describe(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entries(t, pieces, waiting)...)
+		for _, id := range t.Inbox {
+			taken[id] = true
+		}
+	}
+	pending, err := c.Store.PendingInbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range pending {
+		if m := r.Message; m.Channel == channel && m.Conversation.ID == conversation && !taken[r.ID] {
+			out = append(out, gateway.Entry{From: gateway.FromUser, Text: m.Text, Time: m.ReceivedAt, Key: m.EventID})
+		}
+	}
+	return out[max(0, len(out)-limit):], nil
+}
+
+// describe reads what a turn consists of.
+func (c Conversations) describe(ctx context.Context, t store.Turn) ([]agent.Piece, error) {
+	steps, err := c.Store.Steps(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	var reply string
+	if t.State == store.TurnFailed || t.State == store.TurnStopped {
+		replies, err := c.Store.Replies(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range replies {
+			if agent.IsAnswer(t.ID, r.Reply) {
+				reply = r.Reply.Text
+			}
+		}
+	}
+	return agent.Describe(t, steps, reply)
+}
+
+// entries returns the pieces of a turn as the gateway shows them. Calls that wait for a person are alone, so a request that waits is
+// about the first call without a result, and is shown with that call alone.
+func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
+	var out []gateway.Entry
+	next := true
+	for _, p := range pieces {
+		e := entry(t, p)
+		if p.Call != nil && !p.Done && next {
+			next = false
+			i := slices.IndexFunc(waiting, func(a store.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
+			if i >= 0 {
+				a := waiting[i]
+				e.Call.Approval, e.Call.Verdict, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func entry(t store.Turn, p agent.Piece) gateway.Entry {
+	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
+	switch {
+	case p.Said:
+		e.From = gateway.FromUser
+	case p.Call == nil:
+		e.From = gateway.FromAgent
+	default:
+		e.From = gateway.FromTool
+		c := p.Call
+		e.Call = &gateway.ToolCall{
+			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Verdict, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
+		}
+	}
+	return e
+}
+
+// listedConversations bounds the list of conversations.
+const listedConversations = 200
+
+// Conversations implements gateway.Conversations.
+func (c Conversations) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
+	sessions, err := c.Store.Sessions(ctx, math.MaxInt32) // most may be of channels, whose conversations are not listed
+	if err != nil {
+		return nil, err
+	}
+	var out []gateway.ConversationInfo
+	at := map[string]int{} // by place
+	for _, s := range sessions {
+		place, _, _ := store.SessionParts(s.Key)
+		channel, id, _ := strings.Cut(place, ":")
+		if api.Once(channel, id, s.Turns) { // nobody continues these, and API clients make many
+			continue
+		}
+		i, known := at[place]
+		switch {
+		case known:
+			out[i].Turns += s.Turns
+		case slices.Contains(config.OwnDoors(), channel) && len(out) < listedConversations:
+			at[place] = len(out)
+			out = append(out, gateway.ConversationInfo{
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(place), Turns: s.Turns,
+			})
+		}
+	}
+	return out, nil
+}
+
+// titleTurns is how many turns are read for a title: the first may have been given up, or be about a file alone.
+const titleTurns = 5
+
+// title is the beginning of the first message of a conversation, so that it stays the same.
+func (c Conversations) title(ctx context.Context, channel, conversation string) string {
+	turns, err := c.Store.FirstTurns(ctx, channel, conversation, titleTurns)
+	if err != nil {
+		return ""
+	}
+	for _, t := range turns {
+		pieces, err := c.describe(ctx, t)
+		if err != nil {
+			return ""
+		}
+		for _, p := range pieces {
+			if words := []rune(strings.Join(strings.Fields(p.Text), " ")); p.Said && len(words) > 0 {
+				return string(words[:min(len(words), 60)])
+			}
+		}
+	}
+	return ""
+}
+
+// DeleteConversation implements gateway.Conversations for the frontends of this machine, where a conversation is a place.
+func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
+	place := channel + ":" + conversation
+	if !slices.Contains(config.OwnDoors(), channel) {
+		return store.NotFound(place + " is no conversation of this machine: write /delete in it")
+	}
+	return c.Keeper.DeleteConversation(ctx, place, by, stop)
+}

@@ -1,0 +1,223 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/provider"
+)
+
+// Status is the state of the host.
+type Status struct {
+	Version string
+	Started time.Time
+	// Serving reports whether the host has started and does not stop.
+	Serving func() bool
+	Current func() InForce
+	Plugins interface {
+		Status() []plugin.Status
+		CriticalDown() error
+	}
+	Tools     Providers
+	Policies  Policies
+	Sandboxes interface {
+		// AsOfNow returns why no sandbox can be had at this moment, for people, or nil; it does not wait.
+		AsOfNow() error
+	}
+	Elevated interface {
+		All(ctx context.Context) ([]store.Elevation, error)
+	}
+	Outbox interface {
+		// Waiting counts the replies that are not delivered yet, by channel.
+		Waiting() map[string]int
+	}
+	Halt interface{ State() store.Halt }
+	Log  *slog.Logger
+}
+
+// Providers are the plugins that offer tools.
+type Providers interface {
+	// Describe describes the tools of a provider under the rules of its configuration.
+	Describe(name string, c config.ToolProvider) (list []provider.Status, problems []string)
+}
+
+var _ gateway.Reporter = Status{}
+
+// Ready implements gateway.Reporter.
+func (s Status) Ready(context.Context) error {
+	if !s.Serving() {
+		return errors.New("the host is starting or stopping")
+	}
+	return s.Plugins.CriticalDown()
+}
+
+// Status implements gateway.Reporter.
+func (s Status) Status(ctx context.Context) gateway.Status {
+	now := s.Current()
+	out := gateway.Status{
+		Version: s.Version, Generation: now.Number, Started: s.Started, Agents: agents(now), Channels: []gateway.ChannelStatus{},
+		Policies: s.Policies.statuses(ctx), Models: models(now.Tiers.Status()), Sandbox: s.sandbox(now.Config.Sandbox),
+		Halt: s.halt(), Elevated: s.elevations(ctx), Warnings: s.warnings(now.Config),
+	}
+	for _, p := range s.Plugins.Status() {
+		if p.Kind == plugin.Tools {
+			out.Tools = append(out.Tools, s.tools(now, p))
+			continue
+		}
+		out.Channels = append(out.Channels, gateway.ChannelStatus{
+			Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: attachedDetail(p), OK: p.State == plugin.Ready,
+			Login: p.Login,
+		})
+	}
+	return out
+}
+
+func agents(now InForce) []gateway.AgentStatus {
+	out := []gateway.AgentStatus{}
+	for _, name := range slices.Sorted(maps.Keys(now.Config.Agents)) {
+		a := now.Config.Agents[name]
+		st := gateway.AgentStatus{Name: name, Kind: a.Kind, Model: now.Config.Models[a.ModelTier].Title(), Tools: a.ToolProfile}
+		if a.Kind == "cli" { // an agent CLI has a model and tools of its own
+			st.Model, st.Tools = "", ""
+		}
+		if now.Agents[name].Sandboxed {
+			st.Sandbox = cmp.Or(now.Agents[name].Sandbox, "default")
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+func models(list []model.Status) []gateway.ModelStatus {
+	var out []gateway.ModelStatus
+	for _, s := range list {
+		out = append(out, gateway.ModelStatus{
+			Tier: s.Tier, Provider: s.Provider, Model: s.Model, State: string(s.State), Until: s.Until, Failures: s.Failures, Last: string(s.Last),
+		})
+	}
+	return out
+}
+
+// tools is the status of a plugin of tools: the host's rules beside what the plugin claims.
+func (s Status) tools(now InForce, p plugin.Status) gateway.ToolsStatus {
+	out := gateway.ToolsStatus{
+		Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: detail(p), OK: p.State == plugin.Ready, Tools: []gateway.ToolStatus{},
+	}
+	list, problems := s.Tools.Describe(p.Name, now.Config.Tools[p.Name])
+	out.Problems = problems
+	for _, t := range list {
+		one := gateway.ToolStatus{
+			Name: t.Name, Own: t.Own, Effect: string(t.Effect), Approve: t.Approve, Profiles: t.Profiles, Agents: []string{}, Claims: t.Claims,
+			Says: t.Says, Digest: t.Digest, Was: t.Was, Changed: t.Changed,
+		}
+		for _, name := range slices.Sorted(maps.Keys(now.Agents)) {
+			if now.Agents[name].Offered.Has(t.Name) {
+				one.Agents = append(one.Agents, name)
+			}
+		}
+		out.Tools = append(out.Tools, one)
+	}
+	return out
+}
+
+// attachedDetail is the detail of a plugin, and of a developer's own process that it is attached to.
+func attachedDetail(p plugin.Status) string {
+	if p.Attached == "" {
+		return detail(p)
+	}
+	return strings.TrimSuffix("attached to "+p.Attached+", which is not verified; "+detail(p), "; ")
+}
+
+// detail is what a plugin reports of its platform or, while the plugin is not usable, why.
+func detail(p plugin.Status) string {
+	switch {
+	case p.State == plugin.Ready || p.State == plugin.Degraded || p.LastError == "":
+		return p.Detail
+	case p.Detail == "":
+		return p.LastError
+	}
+	return p.LastError + " (" + p.Detail + ")"
+}
+
+func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
+	if !c.Enabled {
+		return gateway.SandboxStatus{}
+	}
+	if err := s.Sandboxes.AsOfNow(); err != nil {
+		return gateway.SandboxStatus{Enabled: true, Detail: machine.Reason(err)}
+	}
+	return gateway.SandboxStatus{Enabled: true, Available: true}
+}
+
+// halt is nil while everything may run.
+func (s Status) halt() *gateway.HaltStatus {
+	h := s.Halt.State()
+	if !h.On {
+		return nil
+	}
+	return &gateway.HaltStatus{Reason: h.Reason, By: h.By, Since: h.Since}
+}
+
+func (s Status) elevations(ctx context.Context) []gateway.ElevationStatus {
+	list, err := s.Elevated.All(ctx)
+	if err != nil {
+		s.Log.Warn("list elevated mode", "error", err)
+	}
+	out := []gateway.ElevationStatus{}
+	for _, e := range list {
+		out = append(out, gateway.ElevationStatus{Conversation: e.Conversation, State: e.State, Sender: e.Sender, Until: e.Until})
+	}
+	return out
+}
+
+// warnings are what the owner should know at a glance.
+func (s Status) warnings(c *config.Config) []string {
+	out := []string{}
+	if !c.Sandbox.Enabled {
+		out = append(out, "The sandbox is off: tools run on this machine, each shell command after an approval.")
+	} else if err := s.Sandboxes.AsOfNow(); err != nil {
+		what := "tools that belong in a sandbox are refused"
+		if c.Sandbox.OnUnavailable == "host" {
+			what = "tools run on this machine, each shell command after an approval"
+		}
+		out = append(out, fmt.Sprintf("No sandbox: %s. The reason: %s.", what, machine.Reason(err)))
+	}
+	for _, p := range s.Policies.Engine.Status() {
+		if p.Error != "" {
+			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
+		}
+		if p.Stateful > 0 {
+			out = append(out, fmt.Sprintf("Policy %s remembers what it should not: a module in its first state makes %d of the sampled decisions otherwise. "+
+				"Set isolation = \"pure\" for it.", p.Name, p.Stateful))
+		}
+		if p.AllowOnError {
+			out = append(out, fmt.Sprintf("Policy %s restricts nothing where it fails (dangerously_allow_on_error): %d tool calls have passed so.",
+				p.Name, p.Passed))
+		}
+	}
+	return append(out, stranded(s.Outbox.Waiting(), c.Channels)...)
+}
+
+// stranded reports replies that wait for channels that the configuration does not have.
+func stranded(waiting map[string]int, channels map[string]config.Channel) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		if !slices.Contains(config.OwnDoors(), name) && !channels[name].Enabled {
+			out = append(out, fmt.Sprintf("%d replies wait for the channel %s, which is not configured.", waiting[name], name))
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Usage is what model calls have used, and what senders hold of this machine.
+type Usage struct {
+	Store interface {
+		SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error)
+		Holders(ctx context.Context) ([]store.Holder, error)
+	}
+	Media interface{ Owned() map[string]int64 }
+	// Sandboxes returns what sessions hold in sandboxes and on disk.
+	Sandboxes interface{ Holdings() quota.Holdings }
+}
+
+var _ gateway.Usages = Usage{}
+
+// Usage implements gateway.Usages.
+func (u Usage) Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
+	return u.Store.SumUsage(ctx, by, store.UsageFilter{Since: since})
+}
+
+// Held implements gateway.Usages.
+func (u Usage) Held(ctx context.Context) ([]gateway.Held, error) {
+	holders, err := u.Store.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := u.Sandboxes.Holdings()
+	in.Senders, in.Media = Senders(holders), u.Media.Owned()
+	return Held(in), nil
+}
+
+// Held returns the report of what senders hold as the gateway shows it.
+func Held(in quota.Holdings) []gateway.Held {
+	list := []gateway.Held{}
+	for _, h := range quota.Report(in) {
+		list = append(list, gateway.Held(h))
+	}
+	return list
+}
+
+// Senders returns the senders of sessions, by the names of their workspaces.
+func Senders(holders []store.Holder) map[string]string {
+	senders := map[string]string{}
+	for _, h := range holders {
+		senders[store.SessionHome(h.Session)] = h.Sender
+	}
+	return senders
+}
