@@ -117,6 +117,7 @@ type Host struct {
 	notices   *notice.Notices
 	commands  *command.Desk
 	runner    *agent.Runner
+	queue     *agent.Queue
 	arrivals  *agent.Arrivals
 	broker    *watch.Hub
 	gateway   *gateway.Server
@@ -280,16 +281,17 @@ func (h *Host) wire(c *config.Config) {
 		Ledger: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
 	h.kill.Govern(h.runner)
-	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Sessions: sessions{h},
-		Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
-	})
-	h.arrivals = agent.NewArrivals(h.runner, h.commands)
+	h.queue = agent.NewQueue(h.runner)
 	h.sessions = session.NewKeeper(session.Config{
-		Store: h.store, Turns: h.runner, Queue: h.arrivals, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
+		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
+	h.commands = command.NewDesk(command.Config{
+		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Places: places{h},
+		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+	})
+	h.arrivals = agent.NewArrivals(h.queue, h.commands)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:     h.store,
 		Admitter:  inForce{h},
@@ -380,7 +382,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "egress log", stop, func() error { return h.egress.Run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
-	in.run(h, "arrivals", stop, func() error { return h.arrivals.Run(ctx) })
+	in.run(h, "queue", stop, func() error { return h.queue.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })

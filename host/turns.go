@@ -13,19 +13,19 @@ import (
 type turns struct{ *Host }
 
 var (
-	_ agent.Inbox  = turns{}
-	_ agent.Queue  = turns{}
-	_ agent.Orders = turns{}
+	_ agent.Inbox   = turns{}
+	_ agent.Backlog = turns{}
+	_ agent.Orders  = turns{}
 )
 
 // Accept implements agent.Inbox.
 func (h turns) Accept(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) }
 
-// Push implements agent.Queue.
-func (h turns) Push(it agent.Item) { h.arrivals.Push(it) }
+// Push implements agent.Backlog.
+func (h turns) Push(it agent.Item) { h.queue.Push(it) }
 
-// Waiting implements agent.Queue.
-func (h turns) Waiting(place string) []agent.Item { return h.arrivals.Waiting(place) }
+// Waiting implements agent.Backlog.
+func (h turns) Waiting(place string) []agent.Item { return h.queue.Waiting(place) }
 
 // Order implements agent.Orders.
 func (h turns) Order(ctx context.Context, place string, row store.InboxRow) {

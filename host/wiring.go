@@ -44,28 +44,20 @@ func (r inForce) Place(m message.Message) string { return r.h.current.Load().sco
 // Persons implements command.Rules.
 func (r inForce) Persons(sender string) []string { return r.h.current.Load().scope.Persons(sender) }
 
-// sessions are the sessions of the host as commands see them.
-type sessions struct{ h *Host }
+// places are the places of the host as commands see them.
+type places struct{ h *Host }
 
-var _ command.Sessions = sessions{}
+var _ command.Places = places{}
 
-// Look implements command.Sessions.
-func (s sessions) Look(ctx context.Context, place string, m message.Message) (command.Session, error) {
-	return s.h.look(ctx, place, m)
+// Look implements command.Places.
+func (p places) Look(ctx context.Context, place string, m message.Message) (command.Session, error) {
+	return p.h.look(ctx, place, m)
 }
 
-// Compact implements command.Sessions.
-func (s sessions) Compact(ctx context.Context, at store.Place, row store.InboxRow) (command.Compaction, error) {
-	return s.h.compact(ctx, at, row)
+// Compact implements command.Places.
+func (p places) Compact(ctx context.Context, at store.Place, row store.InboxRow) (command.Compaction, error) {
+	return p.h.compact(ctx, at, row)
 }
-
-// In implements command.Sessions.
-func (s sessions) In(ctx context.Context, place string) ([]store.Session, bool, error) {
-	return s.h.sessions.In(ctx, place)
-}
-
-// Deleted implements command.Sessions.
-func (s sessions) Deleted(ctx context.Context, keys []string) { s.h.sessions.Deleted(ctx, keys) }
 
 // workspaces are those of the sandboxes, which are made after the media store whose bytes they count.
 type workspaces struct{ h *Host }

@@ -167,8 +167,8 @@ type Generations interface {
 	Place(m message.Message) string
 }
 
-// Queue is the work that waits, by place; *Arrivals implements it.
-type Queue interface {
+// Backlog is the work that waits, by place; *Queue implements it.
+type Backlog interface {
 	// Push queues a turn that was begun, to be worked on beside its conversation. It must not block.
 	Push(it Item)
 	// Waiting returns what has come into the queue of a place since Work was called for it.
@@ -234,7 +234,7 @@ type Config struct {
 	Tools       Tools
 	Outbox      Outbox
 	Inbox       Inbox
-	Queue       Queue
+	Queue       Backlog
 	Orders      Orders
 	Notices     Notices
 	Attachments Attachments

@@ -170,8 +170,8 @@ func TestImagesReachTheModel(t *testing.T) {
 			if err != nil || strings.Contains(string(steps[1].Data), "of a cat") {
 				t.Errorf("steps: %v, %v", steps, err)
 			}
-			if shown, err := Images(steps); err != nil || !slices.Equal(shown, []string{"cat"}) {
-				t.Errorf("the turn shows %v, %v", shown, err)
+			if decoded, err := decodeTurn(steps); err != nil || !slices.Equal(decoded.images(), []string{"cat"}) {
+				t.Errorf("the turn shows %v, %v", decoded.images(), err)
 			}
 		})
 	}

@@ -41,12 +41,6 @@ func (t *turnSteps) attachments() []message.Attachment {
 	return out
 }
 
-// Attached lists the files that the steps of a turn attach to its answer.
-func Attached(steps []store.Step) ([]message.Attachment, error) {
-	t, err := decodeTurn(steps)
-	return t.attachments(), err
-}
-
 // MediaInUse returns the digests of the files that running turns have attached to their answers, or show to their models.
 func MediaInUse(ctx context.Context, s store.Turns) (map[string]bool, error) {
 	turns, err := s.RunningTurns(ctx)
@@ -59,18 +53,14 @@ func MediaInUse(ctx context.Context, s store.Turns) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		attached, err := Attached(steps)
+		decoded, err := decodeTurn(steps)
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range attached {
+		for _, a := range decoded.attachments() {
 			used[a.Digest] = true
 		}
-		shown, err := Images(steps)
-		if err != nil {
-			return nil, err
-		}
-		for _, digest := range shown {
+		for _, digest := range decoded.images() {
 			used[digest] = true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -63,9 +62,8 @@ func lastOf(images []model.Image, room int) ([]model.Image, int) {
 	return images[len(images)-n:], room - n
 }
 
-// Images lists the digests of the images that the steps of a turn show to its model.
-func Images(steps []store.Step) ([]string, error) {
-	t, err := decodeTurn(steps)
+// images are the digests of the images that the steps of a turn show to its model.
+func (t *turnSteps) images() []string {
 	var out []string
 	for _, m := range t.messages() {
 		for _, img := range m.Images {
@@ -77,7 +75,7 @@ func Images(steps []store.Step) ([]string, error) {
 			}
 		}
 	}
-	return out, err
+	return out
 }
 
 // openImage returns what opens the images of a request, or nil where models are shown none.

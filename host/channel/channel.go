@@ -1,9 +1,11 @@
-// Package channel is the durable edge of Flynn: the inbox side that accepts
-// messages of every channel and the outbox side that delivers replies.
+// Package channel is the durable edge of Flynn: the inbox accepts the messages of every channel, and the outbox delivers replies.
 //
-// Start with Inbox.Accept and Outbox.Run; Live shows what is not ready yet. A message is acknowledged to its channel only after
-// it is committed; a reply is committed before it is sent. Plugin processes are the business of package
-// plugin, answering that of package agent.
+// Start with Inbox.Accept and Outbox.Run; Gate decides which messages are answered, and Live shows an answer while it is made. A message
+// is acknowledged to its channel only after it is committed; a reply is committed before it is sent.
+//
+// The parts below it: plugged ties channel plugins to the inbox and the outbox, attachments takes and keeps files, command answers
+// what people tell the host itself, and notice writes what the host says of its own accord. Plugin processes are run by package plugin,
+// and messages are answered by package agent.
 package channel
 
 import (

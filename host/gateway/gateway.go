@@ -24,6 +24,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/observe/metrics"
 )
 
@@ -67,7 +68,7 @@ type Server struct {
 	backend  Backend
 	log      *slog.Logger
 	listener net.Listener
-	token    token
+	token    redact.Secret
 	guard    guard
 	failures failures
 	metrics  *metrics.Gateway

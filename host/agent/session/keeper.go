@@ -55,9 +55,9 @@ type Turns interface {
 	Forget(key string)
 }
 
-// Queue runs the work of each place in order.
+// Queue runs the work of each place in order; *agent.Queue implements it.
 type Queue interface {
-	// Alone runs do in a place when nothing else runs there.
+	// Alone calls do when nothing else runs in a place.
 	Alone(place string, do func())
 }
 

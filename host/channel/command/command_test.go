@@ -116,7 +116,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{
-		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Places: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
@@ -160,7 +160,7 @@ func (h *house) Untold(string) []int64 {
 	return ids
 }
 
-// Look, Compact, In and Deleted implement Sessions.
+// Look and Compact implement Places, In and Deleted Sessions.
 func (h *house) Look(ctx context.Context, place string, _ message.Message) (Session, error) {
 	now := h.session
 	var err error
@@ -182,7 +182,7 @@ func (h *house) In(ctx context.Context, place string) ([]store.Session, bool, er
 
 func (h *house) Deleted(_ context.Context, keys []string) { h.deleted = append(h.deleted, keys...) }
 
-// Halt and Halted implement Switch.
+// Set and Why implement Switch.
 func (h *house) Set(_ context.Context, on bool, reason, by string) error {
 	h.halted = ""
 	if on {

@@ -58,19 +58,23 @@ type Turns interface {
 	Untold(place string) []int64
 }
 
-// Sessions are what was said in the places.
-type Sessions interface {
+// Places are where people are answered.
+type Places interface {
 	// Look returns the session of a place as the sender of a message is answered there.
 	Look(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
 	Compact(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+}
+
+// Sessions are what was said in the places; *session.Keeper implements it.
+type Sessions interface {
 	// In returns the sessions of a place, of every agent and epoch, and whether something that was delegated there still runs.
 	In(ctx context.Context, place string) (list []store.Session, busy bool, err error)
 	// Deleted removes what sessions that were deleted have outside of the store.
 	Deleted(ctx context.Context, keys []string)
 }
 
-// Switch is the kill switch.
+// Switch is the kill switch; *halt.Switch implements it.
 type Switch interface {
 	// Set throws the switch or takes it back.
 	Set(ctx context.Context, on bool, reason, by string) error
@@ -97,6 +101,7 @@ type Config struct {
 	Pairings  Pairings
 	Rules     Rules
 	Turns     Turns
+	Places    Places
 	Sessions  Sessions
 	Switch    Switch
 	Outbox    Outbox
@@ -358,7 +363,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 const maxListed = 10
 
 func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
-	s, err := d.cfg.Sessions.Look(ctx, d.cfg.Rules.Place(m), m)
+	s, err := d.cfg.Places.Look(ctx, d.cfg.Rules.Place(m), m)
 	if err != nil {
 		return "", err
 	}

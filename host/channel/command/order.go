@@ -96,7 +96,7 @@ func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ord
 		text, buttons, o.Deletions, err = d.delete(ctx, m, c, &at)
 		changed = len(o.Deletions) > 0
 	case c.Name == "compact" && d.mayOrder(m):
-		made, failed := d.cfg.Sessions.Compact(ctx, at, row)
+		made, failed := d.cfg.Places.Compact(ctx, at, row)
 		text, o.Summary, err = made.Text, made.Summary, failed
 		if made.Applied != nil {
 			o.applied = made.Applied
@@ -134,7 +134,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *sto
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
 		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
 	}
-	s, err := d.cfg.Sessions.Look(ctx, at.Key, m)
+	s, err := d.cfg.Places.Look(ctx, at.Key, m)
 	if err != nil {
 		return "", false, err
 	}
