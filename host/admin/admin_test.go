@@ -119,8 +119,8 @@ func TestDeleteSession(t *testing.T) {
 	})
 }
 
-// TestChangesWaitForNoHost: what changes the store fails while a host has it open, and what reads does not.
-func TestChangesWaitForNoHost(t *testing.T) {
+// TestChangesNeedTheStore: changes fail while a host has the store open, and reads do not.
+func TestChangesNeedTheStore(t *testing.T) {
 	c, ctx := home(t, ""), t.Context()
 	stored(t, c, func(*sqlite.Store) error {
 		if _, err := admin.DeleteSession(ctx, c, "irc/dm:ann:main", "terminal:owner"); !errors.Is(err, store.ErrLocked) {

@@ -1,8 +1,8 @@
 // Package backend answers the gateway's requests out of the areas below it: it puts their types into the gateway's.
 //
 // There is one file for each subject of gateway.Backend: start with status.go for what flynn status shows, with conversations.go for
-// what the page shows of a chat, and with programs.go for what API clients ask. Each type names what it needs of an area in its fields.
-// The package does not listen or check tokens, which is the gateway's, and decides nothing: its callers get the areas' answers.
+// what the page shows of a chat, and with clients.go for what API clients ask. Each type names what it needs of an area in its fields.
+// The package does not listen or check tokens, which is the gateway's, and decides nothing: it returns the answers of the areas.
 package backend
 
 import (
