@@ -65,5 +65,5 @@ func (h *Host) now() backend.InForce {
 type parts struct{ h *Host }
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {
-	return p.h.provider(name).Describe(rules(c))
+	return p.h.tools.Provider(name).Describe(provider.RulesOf(c))
 }

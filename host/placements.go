@@ -9,8 +9,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/code"
-	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -18,7 +18,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/cli"
@@ -69,7 +68,7 @@ func ExplainSandboxes(ctx context.Context, a *sandboxes.Admin) ([]Placement, err
 		e.engine, e.missing = a.Driver.Capabilities(ctx)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
+	if err := builtin.Register(registry, builtin.Unconnected()); err != nil {
 		return nil, err
 	}
 	var err error
@@ -170,7 +169,7 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 // program decides about a run of the program that an agent is, which is in its sandbox at every frontend.
 func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Verdict, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: e.config.Sandbox.Enabled && e.config.Agents[subject.Agent].Sandbox.Enabled}
-	if err := withCLI(a, e.config, a.Name); err != nil {
+	if err := assemble.WithProgram(a, e.config); err != nil {
 		return tool.Verdict{}, err
 	}
 	subject.Offered = a.Offered

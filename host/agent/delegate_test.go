@@ -385,7 +385,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	h := newTeam(t, openStore(t), nil)
 	h.chain.tool = func(f policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: f.Tool == "thing.touch"} }
 	var where message.Conversation
-	h.runner.cfg.Asked = func(_ context.Context, tn store.Turn, _ string, a store.Approval) {
+	h.on.asked = func(tn store.Turn, a store.Approval) {
 		where = tn.Conversation
 		if a.Agent != "helper > other" || a.Requester != "irc:ann" {
 			t.Errorf("approval of %q asked by %q", a.Agent, a.Requester)

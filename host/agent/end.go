@@ -57,7 +57,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	t.remember()
 	if !t.silent {
 		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
-		t.cfg.Replied(t.row.ID, reply)
+		t.cfg.Outbox.Push(t.row.ID, reply)
 	}
 	if extract {
 		t.wakeExtraction()

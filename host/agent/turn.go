@@ -90,7 +90,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
 	if t.lineage == nil {
-		t.view = t.cfg.Show(t.reply(""))
+		t.view = t.cfg.Views.Show(t.reply(""))
 	}
 	if t.view != nil {
 		defer t.view.Over()
