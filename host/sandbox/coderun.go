@@ -284,7 +284,7 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 }
 
 // runProgram runs the program, and answers its calls meanwhile. The limit of one that makes calls is the host's to measure,
-// since its clock may stand still; the supervisor's is the last resort then.
+// since its clock may be stopped; the supervisor's is the last resort then.
 func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Result, error) {
 	limit := cmp.Or(max(c.Timeout, 0), c.Spec.Timeout)
 	cmd := machine.Command{Script: script, Stdin: c.Stdin, MaxOutput: c.MaxOutput, Timeout: limit, Progress: c.Progress}

@@ -75,8 +75,8 @@ func (m *Manager) evictIdle(s *Session) {
 }
 
 func (m *Manager) pauseIdle(s *Session) {
-	if b := s.drowse(); b != nil {
+	if b := s.markForPause(); b != nil {
 		m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
-		b.sleep()
+		b.beginPause()
 	}
 }

@@ -3,7 +3,7 @@
 // Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
 // (package docker below) makes containers; in each of them process 1 is the supervisor
 // (package supervise), spoken to in frames (package link) over its standard streams, or a
-// socket beside them where there is one (lane.go): so it works with the network off, and a
+// socket beside them where there is one (controlsocket.go): so it works with the network off, and a
 // command costs hardly more than on the host.
 //
 // Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: package link
@@ -16,11 +16,11 @@
 //
 // Where to look:
 //
-//   - what a container is made of: spec.go, images.go, furniture.go and volume.go, project.go (services), start.go, credential.go
+//   - what a container is made of: spec.go, images.go, mountset.go and volume.go, project.go (services), start.go, credential.go
 //     and package trust, bridged.go; package program finds the supervisor
-//   - its life: manager.go, session.go, provide.go, box.go, expire.go, nap.go (pauses), trouble.go and package debts
+//   - its life: manager.go, session.go, provide.go, box.go, expire.go, pause.go, trouble.go and package debts
 //     (engines in trouble), reconcile.go
-//   - over a restart of the host: package peers, tenure.go, record.go, detach.go, adopt.go
+//   - over a restart of the host: package peers, ownership.go, record.go, detach.go, adopt.go
 //   - warm ones: pools.go above package pool, coderun.go; package workspace for the folders of sessions
 //   - what a session does in its container, above package link: exec.go and turns.go, process.go, spawn.go, files.go
 //   - folders as a whole: copy.go, pack.go and packages archive (hostile archives) and folder (the host's); elsewhere.go
@@ -75,7 +75,7 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	// PauseAfter has what runs in a container that nothing has used for so long stand still until its next use. 0: never
+	// PauseAfter pauses what runs in a container that nothing has used for so long, until its next use. 0: never
 	PauseAfter time.Duration
 	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
 	// ends with the host
@@ -144,7 +144,7 @@ type Manager struct {
 	debts      *debts.Ledger
 	volumes    *volumes
 	trusts     *trust.Store
-	site       site
+	location   engineLocation
 	carries    *carry.Set
 	turns      *turns
 	work       sync.WaitGroup // launches, removals and code runs under way
@@ -159,7 +159,7 @@ type Manager struct {
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
-	held     map[string]bool // keys of the containers that are ours; see tenure
+	held     map[string]bool // keys of the containers that are ours; see ownership
 	codeRuns map[*codeRun]bool
 	closed   bool
 	adopted  int // containers that an earlier host has left

@@ -54,7 +54,7 @@ func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned,
 	owned = m.ours(owned)
 	adopt(ctx, owned, alive)
 	left, err := m.removeLeftovers(ctx, owned, alive)
-	return left, errors.Join(err, m.removeExpired(ctx), m.clearPassing(ctx, alive), m.clearOwners(owned), m.clearFolders(alive))
+	return left, errors.Join(err, m.removeExpired(ctx), m.clearEphemeral(ctx, alive), m.clearOwners(owned), m.clearFolders(alive))
 }
 
 // ours are the instance's own: never trust a filter with somebody else's work.
@@ -173,13 +173,13 @@ func expired(labels map[string]string, now time.Time) bool {
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the lanes, slots and records that no living process has.
+// clearFolders drops the control sockets, slots and records that no living process has.
 func (m *Manager) clearFolders(alive map[string]bool) error {
 	var all error
-	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
+	folders, err := filepath.Glob(filepath.Join(m.run, controlPrefix+"*"))
 	all = errors.Join(all, err)
-	for _, folder := range lanes {
-		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), lanePrefix), "-")
+	for _, folder := range folders {
+		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), controlPrefix), "-")
 		if !alive[owner] && !m.holds(key) {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}

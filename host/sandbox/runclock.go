@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// maxPaused bounds how long the clocks of one run may stand still together.
+// maxPaused bounds how long the clocks of one run may be stopped together.
 const maxPaused = time.Hour
 
-// runClock is the time limit of a program that calls helpers: it stands still while a person thinks about one.
+// runClock is the time limit of a program that calls helpers: it is stopped while a person thinks about one.
 type runClock struct {
 	done context.CancelFunc
 

@@ -89,7 +89,7 @@ var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrU
 func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
 	b, release, err := s.await(ctx)
 	if err == nil {
-		b.wake()
+		b.endPause()
 	}
 	return b, release, err
 }
@@ -337,6 +337,6 @@ func (s *Session) rouse() (*box, func(), error) {
 	s.mu.Lock()
 	s.active++
 	s.mu.Unlock()
-	b.wake()
+	b.endPause()
 	return b, s.release, nil
 }

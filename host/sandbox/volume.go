@@ -157,7 +157,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		return err
 	}
 	key := random()
-	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
+	defer m.newOwnership(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
 		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},

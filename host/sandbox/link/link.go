@@ -199,9 +199,9 @@ func (l *Link) Renew(lease time.Duration) {
 	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
 }
 
-// Nap tells the supervisor whether what runs inside is to stand still. A failure closes the link.
-func (l *Link) Nap(asleep bool) {
-	_ = l.send(frame.Frame{Type: frame.Nap, Payload: frame.Encode(frame.NapBody{Asleep: asleep})})
+// Pause has the supervisor stop what runs inside, or let it go on. A failure closes the link.
+func (l *Link) Pause(on bool) {
+	_ = l.send(frame.Frame{Type: frame.Pause, Payload: frame.Encode(frame.PauseBody{On: on})})
 }
 
 func (l *Link) deliver(f frame.Frame) error {

@@ -8,14 +8,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// nap stops what is left running in a container that nobody uses, such as the image's own process, or has it go on. The supervisor itself
-// stays awake: so it sees the end of its host, and of its lease.
-func (s *supervisor) nap(body []byte) error {
-	var b frame.NapBody
+// pause stops what is left running in a container that nobody uses, such as the image's own process, or lets it go on. The supervisor
+// itself goes on: so it sees the end of its host, and of its lease.
+func (s *supervisor) pause(body []byte) error {
+	var b frame.PauseBody
 	if err := frame.Decode(body, &b); err != nil {
 		return err
 	}
-	if b.Asleep {
+	if b.On {
 		s.stilled = s.freeze(isTag)
 		return nil
 	}

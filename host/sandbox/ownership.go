@@ -14,13 +14,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// tenure is the hold that this process has on a container: while it lasts, nobody takes the container for a leftover.
+// ownership is the hold that this process has on a container: while it lasts, no process takes the container for a leftover.
 // With a lease the container may outlast the process, and the one that comes after it (adopt.go).
-type tenure struct {
+type ownership struct {
 	key      string
-	run      string // the folder with the lane and the record
-	release  func() // lets go of the key
-	lane     *lane  // or nil
+	run      string         // the folder with the control socket and the record
+	release  func()         // lets go of the key
+	control  *controlSocket // or nil
 	lease    time.Duration
 	secret   []byte
 	peer     uint32      // the supervisor's user, as the host sees it
@@ -30,12 +30,12 @@ type tenure struct {
 	recorded bool
 }
 
-// newTenure enters the key, so that the container is never seen without an owner.
-func (m *Manager) newTenure(key string) *tenure {
+// newOwnership enters the key, so that the container is never seen without an owner.
+func (m *Manager) newOwnership(key string) *ownership {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held[key] = true
-	return &tenure{key: key, run: m.run, release: func() {
+	return &ownership{key: key, run: m.run, release: func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.held, key)
@@ -49,13 +49,13 @@ func (m *Manager) holds(key string) bool {
 	return m.held[key]
 }
 
-// laneFolder is where the lane of a container lies that a process has made.
-func (m *Manager) laneFolder(host, key string) string {
-	return filepath.Join(m.run, lanePrefix+host+"-"+key)
+// controlFolderOf is where the control socket of a container lies that a process has made.
+func (m *Manager) controlFolderOf(host, key string) string {
+	return filepath.Join(m.run, controlPrefix+host+"-"+key)
 }
 
 // offer is what the hello says about the lease.
-func (t *tenure) offer(lease time.Duration) (time.Duration, []byte) {
+func (t *ownership) offer(lease time.Duration) (time.Duration, []byte) {
 	if lease <= 0 {
 		return 0, nil
 	}
@@ -64,18 +64,18 @@ func (t *tenure) offer(lease time.Duration) (time.Duration, []byte) {
 	return t.lease, t.secret
 }
 
-// begin shuts the lane once the supervisor has connected, or has not.
-func (t *tenure) begin() {
+// begin shuts the control socket once the supervisor has connected, or has not.
+func (t *ownership) begin() {
 	if t.lease > 0 {
-		t.lane.shut()
+		t.control.shut()
 	} else {
-		t.lane.close()
+		t.control.close()
 	}
 }
 
 // end gives up what there is of the container on this side. The container is gone, or nobody's.
-func (t *tenure) end() {
-	t.lane.close()
+func (t *ownership) end() {
+	t.control.close()
 	t.erase()
 	t.release()
 }
@@ -88,33 +88,33 @@ const (
 
 // renewUntilDone tells the supervisor that the host lives, for as long as the link does.
 func (b *box) renewUntilDone() {
-	if b.tenure.lease <= 0 {
+	if b.ownership.lease <= 0 {
 		<-b.link.Done()
 		return
 	}
-	clock := time.NewTicker(min(b.tenure.lease/renewalsPerLease, maxRenewal))
+	clock := time.NewTicker(min(b.ownership.lease/renewalsPerLease, maxRenewal))
 	defer clock.Stop()
 	for {
 		select {
 		case <-b.link.Done():
 			return
 		case <-clock.C:
-			b.link.Renew(b.tenure.lease)
+			b.link.Renew(b.ownership.lease)
 		}
 	}
 }
 
 // dismiss ends the lease before the link, so that the container ends even if the engine does not remove it.
 func (b *box) dismiss() {
-	if b.tenure.lease > 0 && !b.link.Dead() {
+	if b.ownership.lease > 0 && !b.link.Dead() {
 		b.link.Renew(0)
 	}
 }
 
 // detach leaves the container for its lease.
 func (b *box) detach() {
-	b.tenure.detached.Store(true)
-	b.link.Renew(b.tenure.lease)
+	b.ownership.detached.Store(true)
+	b.link.Renew(b.ownership.lease)
 	b.link.Close(errDetached)
 	<-b.gone
 }

@@ -107,7 +107,7 @@ func TestIdleLadder(t *testing.T) {
 	}
 }
 
-// Calls that come while a container falls asleep find it awake, whatever the moment.
+// Calls that come while a pause begins find the container running, whatever the moment.
 func TestPauseAndUseAtOnce(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) { c.PauseAfter = time.Millisecond })

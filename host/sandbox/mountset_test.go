@@ -49,7 +49,7 @@ func folder(t *testing.T, parts ...string) string {
 	return dir
 }
 
-func TestFurniture(t *testing.T) {
+func TestMountSet(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
 	root := t.TempDir()

@@ -96,8 +96,8 @@ func (s Spec) memoryMounts() []MemoryMount {
 // heldBytes bounds what is held for a program: the program, the files beside it and the modules of Flynn's.
 const heldBytes = maxCodeBytes + 1<<20
 
-// furniture is what a container finds in places of its own besides the workspace.
-type furniture struct {
+// mountSet is all that a container mounts besides its own files and the workspace.
+type mountSet struct {
 	m     *Manager
 	spec  Spec
 	owner workspace.Owner
@@ -105,7 +105,7 @@ type furniture struct {
 }
 
 // place makes sure of everything and adds it to the order. What it holds is let go by release.
-func (f *furniture) place(ctx context.Context, o *order) error {
+func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
 	if err := f.move(ctx, o); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (f *furniture) place(ctx context.Context, o *order) error {
 	return nil
 }
 
-func (f *furniture) placeVolumes(ctx context.Context, o *order) error {
+func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 	session := o.container.Labels[LabelSession]
 	place := func(v volume, target string, readOnly bool) error {
 		name, _, err := f.m.volumes.provide(ctx, v, o.container.Image, f.owner)
@@ -158,12 +158,12 @@ func (f *furniture) placeVolumes(ctx context.Context, o *order) error {
 }
 
 // holdSources applies the rules of this moment to the host's folders and files.
-func (f *furniture) holdSources(ctx context.Context) (err error) {
+func (f *mountSet) holdSources(ctx context.Context) (err error) {
 	f.held, err = f.m.openSources(ctx, f.spec.hostMounts())
 	return err
 }
 
-func (f *furniture) release() {
+func (f *mountSet) release() {
 	closeAll(f.held)
 	f.held = nil
 }
@@ -239,7 +239,7 @@ func (m *Manager) mountRules(ctx context.Context) (mounts.Rules, error) {
 // source can be swapped for a link by a process that may write to a folder above it: then this refuses the container before a
 // command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
 // not asked about a runtime that shows files under numbers of its own.
-func (f *furniture) verify(w frame.WelcomeBody) error {
+func (f *mountSet) verify(w frame.WelcomeBody) error {
 	if len(w.Mounts) != len(f.held) {
 		return errors.New("it does not say what is mounted")
 	}
