@@ -22,7 +22,9 @@ import (
 	"github.com/flynnhost/flynn/host/access"
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/halt"
 	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
@@ -39,6 +41,9 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/gate"
+	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
@@ -93,7 +98,8 @@ type Host struct {
 	elevated  *elevate.Desk
 	pairings  *pairing.Desk
 	proofs    access.Proofs
-	kill      *killSwitch
+	kill      *halt.Switch
+	sessions  *session.Keeper
 	inbox     *channel.Inbox
 	schedules *schedule.Scheduler
 	outbox    *channel.Outbox
@@ -127,8 +133,6 @@ type Host struct {
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
-	// swept is sent to when files of deleted sessions are to be looked through.
-	swept chan struct{}
 }
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
@@ -136,7 +140,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		providers: map[string]*provider.Provider{}, swept: make(chan struct{}, 1),
+		providers: map[string]*provider.Provider{},
 	}
 	var err error
 	open := config.NewHolder
@@ -162,7 +166,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
 		return err
 	}
-	if h.kill, err = openKillSwitch(ctx, h.store); err != nil {
+	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
 	}
 	if h.media, err = h.openMedia(c); err != nil {
@@ -182,23 +186,22 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := h.moveWorkspaces(ctx); err != nil {
+	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}
-	ledger, err := openPolicyLedger(c.Store.Dir, h.store)
+	ledger, err := history.Open(c.Store.Dir, h.store)
 	if err != nil {
 		return err
 	}
-	if err := ledger.prune(ctx); err != nil {
+	if err := ledger.Prune(ctx); err != nil {
 		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Count: h.metrics.policyShadow})
 	observeStateful(registry, func() []policy.Status { return h.policies.Status() })
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
-	proof := policyProof{h.store, cache}
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: PolicySources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
-		Gate: proof.prove, Proofs: proof.proofs, OnShadow: h.shadows.Shadowed,
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, OnChange: h.metrics.policyChange, Ledger: ledger,
+		Gate: gate.Gate{Log: h.store, Cache: cache}, OnShadow: h.shadows.Shadowed,
 	})
 	if err != nil {
 		return err
@@ -252,7 +255,7 @@ func (h *Host) wire(c *config.Config) {
 		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
-		Stopped:    h.kill.why,
+		Stopped:    h.kill.Why,
 		Place:      h.place,
 		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
 		Ledger:     h.budgets,
@@ -273,8 +276,14 @@ func (h *Host) wire(c *config.Config) {
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
-	commands = h.newCommands()
+	h.kill.Govern(h.runner)
 	h.lanes = keyed.New(maxConversations, h.runner.Work)
+	h.sessions = session.NewKeeper(session.Config{
+		Store: h.store, Turns: h.runner, Queue: h.lanes, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.media,
+		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
+		Retention: func() config.Retention { return h.current.Load().config.Retention },
+	})
+	commands = h.newCommands()
 	h.commands = keyed.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
 		Store:    h.store,
@@ -321,7 +330,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.restoreQuota(ctx); err != nil {
+	if err := h.sessions.RestoreQuota(ctx); err != nil {
 		return err
 	}
 	h.questions.Left(questionsOf(items))
@@ -368,7 +377,7 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
 	kept.run(h, "shadow log", stop, func() error { return h.shadows.Run(records) })
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
-	in.run(h, "upkeep", stop, func() error { return h.keepHouse(ctx) })
+	in.run(h, "upkeep", stop, func() error { return h.sessions.Run(ctx) })
 	in.run(h, "quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
 	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })

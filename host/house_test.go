@@ -66,10 +66,10 @@ type allowed struct {
 var areas = []allowed{
 	{"message", nil},
 	{"sandbox", nil},
-	{"config", []string{"sandbox"}},
+	{"config", []string{"message", "sandbox"}},
 	{"store", []string{"message"}},
 	{"install", nil},
-	{"policy", []string{"install", "message", "store"}},
+	{"policy", []string{"config", "install", "message", "store"}},
 	{"route", []string{"config", "message", "policy"}},
 	{"model", []string{"config", "store"}},
 	{"plugin", []string{"config", "install", "message", "store"}},
@@ -80,7 +80,7 @@ var areas = []allowed{
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
 	{"gateway", []string{"config", "message", "observe", "store"}},
-	{"admin", []string{"agent", "config", "model", "plugin", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
+	{"admin", []string{"access", "agent", "config", "gateway", "message", "model", "observe", "plugin", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 }
 
 // inner are packages that may use less of the project than the room that they belong to.

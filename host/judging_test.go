@@ -84,7 +84,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if j := judge(); j.Lease != nil {
 		t.Errorf("judged by a lease that has ended: %+v", j.Lease)
 	}
-	if err := h.halt(ctx, true, "a test", "web:owner"); err != nil {
+	if err := h.kill.Set(ctx, true, "a test", "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	if j := judge(); j.Action != "deny" || !strings.Contains(j.Refusal, "all tools are stopped") {

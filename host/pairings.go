@@ -179,11 +179,3 @@ func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
 	}
 	return e
 }
-
-// RolesAtRest are the roles of a configuration and of the pairings that its store has, whether a host runs or not.
-func RolesAtRest(ctx context.Context, c *config.Config) (*route.Roles, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
-		rows, err := r.ListPairings(ctx)
-		return route.NewRoles(c.Access, new(access.Proofs).Under(c)).WithClients(c.Clients).With(pairing.RolesOf(rows)), err
-	})
-}

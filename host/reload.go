@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy/configured"
 )
 
 // follow takes over each new configuration that the holder accepts.
@@ -24,7 +25,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	if err != nil {
 		return nil, nil, err
 	}
-	enforce, forget, err := h.policies.Stage(ctx, PolicySources(next))
+	enforce, forget, err := h.policies.Stage(ctx, configured.Sources(next))
 	if err != nil {
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}

@@ -48,15 +48,6 @@ func (h *Host) refused(row store.InboxRow, r channel.Ruling) {
 	}
 }
 
-// restoreQuota tells who has which session from before.
-func (h *Host) restoreQuota(ctx context.Context) error {
-	list, err := h.store.Holders(ctx)
-	for _, s := range list {
-		h.fleet.Quota().Restore(store.SessionHome(s.Session), s.Sender)
-	}
-	return err
-}
-
 // queue puts work into its lane. A command about the turn that runs does not stand behind it.
 func (h *Host) queue(it agent.Item) {
 	if it.Turn == nil {

@@ -41,12 +41,6 @@ func dailyBudgets(b config.Budgets) budget.Limits {
 	}
 }
 
-// ReadUsage sums up what model calls have used, of a host that runs as of one that does not.
-func ReadUsage(ctx context.Context, c *config.Config, by store.UsageKey, since time.Time) ([]gateway.UsageSum, error) {
-	sums, err := sqlite.ReadUsage(ctx, c.Store.Dir, by, store.UsageFilter{Since: since})
-	return gateway.UsageSums(sums), err
-}
-
 // ReadHeld sums up what senders hold of a host that does not run, so that no background process does. Without an engine that answers, sandboxes are not counted, and
 // the error says why; what else is known is returned with it.
 func ReadHeld(ctx context.Context, c *config.Config) (held []gateway.Held, err error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
 )
 
@@ -57,7 +58,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		sources := host.PolicySources(cfg)
+		sources := configured.Sources(cfg)
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
 		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)

@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door/mcp"
-	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/store"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )
 
@@ -106,7 +106,7 @@ func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.H
 			return h, func() { os.Remove(path) }, nil
 		}
 		os.Remove(path)
-		if !errors.Is(err, sqlite.ErrLocked) || n == mostHosts {
+		if !errors.Is(err, store.ErrLocked) || n == mostHosts {
 			return nil, nil, err
 		}
 	}

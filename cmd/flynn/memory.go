@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
@@ -69,7 +69,7 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	if err != nil {
 		return err
 	}
-	notes, err := host.Notes(ctx, c, q)
+	notes, err := admin.Notes(ctx, c, q)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 	var gone []store.Note
 	err = client.Ask(ctx, c, "/api/v1/memory/forget", f, &gone)
 	if errors.Is(err, client.ErrNotRunning) {
-		gone, err = host.ForgetAtRest(ctx, c, f)
+		gone, err = admin.ForgetNotes(ctx, c, f)
 	}
 	if err != nil {
 		return err

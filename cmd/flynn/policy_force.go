@@ -13,12 +13,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func listPoliciesCommand() *cli.Command {
@@ -58,7 +57,7 @@ func listPolicies(ctx context.Context, cmd *cli.Command) error {
 	var status gateway.Status
 	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
 	if errors.Is(err, client.ErrNotRunning) {
-		status.Policies, err = host.PoliciesAtRest(ctx, c)
+		status.Policies, err = admin.Policies(ctx, c)
 	}
 	if err != nil {
 		return err
@@ -99,9 +98,9 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		return usagef("needs at most one name, and a limit above 0")
 	}
 	name := cmd.Args().First()
-	changes, err := sqlite.ReadPolicyChanges(ctx, c.Store.Dir, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
+	changes, err := admin.PolicyHistory(ctx, c, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
 	if err == nil && len(changes) == 0 {
-		err = configured(c, name)
+		err = mustName(c, name)
 	}
 	if err != nil {
 		return err
@@ -120,8 +119,8 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 	return o.table([]string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}, rows)
 }
 
-// configured refuses the name of a policy that the configuration does not have; none is all of them.
-func configured(c *config.Config, name string) error {
+// mustName refuses the name of a policy that the configuration does not have; none is all of them.
+func mustName(c *config.Config, name string) error {
 	if name == "" || slices.ContainsFunc(c.Policies, func(p config.Policy) bool { return p.Name == name }) {
 		return nil
 	}
@@ -145,7 +144,7 @@ func rollbackPolicy(ctx context.Context, cmd *cli.Command) error {
 	var now gateway.PolicyStatus
 	err = client.Ask(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, &now)
 	if errors.Is(err, client.ErrNotRunning) {
-		row, err := host.RollbackPolicy(ctx, c, name, r)
+		row, err := admin.RollbackPolicy(ctx, c, name, r)
 		if err != nil {
 			return err
 		}

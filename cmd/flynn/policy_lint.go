@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func lintPoliciesCommand() *cli.Command {
@@ -43,7 +44,7 @@ func lintPolicies(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	sources := host.PolicySources(cfg)
+	sources := configured.Sources(cfg)
 	r := lintReport{File: cfg.Path, Policies: len(sources), Findings: append([]config.Error{}, lint.Policies(cfg, sources)...)}
 	add := func(found []config.Error, err error) error {
 		r.Findings = append(r.Findings, found...)
@@ -67,12 +68,12 @@ func lintPolicies(ctx context.Context, cmd *cli.Command) error {
 }
 
 func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Duration) (found []config.Error, seen int, err error) {
-	log, err := sqlite.OpenReader(ctx, cfg.Store.Dir)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	return lint.Log(cfg, sources, log.EachDecision(ctx, store.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}))
+	f := store.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}
+	err = admin.Decisions(ctx, cfg, f, func(log iter.Seq2[store.Decision, error]) (err error) {
+		found, seen, err = lint.Log(cfg, sources, log)
+		return err
+	})
+	return found, seen, err
 }
 
 func (r lintReport) print(o *output) error {

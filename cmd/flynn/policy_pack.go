@@ -11,9 +11,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
@@ -127,7 +127,7 @@ func policyStore(ctx context.Context, cmd *cli.Command) (*pack.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return host.PolicyStore(c), nil
+	return configured.Store(c), nil
 }
 
 func installPolicy(ctx context.Context, cmd *cli.Command) error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/compare"
 )
@@ -54,7 +54,7 @@ func replayPolicies(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	reports, err := host.ReplayLog(ctx, c, host.Replay{
+	reports, err := admin.ReplayLog(ctx, c, admin.Replay{
 		Candidate: cmd.String("candidate"), Policy: cmd.String("policy"), Since: since, Until: until, Data: cmd.StringMap("data"),
 		Examples: examplesOf(cmd),
 	})
@@ -209,7 +209,7 @@ func explainDecision(ctx context.Context, cmd *cli.Command) (author.Explanation,
 	if err != nil {
 		return author.Explanation{}, err
 	}
-	record, source, err := host.RecordedDecision(ctx, c, cmd.Int64("decision"), cmd.String("candidate"))
+	record, source, err := admin.RecordedDecision(ctx, c, cmd.Int64("decision"), cmd.String("candidate"))
 	if err != nil {
 		return author.Explanation{}, err
 	}

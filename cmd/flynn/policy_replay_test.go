@@ -9,9 +9,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -30,7 +30,7 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	s, err := sqlite.Open(ctx, c.Store.Dir)
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(s.Close()) })
-	engine, err := policy.New(ctx, policy.Config{Sources: host.PolicySources(c)})
+	engine, err := policy.New(ctx, policy.Config{Sources: configured.Sources(c)})
 	ts.Check(err)
 	defer engine.Close()
 	set := engine.Pin()

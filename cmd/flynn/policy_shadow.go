@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -35,9 +35,9 @@ func showShadows(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	reports, err := host.ShadowReports(ctx, c, store.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
+	reports, err := admin.ShadowReports(ctx, c, store.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
 	if err == nil && len(reports) == 0 {
-		err = configured(c, cmd.Args().First())
+		err = mustName(c, cmd.Args().First())
 	}
 	if err != nil {
 		return err

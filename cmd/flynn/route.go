@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -60,7 +60,7 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	roles, err := host.RolesAtRest(ctx, cfg)
+	roles, err := admin.Roles(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
 	}
-	sessions, err := host.SessionsAtHand(ctx, cfg)
-	if err != nil {
-		return "", err
-	}
-	defer sessions.Close()
-	at, err := sessions.Place(ctx, route.NewScope(cfg.Sessions, roles).Place(m))
+	at, err := admin.Place(ctx, cfg, route.NewScope(cfg.Sessions, roles).Place(m))
 	return at.Agent, err
 }
 

@@ -6,15 +6,15 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
 )
 
 // openRoutePolicies loads the route policies of a configuration. The caller calls release when it has asked them.
 func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.Policies, release func(), err error) {
-	sources := slices.DeleteFunc(host.PolicySources(cfg), func(s policy.Source) bool {
+	sources := slices.DeleteFunc(configured.Sources(cfg), func(s policy.Source) bool {
 		return !slices.Contains(s.Kinds, policy.KindRoute)
 	})
 	if len(sources) == 0 {

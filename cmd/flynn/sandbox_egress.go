@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func egressCommand() *cli.Command {
@@ -39,7 +39,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	if since := cmd.Duration("since"); since > 0 {
 		filter.Since = time.Now().Add(-since)
 	}
-	records, err := sqlite.ReadEgress(ctx, c.Store.Dir, filter)
+	records, err := admin.Egress(ctx, c, filter)
 	if err != nil {
 		return err
 	}

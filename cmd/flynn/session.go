@@ -13,14 +13,13 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func sessionCommand() *cli.Command {
@@ -54,16 +53,12 @@ func sessionCommand() *cli.Command {
 }
 
 // withSessions lets do read the sessions of the configuration.
-func withSessions(ctx context.Context, cmd *cli.Command, do func(*sqlite.Reader) error) error {
+func withSessions(ctx context.Context, cmd *cli.Command, do func(admin.Sessions) error) error {
 	cfg, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	r, err := host.SessionsAtHand(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(r), r.Close())
+	return admin.ReadSessions(ctx, cfg, do)
 }
 
 // noSession puts words to the commonest mistake.
@@ -82,7 +77,7 @@ type sessionLine struct {
 }
 
 func sessionList(ctx context.Context, cmd *cli.Command) error {
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		all, err := r.Sessions(ctx, cmd.Int("limit"))
 		if err != nil {
 			return err
@@ -112,7 +107,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil {
 			return noSession(key, err)
 		}
@@ -160,7 +155,7 @@ func sessionExport(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return withSessions(ctx, cmd, func(r *sqlite.Reader) error {
+	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil { // before a file is made
 			return noSession(key, err)
 		}
@@ -217,7 +212,7 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 	if !errors.Is(err, client.ErrNotRunning) {
 		return taken, err
 	}
-	err = host.ChangeSessions(ctx, cfg, func(a store.Archive) error {
+	err = admin.ChangeSessions(ctx, cfg, func(a store.Archive) error {
 		s, err := session.Import(ctx, a, io.MultiReader(kept, in))
 		taken = gateway.ImportedSession(s)
 		return err
@@ -239,7 +234,7 @@ func sessionDelete(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error
-		if left, err = host.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
+		if left, err = admin.DeleteSession(ctx, cfg, key, terminalOwner); left != nil {
 			out.warn("its containers and volumes are removed at the next start: %v", left)
 		}
 		err = noSession(key, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
@@ -84,7 +85,7 @@ func showUsage(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	sums, err := host.ReadUsage(ctx, c, by, since)
+	sums, err := admin.Usage(ctx, c, by, since)
 	if err != nil {
 		return err
 	}

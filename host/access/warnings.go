@@ -75,8 +75,8 @@ func mayMeet(rule, instance string) bool {
 	if i := strings.IndexAny(rule, "*?[{"); i >= 0 {
 		literal = rule[:i]
 	}
-	if name, _, ok := strings.Cut(literal, ":"); ok {
-		return name == instance
+	if k, ok := message.ParseSender(literal); ok {
+		return k.Channel == instance
 	}
 	return literal != rule && strings.HasPrefix(instance, literal)
 }

@@ -73,7 +73,7 @@ func (it Item) Key() string {
 		return childLane + it.Turn.ID
 	}
 	if it.Turn != nil {
-		return it.Turn.Channel + ":" + it.Turn.Conversation.ID
+		return it.Turn.ConversationKey()
 	}
 	return it.Row.Message.ConversationKey()
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -168,10 +167,4 @@ func (t *turn) pauseTime() (resume func()) {
 const childLane = "child/"
 
 // childPlace is the place in which a child's chain began: its session's key begins with that of the first.
-func childPlace(t store.Turn) string {
-	session, _, _ := strings.Cut(t.Session, "/"+t.ID)
-	if i := strings.LastIndexByte(session, ':'); i >= 0 {
-		return session[:i]
-	}
-	return ""
-}
+func childPlace(t store.Turn) string { return message.ParseSession(t.Session).Place }

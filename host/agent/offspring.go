@@ -86,5 +86,5 @@ func inPlace(place string) func(store.Turn) bool {
 
 // inConversation reports whether a child's conversation is the one of a key.
 func inConversation(key string) func(store.Turn) bool {
-	return func(t store.Turn) bool { return t.Channel+":"+t.Conversation.ID == key }
+	return func(t store.Turn) bool { return t.ConversationKey() == key }
 }

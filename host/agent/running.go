@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -48,7 +47,7 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 		return t.follow(cancel)
 	}
 	a := &active{
-		cancel: cancel, conversation: t.row.Channel + ":" + t.row.Conversation.ID, origin: t.origin, rest: t.rest, turn: t.row,
+		cancel: cancel, conversation: t.row.ConversationKey(), origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
 	}
 	t.mu.Lock()
@@ -217,9 +216,10 @@ func (r *Runner) Readmit() {
 		}
 	}
 	r.offspring.stop(errUnheard, func(t store.Turn) bool {
+		sender, _ := message.ParseSender(t.Sender)
 		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
-			Sender: message.Sender{ID: strings.TrimPrefix(t.Sender, t.Channel+":")},
+			Sender: message.Sender{ID: sender.ID},
 		}) != ""
 	})
 }

@@ -3,14 +3,16 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // elevated checks that everybody who may begin elevated mode is named outright: a pattern would let in who was not thought of.
 func (c *checker) elevated() {
 	at := keyPath{"elevated"}
 	for i, sender := range c.cfg.Elevated.Senders {
-		channel, id, ok := strings.Cut(sender, ":")
-		if !ok || channel == "" || id == "" || strings.ContainsAny(sender, "*?[]{}!") {
+		k, ok := message.ParseSender(sender)
+		if !ok || k.Channel == "" || k.ID == "" || strings.ContainsAny(sender, "*?[]{}!") {
 			c.report(at.child("senders").index(i), fmt.Sprintf("%q is not the id of one sender", sender), `write one like "telegram:12345"`)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // sessions checks the links. Who is in one reads what the others said, so nothing in them may be open or mean two things.
@@ -32,16 +34,16 @@ func (c *checker) sessions() {
 
 // linked checks one id of a link.
 func (c *checker) linked(at keyPath, id string) bool {
-	instance, rest, found := strings.Cut(id, ":")
+	sender, found := message.ParseSender(id)
 	switch {
 	case strings.ContainsAny(id, "*?[{"):
 		c.report(at, fmt.Sprintf("%q is a glob", id), "a link names each id in full")
-	case !found || rest == "":
+	case !found || sender.ID == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id"`)
-	case slices.Contains(OwnDoors(), instance):
-		c.report(at, fmt.Sprintf("%q is a door of this machine", instance), "its conversations are sessions of their own and cannot be linked")
-	case !c.knownChannel(instance):
-		c.noChannel(at, instance, sorted(c.cfg.Channels))
+	case slices.Contains(OwnDoors(), sender.Channel):
+		c.report(at, fmt.Sprintf("%q is a door of this machine", sender.Channel), "its conversations are sessions of their own and cannot be linked")
+	case !c.knownChannel(sender.Channel):
+		c.noChannel(at, sender.Channel, sorted(c.cfg.Channels))
 	default:
 		return true
 	}

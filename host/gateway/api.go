@@ -202,7 +202,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 // owner is the sender of everything that comes through the gateway: who has the token is the owner.
 const owner = "owner"
 
-func ownerKey(channel string) string { return channel + ":" + owner }
+func ownerKey(channel string) string { return message.SenderKey{Channel: channel, ID: owner}.String() }
 
 func ownMessage(channel, conversation, id, text string) message.Message {
 	now := time.Now().UTC()

@@ -47,6 +47,21 @@ func (f Forget) Queries() []store.NoteQuery {
 	return out
 }
 
+// From deletes the notes that f chooses, and returns what they were.
+func (f Forget) From(ctx context.Context, notes interface {
+	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
+}) ([]store.Note, error) {
+	var all []store.Note
+	for _, q := range f.Queries() {
+		gone, err := notes.ForgetNotes(ctx, q)
+		all = append(all, gone...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
 // Memory is a Backend whose notes can be forgotten.
 type Memory interface {
 	// Forget deletes notes and returns what they were.

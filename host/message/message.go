@@ -133,16 +133,18 @@ const ScheduleDoor = "schedule"
 // MCPDoor is the channel instance of programs that speak the Model Context Protocol.
 const MCPDoor = "mcp"
 
-// SenderKey is the form in which rules name a sender: "instance:platform-id".
+// SenderKey is the text of the sender's SenderKey.
 func (m Message) SenderKey() string {
 	if m.Channel == ScheduleDoor {
 		return m.Sender.ID
 	}
-	return m.Channel + ":" + m.Sender.ID
+	return SenderKey{m.Channel, m.Sender.ID}.String()
 }
 
-// ConversationKey names the conversation across channels; messages of one key are handled in order.
-func (m Message) ConversationKey() string { return m.Channel + ":" + m.Conversation.ID }
+// ConversationKey is the text of the conversation's ConversationKey.
+func (m Message) ConversationKey() string {
+	return ConversationKey{m.Channel, m.Conversation.ID}.String()
+}
 
 // Reply is one message on its way out.
 type Reply struct {

@@ -21,11 +21,8 @@ type Config struct {
 	OnSwap func(Status)
 	// OnChange is called after each change of what is in force, and after each refusal.
 	OnChange func(Change)
-	// Gate sees every module before it comes into force and keeps it out by an error. It may ask it.
-	Gate func(context.Context, Candidate) error
-	// Proofs names the state of what the Gate asks of a policy's modules, such as its cases: a file that was kept out is tried again
-	// when that changes. nil is for a Gate that asks always the same.
-	Proofs func(Source) string
+	// Gate sees every module before it comes into force; nil lets all pass.
+	Gate Gate
 	// OnShadow is called for each decision that a shadow policy was to be asked about. A dropped one comes from the decision's own
 	// goroutine, so it must not block.
 	OnShadow func(Shadowed)

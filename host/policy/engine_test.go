@@ -251,12 +251,12 @@ func TestConfigureIsAllOrNothing(t *testing.T) {
 
 func TestGateKeepsAModuleOut(t *testing.T) {
 	path := write(t, version(1, 1))
-	e, err := New(t.Context(), Config{Sources: []Source{tool("p", path)}, Gate: func(ctx context.Context, m Candidate) error {
+	e, err := New(t.Context(), Config{Sources: []Source{tool("p", path)}, Gate: GateFunc(func(ctx context.Context, m Candidate) error {
 		if _, r := m.Tool(ctx, toolFacts()); r.Rule == 2 {
 			return errors.New("two is not wanted")
 		}
 		return nil
-	}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flynnhost/flynn/host/policy/stopwatch"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
@@ -24,7 +23,6 @@ type host struct {
 	counts  bool      // modules count the blocks that they run
 	zone    string    // IANA name of the host's zone
 	base    time.Time // the clock's origin
-	watch   *stopwatch.Watch
 	refs    atomic.Int64
 }
 
@@ -34,7 +32,7 @@ func newHost(ctx context.Context, cacheDir string) (*host, error) {
 
 // newHostOf is a host by the compiler or, to compare the two, by the interpreter.
 func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string) (*host, error) {
-	h := &host{zone: zoneName(), base: time.Now(), watch: stopwatch.New()}
+	h := &host{zone: zoneName(), base: time.Now()}
 	h.refs.Store(1)
 	// Without WithCloseOnContextDone: modules stop by themselves, which costs a tenth of that switch.
 	config = config.WithDebugInfoEnabled(false).

@@ -247,14 +247,14 @@ func (i *instance) findRegion(size uint32) *Error {
 // decide asks the module once. It does not fill in what the record says of the policy.
 func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) {
 	limits := &i.module.limits
-	began := i.module.host.watch.Start()
+	began := i.module.host.clock()
 	i.clean = false
 	i.since++
 	i.begin(ctx, q, limits.Fuel, limits.Wall)
 	i.run(q.kind, q.frame, r, v)
 	r.Calls = i.calls
 	r.Fuel = i.end()
-	r.Took = i.module.host.watch.Since(began)
+	r.Took = i.module.host.clock() - began
 	i.count(v, r.Fuel)
 }
 

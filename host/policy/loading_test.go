@@ -14,14 +14,14 @@ func TestLoadingPoliciesAreNamed(t *testing.T) {
 	arrived, pass := make(chan string, 3), make(chan struct{})
 	e, err := New(t.Context(), Config{
 		Sources: []Source{tool("old", write(t, version(1, 1)))},
-		Gate: func(_ context.Context, c Candidate) error {
+		Gate: GateFunc(func(_ context.Context, c Candidate) error {
 			if c.Source.Name == "old" {
 				return nil
 			}
 			arrived <- c.Source.Name
 			<-pass
 			return nil
-		},
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,24 @@ type Candidate struct {
 	Wasm   []byte // the file that it was made of
 }
 
+// Gate decides whether a module may come into force.
+type Gate interface {
+	// Prove returns why a module may not come into force. It may ask the module.
+	Prove(ctx context.Context, c Candidate) error
+	// Proofs names the state of what Prove asks of a policy's modules, such as their test cases: a file that was kept out is tried again
+	// when that changes.
+	Proofs(s Source) string
+}
+
+// GateFunc is a Gate that always asks the same.
+type GateFunc func(ctx context.Context, c Candidate) error
+
+// Prove implements Gate.
+func (f GateFunc) Prove(ctx context.Context, c Candidate) error { return f(ctx, c) }
+
+// Proofs implements Gate.
+func (f GateFunc) Proofs(Source) string { return "" }
+
 // Ledger remembers over restarts what came into force. An engine without one forgets, and cannot roll back.
 type Ledger interface {
 	// Recall tells how a policy was left.
@@ -107,7 +125,7 @@ func (e *Engine) recall(ctx context.Context, s *slot) error {
 func (e *Engine) prove(ctx context.Context, s *slot, m *Module, wasm []byte) error {
 	c := Candidate{Module: m, Source: s.source, Wasm: wasm}
 	if e.cfg.Gate != nil && m.digest != s.past.Digest {
-		if err := e.cfg.Gate(ctx, c); err != nil {
+		if err := e.cfg.Gate.Prove(ctx, c); err != nil {
 			return fmt.Errorf("kept out by the gate: %w", err)
 		}
 	}

@@ -78,12 +78,12 @@ func (l *ledger) story() string {
 // opened is an engine over the ledger; the gate refuses the rules that are named.
 func opened(t *testing.T, l *ledger, source Source, refused ...uint32) *Engine {
 	t.Helper()
-	e, err := New(t.Context(), Config{Sources: []Source{source}, Ledger: l, Gate: func(ctx context.Context, c Candidate) error {
+	e, err := New(t.Context(), Config{Sources: []Source{source}, Ledger: l, Gate: GateFunc(func(ctx context.Context, c Candidate) error {
 		if _, r := c.Tool(ctx, toolFacts()); slices.Contains(refused, r.Rule) && r.Error == "" {
 			return fmt.Errorf("rule %d is refused", r.Rule)
 		}
 		return nil
-	}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -20,18 +19,10 @@ func newRoster(names []string) *roster {
 	return &roster{slices.Clone(names), frame[abi.EntrySize:]}
 }
 
-// lists tells that the names are the very same strings, none of which can have changed since.
-func (r *roster) lists(names []string) bool { return r != nil && headers(r.names) == headers(names) }
-
-// headers are where strings lie and how long they are, as one text to compare and not to keep.
-func headers(names []string) string {
-	return unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(names))), len(names)*int(unsafe.Sizeof("")))
-}
-
 // roster is the list as a frame has it, made anew when it is another one than the last.
 func (s *Set) roster(names []string) *roster {
 	r := s.lastRoster.Load()
-	if !r.lists(names) {
+	if r == nil || !slices.Equal(r.names, names) {
 		r = newRoster(names)
 		s.lastRoster.Store(r)
 	}

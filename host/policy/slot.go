@@ -21,7 +21,7 @@ type slot struct {
 	module   *Module // in force; nil when the policy is failing
 	previous *Module // kept compiled for a file that goes back
 	tried    string  // SHA-256 of the file that was tried last
-	proofs   string  // what Config.Proofs said then
+	proofs   string  // what Gate.Proofs said then
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
@@ -128,10 +128,10 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 
 // proofs is what the gate asks of a module beside the module itself.
 func (e *Engine) proofs(source Source) string {
-	if e.cfg.Proofs == nil {
+	if e.cfg.Gate == nil {
 		return ""
 	}
-	return e.cfg.Proofs(source)
+	return e.cfg.Gate.Proofs(source)
 }
 
 // triedFile is the digest of the file that was tried last, if it could be read.

@@ -46,7 +46,7 @@ func TestAChangeIsFoundWithoutAWatch(t *testing.T) {
 func TestAPanicWhileLoadingRefusesTheFile(t *testing.T) {
 	path := write(t, version(0, 1))
 	e := engine(t, tool("p", path))
-	e.cfg.Gate = func(context.Context, Candidate) error { panic("a bug") }
+	e.cfg.Gate = GateFunc(func(context.Context, Candidate) error { panic("a bug") })
 	replace(t, path, version(0, 2))
 	e.Refresh(t.Context())
 	s := e.Status()[0]
@@ -66,11 +66,11 @@ func TestStatusDoesNotWaitForAChange(t *testing.T) {
 	e := engine(t, tool("p", path))
 	before := e.Status()[0]
 	reached, leave := make(chan struct{}), make(chan struct{})
-	e.cfg.Gate = func(context.Context, Candidate) error {
+	e.cfg.Gate = GateFunc(func(context.Context, Candidate) error {
 		close(reached)
 		<-leave
 		return nil
-	}
+	})
 	replace(t, path, version(0, 2))
 	var change sync.WaitGroup
 	change.Go(func() { e.Refresh(t.Context()) })
@@ -85,19 +85,26 @@ func TestStatusDoesNotWaitForAChange(t *testing.T) {
 	}
 }
 
+// changingGate asks what its proofs say.
+type changingGate struct {
+	proofs *string
+	GateFunc
+}
+
+func (g changingGate) Proofs(Source) string { return *g.proofs }
+
 // TestARefusedFileIsTriedAgainWhenItsProofsChange: the cases were wrong, not the file.
 func TestARefusedFileIsTriedAgainWhenItsProofsChange(t *testing.T) {
 	path := write(t, version(0, 1))
 	e := engine(t, tool("p", path))
 	proofs, tries := "wrong cases", 0
-	e.cfg.Proofs = func(Source) string { return proofs }
-	e.cfg.Gate = func(context.Context, Candidate) error {
+	e.cfg.Gate = changingGate{&proofs, func(context.Context, Candidate) error {
 		tries++
 		if proofs == "wrong cases" {
 			return errors.New("a case fails")
 		}
 		return nil
-	}
+	}}
 	replace(t, path, version(0, 2))
 	for range 2 {
 		e.Refresh(t.Context())

@@ -3,7 +3,6 @@ package route
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
@@ -80,9 +79,9 @@ func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
 
 // program tells what [clients] says of who sent a message over a door for programs; the gateway's own token is the owner's.
 func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
-	_, name, _ := strings.Cut(senderKey, ":")
-	c, known = r.clients[name]
-	return c, name == config.Gatekeeper, known
+	sender, _ := message.ParseSender(senderKey)
+	c, known = r.clients[sender.ID]
+	return c, sender.ID == config.Gatekeeper, known
 }
 
 // MayAsk reports whether a program may ask the agent that it asks for.
@@ -106,7 +105,8 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 // elsewhere.
 func home(channel, senderKey string) string {
 	if channel == message.ScheduleDoor {
-		channel, _, _ = strings.Cut(senderKey, ":")
+		sender, _ := message.ParseSender(senderKey)
+		return sender.Channel
 	}
 	return channel
 }
@@ -128,7 +128,8 @@ func (r *Roles) Known(channel, senderKey string) bool {
 // this machine.
 func (r *Roles) Blocked(channel, senderKey string) bool {
 	channel = home(channel, senderKey)
-	if Local(channel) || Door(channel) != DoorChannel && senderKey == channel+":"+config.Gatekeeper {
+	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
+	if Local(channel) || Door(channel) != DoorChannel && senderKey == gatekeeper.String() {
 		return false
 	}
 	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
@@ -138,11 +139,11 @@ func (r *Roles) Blocked(channel, senderKey string) bool {
 // proves about others: the glob of an operator who trusts everybody with an account is not meant for those without.
 func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
 	channel = home(channel, senderKey)
-	_, id, _ := strings.Cut(senderKey, ":")
+	sender, _ := message.ParseSender(senderKey)
 	switch {
 	case Local(channel) || Door(channel) != DoorChannel: // they authenticate by token
 		return message.SendersProved
-	case strings.HasPrefix(id, "?"):
+	case sender.Unverified():
 		return message.SendersClaimed
 	}
 	return r.proofs(channel)
@@ -157,7 +158,7 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 		return r.programRole(senderKey)
 	case Local(channel):
 		return Owner, true
-	case strings.HasPrefix(senderKey, channel+":?"):
+	case unverified(channel, senderKey):
 		return Guest, r.paired(senderKey)
 	case !r.Proof(channel, senderKey).Counts(): // a rule lets such a sender in, and gives no more
 		return Guest, r.owners.have(senderKey) || r.members.have(senderKey) || r.paired(senderKey)
@@ -174,6 +175,12 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	default: // a pairing never makes an owner, whatever a row of the store says
 		return Guest, paired
 	}
+}
+
+// unverified reports whether a sender of a channel instance has an id that is not verified.
+func unverified(channel, senderKey string) bool {
+	sender, _ := message.ParseSender(senderKey)
+	return sender.Channel == channel && sender.Unverified()
 }
 
 // Identity is Proof in a word for people.

@@ -1,8 +1,6 @@
 package route
 
 import (
-	"strings"
-
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -41,7 +39,7 @@ func (s *Scope) Place(m message.Message) string {
 	case c.Kind == message.DM:
 		return s.private(m)
 	case c.Kind == message.Thread && c.Parent != "" && !s.threadsApart:
-		return m.Channel + ":" + c.Parent
+		return message.ConversationKey{Channel: m.Channel, ID: c.Parent}.String()
 	}
 	return m.ConversationKey()
 }
@@ -50,11 +48,11 @@ func (s *Scope) private(m message.Message) string {
 	link, linked := s.link(m.SenderKey())
 	switch {
 	case linked:
-		return "@" + link
+		return message.LinkPlace(link)
 	case s.byConversation && m.Conversation.ID != m.Sender.ID:
-		return m.Channel + "/chat:" + m.Conversation.ID
+		return message.ChatPlace(message.ConversationKey{Channel: m.Channel, ID: m.Conversation.ID})
 	}
-	return m.Channel + "/dm:" + m.Sender.ID
+	return message.SenderPlace(message.SenderKey{Channel: m.Channel, ID: m.Sender.ID})
 }
 
 // link is the name of the link that a sender belongs to. Anybody may have taken an id that is not proved, and a link would show him
@@ -64,6 +62,6 @@ func (s *Scope) link(senderKey string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	channel, _, _ := strings.Cut(senderKey, ":")
-	return name, s.roles.Proof(channel, senderKey).Counts()
+	sender, _ := message.ParseSender(senderKey)
+	return name, s.roles.Proof(sender.Channel, senderKey).Counts()
 }

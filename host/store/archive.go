@@ -46,7 +46,7 @@ type LeftoverKind string
 
 // Kinds of leftovers.
 const (
-	LeftHome    LeftoverKind = "home"    // containers and volumes, by SessionHome
+	LeftHome    LeftoverKind = "home"    // containers and volumes, by message.SessionKey.Home
 	LeftMedia   LeftoverKind = "media"   // a file that one of its turns had, by digest; it may be no file, and others may have it too
 	LeftMoved   LeftoverKind = "moved"   // a workspace whose session has another key now: a JSON array of both homes
 	LeftReplies LeftoverKind = "replies" // that were on their way, by turn; Prune removes them

@@ -3,44 +3,24 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// SessionKey names a session: "place:agent" for the first of an agent in a place, "place:agent#2" for the second. What begins a
-// new one begins a new epoch of the place.
+// SessionKey is the text of a message.SessionKey.
 func SessionKey(place, agent string, epoch int) string {
-	if epoch < 2 {
-		return place + ":" + agent
-	}
-	return place + ":" + agent + "#" + strconv.Itoa(epoch)
+	return message.SessionKey{Place: place, Agent: agent, Epoch: epoch}.String()
 }
 
-// SessionParts takes a session's key apart. Names of agents have neither ':' nor '#', so the end is told apart from whatever a
-// platform calls a conversation.
+// SessionParts takes the text of a message.SessionKey apart.
 func SessionParts(key string) (place, agent string, epoch int) {
-	i := strings.LastIndexByte(key, ':')
-	place, agent = key[:max(i, 0)], key[i+1:]
-	agent, number, found := strings.Cut(agent, "#")
-	if !found {
-		return place, agent, 1
-	}
-	epoch, err := strconv.Atoi(number)
-	if err != nil || epoch < 2 {
-		epoch = 1
-	}
-	return place, agent, epoch
+	k := message.ParseSession(key)
+	return k.Place, k.Agent, k.Epoch
 }
 
-// SessionHome is the key of the first session of the same agent in the same place. Workspaces and sandboxes are called by it: they
-// stay when a new session begins.
-func SessionHome(key string) string {
-	place, agent, _ := SessionParts(key)
-	return SessionKey(place, agent, 1)
-}
+// SessionHome is message.SessionKey.Home.
+func SessionHome(key string) string { return message.ParseSession(key).Home() }
 
 // Place is where sessions are: a person's private chat, a group, a thread, or several private chats that an owner has linked. It
 // has one session for each agent that answers there.

@@ -23,6 +23,9 @@ var ErrNotFound = errors.New("not found in the store")
 // again for a while.
 var ErrPassing = errors.New("the store cannot be read now")
 
+// ErrLocked is the error of opening a store that another flynn has open.
+var ErrLocked = errors.New("another flynn is using it")
+
 // ErrConflict is returned when a row is not in the state that the call needs.
 var ErrConflict = errors.New("row is in another state")
 
@@ -136,7 +139,7 @@ const (
 // Turn is one answer in the making.
 type Turn struct {
 	ID           string // time-ordered, unique
-	Session      string // see SessionKey
+	Session      string // a message.SessionKey
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
@@ -150,6 +153,11 @@ type Turn struct {
 	// outlive their parent.
 	Parent, ParentCall string
 	Background         bool
+}
+
+// ConversationKey is the text of the message.ConversationKey in which a turn answers.
+func (t Turn) ConversationKey() string {
+	return message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID}.String()
 }
 
 // Step is one committed piece of a turn; Seq counts from 0 within it.

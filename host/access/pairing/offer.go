@@ -62,7 +62,10 @@ func guessed(text string) bool {
 // before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
 // it counts for what owners were told; d.mu is held.
 func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
-	unverified := func(senderKey string) bool { return strings.HasPrefix(senderKey, channel+":?") }
+	unverified := func(senderKey string) bool {
+		k, _ := message.ParseSender(senderKey)
+		return k.Channel == channel && k.Unverified()
+	}
 	var open []store.Pairing
 	for _, p := range d.rows {
 		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) && unverified(p.Sender) == unverified(sender) {

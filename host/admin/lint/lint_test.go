@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
@@ -50,7 +51,7 @@ func set(t *testing.T, policies string) (*config.Config, []policy.Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, sources(c)
+	return c, configured.Sources(c)
 }
 
 func put(t *testing.T, path string, content []byte) {
@@ -61,17 +62,6 @@ func put(t *testing.T, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// sources is host.PolicySources, which cannot be imported from here.
-func sources(c *config.Config) []policy.Source {
-	var out []policy.Source
-	for _, p := range c.Policies {
-		out = append(out, policy.Source{
-			Name: p.Name, Path: p.Path, Kinds: p.Kinds, Data: p.Data, Agents: p.Agents, Channels: p.Channels, AllowOnError: p.DangerouslyAllowOnError,
-		})
-	}
-	return out
 }
 
 func TestPolicies(t *testing.T) {

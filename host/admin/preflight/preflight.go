@@ -100,9 +100,9 @@ func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (w
 	load := func(cache string) (*policy.Engine, error) {
 		return policy.New(ctx, policy.Config{
 			Sources: sources, CacheDir: cache, Log: slog.New(slog.DiscardHandler),
-			Gate: func(ctx context.Context, m policy.Candidate) error {
+			Gate: policy.GateFunc(func(ctx context.Context, m policy.Candidate) error {
 				return author.Prove(ctx, m.Source.Path, m.Wasm, cache)
-			},
+			}),
 		})
 	}
 	engine, err := load(cache)

@@ -1,6 +1,10 @@
-// Package session writes a whole session to a file and reads it back on another host.
+// Package session looks after whole sessions: it writes one to a file and reads it back on another host, deletes those that people name, and
+// those that are past their time.
 //
-// Start with Export and Import. A file is JSON lines. The first is the header, the last the end, and in between comes each turn with its
+// Start with Export and Import for files, and with Keeper for deletion. The package answers no message: package agent makes sessions, and
+// goes on with them.
+//
+// A file is JSON lines. The first is the header, the last the end, and in between comes each turn with its
 // steps, oldest first:
 //
 //	{"flynn_session":1,"key":"irc:ann:main","agent":"main","exported":"2026-11-21T12:00:00Z"}

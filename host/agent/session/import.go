@@ -98,8 +98,8 @@ func (p *parser) parse() error {
 	if h.Version < oldest || h.Version > Version {
 		return fmt.Errorf("version %d of the format is not known (known: %d to %d)", h.Version, oldest, Version)
 	}
-	place, name, epoch := store.SessionParts(h.Key)
-	if place == "" || name == "" || name != h.Agent || len(h.Key) > 4*maxID || store.SessionKey(place, name, epoch) != h.Key || !plain(h.Key) {
+	k := message.ParseSession(h.Key)
+	if k.Place == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
 		return fmt.Errorf("%q is no key of a session of agent %q", h.Key, h.Agent)
 	}
 	p.session = store.Session{Key: h.Key, Agent: h.Agent}
@@ -177,7 +177,7 @@ func (p *parser) openTurn(l turnLine) error {
 		return errors.New("the conversation has a name that is none")
 	case l.Conversation.Kind != message.DM && l.Conversation.Kind != message.Group && l.Conversation.Kind != message.Thread:
 		return fmt.Errorf("no kind of conversation %q", l.Conversation.Kind)
-	case !strings.HasPrefix(l.Sender, l.Channel+":"):
+	case !ofChannel(l.Sender, l.Channel):
 		return fmt.Errorf("the sender %q is not of the channel %q", l.Sender, l.Channel)
 	case len(p.turns) > 0 && l.ID <= p.turns[len(p.turns)-1].Turn.ID:
 		return errors.New("the turns are not in their order")
@@ -236,6 +236,12 @@ func (p *parser) end(l endLine) error {
 	return p.lines.Err()
 }
 
+// ofChannel reports whether a sender key is of a channel instance.
+func ofChannel(sender, channel string) bool {
+	k, ok := message.ParseSender(sender)
+	return ok && k.Channel == channel
+}
+
 // rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
 func (p *parser) rekey() {
 	i := slices.IndexFunc(p.turns, func(t store.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
@@ -243,15 +249,15 @@ func (p *parser) rekey() {
 		return
 	}
 	t := p.turns[i].Turn
-	place, name, epoch := store.SessionParts(p.session.Key)
-	if place != t.Channel+":"+t.Conversation.ID {
+	k := message.ParseSession(p.session.Key)
+	if k.Place != t.ConversationKey() {
 		return
 	}
-	place = t.Channel + "/chat:" + t.Conversation.ID
-	if t.Sender == t.Channel+":"+t.Conversation.ID {
-		place = t.Channel + "/dm:" + t.Conversation.ID
+	k.Place = message.ChatPlace(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
+	if sender, _ := message.ParseSender(t.Sender); sender == (message.SenderKey{Channel: t.Channel, ID: t.Conversation.ID}) {
+		k.Place = message.SenderPlace(sender)
 	}
-	p.session.Key = store.SessionKey(place, name, epoch)
+	p.session.Key = k.String()
 	for i := range p.turns {
 		p.turns[i].Turn.Session = p.session.Key
 	}

@@ -335,8 +335,9 @@ func (t *talk) event(e message.Event) {
 // approvals takes the requests of this conversation; those of others are for their own doors.
 func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
+	here := message.ConversationKey{Channel: gateway.ChannelTerminal, ID: t.cfg.Conversation}.String()
 	for _, a := range list {
-		if strings.HasPrefix(a.Session, gateway.ChannelTerminal+":"+t.cfg.Conversation+":") {
+		if message.ParseSession(a.Session).Place == here {
 			mine = append(mine, a)
 		}
 	}

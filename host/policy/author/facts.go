@@ -3,7 +3,6 @@ package author
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -76,14 +75,14 @@ func (f *Facts) settle() error {
 	if f.Sender == "" {
 		f.Sender = first(f.Channel, "test") + ":guest"
 	}
-	channel, _, ok := strings.Cut(f.Sender, ":")
+	sender, ok := message.ParseSender(f.Sender)
 	if !ok {
 		return fmt.Errorf("sender = %q: write \"instance:platform-id\"", f.Sender)
 	}
-	if f.Channel != "" && f.Channel != channel {
+	if f.Channel != "" && f.Channel != sender.Channel {
 		return fmt.Errorf("sender = %q is not of channel = %q", f.Sender, f.Channel)
 	}
-	f.Channel = channel
+	f.Channel = sender.Channel
 	at, err := f.now()
 	if err == nil {
 		f.when = moment{f.Now, f.Zone, at}
@@ -109,12 +108,12 @@ func (f Facts) now() (time.Time, error) {
 // common are the engine's facts of either kind. Facts were checked when they were read.
 func (f Facts) common() policy.Facts {
 	now, _ := f.now()
-	_, id, _ := strings.Cut(f.Sender, ":")
+	sender, _ := message.ParseSender(f.Sender)
 	return policy.Facts{
 		Message: message.Message{
 			Channel: f.Channel, EventID: "case", Text: f.Text, Addressed: f.Addressed,
 			Conversation: message.Conversation{ID: f.Conversation, Kind: message.Kind(f.ConversationKind), Parent: f.Parent},
-			Sender:       message.Sender{ID: id, Name: f.SenderName, Account: f.Account, Roles: f.SenderRoles},
+			Sender:       message.Sender{ID: sender.ID, Name: f.SenderName, Account: f.Account, Roles: f.SenderRoles},
 			Attachments:  f.attached(), Edited: f.Edited, Mentioned: f.Mentioned, ReceivedAt: now,
 		},
 		Role: f.Role, Door: f.Door, Labels: f.Labels, Now: now, Seed: f.Seed,

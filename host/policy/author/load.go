@@ -52,10 +52,10 @@ func (p *loaded) open(ctx context.Context, c Case) (asker, error) {
 	q := &question{}
 	engine, err := policy.New(ctx, policy.Config{
 		CacheDir: p.cache, CountBlocks: p.mode.Count,
-		Gate: func(_ context.Context, c policy.Candidate) error {
+		Gate: policy.GateFunc(func(_ context.Context, c policy.Candidate) error {
 			q.module = c.Module
 			return nil
-		},
+		}),
 		Sources: []policy.Source{p.source(c)},
 	})
 	if err != nil {

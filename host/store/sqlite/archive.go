@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -54,32 +55,32 @@ func (s *Store) PutSession(ctx context.Context, session store.Session, turns []s
 
 // vacant refuses a session that is there, and one that a later one has replaced.
 func vacant(w *writer, key string) error {
-	place, agent, epoch := store.SessionParts(key)
+	k := message.ParseSession(key)
 	var there, now int
 	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{key}, &there); err != nil {
 		return err
 	}
-	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{place}, &now); err != nil {
+	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Place}, &now); err != nil {
 		return err
 	}
 	switch {
 	case there > 0:
 		return store.Conflict("it is there already; flynn session delete removes it")
-	case now > epoch:
-		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", place, now, agent))
+	case now > k.Epoch:
+		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", k.Place, now, k.Agent))
 	}
 	return nil
 }
 
 // presentEpoch makes the session's epoch that of its place.
 func presentEpoch(w *writer, key string) error {
-	place, _, epoch := store.SessionParts(key)
-	if epoch == 1 {
+	k := message.ParseSession(key)
+	if k.Epoch == 1 {
 		return nil
 	}
-	w.over = append(w.over, func() { w.places.changed(place) })
+	w.over = append(w.over, func() { w.places.changed(k.Place) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
-		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, place, epoch)
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Place, k.Epoch)
 }
 
 func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {

@@ -148,9 +148,8 @@ func (w *writer) deleteSession(d doomed) error {
 	if n == 0 {
 		return store.ErrNotFound
 	}
-	_, agent, _ := store.SessionParts(d.Key)
 	row := store.AuditRow{
-		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
+		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: message.ParseSession(d.Key).Agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
 	}
 	return errors.Join(w.unsay(d.said), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }
@@ -248,12 +247,12 @@ func (w *writer) leaveBehind(d doomed) error {
 	for _, name := range d.digests {
 		left = append(left, store.Leftover{Kind: store.LeftMedia, Name: name})
 	}
-	home := store.SessionHome(d.Key)
+	home := message.ParseSession(d.Key).Home()
 	others, err := list(context.Background(), w.conn, scanText, "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(others, func(key string) bool { return store.SessionHome(key) == home }) {
+	if !slices.ContainsFunc(others, func(key string) bool { return message.ParseSession(key).Home() == home }) {
 		left = append(left, store.Leftover{Kind: store.LeftHome, Name: home})
 	}
 	for _, l := range left {
@@ -276,10 +275,7 @@ func pruneReplies(w *writer) error {
 // PlaceSessions implements store.Archive.
 func (s *Store) PlaceSessions(ctx context.Context, place string) ([]store.Session, error) {
 	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", place)
-	return slices.DeleteFunc(all, func(v store.Session) bool {
-		of, _, _ := store.SessionParts(v.Key)
-		return of != place
-	}), err
+	return slices.DeleteFunc(all, func(v store.Session) bool { return message.ParseSession(v.Key).Place != place }), err
 }
 
 // ListLeftovers implements store.Leftovers.

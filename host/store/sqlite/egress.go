@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,13 +59,8 @@ func scanEgress(scan func(...any) error) (store.EgressRecord, error) {
 	return r, err
 }
 
-// ReadEgress reads the log of a store that a running host may have open.
-func ReadEgress(ctx context.Context, dir string, f store.EgressFilter) (rs []store.EgressRecord, err error) {
-	r, err := OpenReader(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+// ListEgress is that of store.EgressLog.
+func (r *Reader) ListEgress(ctx context.Context, f store.EgressFilter) ([]store.EgressRecord, error) {
 	if r.version < egressVersion {
 		return nil, nil // no host has written any yet
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // A killed flynn's last child has its lock as well, until it comes to its own program: the next flynn waits so long for that.
@@ -18,8 +20,8 @@ const (
 	lockPause    = 10 * time.Millisecond
 )
 
-// ErrLocked is a folder that another flynn uses.
-var ErrLocked = errors.New("another flynn is using it")
+// ErrLocked is store.ErrLocked.
+var ErrLocked = store.ErrLocked
 
 // Lock takes a store's folder for this process, until the file is closed. The kernel gives it back when the process ends, however it ends.
 func Lock(dir string) (*os.File, error) {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -108,13 +107,8 @@ func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
 	}, `SELECT file FROM policy_history WHERE file <> '' UNION SELECT now_file FROM policy_history WHERE now_file <> ''`)
 }
 
-// ReadPolicyChanges reads the history of a store that a running host may have open.
-func ReadPolicyChanges(ctx context.Context, dir string, f store.PolicyFilter) (changes []store.PolicyChange, err error) {
-	r, err := OpenReader(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+// ListPolicyChanges is that of store.Policies.
+func (r *Reader) ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error) {
 	if r.version < historyVersion {
 		return nil, nil // no host has written any yet
 	}

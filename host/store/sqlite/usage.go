@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -88,18 +87,13 @@ func scanSpent(scan func(...any) error) (store.Spent, error) {
 	return s, err
 }
 
-// ReadUsage sums up the usage in a store that a running host may have open.
-func ReadUsage(ctx context.Context, dir string, by store.UsageKey, f store.UsageFilter) (sums []store.Spent, err error) {
-	r, err := OpenReader(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+// SumUsage is that of store.Usages.
+func (r *Reader) SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
 	if r.db == nil {
 		return nil, nil
 	}
 	var there int
-	err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'usage'").Scan(&there)
+	err := r.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'usage'").Scan(&there)
 	if err != nil || there == 0 {
 		return nil, err // no host of this version has run yet
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/shell"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -268,8 +269,7 @@ func (d *Desk) EndSessions(ctx context.Context, place, by string) error {
 		return err
 	}
 	for _, g := range grants {
-		of, _, _ := store.SessionParts(g.Session)
-		if g.Scope != store.GrantSession || of != place || !g.Open(d.config.Now()) {
+		if g.Scope != store.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(d.config.Now()) {
 			continue
 		}
 		if err := d.Revoke(ctx, g.ID, by); err != nil {

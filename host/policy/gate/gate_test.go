@@ -1,4 +1,4 @@
-package host
+package gate
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func TestReplayGate(t *testing.T) {
 			defer s.Close()
 			decided(t, s, answering(abi.ToolDeny), c.deny)
 			decided(t, s, answering(0), c.allow)
-			err = policyProof{log: s}.prove(t.Context(), candidate(t, answering(c.is), c.gate))
+			err = Gate{Log: s}.Prove(t.Context(), candidate(t, answering(c.is), c.gate))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error is %v, want %q", err, c.want)
 			}
@@ -89,7 +89,6 @@ func TestReplayGate(t *testing.T) {
 
 // brokenLog is a log whose rows cannot be read, or make no sense.
 type brokenLog struct {
-	store.Policies
 	since error
 	rows  error
 }
@@ -116,7 +115,7 @@ func TestReplayGateFailsClosed(t *testing.T) {
 		{"no row makes sense", brokenLog{}, "none of 1 recorded decisions can be asked again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := policyProof{log: c.log}.prove(t.Context(), candidate(t, answering(0), policy.ReplayGate{On: true, Change: 0.5, Loosened: 0.5}))
+			err := Gate{Log: c.log}.Prove(t.Context(), candidate(t, answering(0), policy.ReplayGate{On: true, Change: 0.5, Loosened: 0.5}))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want %q", err, c.want)
 			}

@@ -1,4 +1,4 @@
-package host
+package admin
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Replay says which recorded decisions are asked again, and whom.
+// Replay chooses recorded decisions, and the policies that are to make them again.
 type Replay struct {
 	// Candidate is the path of a module to ask in place of the one in force, whose decisions have to come out the same.
 	Candidate string
@@ -29,25 +30,22 @@ type Replay struct {
 	Examples int // of each group
 }
 
-// ReplayLog asks recorded decisions again, beside a host that may be running, and returns a report for each policy.
-func ReplayLog(ctx context.Context, c *config.Config, r Replay) (reports []compare.Report, err error) {
+// ReplayLog asks recorded decisions again, and returns a report for each policy. A host may be running.
+func ReplayLog(ctx context.Context, c *config.Config, r Replay) ([]compare.Report, error) {
 	sources, err := r.sources(c)
 	if err != nil {
 		return nil, err
 	}
-	log, err := sqlite.OpenReader(ctx, c.Store.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	for _, source := range sources {
-		one, err := r.replay(ctx, log, source)
-		if err != nil {
-			return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
+	return read(ctx, c, func(log *sqlite.Reader) (reports []compare.Report, err error) {
+		for _, source := range sources {
+			one, err := r.replay(ctx, log, source)
+			if err != nil {
+				return reports, fmt.Errorf("replay policy %s: %w", source.Name, err)
+			}
+			reports = append(reports, one)
 		}
-		reports = append(reports, one)
-	}
-	return reports, nil
+		return reports, nil
+	})
 }
 
 func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source policy.Source) (report compare.Report, err error) {
@@ -64,7 +62,7 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 // sources are the policies to ask, as configured except for what the replay changes.
 func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
 	// Shadows have no decisions in the log.
-	sources := slices.DeleteFunc(PolicySources(c), func(s policy.Source) bool { return s.Shadow })
+	sources := slices.DeleteFunc(configured.Sources(c), func(s policy.Source) bool { return s.Shadow })
 	if r.Policy == "" && r.Candidate == "" && len(r.Data) == 0 {
 		return sources, nil
 	}
@@ -104,29 +102,31 @@ func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
 	return policy.Source{}, fmt.Errorf("the configuration has no policy %q; it has %s", name, strings.Join(names, ", "))
 }
 
-// RecordedDecision reads one decision of the log, and the policy that made it as it is configured now: with the module in force or,
-// where a path is given, with a candidate.
-func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (record policy.Record, source policy.Source, err error) {
-	log, err := sqlite.OpenReader(ctx, c.Store.Dir)
+// RecordedDecision returns one decision of the log, and the policy that made it as it is configured now: with the module in force or, where a
+// path is given, with a candidate. A host may be running.
+func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (policy.Record, policy.Source, error) {
+	d, err := read(ctx, c, func(log *sqlite.Reader) (store.Decision, error) {
+		for d, err := range log.EachDecision(ctx, store.DecisionFilter{ID: id, Limit: 1}) {
+			if err != nil {
+				return d, fmt.Errorf("read the decision log: %w", err)
+			}
+			return d, nil
+		}
+		return store.Decision{}, fmt.Errorf("the log has no decision %d", id)
+	})
+	switch {
+	case err != nil:
+		return policy.Record{}, policy.Source{}, err
+	case d.Kind != policy.KindRoute && d.Kind != policy.KindTool:
+		return policy.Record{}, policy.Source{}, fmt.Errorf("decision %d is of kind %s; only those of policies can be explained", id, d.Kind)
+	}
+	source, err := sourceNamed(configured.Sources(c), d.Policy)
 	if err != nil {
-		return record, source, err
+		return policy.Record{}, source, fmt.Errorf("decision %d: %w", id, err)
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	for d, err := range log.EachDecision(ctx, store.DecisionFilter{ID: id, Limit: 1}) {
-		if err != nil {
-			return record, source, fmt.Errorf("read the decision log: %w", err)
-		}
-		if d.Kind != policy.KindRoute && d.Kind != policy.KindTool {
-			return record, source, fmt.Errorf("decision %d is of kind %s; only those of policies can be explained", id, d.Kind)
-		}
-		if source, err = sourceNamed(PolicySources(c), d.Policy); err != nil {
-			return record, source, fmt.Errorf("decision %d: %w", id, err)
-		}
-		if candidate != "" {
-			source.Path = candidate
-		}
-		record, err = decisionlog.Record(&d)
-		return record, source, err
+	if candidate != "" {
+		source.Path = candidate
 	}
-	return record, source, fmt.Errorf("the log has no decision %d", id)
+	record, err := decisionlog.Record(&d)
+	return record, source, err
 }

@@ -1,4 +1,9 @@
-package host
+// Package history remembers over restarts which modules of policies were in force. The changes are in the store, the modules in an archive
+// on disk.
+//
+// Start with Open for the ledger of the policy engine, and with Earlier for the module that a roll-back goes back to. The package does not
+// put a module in force: package policy does.
+package history
 
 import (
 	"context"
@@ -14,22 +19,25 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// policyLedger is the memory of the engine of policies: the history is in the store, the modules are in the archive.
-type policyLedger struct {
+// Ledger is the memory of the policy engine.
+type Ledger struct {
 	store   store.Policies
 	archive *archive.Archive
 }
 
-var _ policy.Ledger = (*policyLedger)(nil)
+var _ policy.Ledger = (*Ledger)(nil)
 
-// openPolicyLedger opens the archive in the store's folder.
-func openPolicyLedger(dir string, s store.Policies) (*policyLedger, error) {
+// Open opens the archive in the store's folder.
+func Open(dir string, s store.Policies) (*Ledger, error) {
 	a, err := archive.Open(filepath.Join(dir, "policies", "modules"))
-	return &policyLedger{s, a}, err
+	return &Ledger{s, a}, err
 }
 
-// prune drops from the archive what no history names any more.
-func (l *policyLedger) prune(ctx context.Context) error {
+// archiveAge is how long a module is kept that never came into force.
+const archiveAge = 24 * time.Hour
+
+// Prune drops from the archive the modules that no change names any more.
+func (l *Ledger) Prune(ctx context.Context) error {
 	files, err := l.store.PolicyFiles(ctx)
 	if err != nil {
 		return fmt.Errorf("read which modules the history of policies names: %w", err)
@@ -41,11 +49,8 @@ func (l *policyLedger) prune(ctx context.Context) error {
 	return l.archive.Prune(archiveAge, func(digest string) bool { return named[digest] })
 }
 
-// archiveAge is how long a module is kept that never came into force.
-const archiveAge = 24 * time.Hour
-
 // Recall implements policy.Ledger.
-func (l *policyLedger) Recall(ctx context.Context, name string) (policy.Past, error) {
+func (l *Ledger) Recall(ctx context.Context, name string) (policy.Past, error) {
 	last, err := l.store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name, Limit: 1})
 	if err != nil || len(last) == 0 {
 		return policy.Past{}, err
@@ -57,7 +62,7 @@ func (l *policyLedger) Recall(ctx context.Context, name string) (policy.Past, er
 }
 
 // Keep implements policy.Ledger.
-func (l *policyLedger) Keep(ctx context.Context, c policy.Candidate) error {
+func (l *Ledger) Keep(ctx context.Context, c policy.Candidate) error {
 	file, err := l.archive.Put(c.Wasm)
 	if err != nil {
 		return err
@@ -73,12 +78,12 @@ func (l *policyLedger) Keep(ctx context.Context, c policy.Candidate) error {
 }
 
 // Fetch implements policy.Ledger.
-func (l *policyLedger) Fetch(_ context.Context, file string) ([]byte, error) {
+func (l *Ledger) Fetch(_ context.Context, file string) ([]byte, error) {
 	return l.archive.Get(file)
 }
 
 // Record implements policy.Ledger.
-func (l *policyLedger) Record(ctx context.Context, c policy.Change) error {
+func (l *Ledger) Record(ctx context.Context, c policy.Change) error {
 	row := store.PolicyChange{
 		At: c.At, Policy: c.Policy, Path: c.Path, Outcome: string(c.Outcome), File: c.File, Digest: c.Digest, Over: c.Over,
 		NowFile: c.NowFile, NowDigest: c.NowDigest, By: c.By, Reason: clipped(c.Reason),
@@ -91,7 +96,7 @@ func (l *policyLedger) Record(ctx context.Context, c policy.Change) error {
 	return l.store.AddPolicyChange(ctx, row)
 }
 
-// maxReason bounds a refusal's words in the history, in bytes: they may hold a stack.
+// maxReason bounds the reason of a refusal in the history, in bytes: it may hold a stack.
 const maxReason = 2000
 
 func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }

@@ -1,4 +1,8 @@
-package host
+// Package gate decides whether a new module of a policy may come into force: the test cases beside the policy's file have to pass, and where
+// the configuration bounds the change, the recorded decisions of the policy have to come out alike.
+//
+// Start with Gate. The package does not load modules, and does not put them in force: package policy asks it before it does.
+package gate
 
 import (
 	"context"
@@ -13,46 +17,53 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// What a new module of a policy is put through before it comes into force, at most.
+// Bounds of the proofs of one module.
 const (
 	casesWall  = 2 * time.Minute
 	replayWall = 10 * time.Second
 	replayMost = 1000 // recorded decisions
 )
 
-// policyProof is what keeps a new module of a policy out of force: cases of its own that fail, and recorded decisions that it would make
-// otherwise.
-type policyProof struct {
-	log interface {
-		decisionlog.Source
-		store.Policies
-	}
-	cache string // folder of compiled policies
+// Gate keeps modules out of force whose cases fail, or that would decide otherwise than what is recorded.
+type Gate struct {
+	// Log has the recorded decisions.
+	Log Log
+	// Cache is the folder of compiled policies.
+	Cache string
 }
 
-// prove is the gate of the engine.
-func (p policyProof) prove(ctx context.Context, c policy.Candidate) error {
+var _ policy.Gate = Gate{}
+
+// Log is the decision log.
+type Log interface {
+	decisionlog.Source
+	// LatestDecisionsSince is that of store.Policies.
+	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)
+}
+
+// Prove implements policy.Gate.
+func (p Gate) Prove(ctx context.Context, c policy.Candidate) error {
 	return errors.Join(p.cases(ctx, c), p.replay(ctx, c))
 }
 
-// proofs tells when a module that was kept out is to be tried again.
-func (policyProof) proofs(s policy.Source) string { return author.Proofs(s.Path) }
+// Proofs implements policy.Gate.
+func (Gate) Proofs(s policy.Source) string { return author.Proofs(s.Path) }
 
-func (p policyProof) cases(ctx context.Context, c policy.Candidate) error {
+func (p Gate) cases(ctx context.Context, c policy.Candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, casesWall)
 	defer cancel()
-	return author.Prove(ctx, c.Source.Path, c.Wasm, p.cache)
+	return author.Prove(ctx, c.Source.Path, c.Wasm, p.Cache)
 }
 
-// replay asks the latest recorded decisions of the policy again. What was recorded counts, whichever module made it. A log that cannot be read or
-// compared keeps the module out; one that has no decision of the policy does not.
-func (p policyProof) replay(ctx context.Context, c policy.Candidate) error {
+// replay asks the latest recorded decisions of the policy again, whichever module made them. A log that cannot be read or compared keeps the
+// module out; one that has no decision of the policy does not.
+func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
 	if !c.Source.Replay.On {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayWall)
 	defer cancel()
-	since, err := p.log.LatestDecisionsSince(ctx, c.Source.Name, replayMost)
+	since, err := p.Log.LatestDecisionsSince(ctx, c.Source.Name, replayMost)
 	if err != nil {
 		return fmt.Errorf("replay gate: %w", err)
 	}
@@ -60,15 +71,15 @@ func (p policyProof) replay(ctx context.Context, c policy.Candidate) error {
 		return nil
 	}
 	filter := store.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost, WithoutCalls: true}
-	report, err := compare.Run(ctx, decisionlog.Read(ctx, p.log, filter), c.Module, compare.Options{})
+	report, err := compare.Run(ctx, decisionlog.Read(ctx, p.Log, filter), c.Module, compare.Options{})
 	if err != nil {
 		return fmt.Errorf("replay gate: %w", err)
 	}
-	return judge(&report, c.Source.Replay)
+	return check(&report, c.Source.Replay)
 }
 
-// judge holds a report against the gate.
-func judge(r *compare.Report, gate policy.ReplayGate) error {
+// check holds a report against the bounds of the configuration.
+func check(r *compare.Report, gate policy.ReplayGate) error {
 	looser := float64(r.Looser) / float64(max(r.Compared, 1))
 	switch {
 	case r.Compared == 0:

@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/history"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// PolicyHistory returns changes of policies in the order in which they came. A host may be running.
+func PolicyHistory(ctx context.Context, c *config.Config, f store.PolicyFilter) ([]store.PolicyChange, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]store.PolicyChange, error) { return r.ListPolicyChanges(ctx, f) })
+}
+
+// Decisions calls do with the decision log. A host may be running.
+func Decisions(ctx context.Context, c *config.Config, f store.DecisionFilter, do func(iter.Seq2[store.Decision, error]) error) error {
+	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) { return struct{}{}, do(r.EachDecision(ctx, f)) })
+	return err
+}
+
+// ShadowReports returns what shadow policies would have changed. A host may be running.
+func ShadowReports(ctx context.Context, c *config.Config, f store.ShadowFilter, examples int) ([]shadowlog.Report, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
+}
+
+// Policies returns the policies of a configuration as the last host has left them.
+func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.PolicyStatus, error) {
+		out := []gateway.PolicyStatus{}
+		for _, p := range c.Policies {
+			last, err := r.ListPolicyChanges(ctx, store.PolicyFilter{Policy: p.Name, Limit: 1})
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, policyLeft(p, last))
+		}
+		return out, nil
+	})
+}
+
+// policyLeft is a policy after its last change, if it had any.
+func policyLeft(p config.Policy, last []store.PolicyChange) gateway.PolicyStatus {
+	s := gateway.PolicyStatus{Name: p.Name, Path: p.Path, Kinds: p.Kinds, State: "not running", OK: true, Shadow: p.Shadow, ShadowOf: p.ShadowOf}
+	if len(last) == 0 {
+		return s
+	}
+	s.Since, s.File, s.Digest = last[0].At, last[0].NowFile, last[0].NowDigest
+	if last[0].File == last[0].NowFile {
+		s.Version = last[0].Version
+	}
+	if last[0].Outcome == string(policy.OutcomeRolledBack) {
+		s.Pinned = last[0].File
+	}
+	if s.Detail = last[0].Reason; s.Detail == "" && s.Pinned != "" {
+		s.Detail = history.RolledBack(p.Name)
+	}
+	return s
+}
+
+// RollbackPolicy goes back to an older module of a policy, which takes effect at the next start. It fails while a host runs.
+func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gateway.Rollback) (store.PolicyChange, error) {
+	i := slices.IndexFunc(c.Policies, func(p config.Policy) bool { return p.Name == name })
+	if i < 0 {
+		return store.PolicyChange{}, fmt.Errorf("no policy %q is configured: see [[policies]] in %s", name, c.Path)
+	}
+	return change(ctx, c, func(s *sqlite.Store) (store.PolicyChange, error) {
+		changes, err := s.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
+		if err != nil {
+			return store.PolicyChange{}, err
+		}
+		row, err := planRollback(c, changes, c.Policies[i], r)
+		if err != nil {
+			return row, err
+		}
+		ledger, err := history.Open(c.Store.Dir, s)
+		if err != nil {
+			return row, err
+		}
+		if !r.Clear {
+			if _, err := ledger.Fetch(ctx, row.File); err != nil {
+				return row, err
+			}
+		}
+		return row, s.AddPolicyChange(ctx, row)
+	})
+}
+
+// planRollback is the change that the next start will find.
+func planRollback(c *config.Config, changes []store.PolicyChange, p config.Policy, r gateway.Rollback) (store.PolicyChange, error) {
+	row := store.PolicyChange{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
+	if r.Clear {
+		if len(changes) == 0 || !slices.Contains(clearable(), changes[len(changes)-1].Outcome) {
+			return row, fmt.Errorf("policy %s is not rolled back", p.Name)
+		}
+		last := changes[len(changes)-1]
+		row.Outcome, row.NowFile, row.NowDigest = string(policy.OutcomeCleared), last.NowFile, last.NowDigest
+		return row, nil
+	}
+	file, err := history.Earlier(changes, p.Name, r.To)
+	if err != nil {
+		return row, err
+	}
+	over, err := fileInForce(c, p)
+	if err != nil {
+		return row, err
+	}
+	row.Outcome, row.File, row.NowFile, row.Over = string(policy.OutcomeRolledBack), file, file, over
+	for _, c := range changes {
+		if c.File == file && c.Version != "" {
+			row.Version, row.Source = c.Version, c.Source
+		}
+	}
+	return row, nil
+}
+
+// clearable are the outcomes that keep a policy's file out of force.
+func clearable() []string {
+	return []string{string(policy.OutcomeRolledBack), string(policy.OutcomeReverted)}
+}
+
+// fileInForce is the SHA-256 of the module that the configuration would bring into force.
+func fileInForce(c *config.Config, p config.Policy) (string, error) {
+	if p.Policy == "" {
+		return moduleDigest(p.Path)
+	}
+	_, digest, err := configured.Store(c).Find(p.Policy)
+	return digest, err
+}
+
+// moduleDigest is the SHA-256 of a policy's file.
+func moduleDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+)
+
+// Sessions are the sessions of a store, open for reading.
+type Sessions interface {
+	session.Source
+	// Sessions is that of store.Turns.
+	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+}
+
+// ReadSessions calls do with the sessions of a configuration. A host may be running.
+func ReadSessions(ctx context.Context, c *config.Config, do func(Sessions) error) error {
+	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) { return struct{}{}, do(r) })
+	return err
+}
+
+// ChangeSessions calls do with the sessions of a configuration, which it may change. It fails while a host runs.
+func ChangeSessions(ctx context.Context, c *config.Config, do func(store.Archive) error) error {
+	_, err := change(ctx, c, func(s *sqlite.Store) (struct{}, error) { return struct{}{}, do(s) })
+	return err
+}
+
+// Place returns what people have chosen for a place. A host may be running.
+func Place(ctx context.Context, c *config.Config, key string) (store.Place, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (store.Place, error) { return r.Place(ctx, key) })
+}
+
+// DeleteSession deletes a session while no host runs, and with the last one of its home what that has on the engine: containers, and volumes
+// with their content. Its workspace stays. left is the reason why the engine still has something, which the next start removes; the next start
+// also removes files that people sent.
+func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
+	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
+		if err := s.DeleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
+			return nil, err
+		}
+		return forget(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: store.SessionHome(key)}), nil
+	})
+}
+
+// forget removes what a deleted session has outside of the store, unless another session has the same home.
+func forget(ctx context.Context, c *config.Config, rows *sqlite.Store, home store.Leftover) error {
+	gone, err := rows.ListLeftovers(ctx, store.LeftHome)
+	if err != nil || !slices.Contains(gone, home) {
+		return err
+	}
+	err = fleet.FoldersOf(c.Store.Dir).RemoveHome(home.Name)
+	if err != nil || !c.Sandbox.Enabled {
+		return err
+	}
+	s, err := sandboxes.Open(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleet.ForgetTimeout)
+	defer cancel()
+	if err := errors.Join(s.Forget(ctx, home.Name), s.Driver.Close()); err != nil {
+		return err
+	}
+	return rows.DropLeftover(ctx, home)
+}

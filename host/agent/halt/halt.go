@@ -1,0 +1,79 @@
+// Package halt is the kill switch. While it is on, no turn goes on and no tool is called.
+//
+// Start with Switch. Its state is in the store, so a restart does not change it. The package does not decide who may throw the switch: the
+// chat commands and the gateway do.
+package halt
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Turns are the turns that the switch stops.
+type Turns interface {
+	// Halt stops every turn that runs.
+	Halt()
+	// Resume lets the work go on that waits for the switch.
+	Resume()
+}
+
+// Switch is the kill switch of a host. It is safe for concurrent use: the agent reads it between steps and before each tool call.
+type Switch struct {
+	store store.Halts
+	log   *slog.Logger
+	turns Turns // set once, before the first Set
+
+	mu  sync.Mutex // held during a change
+	now atomic.Pointer[store.Halt]
+}
+
+// Open reads how the switch was left. It fails where that cannot be read: a host that does not know does not start.
+func Open(ctx context.Context, s store.Halts, log *slog.Logger) (*Switch, error) {
+	h, err := s.Halt(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the kill switch: %w", err)
+	}
+	k := &Switch{store: s, log: log}
+	k.now.Store(&h)
+	return k, nil
+}
+
+// Govern names the turns that the switch stops. It is called once, before anything runs.
+func (k *Switch) Govern(t Turns) { k.turns = t }
+
+// State returns the switch as it is.
+func (k *Switch) State() store.Halt { return *k.now.Load() }
+
+// Why returns the reason why nothing may run, or "" while everything may.
+func (k *Switch) Why() string { return k.now.Load().String() }
+
+// maxReason bounds the recorded reason of a change, in bytes.
+const maxReason = 500
+
+// Set throws the switch, or takes it back. The change is committed before it takes effect. A switch that is in the wanted state already
+// stays as it is, with the reason that it has.
+func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.now.Load().On == on {
+		return nil
+	}
+	h := store.Halt{On: on, Reason: reason[:min(len(reason), maxReason)], By: by, Since: time.Now().UTC()}
+	if err := k.store.SetHalt(ctx, h); err != nil {
+		return err
+	}
+	k.now.Store(&h)
+	if on {
+		k.turns.Halt()
+	} else {
+		k.turns.Resume()
+	}
+	k.log.Warn("kill switch", "on", on, "by", by, "reason", reason)
+	return nil
+}

@@ -1,0 +1,152 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// lookEvery is the time between two looks for what is past its time. The first look is at the start, so that a host that never runs for so
+// long keeps nothing longer than one that does.
+const lookEvery = time.Hour
+
+// Run deletes what is past its time, by the configuration in force, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	k.Look(ctx, time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-k.deleted:
+			k.clear(ctx)
+		case now := <-tick.C:
+			k.Look(ctx, now)
+		}
+	}
+}
+
+// Look deletes what is past its time at now. It logs what fails; the next look tries again.
+func (k *Keeper) Look(ctx context.Context, now time.Time) {
+	k.deleteOld(ctx, now)
+	k.prune(ctx, now)
+	k.clear(ctx)
+}
+
+// deleteOld deletes the sessions in which nothing was said for as long as the configuration says. It leaves one that is busy to the next
+// look.
+func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
+	days := k.Retention().SessionsDays
+	if days == 0 {
+		return
+	}
+	list, err := k.Store.Sessions(ctx, math.MaxInt32)
+	for _, s := range list {
+		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Place) {
+			continue
+		}
+		if failed := k.delete(ctx, store.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		k.Log.Warn("cannot delete expired sessions", "error", err)
+	}
+}
+
+// prune deletes the rows of the store that are past their time.
+func (k *Keeper) prune(ctx context.Context, now time.Time) {
+	gone, err := k.Store.Prune(ctx, retention(k.Retention(), now))
+	if len(gone) > 0 {
+		k.Log.Info("pruned expired rows", "rows", gone)
+	}
+	if err == nil {
+		err = k.Pairings.Prune(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.Log.Warn("cannot prune expired rows", "error", err)
+	}
+}
+
+// clear removes the files of deleted sessions, and gives back what deletions have left of the store's file.
+func (k *Keeper) clear(ctx context.Context) {
+	if err := k.dropMedia(ctx); err != nil && ctx.Err() == nil {
+		k.Log.Warn("cannot remove the files of deleted sessions", "error", err)
+	}
+	freed, err := k.Store.Shrink(ctx)
+	if freed > 0 {
+		k.Log.Info("the store's file shrank", "bytes", freed)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.Log.Warn("cannot shrink the store's file", "error", err)
+	}
+}
+
+// dropMedia removes the files of deleted sessions that no other session has. A file that was asked for a moment ago is left to the next
+// look.
+func (k *Keeper) dropMedia(ctx context.Context) error {
+	left, err := k.Store.ListLeftovers(ctx, store.LeftMedia)
+	for _, l := range left {
+		err = errors.Join(err, k.dropFile(ctx, l))
+	}
+	return err
+}
+
+func (k *Keeper) dropFile(ctx context.Context, l store.Leftover) error {
+	done, err := k.Store.NamedInSteps(ctx, l.Name) // then it is another session's
+	if err == nil && !done {
+		done, err = k.Media.Drop(ctx, l.Name)
+	}
+	if err == nil && done {
+		err = k.Store.DropLeftover(ctx, l)
+	}
+	return err
+}
+
+// retention keeps so many whole days besides the one that has begun, so that the budgets of a day never lose a part of it.
+func retention(c config.Retention, now time.Time) store.Retention {
+	upTo := func(days int) time.Time {
+		if days == 0 {
+			return time.Time{}
+		}
+		return keptSince(days, now)
+	}
+	return store.Retention{
+		Said:    upTo(c.SessionsDays),
+		Results: upTo(c.ResultsDays), Decisions: upTo(c.DecisionsDays), Audit: upTo(c.AuditDays), Usage: upTo(c.UsageDays),
+	}
+}
+
+func keptSince(days int, now time.Time) time.Time {
+	return now.Add(-time.Duration(days+1) * 24 * time.Hour)
+}
+
+// MoveWorkspaces renames the workspaces below root of sessions whose keys a migration of the store has changed. Nothing may run yet.
+func MoveWorkspaces(ctx context.Context, s store.Leftovers, root string) error {
+	left, err := s.ListLeftovers(ctx, store.LeftMoved)
+	for _, l := range left {
+		var homes [2]string
+		if err == nil {
+			err = json.Unmarshal([]byte(l.Name), &homes)
+		}
+		if err == nil {
+			err = workspace.Rename(root, homes[0], homes[1])
+		}
+		if err == nil {
+			err = s.DropLeftover(ctx, l)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("move workspaces to the names that their sessions have now: %w", err)
+	}
+	return nil
+}
