@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/verify"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
 func sandboxCommand() *cli.Command {
@@ -137,7 +137,7 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
 		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
 		if err == nil {
-			err = verify.Sweep(ctx, s.Driver, s.Root)
+			err = selftest.Sweep(ctx, s.Driver, s.Root)
 		}
 		if err == nil && cmd.Bool("volumes") {
 			var volumes []sandbox.Owned

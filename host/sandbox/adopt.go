@@ -194,7 +194,7 @@ func (m *Manager) welcomeBack(conn net.Conn, r record, t *ownership) (*box, erro
 // rebuild makes a box of a supervisor that has proved itself.
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *ownership, entries []frame.KeptEntry) *box {
 	o := launchSpec{
-		debts: m.debts, ownership: t, workspace: m.workspaces.Path(r.Session),
+		reaper: m.reaper, ownership: t, workspace: m.workspaces.Path(r.Session),
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {

@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/sandbox/carry"
-	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
-	debts     *debts.Ledger
+	reaper    *reaper.Reaper
 	log       *slog.Logger
 	id        string
 	spec      string // the hash of what it was made from
@@ -35,7 +35,7 @@ type box struct {
 	ownership *ownership
 	pause     pause
 	project   *project       // or nil; its services go with the container
-	carry     *carry.Carrier // or nil, where the engine sees the host's folder
+	sync      *wssync.Syncer // or nil, where the engine sees the host's folder
 	gone      chan struct{}  // closed once the container is removed, or removal has failed
 	removal   error          // valid once gone is closed
 
@@ -59,13 +59,13 @@ const removeTimeout = 60 * time.Second
 // launchSpec is what launch needs to make a box.
 type launchSpec struct {
 	container Container
-	debts     *debts.Ledger
+	reaper    *reaper.Reaper
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
 	mounts    mountSet
 	ownership *ownership
-	carry     *carry.Carrier // or nil
+	sync      *wssync.Syncer // or nil
 	control   *controlSocket // or nil
 	egress    *egress.Config // or nil, for no proxy
 	watch     Egress
@@ -82,13 +82,13 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		o.debts.Abandon(o.container.Name, err)
+		o.reaper.Abandon(o.container.Name, err)
 		o.ownership.end()
 		return nil, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
-		o.debts.Abandon(id, nil)
+		o.reaper.Abandon(id, nil)
 		o.ownership.end()
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box
 	if err != nil {
 		b.link.Close(errEnded)
 		err = errors.Join(err, b.project.remove())
-		o.debts.Abandon(id, nil)
+		o.reaper.Abandon(id, nil)
 		o.ownership.end()
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box
 
 func newBox(d Driver, log *slog.Logger, id string, o launchSpec) *box {
 	return &box{
-		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
-		workspace: o.workspace, born: time.Now(), ownership: o.ownership, carry: o.carry,
+		driver: d, reaper: o.reaper, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
+		workspace: o.workspace, born: time.Now(), ownership: o.ownership, sync: o.sync,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -225,7 +225,7 @@ func (b *box) watch() {
 	defer b.ownership.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	b.removal = errors.Join(b.project.remove(), b.debts.Remove(ctx, b.id))
+	b.removal = errors.Join(b.project.remove(), b.reaper.Remove(ctx, b.id))
 	if b.removal == nil {
 		b.isRemoved()
 	}
@@ -258,7 +258,7 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
-	defer b.debts.Turn()()
+	defer b.reaper.Slot()()
 	if reason == errEnded {
 		b.bringHome(context.Background())
 	}

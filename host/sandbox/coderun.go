@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
@@ -239,7 +239,7 @@ func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
 func (m *Manager) throwAway(b *box) {
 	err := b.remove(errEnded)
 	if err == nil {
-		err = erase.Folder(b.workspace)
+		err = removeall.Folder(b.workspace)
 	}
 	if err != nil {
 		m.log.Error("cannot remove the container of a code run", "container", b.id, "error", err)

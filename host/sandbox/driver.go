@@ -160,7 +160,7 @@ const (
 	LabelKey      = "flynn.key"
 	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
 	LabelHost = "flynn.host"
-	// LabelPlace tells where the instance's processes can see each other; see package peers.
+	// LabelPlace tells where the instance's processes can see each other; see package liveness.
 	LabelPlace = "flynn.place"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"

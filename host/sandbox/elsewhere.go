@@ -18,7 +18,7 @@ import (
 )
 
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
-// once, and the workspace is a volume that is carried to and fro (package carry); commands run as workspace.Workload.
+// once, and the workspace is a volume that is carried to and fro (package wssync); commands run as workspace.Workload.
 
 // Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
 type Binder interface{ Binds() bool }
@@ -117,16 +117,16 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (Mount, err
 		return Mount{Kind: Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
 	name, mark, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
-	o.carry = f.m.carries.Of(session, o.workspace, mark)
+	o.sync = f.m.syncs.Of(session, o.workspace, mark)
 	return Mount{Kind: Volume, Source: name, Target: target}, err
 }
 
 // beginHome makes the volume of an engine elsewhere and the host's folder the same before the first command runs.
 func (b *box) beginHome(ctx context.Context) error {
-	if b.carry == nil {
+	if b.sync == nil {
 		return nil
 	}
-	if err := b.carry.Begin(ctx, b.link); err != nil {
+	if err := b.sync.Begin(ctx, b.link); err != nil {
 		return fmt.Errorf("carry the workspace to the sandbox: %w", err)
 	}
 	return nil
@@ -134,10 +134,10 @@ func (b *box) beginHome(ctx context.Context) error {
 
 // bringHome brings what commands have changed from an engine elsewhere into the host's folder.
 func (b *box) bringHome(ctx context.Context) {
-	if b.carry == nil || b.link.Dead() {
+	if b.sync == nil || b.link.Dead() {
 		return
 	}
-	if err := b.carry.Fetch(ctx, b.link); err != nil {
+	if err := b.sync.Fetch(ctx, b.link); err != nil {
 		b.log.Warn("cannot copy a workspace home; trying again", "container", b.id, "error", err)
 	}
 }
@@ -226,7 +226,7 @@ func (m *Manager) fill(ctx context.Context, d Filler, name, image string, superv
 		Mounts:  []Mount{{Kind: Volume, Source: name, Target: volumeTarget}},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	defer m.debts.Abandon(c.Name, nil)
+	defer m.reaper.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err

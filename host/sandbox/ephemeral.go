@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -32,7 +32,7 @@ func (m *Manager) Discard(ctx context.Context, session string) error {
 }
 
 func (m *Manager) endEphemeral(ctx context.Context, mark, session string) error {
-	err := errors.Join(m.Forget(ctx, session), erase.Folder(workspace.Path(m.config.WorkspaceRoot, session)))
+	err := errors.Join(m.Forget(ctx, session), removeall.Folder(workspace.Path(m.config.WorkspaceRoot, session)))
 	if err != nil {
 		return err // the mark stays for the next time
 	}

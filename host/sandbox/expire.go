@@ -12,7 +12,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.pools.Run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
-	running.Go(func() { m.debts.Run(ctx) })
+	running.Go(func() { m.reaper.Run(ctx) })
 	running.Wait()
 	return ctx.Err()
 }

@@ -250,7 +250,7 @@ func (p *project) run(ctx context.Context, s *service) error {
 	s.id = id
 	s.mu.Unlock()
 	if err != nil {
-		p.m.debts.Abandon(c.Name, err)
+		p.m.reaper.Abandon(c.Name, err)
 		return err
 	}
 	if err := p.m.config.Driver.Start(ctx, s.id); err != nil {
@@ -458,5 +458,5 @@ func (p *project) remove() error {
 			made = append(made, s)
 		}
 	}
-	return each(made, func(s *service) error { return p.m.debts.Remove(ctx, s.id) })
+	return each(made, func(s *service) error { return p.m.reaper.Remove(ctx, s.id) })
 }

@@ -75,7 +75,7 @@ func (m *Manager) launchSpec(spec Spec, folder string, owner workspace.Owner) la
 	nonce := random()
 	o := launchSpec{
 		nonce:     nonce,
-		debts:     m.debts,
+		reaper:    m.reaper,
 		workspace: folder,
 		ownership: m.newOwnership(nonce),
 		hello: frame.HelloBody{
@@ -124,7 +124,7 @@ func (m *Manager) offerProxy(o *launchSpec, spec Spec, host string) {
 	o.watch, o.egress = m.config.Egress, &egress.Config{
 		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
 	}
-	trusted, err := m.trusts.Of(host, spec.Allowlist, credentials)
+	trusted, err := m.proxyCAs.Of(host, spec.Allowlist, credentials)
 	if err != nil { // tunnels then stay whole, and carry what the program itself says
 		m.log.Error("cannot put credentials into tunnels", "error", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 const (
@@ -189,10 +189,10 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 	for _, folder := range calls {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), hostCallPrefix), "-")
 		if owner != m.host.ID() && !alive[owner] {
-			all = errors.Join(all, erase.Folder(folder))
+			all = errors.Join(all, removeall.Folder(folder))
 		}
 	}
-	return errors.Join(all, m.workspaces.ClearSlots(alive), m.trusts.Clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.ClearSlots(alive), m.proxyCAs.Clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {

@@ -227,7 +227,7 @@ func (s *Session) Close() error { return s.m.drop(s) }
 
 // Exec implements machine.Machine. A time-out or a cancelled context is a verdict, not an error.
 func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
-	defer s.m.turns.take(ctx)()
+	defer s.m.starts.take(ctx)()
 	b, release, err := s.acquire(ctx)
 	if err != nil {
 		return machine.Result{}, err

@@ -21,7 +21,7 @@ func (b *box) settle() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if err := errors.Join(b.project.remove(), b.debts.Remove(ctx, b.id)); err != nil {
+	if err := errors.Join(b.project.remove(), b.reaper.Remove(ctx, b.id)); err != nil {
 		return err
 	}
 	b.isRemoved()

@@ -169,7 +169,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
 	maps.Copy(c.Labels, v.labels(m.config.Instance))
-	defer m.debts.Abandon(c.Name, nil)
+	defer m.reaper.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (m *Manager) Forget(ctx context.Context, session string) error {
 	return errors.Join(
 		m.Destroy(ctx, session),
 		m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }),
-		m.carries.Forget(session, m.workspaces.Path(session)),
+		m.syncs.Forget(session, m.workspaces.Path(session)),
 	)
 }
 

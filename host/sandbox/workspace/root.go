@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // Host is this process among those that use the root.
@@ -138,7 +138,7 @@ func (r *Root) ClearSlots(alive map[string]bool) error {
 		owner, _, _ := strings.Cut(filepath.Base(slot), "-")
 		needed := slices.ContainsFunc(moves, func(m move) bool { return m.slot == slot })
 		if owner != r.host.ID() && !alive[owner] && !needed {
-			all = errors.Join(all, erase.Folder(slot))
+			all = errors.Join(all, removeall.Folder(slot))
 		}
 	}
 	return all
