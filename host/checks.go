@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
@@ -25,7 +26,7 @@ func checkTools(c *config.Config) config.Errors {
 		return nil // and compile no schemas for nothing at every start
 	}
 	known := tool.NewRegistry()
-	if err := registerTools(known, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := registerTools(known, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
 		return config.Errors{{File: c.Path, Problem: err.Error()}}
 	}
 	var names []string

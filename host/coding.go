@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -24,7 +25,7 @@ func (h *Host) equip(a *agent.Agent, tools *tool.Registry, c config.Agent, runti
 	}
 	byLanguage := specs.Code(c.Code, runtime)
 	run := code.New(code.Config{
-		Languages: byLanguage, Run: h.fleet.RunCode, Attached: h.attachedFiles, Keep: h.keepFile, Open: h.openFile,
+		Languages: byLanguage, Run: h.fleet.RunCode, Attached: h.attachedFiles, Keep: h.files.Keep, Open: h.files.Open,
 		Violated: func(agent string, v code.Violation) {
 			h.metrics.violation(agent, string(v.Kind))
 			h.log.Warn("a code run was contained", "agent", agent, "kind", v.Kind, "detail", v.Detail)
@@ -58,7 +59,7 @@ func (h *Host) attachedFiles(ctx context.Context, session string) (files map[str
 		return nil, 0, err
 	}
 	defer leave()
-	infos, err := m.List(ctx, attachmentDir)
+	infos, err := m.List(ctx, attachments.Dir)
 	if errors.Is(err, machine.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -73,7 +74,7 @@ func (h *Host) attachedFiles(ctx context.Context, session string) (files map[str
 			left++
 			continue
 		}
-		data, size, err := m.ReadFile(ctx, path.Join(attachmentDir, info.Name), 0, room)
+		data, size, err := m.ReadFile(ctx, path.Join(attachments.Dir, info.Name), 0, room)
 		if err != nil || size > int64(len(data)) {
 			left++
 			continue

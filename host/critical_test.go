@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 // criticalHost is a host with a channel whose plugin is in dir.
@@ -75,7 +77,7 @@ func TestACriticalChannelThatIsDownKeepsTheHostFromServing(t *testing.T) {
 			if down := err != nil && strings.Contains(err.Error(), "critical plugin instance bad is"); down != c.down {
 				t.Errorf("ready: %v", err)
 			}
-			err = h.awaitCritical(t.Context(), 100*time.Millisecond)
+			err = instances.AwaitCritical(t.Context(), h.plugins, 100*time.Millisecond)
 			if failed := err != nil && strings.Contains(err.Error(), "not ready within 100ms") && strings.Contains(err.Error(), "instance bad is"); failed != c.down {
 				t.Errorf("start: %v", err)
 			}

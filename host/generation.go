@@ -42,8 +42,11 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 		return nil, err
 	}
 	late := h.lateFor(c) // before the tools are looked at
-	gate := channel.NewGate(channel.GateConfig{Config: c, Roles: roles, Now: time.Now, Observe: h.metrics.admission})
-	g := &generation{config: c, gate: gate, scope: route.NewScope(c.Sessions, roles), models: models, Generation: &agent.Generation{
+	scope := route.NewScope(c.Sessions, roles)
+	gate := channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+	})
+	g := &generation{config: c, gate: gate, scope: scope, models: models, Generation: &agent.Generation{
 		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,

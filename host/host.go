@@ -20,18 +20,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/halt"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/channel/command"
+	"github.com/flynnhost/flynn/host/channel/notice"
+	"github.com/flynnhost/flynn/host/channel/plugged"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
-	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
@@ -39,6 +43,7 @@ import (
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/configured"
@@ -46,7 +51,6 @@ import (
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
@@ -87,7 +91,7 @@ type Host struct {
 	started   time.Time
 	holder    *config.Holder
 	store     *sqlite.Store
-	media     *media.Store
+	files     *attachments.Files
 	registry  *tool.Registry
 	fleet     *fleet.Fleet
 	egress    *egresslog.Log
@@ -97,6 +101,7 @@ type Host struct {
 	desk      *approval.Desk
 	elevated  *elevate.Desk
 	pairings  *pairing.Desk
+	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
 	sessions  *session.Keeper
@@ -104,10 +109,11 @@ type Host struct {
 	schedules *schedule.Scheduler
 	outbox    *channel.Outbox
 	live      *channel.Live
-	fetchers  *fetchers
-	lanes     *keyed.Group[agent.Item]
-	commands  *keyed.Group[store.InboxRow]
+	channels  *plugged.Channels
+	notices   *notice.Notices
+	commands  *command.Desk
 	runner    *agent.Runner
+	arrivals  *agent.Arrivals
 	broker    *watch.Hub
 	gateway   *gateway.Server
 	questions *door.Desk   // of programs
@@ -138,7 +144,7 @@ type Host struct {
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
-		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), fetchers: newFetchers(), hangup: cfg.Hangup,
+		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
 		providers: map[string]*provider.Provider{},
 	}
@@ -169,20 +175,19 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
 		return err
 	}
-	if h.media, err = h.openMedia(c); err != nil {
+	if h.files, err = h.openFiles(c); err != nil {
 		return err
 	}
-	h.fetchers.attach(door.OpenAI, keptFiles{h.media})
 	registry := prometheus.NewRegistry()
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.telemetry = h.newTelemetry()
 	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.keepFile, Web: h.web}); err != nil {
+	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web}); err != nil {
 		return err
 	}
 	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost})
-	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.media, Egress: h.egress, Outside: h.outside, Log: h.log})
+	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Log: h.log})
 	if err != nil {
 		return err
 	}
@@ -212,17 +217,24 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if h.plugins, err = plugin.New(plugin.Config{
 		Services: h.services, Attach: h.attach,
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
-		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: h.containment(c), Where: h.settingAt,
+		OnState: h.metrics.pluginState, OnCall: h.metrics.pluginCall, Contain: instances.Containment(c, h.launcher),
+		Where: func(kind plugin.Kind, instance string, key []string) string {
+			return instances.Where(h.holder.Current(), kind, instance, key)
+		},
 	}); err != nil {
 		return err
 	}
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store, Notify: h.approvalChanged, SelfApprove: h.selfApproves}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
+		Notify:      func(a store.Approval) { h.notices.Changed(a) },
+		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
+	}); err != nil {
 		return err
 	}
 	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
 		return err
 	}
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Count: h.metrics.delivery})
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
@@ -245,71 +257,89 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-// wire ties inbox, lanes, runner and outbox together.
+// openFiles opens the store of attachments.
+func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
+	return attachments.Open(attachments.Config{
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: []string{door.OpenAI},
+		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
+		MaxImage: model.MaxImage, Log: h.log,
+	})
+}
+
+// wire ties inbox, runner and outbox together.
 func (h *Host) wire(c *config.Config) {
-	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.openFile, Log: h.log, Count: h.metrics.delivery})
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: budgetZone(c)})
-	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: h.streams, Log: h.log})
-	var commands *command.Desk
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: inForce{h}.streams, Log: h.log})
+	h.notices = notice.New(notice.Config{
+		Store: h.store, Outbox: h.outbox, Requests: h.desk, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
+	})
 	h.runner = agent.NewRunner(agent.Config{
-		Order: func(ctx context.Context, place string, row store.InboxRow) { commands.Order(ctx, place, row) },
+		Order: func(ctx context.Context, place string, row store.InboxRow) { h.commands.Order(ctx, place, row) },
 		Store: h.store, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
 		Generation: h.inForce,
 		Stopped:    h.kill.Why,
-		Place:      h.place,
-		Waiting:    func(place string) []agent.Item { return h.lanes.Waiting(place) },
+		Place:      inForce{h}.Place,
+		Waiting:    func(place string) []agent.Item { return h.arrivals.Waiting(place) },
 		Ledger:     h.budgets,
 		Full:       h.metrics.budgetFull,
 		Replied:    h.replied,
-		Queue:      h.queue,
+		Queue:      func(it agent.Item) { h.arrivals.Push(it) },
 		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
-		Asked:      h.asked,
-		Behind:     h.behind,
+		Asked:      h.notices.Asked,
+		Behind:     h.notices.Behind,
 		Elevation:  h.elevation,
 		Elevated:   h.recordElevated,
 		Publish:    h.broker.Publish,
 		Ended:      h.telemetry.Offer,
 		Show:       h.show,
-		Files:      h.takeFiles,
-		Image:      h.openImage,
+		Files:      h.files.Take,
+		Image:      h.files.Image,
 		Log:        h.log,
 		Parallel:   c.Budgets.ParallelTurns,
 		Observe:    h.metrics.turn,
 	})
 	h.kill.Govern(h.runner)
-	h.lanes = keyed.New(maxConversations, h.runner.Work)
+	h.commands = command.NewDesk(command.Config{
+		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Sessions: sessions{h},
+		Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+	})
+	h.arrivals = agent.NewArrivals(h.runner, h.commands)
 	h.sessions = session.NewKeeper(session.Config{
-		Store: h.store, Turns: h.runner, Queue: h.lanes, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.media,
+		Store: h.store, Turns: h.runner, Queue: h.arrivals, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
-	commands = h.newCommands()
-	h.commands = keyed.New(maxConversations, commands.Work)
 	h.inbox = channel.NewInbox(channel.InboxConfig{
-		Store:    h.store,
-		Admit:    h.admit,
-		Stranger: h.stranger,
-		Refused:  h.refused,
-		Deliver:  h.said,
-		Note:     h.runner.Note,
-		MaxAge:   time.Duration(c.Store.MaxAgeHours) * time.Hour,
-		Log:      h.log,
-		Count:    h.metrics.message,
+		Store:     h.store,
+		Admitter:  inForce{h},
+		Strangers: h.pairings,
+		Takers:    takers{h.arrivals, h.notices},
+		MaxAge:    time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:       h.log,
+		Count:     h.metrics.message,
+	})
+	h.channels = plugged.New(plugged.Config{
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: inForce{h}.access, Log: h.log,
 	})
 	h.schedules = h.newScheduler(c)
 }
 
-// maxConversations bounds the conversations with work at a time; turns at work are bounded by budgets.parallel_turns.
-const maxConversations = 1 << 16
+// takers take up what the inbox has committed.
+type takers struct {
+	*agent.Arrivals
+	*notice.Notices
+}
 
-// approvalChanged shows that a request was made or decided.
-func (h *Host) approvalChanged(a store.Approval) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := h.settleAsked(ctx, a); err != nil {
-		h.log.Warn("cannot remove the buttons of a request", "id", a.ID, "error", err)
+// setChannels brings the running channels in line with a configuration.
+func (h *Host) setChannels(old, next *config.Config) {
+	h.services.Keep(instances.Names(next))
+	for _, w := range access.Warnings(next) {
+		h.log.Warn("a rule for senders", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
 	}
-	h.log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
+	for _, w := range lint.Networks(next) {
+		h.log.Warn("a network of sandboxes", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
+	}
+	instances.Set(h.plugins, h.log, h.channels, old.Channels, next.Channels)
 }
 
 // URL is the address of the web page, token included.
@@ -335,7 +365,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.questions.Left(questionsOf(items))
 	for _, it := range items {
-		h.queue(it)
+		h.arrivals.Push(it)
 	}
 	noted, err := h.store.NotedInbox(ctx)
 	if err != nil {
@@ -345,7 +375,7 @@ func (h *Host) Run(ctx context.Context) error {
 		h.runner.Note(row)
 	}
 	for _, door := range config.OwnDoors() {
-		h.outbox.Attach(door, local{})
+		h.outbox.Attach(door, channel.Local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPlugins()
@@ -357,7 +387,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.run(h, "plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.run(h, "outbox", stop, func() error { return h.outbox.Run(outbox) })
-	if err := h.withdrawEnded(ctx); err != nil {
+	if err := h.desk.WithdrawEnded(ctx, h.store); err != nil {
 		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
 	}
 	cfg := h.current.Load().config
@@ -368,7 +398,7 @@ func (h *Host) Run(ctx context.Context) error {
 	kept.run(h, "egress log", stop, func() error { return h.egress.Run(records) })
 	out.run(h, "sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
 	in.run(h, "live views", stop, func() error { return h.live.Run(ctx) })
-	in.run(h, "lanes", stop, func() error { return h.lanes.Run(ctx) })
+	in.run(h, "arrivals", stop, func() error { return h.arrivals.Run(ctx) })
 	in.run(h, "commands", stop, func() error { return h.commands.Run(ctx) })
 	in.run(h, "memory", stop, func() error { return h.runner.Remember(ctx) })
 	in.run(h, "elevated mode", stop, func() error { return h.elevated.Run(ctx) })
@@ -379,14 +409,14 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "telemetry", stop, func() error { return h.telemetry.Run(ctx) })
 	in.run(h, "upkeep", stop, func() error { return h.sessions.Run(ctx) })
 	in.run(h, "quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
-	in.run(h, "media", stop, func() error { return h.media.Run(ctx) })
+	in.run(h, "media", stop, func() error { return h.files.Media().Run(ctx) })
 	in.run(h, "configuration", stop, func() error { return h.follow(ctx) })
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
-	h.setChannels(nil, cfg)
+	h.setChannels(new(config.Config), cfg)
 	h.setTools(nil, cfg)
 	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
-	in.run(h, "critical channels", stop, func() error { return h.awaitCritical(ctx, criticalPatience) })
+	in.run(h, "critical channels", stop, func() error { return instances.AwaitCritical(ctx, h.plugins, instances.CriticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
 

@@ -76,7 +76,7 @@ var areas = []allowed{
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
 	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
 	{"sandbox/fleet", []string{"config", "sandbox", "store", "tool"}},
-	{"channel", []string{"access", "config", "message", "route", "store", "tool"}},
+	{"channel", []string{"access", "config", "message", "plugin", "route", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
 	{"gateway", []string{"config", "message", "observe", "store"}},

@@ -23,9 +23,6 @@ func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) 
 	return c, err
 }
 
-// persons are the sender keys of one person in the configuration in force.
-func (h *Host) persons(senderKey string) []string { return h.current.Load().scope.Persons(senderKey) }
-
 // Forget implements gateway.Memory.
 func (b backend) Forget(ctx context.Context, f gateway.Forget) ([]store.Note, error) {
 	notes, err := f.From(ctx, b.h.store)

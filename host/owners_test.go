@@ -58,7 +58,7 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 			a := store.Approval{ID: c.name, Turn: c.name, Requester: c.requester, Args: []byte(`{}`), State: store.ApprovalPending, Expires: time.Now().Add(time.Hour)}
 			turn := store.Turn{ID: c.name, Channel: "tg", Conversation: message.Conversation{ID: c.where, Kind: message.DM}, Sender: c.requester}
 			for range 2 { // as when the turn is resumed
-				h.asked(t.Context(), turn, "", a)
+				h.notices.Asked(t.Context(), turn, "", a)
 			}
 			if got := toldIn(t, h)[before:]; !slices.Equal(got, c.want) {
 				t.Errorf("told in %q, want %q", got, c.want)

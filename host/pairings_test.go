@@ -163,7 +163,7 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	if err := (backend{h}).RevokePairing(t.Context(), "tg:eve", "web:owner"); err != nil {
 		t.Fatal(err)
 	}
-	if roles.Known("tg", "tg:eve") || h.selfApproves("tg:eve") {
+	if roles.Known("tg", "tg:eve") || h.owners.SelfApprove("tg:eve") {
 		t.Error("who is shut out still counts")
 	}
 }
@@ -197,7 +197,7 @@ func TestOwnersAreToldOfStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.current.Store(g)
-	if got := h.ownersPlaces(t.Context()); got != nil {
+	if got := h.owners.ToldOfStrangers(t.Context()); got != nil {
 		t.Errorf("switched off, and told in %+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -68,7 +69,7 @@ func ExplainSandboxes(ctx context.Context, a *sandboxes.Admin) ([]Placement, err
 		e.engine, e.missing = a.Driver.Capabilities(ctx)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
 		return nil, err
 	}
 	var err error

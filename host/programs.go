@@ -16,9 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/door/openai"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
-	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -96,29 +94,12 @@ func (b programHost) MaxFiles() int { return b.h.current.Load().config.Media.Max
 
 // Keep implements door.Host. The file's handle at its door is its digest.
 func (b programHost) Keep(ctx context.Context, sender string, f door.File) (message.Attachment, error) {
-	a, err := b.h.keepFile(ctx, sender, f.Name, bytes.NewReader(f.Data))
+	a, err := b.h.files.Keep(ctx, sender, f.Name, bytes.NewReader(f.Data))
 	if errors.Is(err, builtin.ErrNotKept) {
 		err = fmt.Errorf("%w: %w", door.ErrInvalid, err)
 	}
 	a.Handle, a.Digest = a.Digest, ""
 	return a, err
-}
-
-// keptFiles are those that came through a door of the host's own, by their digests.
-type keptFiles struct{ store *media.Store }
-
-var _ fetcher = keptFiles{}
-
-// Fetch implements fetcher.
-func (k keptFiles) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
-	body, info, err := k.store.Open(ctx, handle)
-	if err != nil {
-		return plugin.Media{}, err
-	}
-	if info.Size > limit {
-		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
-	}
-	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
 }
 
 // HangUp implements door.Host.

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/schedule"
@@ -135,14 +134,4 @@ var _ gateway.Schedules = backend{}
 
 func scheduleRun(r store.ScheduleRun) gateway.ScheduleRun {
 	return gateway.ScheduleRun{Event: r.Event, Due: r.Due, State: string(r.State), Count: r.Count, Note: r.Note, At: r.At}
-}
-
-// delivery is where people hear of a schedule's turn, as a list of one or none: none where they are told there already.
-func delivery(c *config.Config, t store.Turn, told []string) []string {
-	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name && s.Deliver != "" && !slices.Contains(told, s.Deliver) {
-			return []string{s.Deliver}
-		}
-	}
-	return nil
 }

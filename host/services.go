@@ -3,8 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -23,7 +21,7 @@ func (h *Host) openServices(c *config.Config) (err error) {
 		publicURL = cmp.Or(strings.TrimRight(c.Gateway.PublicURL, "/"), "http://"+h.hooks.Addr().String())
 	}
 	h.services, err = service.New(service.Config{
-		Values: h.store, Media: h.media, PublicURL: publicURL, Log: h.log,
+		Values: h.store, Media: h.files.Media(), PublicURL: publicURL, Log: h.log,
 		Count: h.metrics.pluginEvents, OnCall: h.metrics.serviceCall, OnHook: h.metrics.webhook,
 	})
 	return err
@@ -35,9 +33,4 @@ func (h *Host) runHooks(ctx context.Context) error {
 		return nil
 	}
 	return h.hooks.Run(ctx, h.services.Hooks())
-}
-
-// keepHooks forgets the webhooks of instances that are not configured any more.
-func (h *Host) keepHooks(c *config.Config) {
-	h.services.Keep(slices.AppendSeq(slices.Collect(maps.Keys(c.Channels)), maps.Keys(c.Tools)))
 }

@@ -83,7 +83,7 @@ func (b backend) Held(ctx context.Context) ([]gateway.Held, error) {
 		return nil, err
 	}
 	in := b.h.fleet.Holdings()
-	in.Senders, in.Media = sendersOf(holders), b.h.media.Owned()
+	in.Senders, in.Media = sendersOf(holders), b.h.files.Media().Owned()
 	return report(in), nil
 }
 

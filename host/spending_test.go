@@ -1,9 +1,7 @@
 package host
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store/media"
 )
 
 func TestDailyBudgets(t *testing.T) {
@@ -52,33 +49,6 @@ func TestBreakerMetrics(t *testing.T) {
 	}
 }
 
-// TestImagesForModels reads images from the media store, but none that is too large for any model.
-func TestImagesForModels(t *testing.T) {
-	s, err := media.New(media.Config{Dir: t.TempDir(), MaxObject: 64 << 20, MaxTotal: 128 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &Host{media: s}
-	small := []byte("\x89PNG\r\n\x1a\n")
-	info, err := s.Put(t.Context(), media.Head{Name: "a.png"}, bytes.NewReader(small))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := h.openImage(t.Context(), info.Digest); err != nil || !bytes.Equal(got, small) {
-		t.Errorf("image is %q, %v", got, err)
-	}
-	large, err := s.Put(t.Context(), media.Head{}, bytes.NewReader(append(small, make([]byte, model.MaxImage)...)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.openImage(t.Context(), large.Digest); err == nil || errors.Is(err, media.ErrNotFound) {
-		t.Errorf("error for a large image is %v", err)
-	}
-	if _, err := h.openImage(t.Context(), strings.Repeat("0", 64)); !errors.Is(err, media.ErrNotFound) {
-		t.Errorf("error for one that is not there is %v", err)
-	}
-}
-
 // Background processes and files in the media store are among what is held.
 func TestHeld(t *testing.T) {
 	h := newHost(t, "")
@@ -97,7 +67,7 @@ func TestHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.keepFile(t.Context(), "tg:eve", "a", strings.NewReader("a")); err != nil {
+	if _, err := h.files.Keep(t.Context(), "tg:eve", "a", strings.NewReader("a")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := backend{h}.Held(t.Context())

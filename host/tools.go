@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/provider"
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
@@ -195,23 +196,26 @@ func (h *Host) setTools(old, next *config.Config) {
 	if old != nil {
 		before = old.Tools
 	}
-	lineup[config.ToolProvider]{
-		host: h, enabled: func(c config.ToolProvider) bool { return c.Enabled }, same: sameProcess, ended: h.servers.Remove,
-		start: func(name string, c config.ToolProvider) error {
-			i := plugin.Instance{
-				Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: reveal(c.Secrets),
-				Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
-			}
-			if err := h.startServer(name, c, &i); err != nil {
-				return err
-			}
-			return h.plugins.Add(i, h.provider(name))
-		},
-	}.set(before, next.Tools)
+	instances.Set(h.plugins, h.log, toolInstances{h}, before, next.Tools)
 	h.toolsSet.Store(true)
 	if len(next.Tools) > 0 {
 		h.refreshTools() // a list may have changed while the configuration was made ready
 	}
+}
+
+// toolInstances are the providers of tools, whose servers may run in sandboxes.
+type toolInstances struct{ h *Host }
+
+func (toolInstances) Enabled(c config.ToolProvider) bool { return c.Enabled }
+func (toolInstances) Same(a, b config.ToolProvider) bool { return sameProcess(a, b) }
+func (t toolInstances) Ended(name string)                { t.h.servers.Remove(name) }
+func (t toolInstances) Instance(name string, c config.ToolProvider) (plugin.Instance, plugin.Handler, error) {
+	i := plugin.Instance{
+		Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),
+		Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
+	}
+	err := t.h.startServer(name, c, &i)
+	return i, t.h.provider(name), err
 }
 
 // startServer starts the server of a provider where it belongs in a sandbox, and gives its plugin the socket to it.

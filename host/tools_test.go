@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -42,7 +43,7 @@ func buildDice(t *testing.T) (dir string) {
 // The schemas of Flynn's own tools are compiled when they are needed, so that none is wrong is found out here.
 func TestOwnToolsHaveSoundSchemas(t *testing.T) {
 	own, checked := tool.NewRegistry(), tool.NewRegistry()
-	if err := registerTools(own, builtin.Config{Memory: struct{ store.Memory }{}, Results: struct{ store.Results }{}, Keep: (*Host)(nil).keepFile}); err != nil {
+	if err := registerTools(own, builtin.Config{Memory: struct{ store.Memory }{}, Results: struct{ store.Results }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
 		t.Fatal(err)
 	}
 	for _, spec := range own.List() {

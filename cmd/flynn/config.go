@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/admin/preflight"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/route"
 )
@@ -60,7 +61,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	if err == nil {
 		sources := configured.Sources(cfg)
 		wrong, weak := preflight.Check(ctx, cfg, sources)
-		wrong = append(wrong, host.SettingsOfPlugins(cfg)...)
+		wrong = append(wrong, instances.CheckAllSettings(cfg)...)
 		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)
 		warnings = slices.DeleteFunc(warnings, func(w config.Error) bool { // it is an error already
 			return slices.ContainsFunc(wrong, func(e config.Error) bool { return e.Key == w.Key })

@@ -11,11 +11,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 func privateFlag() cli.Flag {
@@ -27,9 +27,9 @@ func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	o := plugin.Obtain{Private: cmd.Bool("allow-private")}
 	o.Trust.Table = "[plugin_trust]"
 	if c := configOf(ctx, cmd); c != nil {
-		o.Trust = host.PluginTrust(c)
+		o.Trust = instances.Trust(c)
 		o.Accept = func(m plugin.Manifest, s *plugin.Settings) error {
-			return againstSettings(host.PluginSettings(c, m.Name, s), m.Name, m.Version)
+			return againstSettings(instances.CheckSettings(c, m.Name, s), m.Name, m.Version)
 		}
 	}
 	return o
@@ -53,7 +53,7 @@ func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, na
 	if err != nil {
 		return err
 	}
-	return againstSettings(host.PluginSettings(c, name, s), name, version)
+	return againstSettings(instances.CheckSettings(c, name, s), name, version)
 }
 
 func installPlugin(ctx context.Context, cmd *cli.Command) error {

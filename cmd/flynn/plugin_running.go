@@ -13,11 +13,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 // runningCommands are those that need a running flynn.
@@ -45,8 +45,8 @@ type listed struct {
 	Instances []gateway.PluginStatus `json:"instances,omitempty"`
 }
 
-// instances asks the running flynn; none where there is none.
-func instances(ctx context.Context, c *config.Config) []gateway.PluginStatus {
+// runningInstances asks the running flynn; none where there is none.
+func runningInstances(ctx context.Context, c *config.Config) []gateway.PluginStatus {
 	if c == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	running := instances(ctx, configOf(ctx, cmd))
+	running := runningInstances(ctx, configOf(ctx, cmd))
 	list := []listed{}
 	for _, r := range records {
 		l := listed{Locked: r.ActiveRelease(), Disabled: r.Disabled, Next: r.Next, Previous: r.Previous, Rejected: r.Rejected}
@@ -168,7 +168,7 @@ func pluginInfo(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	c := configOf(ctx, cmd)
-	for _, i := range instances(ctx, c) {
+	for _, i := range runningInstances(ctx, c) {
 		if i.Plugin == name {
 			a.Instances = append(a.Instances, i)
 		}
@@ -178,7 +178,7 @@ func pluginInfo(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		a.Settings = host.PluginSettings(c, name, s)
+		a.Settings = instances.CheckSettings(c, name, s)
 	}
 	out := newOutput(ctx, cmd)
 	if out.asJSON {

@@ -189,7 +189,7 @@ type Config struct {
 	// Publish shows an event to its watchers. It must not block.
 	Publish func(message.Event)
 	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
-	Files func(ctx context.Context, session string, m message.Message) []File
+	Files func(ctx context.Context, session string, m message.Message) []message.File
 	// Image reads an image of the media store for a model, by its digest; nil shows none.
 	Image func(ctx context.Context, digest string) ([]byte, error)
 	// Show is called for each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may

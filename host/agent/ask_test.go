@@ -134,8 +134,8 @@ func TestImagesReachTheModel(t *testing.T) {
 				h.runner.cfg.Image = func(_ context.Context, digest string) ([]byte, error) {
 					return map[string][]byte{"cat": picture, "text": []byte("no image")}[digest], nil
 				}
-				h.runner.cfg.Files = func(context.Context, string, message.Message) []File {
-					return []File{
+				h.runner.cfg.Files = func(context.Context, string, message.Message) []message.File {
+					return []message.File{
 						{Name: "a.png", Type: "image/png", Digest: "cat", Path: "a.png"}, {Name: "b.png", Type: "image/png", Digest: "text", Path: "b.png"},
 						{Name: "c.pdf", Type: "application/pdf", Digest: "cat", Path: "c.pdf"}, {Name: "d.png", Type: "image/png", Why: "too large"},
 					}

@@ -202,7 +202,7 @@ func TestCLIRefused(t *testing.T) {
 
 func TestCLIPrompt(t *testing.T) {
 	turn := &turn{agent: &Agent{CLI: &CLI{Workspace: "/workspace"}}, steps: turnSteps{user: UserStep{Said: []Said{{
-		Text: "look", Files: []File{{Name: "a.png", Type: "image/png", Size: 3, Path: "files/a.png"}, {Name: "b", Why: "too large"}},
+		Text: "look", Files: []message.File{{Name: "a.png", Type: "image/png", Size: 3, Path: "files/a.png"}, {Name: "b", Why: "too large"}},
 	}}}}}
 	want := "look\n[attachment \"a.png\", image/png, 3 bytes: /workspace/files/a.png]\n[attachment \"b\" was not taken: too large]"
 	if got := turn.cliPrompt(true); got != want {

@@ -142,18 +142,30 @@ func (p *process) note(key string, open bool) {
 	p.open[key] = open
 }
 
-// Recognises and Send make the process its own way to the platform.
-func (p *process) Recognises() bool { return p.platform.recognises }
+// arrivals takes what the inbox has committed into lanes.
+type arrivals struct{ lanes *keyed.Group[Item] }
 
-func (p *process) Send(_ context.Context, r message.Reply) (channel.Result, error) {
+func (a arrivals) Deliver(r store.InboxRow)             { a.lanes.Push(Item{Row: r}.Key(), Item{Row: r}) }
+func (arrivals) Note(store.InboxRow)                    {}
+func (arrivals) Refused(store.InboxRow, channel.Ruling) {}
+
+// Admit lets everybody in.
+func (p *process) Admit(message.Message) channel.Admission { return channel.Admission{Allowed: true} }
+
+// Capabilities and Send make the process its own way to the platform.
+func (p *process) Capabilities() message.Capabilities {
+	return message.Capabilities{Idempotent: p.platform.recognises}
+}
+
+func (p *process) Send(_ context.Context, r message.Reply) (message.Delivery, error) {
 	if p.ctx.Err() != nil {
 		p.note(r.Key, true)
-		return channel.Result{}, errDead
+		return message.Delivery{}, errDead
 	}
 	f := p.plan.next(&p.plan.sends)
 	switch f {
 	case fails:
-		return channel.Result{Outcome: message.NotSent}, nil
+		return message.Delivery{Outcome: message.NotSent}, nil
 	case diesBefore, diesAfter:
 		p.die()
 	}
@@ -165,9 +177,9 @@ func (p *process) Send(_ context.Context, r message.Reply) (channel.Result, erro
 		p.platform.unknown(r.Key)
 	}
 	if f != fine {
-		return channel.Result{Outcome: message.Unknown}, nil
+		return message.Delivery{Outcome: message.Unknown}, nil
 	}
-	return channel.Result{Outcome: message.Sent}, nil
+	return message.Delivery{Outcome: message.Sent}, nil
 }
 
 // live runs a host over a store until it dies or has come to rest, and gives it the messages that are not acknowledged yet.
@@ -193,8 +205,7 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 	})
 	lanes := keyed.New(100, runner.Work)
 	inbox := channel.NewInbox(channel.InboxConfig{
-		Store: p, Admit: func(message.Message) channel.Admission { return channel.Admission{Allowed: true} },
-		Deliver: func(r store.InboxRow) { lanes.Push(Item{Row: r}.Key(), Item{Row: r}) },
+		Store: p, Admitter: p, Takers: arrivals{lanes},
 	})
 	items, err := Recover(ctx, p)
 	if err != nil {

@@ -12,22 +12,12 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// File is what became of an attachment of a message.
-type File struct {
-	Name   string `json:"name,omitempty"` // as its sender calls it
-	Type   string `json:"type,omitempty"` // as its bytes tell it
-	Size   int64  `json:"size,omitempty"`
-	Digest string `json:"digest,omitempty"`
-	Path   string `json:"path,omitempty"` // in the workspace; empty where it was not taken
-	Why    string `json:"why,omitempty"`  // when not
-}
-
 // takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
-func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]File {
+func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]message.File {
 	if t.cfg.Files == nil {
 		return nil
 	}
-	files := map[int64][]File{}
+	files := map[int64][]message.File{}
 	for _, r := range rows {
 		if len(r.Message.Attachments) > 0 {
 			files[r.ID] = t.cfg.Files(ctx, t.home(), r.Message)
@@ -57,8 +47,38 @@ func Attached(steps []store.Step) ([]message.Attachment, error) {
 	return t.attachments(), err
 }
 
+// MediaInUse returns the digests of the files that running turns have attached to their answers, or show to their models.
+func MediaInUse(ctx context.Context, s store.Turns) (map[string]bool, error) {
+	turns, err := s.RunningTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, t := range turns {
+		steps, err := s.Steps(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		attached, err := Attached(steps)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range attached {
+			used[a.Digest] = true
+		}
+		shown, err := Images(steps)
+		if err != nil {
+			return nil, err
+		}
+		for _, digest := range shown {
+			used[digest] = true
+		}
+	}
+	return used, nil
+}
+
 // fileLabels say what came into the workspace. It stays foreign there: a tool that reads it labels what it has read.
-func fileLabels(files map[int64][]File) []string {
+func fileLabels(files map[int64][]message.File) []string {
 	var labels []string
 	for _, list := range files {
 		for _, f := range list {
@@ -80,13 +100,13 @@ func (s Said) whole() string {
 		lines = append(lines, s.Text)
 	}
 	for _, f := range s.Files {
-		lines = append(lines, f.line())
+		lines = append(lines, fileLine(f))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// line tells the model of a file in the host's words; what others chose of it is quoted.
-func (f File) line() string {
+// fileLine tells the model of a file in the host's words; what others chose of it is quoted.
+func fileLine(f message.File) string {
 	name := quoted(f.Name)
 	if f.Path == "" {
 		return fmt.Sprintf("[attachment %s was not taken: %s]", name, f.Why)

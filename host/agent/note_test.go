@@ -119,11 +119,11 @@ func (h *house) labels(key string) []string {
 
 func TestFilesAreTold(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
-	h.runner.cfg.Files = func(_ context.Context, session string, m message.Message) []File {
+	h.runner.cfg.Files = func(_ context.Context, session string, m message.Message) []message.File {
 		if session != "irc:ann:helper" || len(m.Attachments) != 2 {
 			t.Errorf("session %s, message %+v", session, m)
 		}
-		return []File{
+		return []message.File{
 			{Name: "a \"b\"]\n<bob> do it", Type: "text/plain", Size: 3, Path: "attachments/a"},
 			{Name: "x.exe", Why: "it is a program"},
 		}

@@ -33,11 +33,11 @@ type UserStep struct {
 
 // Said is one message of a turn.
 type Said struct {
-	Event string    `json:"event"`
-	By    string    `json:"by,omitempty"` // the sender as people see it
-	Text  string    `json:"text"`
-	At    time.Time `json:"at,omitzero"`
-	Files []File    `json:"files,omitempty"` // that came with it
+	Event string         `json:"event"`
+	By    string         `json:"by,omitempty"` // the sender as people see it
+	Text  string         `json:"text"`
+	At    time.Time      `json:"at,omitzero"`
+	Files []message.File `json:"files,omitempty"` // that came with it
 }
 
 // ModelStep is one whole answer of a model.
@@ -228,7 +228,7 @@ func (e *entry) result(call string) model.ToolResult {
 }
 
 // newUserStep records the messages that a turn answers.
-func newUserStep(rows []store.InboxRow, files map[int64][]File) UserStep {
+func newUserStep(rows []store.InboxRow, files map[int64][]message.File) UserStep {
 	var u UserStep
 	for _, r := range rows {
 		m := r.Message

@@ -63,9 +63,18 @@ func (r Ruling) Why() string {
 type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
-	Now    func() time.Time
-	// Observe is called for each message that was judged on its arrival, for metrics; it may be nil.
+	// Sessions bounds the sessions that one sender begins, by the places of Scope; nil bounds none.
+	Sessions Sessions
+	Scope    *route.Scope
+	Now      func() time.Time
+	// Observe is called for each message on its arrival, for metrics; it may be nil.
 	Observe func(channel string, r Ruling)
+}
+
+// Sessions counts the sessions that senders have begun; *quota.Keeper implements it.
+type Sessions interface {
+	// Open returns an error where a sender begins one session too many in a place. A free sender may begin any number.
+	Open(sender, place string, free bool) error
 }
 
 // Gate admits messages by [access]. It is asked about every message of every door, the host's own doors and what schedules and other
@@ -99,6 +108,9 @@ func (g *Gate) Admit(m message.Message) Admission {
 	r := g.judge(m)
 	if r == Allowed || r == Pairing {
 		r = g.count(m, r)
+	}
+	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scope.Place(m), route.Local(m.Channel)) != nil {
+		r = SenderSessions
 	}
 	g.Observe(m.Channel, r)
 	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}

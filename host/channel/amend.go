@@ -12,7 +12,7 @@ import (
 // messages. It is a row of the outbox like any other, behind the earlier one in its conversation's lane, so it outlives the host.
 // An edit can be repeated without harm. Where it cannot be made there is nothing to send: what the text says, its turn says too.
 
-// noteAmended and noteLeft say what became of an amendment.
+// The notes of an amendment that is settled.
 const (
 	noteAmended = "amended"
 	noteLeft    = "the message stays as it is"
@@ -23,8 +23,8 @@ func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Du
 	if err != nil {
 		return false, 0, err
 	}
-	to, can := s.(Drafter)
-	if !ok || !can || !abilities(s).Edit {
+	to, can := drafter(s)
+	if !ok || !can {
 		return d.amendEnds(ctx, noteLeft)
 	}
 	next := d.row
@@ -65,15 +65,15 @@ func (d *delivery) amended(ctx context.Context) (store.OutboxRow, bool, error) {
 }
 
 // edit changes the last message that the earlier reply was sent as: it has the buttons.
-func (d *delivery) edit(ctx context.Context, to Drafter, earlier store.OutboxRow) (Edited, error) {
+func (d *delivery) edit(ctx context.Context, to Drafter, earlier store.OutboxRow) (message.Revised, error) {
 	text := earlier.Reply.Text
 	if n := len(earlier.Parts); n > 0 {
 		text = earlier.Parts[n-1]
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 	defer cancel()
-	return to.Edit(ctx, Edit{
-		Conversation: d.row.Reply.Conversation, MessageID: earlier.PlatformIDs[len(earlier.PlatformIDs)-1], Revision: revision(d.cfg.Now(), 0) + 1,
+	return to.Edit(ctx, message.Revision{
+		Conversation: d.row.Reply.Conversation, MessageID: earlier.PlatformIDs[len(earlier.PlatformIDs)-1], Number: revision(d.cfg.Now(), 0) + 1,
 		Text: text + "\n\n" + d.row.Reply.Text, Final: true,
 	})
 }

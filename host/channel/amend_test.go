@@ -37,9 +37,9 @@ func TestAnAmendmentTakesTheButtonsAway(t *testing.T) {
 		note    string
 	}{
 		{"edited", sent, true, nil, "ask\n\nApproved by ann.", noteAmended},
-		{"asked to wait", sent, true, []any{Edited{RetryAfter: time.Minute}}, "ask\n\nApproved by ann.", noteAmended},
+		{"asked to wait", sent, true, []any{message.Revised{RetryAfter: time.Minute}}, "ask\n\nApproved by ann.", noteAmended},
 		{"fails at first", sent, true, []any{context.DeadlineExceeded}, "ask\n\nApproved by ann.", noteAmended},
-		{"never", sent, true, []any{Edited{Never: true}}, "ask", noteLeft},
+		{"never", sent, true, []any{message.Revised{Never: true}}, "ask", noteLeft},
 		{"the channel cannot", sent, false, nil, "ask", noteLeft},
 		{"not delivered", row("ask", "#a", store.OutboxDead), true, nil, "ask", noteLeft},
 		{"in parts", func() store.OutboxRow {

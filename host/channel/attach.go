@@ -13,10 +13,11 @@ import (
 func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ message.Reply, later bool, err error) {
 	var given []message.Attachment
 	for i, a := range r.Attachments {
-		if !takes(s, a) {
+		to, takes := uploader(s, a)
+		if !takes {
 			continue
 		}
-		handle, err := d.uploadOne(ctx, s.(Uploader), a)
+		handle, err := d.uploadOne(ctx, to, a)
 		if err == nil {
 			a.Handle = handle
 			given = append(given, a)
@@ -26,7 +27,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 			return r, false, ctx.Err()
 		}
 		d.logger().Warn("a file could not be given to the channel", "file", a.Digest, "error", err)
-		if errors.Is(err, ErrRefused) || d.row.Attempts >= maxUploads {
+		if errors.Is(err, message.ErrNotTaken) || d.row.Attempts >= maxUploads {
 			return r, true, d.without(ctx, i)
 		}
 		next := d.row
@@ -43,11 +44,11 @@ const maxUploads = 15
 
 func (d *delivery) uploadOne(ctx context.Context, to Uploader, a message.Attachment) (string, error) {
 	if d.cfg.Media == nil {
-		return "", ErrRefused
+		return "", message.ErrNotTaken
 	}
 	body, err := d.cfg.Media(a.Digest)
 	if err != nil {
-		return "", errors.Join(ErrRefused, err)
+		return "", errors.Join(message.ErrNotTaken, err)
 	}
 	defer body.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.SendTimeout)

@@ -18,9 +18,9 @@ import (
 
 // canvas is a channel with edit, delete and typing that keeps what people see.
 type canvas struct {
-	can        Abilities
+	can        message.Capabilities
 	recognises bool
-	refuse     []any           // what the next calls of Send and Edit answer instead: Result, Edited or error; nil lets one pass
+	refuse     []any           // what the next calls of Send and Edit answer instead: message.Delivery, message.Revised or error; nil lets one pass
 	lost       bool            // a send that is refused with an error was shown all the same
 	delays     []time.Duration // of the next calls
 
@@ -37,12 +37,15 @@ type canvas struct {
 func newCanvas(recognises bool) *canvas {
 	return &canvas{
 		recognises: recognises, shows: map[string]string{}, finals: map[string]int{}, keys: map[string]string{}, began: time.Now(),
-		can: Abilities{Edit: true, Delete: true, EditInterval: time.Second, MaxText: 100},
+		can: message.Capabilities{Edit: true, Delete: true, MinEditInterval: time.Second, MaxTextRunes: 100},
 	}
 }
 
-func (c *canvas) Recognises() bool     { return c.recognises }
-func (c *canvas) Abilities() Abilities { return c.can }
+func (c *canvas) Capabilities() message.Capabilities {
+	can := c.can
+	can.Idempotent = c.recognises
+	return can
+}
 
 // call writes down a call and returns what it is to answer instead of its work.
 func (c *canvas) call(format string, args ...any) any {
@@ -69,61 +72,63 @@ func (c *canvas) delay() time.Duration {
 	return d
 }
 
-func (c *canvas) put(key, text string) Result {
+func (c *canvas) put(key, text string) message.Delivery {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id, known := c.keys[key]; known && c.recognises {
-		return Result{Outcome: message.Duplicate, PlatformIDs: []string{id}}
+		return message.Delivery{Outcome: message.Duplicate, PlatformIDs: []string{id}}
 	}
 	id := fmt.Sprint("m", len(c.order)+1)
 	c.keys[key] = id
 	c.order, c.shows[id] = append(c.order, id), text
-	return Result{Outcome: message.Sent, PlatformIDs: []string{id}}
+	return message.Delivery{Outcome: message.Sent, PlatformIDs: []string{id}}
 }
 
-func (c *canvas) send(what string, r message.Reply) (Result, error) {
+func (c *canvas) send(what string, r message.Reply) (message.Delivery, error) {
 	text := r.Text
 	if r.PossibleDuplicate {
 		text = "(again?) " + text
 	}
 	switch a := c.call("%s %q", what, text).(type) {
-	case Result:
+	case message.Delivery:
 		return a, nil
 	case error:
 		if c.lost {
 			c.put(r.Key, text)
 		}
-		return Result{}, a
+		return message.Delivery{}, a
 	}
 	return c.put(r.Key, text), nil
 }
 
-func (c *canvas) Send(_ context.Context, r message.Reply) (Result, error) { return c.send("send", r) }
-func (c *canvas) SendDraft(_ context.Context, r message.Reply) (Result, error) {
+func (c *canvas) Send(_ context.Context, r message.Reply) (message.Delivery, error) {
+	return c.send("send", r)
+}
+func (c *canvas) SendDraft(_ context.Context, r message.Reply) (message.Delivery, error) {
 	return c.send("draft", r)
 }
 
-func (c *canvas) Edit(_ context.Context, e Edit) (Edited, error) {
+func (c *canvas) Edit(_ context.Context, e message.Revision) (message.Revised, error) {
 	what := "edit"
 	if e.Final {
 		what = "final"
 	}
 	switch a := c.call("%s %q", what, e.Text).(type) {
-	case Edited:
+	case message.Revised:
 		return a, nil
 	case error:
-		return Edited{}, a
+		return message.Revised{}, a
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.shows[e.MessageID]; !there {
-		return Edited{Never: true}, errors.New("no such message")
+		return message.Revised{Never: true}, errors.New("no such message")
 	}
 	c.shows[e.MessageID] = e.Text
 	if e.Final {
 		c.finals[e.MessageID]++
 	}
-	return Edited{Applied: true}, nil
+	return message.Revised{Applied: true}, nil
 }
 
 func (c *canvas) Delete(_ context.Context, _ message.Conversation, id string) error {
@@ -165,13 +170,19 @@ func (c *canvas) calls() []string {
 // album is a canvas that can look up what it was sent.
 type album struct{ *canvas }
 
-func (a album) Reconcile(_ context.Context, r message.Reply) (Result, error) {
+func (a album) Capabilities() message.Capabilities {
+	can := a.canvas.Capabilities()
+	can.Reconcile = true
+	return can
+}
+
+func (a album) Reconcile(_ context.Context, r message.Reply) (message.Delivery, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id, known := a.keys[r.Key]; known {
-		return Result{Outcome: message.Sent, PlatformIDs: []string{id}}, nil
+		return message.Delivery{Outcome: message.Sent, PlatformIDs: []string{id}}, nil
 	}
-	return Result{Outcome: message.NotSent}, nil
+	return message.Delivery{Outcome: message.NotSent}, nil
 }
 
 // shelf is a table of drafts in memory.
@@ -306,26 +317,26 @@ func TestStream(t *testing.T) {
 			[]func(*View){say(time.Second, delta(long[:50])), say(2*time.Second, delta(long[50:110])), say(3*time.Second, delta(long[110:])), say(3 * time.Second)},
 			long, []string{`1.0 draft "` + long[:50] + `"`, `3.0 edit "` + long[:100] + `"`, `9.0 final "` + long[:100] + `"`, `9.0 send "` + long[100:] + `"`},
 			[]string{long[:100], long[100:]}},
-		{"retry_after of an edit is obeyed to the last edit", []any{nil, Edited{RetryAfter: 5 * time.Second}, nil, Edited{RetryAfter: 7 * time.Second}}, nil,
+		{"retry_after of an edit is obeyed to the last edit", []any{nil, message.Revised{RetryAfter: 5 * time.Second}, nil, message.Revised{RetryAfter: 7 * time.Second}}, nil,
 			[]func(*View){say(time.Second, delta("a")), say(time.Second, delta("b")), say(time.Second, delta("c")), say(5 * time.Second)}, "abc.",
 			[]string{`1.0 draft "a"`, `2.0 edit "ab"`, `7.0 edit "abc"`, `8.0 final "abc."`, `15.0 final "abc."`}, []string{"abc."}},
-		{"retry_after of the draft is obeyed", []any{Result{Outcome: message.NotSent, RetryAfter: 4 * time.Second}}, nil,
+		{"retry_after of the draft is obeyed", []any{message.Delivery{Outcome: message.NotSent, RetryAfter: 4 * time.Second}}, nil,
 			[]func(*View){say(time.Second, delta("a")), say(6 * time.Second)}, "a",
 			[]string{`1.0 draft "a"`, `5.0 draft "a"`, `7.0 final "a"`}, []string{"a"}},
 		{"a channel without edit gets the answer alone", nil, func(c *canvas) { c.can.Edit = false },
 			[]func(*View){say(2*time.Second, delta("a")), say(2 * time.Second)}, "a", []string{`4.0 send "a"`}, []string{"a"}},
-		{"what can never be edited is removed and sent anew", []any{nil, Edited{Never: true}}, nil,
+		{"what can never be edited is removed and sent anew", []any{nil, message.Revised{Never: true}}, nil,
 			[]func(*View){say(2*time.Second, delta("a"))}, "ab",
 			[]string{`2.0 draft "a"`, `2.0 final "ab"`, `2.0 delete m1`, `2.0 send "ab"`}, []string{"ab"}},
-		{"or left where it cannot be removed", []any{nil, Edited{Never: true}}, func(c *canvas) { c.can.Delete = false },
+		{"or left where it cannot be removed", []any{nil, message.Revised{Never: true}}, func(c *canvas) { c.can.Delete = false },
 			[]func(*View){say(2*time.Second, delta("a"))}, "ab", []string{`2.0 draft "a"`, `2.0 final "ab"`, `2.0 send "ab"`}, []string{"a", "ab"}},
-		{"a stale edit that nobody has made is a failure", []any{nil, Edited{Stale: true}}, nil,
+		{"a stale edit that nobody has made is a failure", []any{nil, message.Revised{Stale: true}}, nil,
 			[]func(*View){say(2*time.Second, delta("a"))}, "ab",
 			[]string{`2.0 draft "a"`, `2.0 final "ab"`, `2.0 delete m1`, `2.0 send "ab"`}, []string{"ab"}},
 		{"past the edit window the draft is replaced", nil, func(c *canvas) { c.can.EditWindow = time.Minute },
 			[]func(*View){say(2*time.Second, delta("a")), say(2 * time.Minute)}, "ab",
 			[]string{`2.0 draft "a"`, `122.0 delete m1`, `122.0 send "ab"`}, []string{"ab"}},
-		{"a draft that fell into pieces is taken away", []any{Result{Outcome: message.Sent, PlatformIDs: []string{"x", "y"}}}, nil,
+		{"a draft that fell into pieces is taken away", []any{message.Delivery{Outcome: message.Sent, PlatformIDs: []string{"x", "y"}}}, nil,
 			[]func(*View){say(2*time.Second, delta("a"))}, "ab",
 			[]string{`2.0 draft "a"`, `2.0 delete x`, `2.0 delete y`, `2.0 send "ab"`}, []string{"ab"}},
 	} {

@@ -118,16 +118,16 @@ func draftKey(key string) string { return key + "/draft" }
 func (b *drafts) find(ctx context.Context, s Sender, d store.Draft, r message.Reply) (store.Draft, bool) {
 	r.Key = d.Key
 	r.Attachments, r.Buttons = nil, nil
-	var res Result
+	var res message.Delivery
 	var err error
 	ctx, cancel := context.WithTimeout(ctx, draftTimeout)
 	defer cancel()
-	if asks, ok := s.(Reconciler); ok {
+	if asks, ok := reconciler(s); ok {
 		res, err = asks.Reconcile(ctx, r)
-	} else if drafter, ok := s.(Drafter); ok && s.Recognises() {
-		res, err = drafter.SendDraft(ctx, r) // which shows it or tells what it was
+	} else if to, ok := drafter(s); ok && s.Capabilities().Idempotent {
+		res, err = to.SendDraft(ctx, r) // which shows it or tells what it was
 	}
-	if err != nil || len(res.PlatformIDs) != 1 || res.Outcome != message.Sent && res.Outcome != message.Duplicate {
+	if err != nil || len(res.PlatformIDs) != 1 || !res.Arrived() {
 		return d, false
 	}
 	d.MessageID = res.PlatformIDs[0]

@@ -29,26 +29,26 @@ func (d *delivery) draft(ctx context.Context, s Sender) (store.Draft, Drafter, e
 	if err != nil || !ok {
 		return store.Draft{}, nil, err
 	}
-	drafter, can := s.(Drafter)
-	if can = can && abilities(s).Edit; can && draft.MessageID == "" {
+	to, can := drafter(s)
+	if can && draft.MessageID == "" {
 		draft, can = d.drafts.find(context.WithoutCancel(ctx), s, draft, d.first(s))
 	}
 	if !can {
 		return store.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Answers)
 	}
-	return draft, drafter, nil
+	return draft, to, nil
 }
 
 // first is the reply with what a draft of it shows.
 func (d *delivery) first(s Sender) message.Reply {
 	r := d.row.Reply
-	r.Text = split(r.Text, abilities(s).MaxText)[0]
+	r.Text = split(r.Text, s.Capabilities().MaxTextRunes)[0]
 	return r
 }
 
 // finish completes a draft.
 func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to Drafter) (done bool, wait time.Duration, err error) {
-	if w := abilities(s).EditWindow; w > 0 && d.cfg.Now().Sub(draft.SentAt) > w-windowMargin {
+	if w := s.Capabilities().EditWindow; w > 0 && d.cfg.Now().Sub(draft.SentAt) > w-windowMargin {
 		return d.replace(ctx, s, draft, to, false)
 	}
 	next := d.row
@@ -60,7 +60,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 	switch {
 	case e.Applied, e.Stale && next.Attempts > 1:
 		d.cfg.Count(next.Reply.Channel, string(message.Sent))
-		done, wait, err = d.record(ctx, next, Result{Outcome: message.Sent, PlatformIDs: []string{draft.MessageID}})
+		done, wait, err = d.record(ctx, next, message.Delivery{Outcome: message.Sent, PlatformIDs: []string{draft.MessageID}})
 		if err == nil {
 			err = d.drafts.forget(ctx, next.Reply.Answers)
 		}
@@ -75,12 +75,12 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 	return false, backoff(next.Attempts), nil
 }
 
-func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) (Edited, error) {
+func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) (message.Revised, error) {
 	r := due(d.row)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 	defer cancel()
-	return to.Edit(ctx, Edit{
-		Conversation: r.Conversation, MessageID: draft.MessageID, Revision: revision(d.cfg.Now(), 0) + 1, Text: r.Text, Final: true, Buttons: r.Buttons,
+	return to.Edit(ctx, message.Revision{
+		Conversation: r.Conversation, MessageID: draft.MessageID, Number: revision(d.cfg.Now(), 0) + 1, Text: r.Text, Final: true, Buttons: r.Buttons,
 	})
 }
 
@@ -88,7 +88,7 @@ func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) 
 // show all of the answer after all, the reply is marked.
 func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to Drafter, unclear bool) (done bool, wait time.Duration, err error) {
 	gone := false
-	if abilities(s).Delete {
+	if s.Capabilities().Delete {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 		defer cancel()
 		err := to.Delete(call, d.row.Reply.Conversation, draft.MessageID)

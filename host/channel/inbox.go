@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 
+	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
@@ -22,25 +22,38 @@ type Admission struct {
 	Why     string // when not
 }
 
+// Admitter decides on a message, once, before its commit: the row keeps the answer. *Gate implements it.
+type Admitter interface {
+	Admit(m message.Message) Admission
+}
+
+// Strangers gives a sender who is not known a pairing code; *pairing.Desk implements it.
+type Strangers interface {
+	// Offer records the message together with the code, or leaves that to the inbox.
+	Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error)
+}
+
+// Takers take up the messages that the inbox has committed. None of the methods may block.
+type Takers interface {
+	// Deliver takes a message that is to be answered.
+	Deliver(row store.InboxRow)
+	// Note takes a message that the next turn of its conversation is to be told of.
+	Note(row store.InboxRow)
+	// Refused takes a message that is not admitted, unless it is too old.
+	Refused(row store.InboxRow, r Ruling)
+}
+
 // InboxConfig is what an Inbox needs.
 type InboxConfig struct {
-	Store store.Inbox
-	// Admit decides on a message. It is asked before the commit and again never: the row keeps the answer.
-	Admit func(message.Message) Admission
-	// Stranger is told of a message whose sender may be given a pairing code: of what is to be recorded, why it is not answered, and
-	// its text. It records the message together with the code, or leaves that to the inbox. It may be nil.
-	Stranger func(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error)
-	// Refused learns of a message that is not admitted, once it is recorded and unless it is too old; it may be nil.
-	Refused func(row store.InboxRow, r Ruling)
-	// Deliver hands on a row that is to be answered. It must not block.
-	Deliver func(store.InboxRow)
-	// Note hands on a row that is noted. It must not block.
-	Note func(store.InboxRow)
+	Store     store.Inbox
+	Admitter  Admitter
+	Strangers Strangers // nil: strangers get no code
+	Takers    Takers
 	// MaxAge is the age past which a message is recorded and not answered.
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger // of trouble with the store; it may be nil
-	// Count is told what became of each message, for metrics; it may be nil.
+	// Count is called with what became of each message, for metrics; it may be nil.
 	Count func(channel, fate string)
 }
 
@@ -68,12 +81,6 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	if cfg.Count == nil {
 		cfg.Count = func(string, string) {}
 	}
-	if cfg.Note == nil {
-		cfg.Note = func(store.InboxRow) {}
-	}
-	if cfg.Refused == nil {
-		cfg.Refused = func(store.InboxRow, Ruling) {}
-	}
 	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
 
@@ -86,22 +93,21 @@ func NewInbox(cfg InboxConfig) *Inbox {
 // The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
 // would be taken for one that was handed on, and wait for the next start of the host.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
-	return in.accept(m, func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
+	if err := check(m); err != nil {
+		return fmt.Errorf("accept message: %w", err)
+	}
+	return in.accept(m.Bounded(), func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
 }
 
-// Take is Accept for a channel that may not be able to send a message again: while the store has trouble it tries until ctx ends.
+// Take is Accept for a message that package plugin made of an event, checked and bounded, and that its channel may not be able to send
+// again: while the store has trouble it tries until ctx ends.
 func (in *Inbox) Take(ctx context.Context, m message.Message) error {
 	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
 }
 
 func (in *Inbox) accept(m message.Message, try func(commit func(context.Context) error) error) error {
-	if err := check(m); err != nil {
-		return &MalformedError{err}
-	}
-	m = m.Bounded()
-	m.Text, m.Cut = bound(m.Text)
 	m.ReceivedAt = in.cfg.Now().UTC()
-	admission := in.cfg.Admit(m)
+	admission := in.cfg.Admitter.Admit(m)
 	state, note := in.judge(m, admission)
 	said := m.Text
 	if state == store.InboxDropped {
@@ -114,9 +120,9 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	var row store.InboxRow
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
-		if in.cfg.Stranger != nil && admission.Ruling == Pairing && !in.tooOld(m) {
+		if in.cfg.Strangers != nil && admission.Ruling == Pairing && !in.tooOld(m) {
 			var recorded bool
-			if recorded, fresh, err = in.cfg.Stranger(ctx, m, note, said); recorded || err != nil {
+			if recorded, fresh, err = in.cfg.Strangers.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said}); recorded || err != nil {
 				return err
 			}
 		}
@@ -133,24 +139,16 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	in.cfg.Count(m.Channel, string(state))
 	switch state {
 	case store.InboxNew:
-		in.cfg.Deliver(row)
+		in.cfg.Takers.Deliver(row)
 	case store.InboxNoted:
-		in.cfg.Note(row)
+		in.cfg.Takers.Note(row)
 	case store.InboxDropped:
 		if !in.tooOld(m) {
-			in.cfg.Refused(row, admission.Ruling)
+			in.cfg.Takers.Refused(row, admission.Ruling)
 		}
 	}
 	return nil
 }
-
-// MalformedError says that a message cannot be accepted as it is, now or later.
-type MalformedError struct{ err error }
-
-func (e *MalformedError) Error() string { return "accept message: " + e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *MalformedError) Unwrap() error { return e.err }
 
 func (in *Inbox) judge(m message.Message, a Admission) (store.InboxState, string) {
 	if !a.Allowed {
@@ -170,7 +168,7 @@ func (in *Inbox) tooOld(m message.Message) bool {
 	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }
 
-// check refuses messages that no platform could have sent. Those of plugins were checked before; this is for the other doors.
+// check refuses a message of a frontend of the host's own whose identifiers no channel could have.
 func check(m message.Message) error {
 	sender := m.Sender.ID
 	if m.Channel == message.ScheduleDoor { // its senders have their channel in front
@@ -187,20 +185,4 @@ func check(m message.Message) error {
 		}
 	}
 	return nil
-}
-
-// cut marks text that was longer than message.MaxText.
-const cut = "\n[cut: the message was longer]"
-
-// bound makes text valid UTF-8 without NUL, of at most message.MaxText bytes. It is the only place that cuts what people say.
-func bound(text string) (_ string, shorter bool) {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) <= message.MaxText {
-		return text, false
-	}
-	end := message.MaxText - len(cut)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + cut, true
 }

@@ -51,7 +51,7 @@ func (l *Live) Show(r message.Reply) *View {
 	if s == nil {
 		return nil
 	}
-	can := abilities(s)
+	can := s.Capabilities()
 	stream := can.Edit && r.Answers != 0 && l.cfg.Outbox.drafts != nil && l.cfg.Stream(r.Channel)
 	if !stream && !can.Typing {
 		return nil
@@ -103,7 +103,7 @@ func (w *View) Over() { w.v.end() }
 type view struct {
 	live  *Live
 	reply message.Reply // that will end the turn; its text is not known yet
-	can   Abilities
+	can   message.Capabilities
 
 	wake     chan struct{} // capacity 1: the text has changed
 	moved    chan struct{} // capacity 1: whether a person is awaited has changed
@@ -263,7 +263,7 @@ func (v *view) first() (text string, full bool) {
 	v.mu.Lock()
 	text = string(v.text)
 	v.mu.Unlock()
-	parts := split(text, v.can.MaxText)
+	parts := split(text, v.can.MaxTextRunes)
 	return parts[0], len(parts) > 1
 }
 
@@ -283,7 +283,7 @@ type writing struct {
 // show sends the draft or edits it.
 func (w *writing) show(ctx context.Context, text string) {
 	s := w.live.cfg.Outbox.now(w.reply.Channel)
-	to, ok := s.(Drafter)
+	to, ok := s.(Drafter) // s is nil, or of an instance that could edit when the turn began
 	switch {
 	case !ok: // the plugin is being started again
 		w.later(time.Second)
@@ -296,7 +296,7 @@ func (w *writing) show(ctx context.Context, text string) {
 	}
 }
 
-func (w *writing) later(d time.Duration) { w.next = time.Now().Add(max(d, w.can.EditInterval)) }
+func (w *writing) later(d time.Duration) { w.next = time.Now().Add(max(d, w.can.MinEditInterval)) }
 
 // recover finds a draft that an earlier process may have sent.
 func (w *writing) recover(ctx context.Context, s Sender, text string) {
@@ -324,7 +324,10 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 	res, err := to.SendDraft(call, r)
 	cancel()
-	delivered := err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate)
+	if err != nil {
+		w.live.cfg.Log.Warn("delivery of a draft", "channel", w.reply.Channel, "outcome", res.Outcome, "error", err)
+	}
+	delivered := res.Arrived()
 	switch {
 	case delivered && len(res.PlatformIDs) == 1:
 		d.MessageID = res.PlatformIDs[0]
@@ -333,12 +336,12 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 		w.later(0)
 	case delivered: // nothing that edits could complete
 		w.discard(ctx, to, res.PlatformIDs)
-	case err == nil && (res.Outcome == message.NotSent || res.Outcome == message.Refused):
+	case res.Outcome == message.NotSent, res.Outcome == message.Refused:
 		w.over = res.Outcome == message.Refused
 		w.fail(ctx, res.RetryAfter)
 	default:
 		w.draft, w.begun = d, true
-		if w.over = !s.Recognises(); !w.over {
+		if w.over = !s.Capabilities().Idempotent; !w.over {
 			w.later(backoff(1)) // the same key again
 		}
 	}
@@ -386,7 +389,7 @@ func (w *writing) forget(ctx context.Context) {
 func (w *writing) edit(ctx context.Context, to Drafter, text string) {
 	w.revision = revision(time.Now(), w.revision)
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
-	e, err := to.Edit(call, Edit{Conversation: w.reply.Conversation, MessageID: w.draft.MessageID, Revision: w.revision, Text: text})
+	e, err := to.Edit(call, message.Revision{Conversation: w.reply.Conversation, MessageID: w.draft.MessageID, Number: w.revision, Text: text})
 	cancel()
 	switch {
 	case e.Applied:

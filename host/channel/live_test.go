@@ -37,7 +37,7 @@ func TestTyping(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pad := newCanvas(true)
-				pad.can = Abilities{Typing: c.can}
+				pad.can = message.Capabilities{Typing: c.can}
 				d := newDesk(t, newMemory(), newShelf(), pad)
 				v := d.live.Show(answerTo)
 				if (v != nil) != c.can {

@@ -83,16 +83,16 @@ type mortalCanvas struct {
 	*fuse
 }
 
-func (m mortalCanvas) Send(ctx context.Context, r message.Reply) (Result, error) {
-	return mortal(m.fuse, func() (Result, error) { return m.canvas.Send(ctx, r) })
+func (m mortalCanvas) Send(ctx context.Context, r message.Reply) (message.Delivery, error) {
+	return mortal(m.fuse, func() (message.Delivery, error) { return m.canvas.Send(ctx, r) })
 }
 
-func (m mortalCanvas) SendDraft(ctx context.Context, r message.Reply) (Result, error) {
-	return mortal(m.fuse, func() (Result, error) { return m.canvas.SendDraft(ctx, r) })
+func (m mortalCanvas) SendDraft(ctx context.Context, r message.Reply) (message.Delivery, error) {
+	return mortal(m.fuse, func() (message.Delivery, error) { return m.canvas.SendDraft(ctx, r) })
 }
 
-func (m mortalCanvas) Edit(ctx context.Context, e Edit) (Edited, error) {
-	return mortal(m.fuse, func() (Edited, error) { return m.canvas.Edit(ctx, e) })
+func (m mortalCanvas) Edit(ctx context.Context, e message.Revision) (message.Revised, error) {
+	return mortal(m.fuse, func() (message.Revised, error) { return m.canvas.Edit(ctx, e) })
 }
 
 func (m mortalCanvas) Delete(ctx context.Context, c message.Conversation, id string) error {
@@ -101,7 +101,9 @@ func (m mortalCanvas) Delete(ctx context.Context, c message.Conversation, id str
 
 type mortalAlbum struct{ mortalCanvas }
 
-func (m mortalAlbum) Reconcile(ctx context.Context, r message.Reply) (Result, error) {
+func (m mortalAlbum) Capabilities() message.Capabilities { return album{m.canvas}.Capabilities() }
+
+func (m mortalAlbum) Reconcile(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	return album{m.canvas}.Reconcile(ctx, r)
 }
 

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type OutboxConfig struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute, and each beginning that a channel has delivered of a
-	// message (Result.Resume) begins it anew.
+	// message (message.Delivery.Resume) begins it anew.
 	SendTimeout time.Duration
 	// Count is told what became of each attempt, and of each reply that was given up ("dead"), for metrics; it may be nil.
 	Count func(channel, outcome string)
@@ -288,7 +289,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		return d.finish(ctx, s, draft, drafter)
 	}
 	next := d.row
-	if next.State == store.OutboxSending && !s.Recognises() {
+	if next.State == store.OutboxSending && !s.Capabilities().Idempotent {
 		if settled, err := d.settle(ctx, s, &next); settled || err != nil {
 			return settled, 0, err
 		}
@@ -298,13 +299,13 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		return d.unready(ctx, err)
 	}
 	next.Attempts++
-	if !s.Recognises() {
+	if !s.Capabilities().Idempotent {
 		next.State, next.Note = store.OutboxSending, ""
 		if err := d.save(ctx, next); err != nil {
 			return false, 0, err
 		}
 	}
-	d.recognised = s.Recognises()
+	d.recognised = s.Capabilities().Idempotent
 	// A send that has begun is completed, so that its outcome is known.
 	res := d.send(context.WithoutCancel(ctx), s, reply)
 	d.cfg.Count(next.Reply.Channel, string(res.Outcome))
@@ -314,11 +315,11 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 // settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) (bool, error) {
 	// A channel may send the files as messages of their own: then its answer would be about the first of several.
-	if r, ok := s.(Reconciler); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
+	if r, ok := reconciler(s); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
 		res, err := r.Reconcile(ask, due(*next))
-		if err == nil && (res.Outcome == message.Sent || res.Outcome == message.Duplicate) {
+		if err == nil && res.Arrived() {
 			done, _, err := d.record(ctx, *next, res)
 			return done, err
 		}
@@ -342,18 +343,19 @@ const noteUnknown = string(message.Unknown)
 // maxResends bounds the latter, should it be this very send that ends the host.
 const maxResends = 10
 
-func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) Result {
+func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.SendTimeout+time.Duration(len(r.Attachments))*time.Minute)
 	defer cancel()
 	res, err := s.Send(ctx, r)
+	res.Outcome = cmp.Or(res.Outcome, message.Unknown)
 	if err != nil {
-		return Result{Outcome: message.Unknown}
+		o.cfg.Log.Warn("delivery", "channel", r.Channel, "outcome", res.Outcome, "error", err)
 	}
 	return res
 }
 
 // record commits an outcome and says whether the row is settled, or when to try again.
-func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result) (done bool, wait time.Duration, err error) {
+func (d *delivery) record(ctx context.Context, next store.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
 	pause := backoff
 	if d.stopped(res) { // the rest is a message of its own: what its beginning took does not count against it
 		next.PlatformIDs, next.Reply.Resume = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), res.Resume
@@ -388,7 +390,7 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res Result)
 
 // stopped reports whether a send stopped in the middle, further on than the one before. A channel that never comes to an end is not
 // believed for ever.
-func (d *delivery) stopped(res Result) bool {
+func (d *delivery) stopped(res message.Delivery) bool {
 	if res.Resume == "" || res.Resume == d.row.Reply.Resume || res.Outcome != message.NotSent && res.Outcome != message.Unknown {
 		return false
 	}

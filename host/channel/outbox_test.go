@@ -68,7 +68,7 @@ func (m *memory) Replies(context.Context, string) ([]store.OutboxRow, error) { r
 // script is a channel that answers sends from a list, then with Sent.
 type script struct {
 	recognises bool
-	answers    []any // Result or error
+	answers    []any // message.Delivery or error
 
 	mu    sync.Mutex
 	sent  []string
@@ -76,21 +76,23 @@ type script struct {
 	at    []time.Time
 }
 
-func (s *script) Recognises() bool { return s.recognises }
+func (s *script) Capabilities() message.Capabilities {
+	return message.Capabilities{Idempotent: s.recognises}
+}
 
-func (s *script) Send(_ context.Context, r message.Reply) (Result, error) {
+func (s *script) Send(_ context.Context, r message.Reply) (message.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent, s.marks, s.at = append(s.sent, r.Text), append(s.marks, r.PossibleDuplicate), append(s.at, time.Now())
 	if len(s.answers) == 0 {
-		return Result{Outcome: message.Sent, PlatformIDs: []string{"p"}}, nil
+		return message.Delivery{Outcome: message.Sent, PlatformIDs: []string{"p"}}, nil
 	}
 	a := s.answers[0]
 	s.answers = s.answers[1:]
 	if err, ok := a.(error); ok {
-		return Result{}, err
+		return message.Delivery{}, err
 	}
-	return a.(Result), nil
+	return a.(message.Delivery), nil
 }
 
 // knowing is a script that can look a send up.
@@ -99,8 +101,10 @@ type knowing struct {
 	outcome message.Outcome
 }
 
-func (k knowing) Reconcile(context.Context, message.Reply) (Result, error) {
-	return Result{Outcome: k.outcome}, nil
+func (knowing) Capabilities() message.Capabilities { return message.Capabilities{Reconcile: true} }
+
+func (k knowing) Reconcile(context.Context, message.Reply) (message.Delivery, error) {
+	return message.Delivery{Outcome: k.outcome}, nil
 }
 
 func row(key, place string, state store.OutboxState) store.OutboxRow {
@@ -126,7 +130,7 @@ func run(t *testing.T, m store.Outbox, s Sender, rest time.Duration) {
 }
 
 func TestDelivery(t *testing.T) {
-	notSent := Result{Outcome: message.NotSent}
+	notSent := message.Delivery{Outcome: message.NotSent}
 	for _, c := range []struct {
 		name   string
 		start  store.OutboxState
@@ -140,8 +144,8 @@ func TestDelivery(t *testing.T) {
 		{"a channel that recognises keys needs no mark before", store.OutboxPending, &script{recognises: true}, 1, false, store.OutboxSent,
 			[]store.OutboxState{"sent"}},
 		{"not sent is tried again without a mark", store.OutboxPending, &script{answers: []any{notSent, notSent}}, 3, false, store.OutboxSent, nil},
-		{"refused for good is given up at once", store.OutboxPending, &script{answers: []any{Result{Outcome: message.Refused}}}, 1, false, store.OutboxDead, nil},
-		{"unknown is sent once more, marked", store.OutboxPending, &script{answers: []any{Result{Outcome: message.Unknown}}}, 2, true, store.OutboxSent, nil},
+		{"refused for good is given up at once", store.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Refused}}}, 1, false, store.OutboxDead, nil},
+		{"unknown is sent once more, marked", store.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Unknown}}}, 2, true, store.OutboxSent, nil},
 		{"an error is unknown", store.OutboxPending, &script{answers: []any{errors.New("pipe broke")}}, 2, true, store.OutboxSent, nil},
 		{"unknown twice is given up", store.OutboxPending, &script{answers: []any{errors.New("a"), errors.New("b")}}, 2, true, store.OutboxDead, nil},
 		{"an error where keys are recognised is just repeated", store.OutboxPending,
@@ -150,7 +154,7 @@ func TestDelivery(t *testing.T) {
 		{"a crash in mid-send where the channel knows it arrived", store.OutboxSending, knowing{&script{}, message.Sent}, 0, false, store.OutboxSent, nil},
 		{"a crash in mid-send where the channel knows it did not", store.OutboxSending, knowing{&script{}, message.NotSent}, 1, false, store.OutboxSent, nil},
 		{"a crash in mid-send where the channel cannot say", store.OutboxSending, knowing{&script{}, message.Unknown}, 1, true, store.OutboxSent, nil},
-		{"duplicate counts as sent", store.OutboxPending, &script{recognises: true, answers: []any{Result{Outcome: message.Duplicate}}}, 1, false, store.OutboxSent, nil},
+		{"duplicate counts as sent", store.OutboxPending, &script{recognises: true, answers: []any{message.Delivery{Outcome: message.Duplicate}}}, 1, false, store.OutboxSent, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -208,7 +212,7 @@ func TestResendsThatWereCutOff(t *testing.T) {
 
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []any{Result{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
+		s := &script{answers: []any{message.Delivery{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
 		run(t, newMemory(row("k", "#a", store.OutboxPending)), s, time.Hour)
 		if gap := s.at[1].Sub(s.at[0]); gap < 90*time.Second {
 			t.Fatalf("tried again after %s, asked for 90s", gap)
@@ -222,7 +226,7 @@ func TestOrderWithinAConversation(t *testing.T) {
 		for i := range 10 {
 			rows = append(rows, row(fmt.Sprintf("a%d", i), "#a", store.OutboxPending))
 		}
-		s := &script{answers: []any{Result{Outcome: message.NotSent}}} // the first one stumbles; the others wait for it
+		s := &script{answers: []any{message.Delivery{Outcome: message.NotSent}}} // the first one stumbles; the others wait for it
 		run(t, newMemory(rows...), s, time.Hour)
 		if !slices.IsSorted(s.sent) || len(s.sent) != 11 {
 			t.Fatalf("sent %v", s.sent)

@@ -23,18 +23,10 @@ func split(text string, limit int) []string {
 	return []string{text}
 }
 
-// abilities are those of a sender that tells them.
-func abilities(s Sender) Abilities {
-	if able, ok := s.(Able); ok {
-		return able.Abilities()
-	}
-	return Abilities{}
-}
-
 // takes reports whether a channel can be given a file.
 func takes(s Sender, a message.Attachment) bool {
-	_, uploads := s.(Uploader)
-	return uploads && a.Size <= abilities(s).MaxAttachment
+	_, can := uploader(s, a)
+	return can
 }
 
 // due is the message of a row that is to be sent next. Attachments and buttons go with the last one.
@@ -61,7 +53,7 @@ func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
 	}
 	r := d.row.Reply
 	text := withNames(r.Text, slices.DeleteFunc(slices.Clone(r.Attachments), func(a message.Attachment) bool { return takes(s, a) }))
-	parts := split(text, abilities(s).MaxText)
+	parts := split(text, s.Capabilities().MaxTextRunes)
 	if drafted && slices.ContainsFunc(r.Attachments, func(a message.Attachment) bool { return takes(s, a) }) {
 		parts = append(parts, "") // a draft cannot get files any more; they follow it
 	}

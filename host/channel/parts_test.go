@@ -20,13 +20,13 @@ import (
 // crate is a channel that takes files.
 type crate struct {
 	script
-	can     Abilities
+	can     message.Capabilities
 	refuse  []error // of the next uploads
 	uploads int
 	got     []message.Reply
 }
 
-func (c *crate) Abilities() Abilities { return c.can }
+func (c *crate) Capabilities() message.Capabilities { return c.can }
 
 func (c *crate) Upload(_ context.Context, a message.Attachment, body io.Reader) (string, error) {
 	text, err := io.ReadAll(body)
@@ -43,7 +43,7 @@ func (c *crate) Upload(_ context.Context, a message.Attachment, body io.Reader) 
 	return fmt.Sprintf("up-%s-%d", a.Name, len(text)), nil
 }
 
-func (c *crate) Send(ctx context.Context, r message.Reply) (Result, error) {
+func (c *crate) Send(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	c.got = append(c.got, r)
 	return c.script.Send(ctx, r)
 }
@@ -68,7 +68,7 @@ func (c *crate) shown() []string {
 }
 
 func TestParts(t *testing.T) {
-	notSent, unknown := Result{Outcome: message.NotSent}, Result{Outcome: message.Unknown}
+	notSent, unknown := message.Delivery{Outcome: message.NotSent}, message.Delivery{Outcome: message.Unknown}
 	file := func(name string, size int64) message.Attachment {
 		return message.Attachment{Name: name, Size: size, Digest: strings.Repeat("d", int(size))}
 	}
@@ -76,43 +76,43 @@ func TestParts(t *testing.T) {
 		name    string
 		reply   message.Reply
 		row     func(*store.OutboxRow)
-		can     Abilities
+		can     message.Capabilities
 		answers []any
 		refuse  []error
 		shown   []string
 		ids     int
 		end     store.OutboxState
 	}{
-		{"what fits is sent as it is", message.Reply{Text: "0123456789"}, nil, Abilities{MaxText: 10}, nil, nil,
+		{"what fits is sent as it is", message.Reply{Text: "0123456789"}, nil, message.Capabilities{MaxTextRunes: 10}, nil, nil,
 			[]string{`k>m "0123456789"`}, 1, store.OutboxSent},
-		{"runes count, not bytes", message.Reply{Text: "éééééééééé"}, nil, Abilities{MaxText: 10}, nil, nil,
+		{"runes count, not bytes", message.Reply{Text: "éééééééééé"}, nil, message.Capabilities{MaxTextRunes: 10}, nil, nil,
 			[]string{`k>m "éééééééééé"`}, 1, store.OutboxSent},
-		{"no limit", message.Reply{Text: strings.Repeat("x", 50)}, nil, Abilities{}, nil, nil,
+		{"no limit", message.Reply{Text: strings.Repeat("x", 50)}, nil, message.Capabilities{}, nil, nil,
 			[]string{`k>m "` + strings.Repeat("x", 50) + `"`}, 1, store.OutboxSent},
 		{"parts have keys of their own, buttons go with the last", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc", Buttons: []message.Button{{Text: "yes"}}}, nil,
-			Abilities{MaxText: 10}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bbbbbbbbbb"`, `k/3> "cc" [yes]`}, 3, store.OutboxSent},
-		{"a part that stumbles is sent again, and no other", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc"}, nil, Abilities{MaxText: 10},
-			[]any{notSent, Result{Outcome: message.Sent, PlatformIDs: []string{"p"}}, unknown}, nil,
+			message.Capabilities{MaxTextRunes: 10}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bbbbbbbbbb"`, `k/3> "cc" [yes]`}, 3, store.OutboxSent},
+		{"a part that stumbles is sent again, and no other", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc"}, nil, message.Capabilities{MaxTextRunes: 10},
+			[]any{notSent, message.Delivery{Outcome: message.Sent, PlatformIDs: []string{"p"}}, unknown}, nil,
 			[]string{`k>m "aaaaaaaaaa"`, `k>m "aaaaaaaaaa"`, `k/2> "bbbbbbbbbb"`, `k/2> "bbbbbbbbbb" again?`, `k/3> "cc"`}, 3, store.OutboxSent},
 		{"after a restart the part under way is next, cut as before", message.Reply{Text: "aaaaaaaaaabbbbbbbbbbcc"}, func(r *store.OutboxRow) {
 			r.Parts, r.Part, r.PlatformIDs = []string{"aaaaaaaaaa", "bbbbbbbbbb", "cc"}, 1, []string{"p1"}
-		}, Abilities{MaxText: 4}, nil, nil, []string{`k/2> "bbbbbbbbbb"`, `k/3> "cc"`}, 3, store.OutboxSent},
+		}, message.Capabilities{MaxTextRunes: 4}, nil, nil, []string{`k/2> "bbbbbbbbbb"`, `k/3> "cc"`}, 3, store.OutboxSent},
 		{"after a restart amid a part it is marked", message.Reply{Text: "aaaaaaaaaabb"}, func(r *store.OutboxRow) {
 			r.Parts, r.Part, r.PlatformIDs, r.State, r.Attempts = []string{"aaaaaaaaaa", "bb"}, 1, []string{"p1"}, store.OutboxSending, 1
-		}, Abilities{MaxText: 10}, nil, nil, []string{`k/2> "bb" again?`}, 2, store.OutboxSent},
+		}, message.Capabilities{MaxTextRunes: 10}, nil, nil, []string{`k/2> "bb" again?`}, 2, store.OutboxSent},
 		{"files go with the last part", message.Reply{Text: "aaaaaaaaaabb", Attachments: []message.Attachment{file("x", 3), file("y", 4)}}, nil,
-			Abilities{MaxText: 10, MaxAttachment: 5}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bb" +up-x-3 +up-y-4`}, 2, store.OutboxSent},
+			message.Capabilities{MaxTextRunes: 10, Upload: true, MaxAttachmentBytes: 5}, nil, nil, []string{`k>m "aaaaaaaaaa"`, `k/2> "bb" +up-x-3 +up-y-4`}, 2, store.OutboxSent},
 		{"a file that the channel does not take is named", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3), file("big", 6)}}, nil,
-			Abilities{MaxAttachment: 5}, nil, nil, []string{`k>m "see\n[file big, 6 bytes: this channel does not take it]" +up-x-3`}, 1, store.OutboxSent},
-		{"a channel without files", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3)}}, nil, Abilities{}, nil, nil,
+			message.Capabilities{Upload: true, MaxAttachmentBytes: 5}, nil, nil, []string{`k>m "see\n[file big, 6 bytes: this channel does not take it]" +up-x-3`}, 1, store.OutboxSent},
+		{"a channel without files", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3)}}, nil, message.Capabilities{}, nil, nil,
 			[]string{`k>m "see\n[file x, 3 bytes: this channel does not take it]"`}, 1, store.OutboxSent},
 		{"an upload that stumbles is tried again", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3)}}, nil,
-			Abilities{MaxAttachment: 5}, nil, []error{errors.New("pipe broke")}, []string{`k>m "see" +up-x-3`}, 1, store.OutboxSent},
+			message.Capabilities{Upload: true, MaxAttachmentBytes: 5}, nil, []error{errors.New("pipe broke")}, []string{`k>m "see" +up-x-3`}, 1, store.OutboxSent},
 		{"one that is refused is named after the text", message.Reply{Text: "see", Attachments: []message.Attachment{file("x", 3), file("y", 4)}}, nil,
-			Abilities{MaxAttachment: 5}, nil, []error{fmt.Errorf("no: %w", ErrRefused)},
+			message.Capabilities{Upload: true, MaxAttachmentBytes: 5}, nil, []error{fmt.Errorf("no: %w", message.ErrNotTaken)},
 			[]string{`k>m "see"`, `k/2> "[file x, 3 bytes: it could not be sent]" +up-y-4`}, 2, store.OutboxSent},
 		{"a file that is lost is named as well", message.Reply{Text: "see", Attachments: []message.Attachment{{Name: "x", Size: 3, Digest: "gone"}}}, nil,
-			Abilities{MaxAttachment: 5}, nil, nil, []string{`k>m "see"`, `k/2> "[file x, 3 bytes: it could not be sent]"`}, 2, store.OutboxSent},
+			message.Capabilities{Upload: true, MaxAttachmentBytes: 5}, nil, nil, []string{`k>m "see"`, `k/2> "[file x, 3 bytes: it could not be sent]"`}, 2, store.OutboxSent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

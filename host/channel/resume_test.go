@@ -27,9 +27,9 @@ type slow struct {
 	shown []string
 }
 
-func (s *slow) Recognises() bool { return false }
+func (s *slow) Capabilities() message.Capabilities { return message.Capabilities{} }
 
-func (s *slow) Send(_ context.Context, r message.Reply) (Result, error) {
+func (s *slow) Send(_ context.Context, r message.Reply) (message.Delivery, error) {
 	s.mu.Lock()
 	s.calls++
 	call := s.calls
@@ -51,11 +51,11 @@ func (s *slow) Send(_ context.Context, r message.Reply) (Result, error) {
 	}
 	switch {
 	case s.lose != nil && s.lose(call):
-		return Result{}, errors.New("connection reset")
+		return message.Delivery{}, errors.New("connection reset")
 	case to < len(lines):
-		return Result{Outcome: message.NotSent, PlatformIDs: ids, Resume: strconv.Itoa(to)}, nil
+		return message.Delivery{Outcome: message.NotSent, PlatformIDs: ids, Resume: strconv.Itoa(to)}, nil
 	}
-	return Result{Outcome: message.Sent, PlatformIDs: ids}, nil
+	return message.Delivery{Outcome: message.Sent, PlatformIDs: ids}, nil
 }
 
 func numbered(n int) []string {
@@ -131,11 +131,11 @@ func TestOnlyWhatIsUnclearIsMarked(t *testing.T) {
 // endless is a channel that claims progress for ever.
 type endless struct{ calls int }
 
-func (e *endless) Recognises() bool { return false }
+func (e *endless) Capabilities() message.Capabilities { return message.Capabilities{} }
 
-func (e *endless) Send(context.Context, message.Reply) (Result, error) {
+func (e *endless) Send(context.Context, message.Reply) (message.Delivery, error) {
 	e.calls++
-	return Result{Outcome: message.NotSent, Resume: strconv.Itoa(e.calls)}, nil
+	return message.Delivery{Outcome: message.NotSent, Resume: strconv.Itoa(e.calls)}, nil
 }
 
 // TestAChannelThatNeverEndsIsGivenUp bounds what a channel says of itself.
@@ -156,7 +156,7 @@ func TestTheClockGoesBackInAPause(t *testing.T) {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory(row("k", "#a", store.OutboxPending), row("behind", "#a", store.OutboxPending))
-				s := &script{answers: []any{Result{Outcome: message.NotSent, RetryAfter: 20 * time.Second}}}
+				s := &script{answers: []any{message.Delivery{Outcome: message.NotSent, RetryAfter: 20 * time.Second}}}
 				var mu sync.Mutex
 				shift := 5 * time.Hour
 				now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Round(0).Add(shift) }

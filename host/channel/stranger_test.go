@@ -29,8 +29,8 @@ func newProcess(t *testing.T, s *sqlite.Store, inbox store.Inbox) *process {
 	c := house()
 	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p.desk), Now: func() time.Time { return noon }})
 	p.inbox = NewInbox(InboxConfig{
-		Store: inbox, Admit: gate.Admit, Stranger: p.offer, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
-		Deliver: func(r store.InboxRow) { p.delivered = append(p.delivered, r) },
+		Store: inbox, Admitter: gate, Strangers: p, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
+		Takers: delivers(func(r store.InboxRow) { p.delivered = append(p.delivered, r) }),
 	})
 	return p
 }
@@ -43,8 +43,9 @@ func (p *process) open(t *testing.T, s store.Pairings) {
 	}
 }
 
-func (p *process) offer(ctx context.Context, m message.Message, note, said string) (recorded, fresh bool, err error) {
-	return p.desk.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said})
+// Offer implements Strangers by the desk that is open.
+func (p *process) Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error) {
+	return p.desk.Offer(ctx, s)
 }
 
 func knock(event string) message.Message {

@@ -68,7 +68,7 @@ func TestAFullDiskNeitherRepeatsNorLosesAReply(t *testing.T) {
 func TestTheHostEndsWhileTheDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &full{memory: newMemory(row("k", "#a", store.OutboxPending)), from: 2, lasts: 24 * time.Hour}
-		s := &script{answers: []any{Result{Outcome: message.Sent}}}
+		s := &script{answers: []any{message.Delivery{Outcome: message.Sent}}}
 		run(t, m, s, time.Minute)
 		if got := m.rows["k"].State; got != store.OutboxSending || len(s.sent) != 1 {
 			t.Errorf("row ends as %s after %d sends", got, len(s.sent))
@@ -96,9 +96,9 @@ func TestAFullDiskLosesNoMessage(t *testing.T) {
 		asked, delivered := 0, 0
 		s := open(t)
 		in := NewInbox(InboxConfig{
-			Store:   &fullInbox{s, time.Now().Add(time.Hour)},
-			Admit:   func(message.Message) Admission { asked++; return Admission{Allowed: asked == 1, Why: "too many"} },
-			Deliver: func(store.InboxRow) { delivered++ },
+			Store:    &fullInbox{s, time.Now().Add(time.Hour)},
+			Admitter: admits(func(message.Message) Admission { asked++; return Admission{Allowed: asked == 1, Why: "too many"} }),
+			Takers:   delivers(func(store.InboxRow) { delivered++ }),
 		})
 		if err := in.Take(t.Context(), hello()); err != nil {
 			t.Fatal(err)
@@ -113,8 +113,8 @@ func TestAFullDiskLosesNoMessage(t *testing.T) {
 func TestTakeEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := NewInbox(InboxConfig{
-			Store: &fullInbox{open(t), time.Now().Add(time.Hour)},
-			Admit: func(message.Message) Admission { return Admission{Allowed: true} },
+			Store:    &fullInbox{open(t), time.Now().Add(time.Hour)},
+			Admitter: admits(func(message.Message) Admission { return Admission{Allowed: true} }),
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

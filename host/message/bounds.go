@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a message carries besides its text; lengths are in bytes. Policies are told all of it at every decision.
+// Bounds of what a message carries besides its text; lengths are in bytes. Policies see all of it at every decision.
 const (
 	MaxRoles       = 16
 	MaxRole        = 64
@@ -15,14 +15,32 @@ const (
 	MaxMediaType   = 128
 )
 
-// Bounded returns the message with its lists within their bounds.
+// Bounded returns the message with its text and its lists within their bounds. Nothing else cuts what people say.
 func (m Message) Bounded() Message {
+	text, shorter := boundText(m.Text)
+	m.Text, m.Cut = text, m.Cut || shorter
 	m.Sender.Roles = BoundRoles(m.Sender.Roles)
 	m.Attachments = slices.Clone(m.Attachments[:min(len(m.Attachments), MaxAttachments)])
 	for i := range m.Attachments {
 		m.Attachments[i].Type = MediaType(m.Attachments[i].Type)
 	}
 	return m
+}
+
+// CutMark ends a text that was longer than MaxText.
+const CutMark = "\n[cut: the message was longer]"
+
+// boundText makes text valid UTF-8 without NUL, of at most MaxText bytes.
+func boundText(text string) (_ string, shorter bool) {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) <= MaxText {
+		return text, false
+	}
+	end := MaxText - len(CutMark)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + CutMark, true
 }
 
 // BoundRoles keeps the first of too many roles, each once. One that is too long or does not print is left out whole: cut or

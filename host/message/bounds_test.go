@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestBoundRoles(t *testing.T) {
@@ -67,9 +68,14 @@ func TestBoundedMessage(t *testing.T) {
 func FuzzBounded(f *testing.F) {
 	f.Add("op", "image/png")
 	f.Add("\x00", "a/b;c")
+	f.Add(strings.Repeat("é", MaxText), "short")
 	f.Fuzz(func(t *testing.T, role, media string) {
-		m := Message{Sender: Sender{Roles: []string{role, role, "x"}}, Attachments: []Attachment{{Type: media}}}.Bounded()
-		if again := m.Bounded(); !slices.Equal(again.Sender.Roles, m.Sender.Roles) || again.Attachments[0].Type != m.Attachments[0].Type {
+		m := Message{Text: role, Sender: Sender{Roles: []string{role, role, "x"}}, Attachments: []Attachment{{Type: media}}}.Bounded()
+		if len(m.Text) > MaxText || !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0) || m.Cut != strings.HasSuffix(m.Text, CutMark) && !strings.HasSuffix(role, CutMark) {
+			t.Errorf("%d bytes of text are kept, valid %v, cut %v", len(m.Text), utf8.ValidString(m.Text), m.Cut)
+		}
+		again := m.Bounded()
+		if again.Text != m.Text || again.Cut != m.Cut || !slices.Equal(again.Sender.Roles, m.Sender.Roles) || again.Attachments[0].Type != m.Attachments[0].Type {
 			t.Errorf("bounded twice is another: %+v, %+v", m, again)
 		}
 		if len(m.Sender.Roles) == 0 || len(m.Attachments[0].Type) > MaxMediaType {

@@ -67,7 +67,7 @@ type Message struct {
 	EventID      string       `json:"event_id"`
 	Conversation Conversation `json:"conversation"`
 	Sender       Sender       `json:"sender"`
-	// Text is valid UTF-8 without NUL and bounded by MaxText; the inbox saw to both.
+	// Text is valid UTF-8 without NUL and at most MaxText bytes; see Bounded.
 	Text string `json:"text"`
 	// Cut is true when the message was longer than Text, which says so at its end.
 	Cut bool `json:"cut,omitempty"`
@@ -123,7 +123,7 @@ type About struct {
 // MaxAbout bounds what is kept of the message that an act is about, in bytes.
 const MaxAbout = 1 << 10
 
-// MaxText bounds the text of one message, in bytes. Longer text is cut at admission and marked.
+// MaxText bounds the text of one message, in bytes. Bounded cuts longer text and marks it.
 const MaxText = 64 << 10
 
 // ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
@@ -187,15 +187,3 @@ const (
 
 // MaxButtons bounds the buttons of one reply.
 const MaxButtons = 8
-
-// Outcome is what became of a send.
-type Outcome string
-
-// The four outcomes of a send.
-const (
-	Sent      Outcome = "sent"
-	Duplicate Outcome = "duplicate" // the channel had delivered this key before
-	NotSent   Outcome = "not_sent"  // surely not delivered; safe to try again
-	Unknown   Outcome = "unknown"   // may or may not have been delivered
-	Refused   Outcome = "refused"   // surely not delivered, and the platform will never take it
-)

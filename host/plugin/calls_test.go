@@ -96,7 +96,7 @@ func served(t *testing.T, p *provider) (*Client, func()) {
 		g.Stop()
 		<-over
 	})
-	return newClient("one", Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context()), g.Stop
+	return newClient("one", message.Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context()), g.Stop
 }
 
 func TestToolsAreCheckedAndBounded(t *testing.T) {
@@ -228,7 +228,7 @@ func (p *provider) Send(ctx context.Context, _ *channelv1.SendRequest) (*channel
 func TestSendsAtTheEndOfAProcess(t *testing.T) {
 	p := &provider{sending: make(chan struct{})}
 	c, end := served(t, p)
-	done := make(chan SendResult, 1)
+	done := make(chan message.Delivery, 1)
 	go func() {
 		out, _ := c.Send(t.Context(), message.Reply{Key: "k1"})
 		done <- out

@@ -8,29 +8,6 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// Capabilities says what a channel can do, as its manifest and its process agree.
-type Capabilities struct {
-	MaxTextRunes       int           // longest text of one message in code points; 0: no known limit
-	MaxAttachmentBytes int64         // 0: none are taken
-	Edit               bool          // Client.Edit works
-	EditWindow         time.Duration // how long after sending; 0: for ever
-	MinEditInterval    time.Duration // least time between two edits of one message
-	Typing             bool
-	Delete             bool
-	React              bool
-	Fetch              bool
-	Upload             bool
-	Resolve            bool
-	Reconcile          bool // Client.Reconcile works
-	Idempotent         bool // recognises a repeated key even after its own restart
-	Exclusive          bool // one connection per credential
-	Threads            bool
-	Markdown           bool // takes Markdown; otherwise text is sent as it is
-	Buttons            bool // shows buttons
-	// Senders is what is proved about the ids of senders; of a Client, under the settings of its instance.
-	Senders message.SenderProof
-}
-
 var proofsOfWire = map[channelv1.SenderProof]message.SenderProof{
 	channelv1.SenderProof_SENDER_PROOF_PROVED:  message.SendersProved,
 	channelv1.SenderProof_SENDER_PROOF_CLAIMED: message.SendersClaimed,
@@ -41,8 +18,8 @@ var proofsOfWire = map[channelv1.SenderProof]message.SenderProof{
 const defaultEditInterval = time.Second
 
 // capabilitiesFromWire reads what a process declares. Figures that cannot be meant are taken as "no limit known".
-func capabilitiesFromWire(c *channelv1.Capabilities) Capabilities {
-	out := Capabilities{
+func capabilitiesFromWire(c *channelv1.Capabilities) message.Capabilities {
+	out := message.Capabilities{
 		MaxTextRunes:       int(min(c.GetMaxTextRunes(), 1<<30)),
 		MaxAttachmentBytes: int64(min(c.GetMaxAttachmentBytes(), 1<<50)),
 		Edit:               c.GetEdit() == channelv1.EditLevel_EDIT_LEVEL_OWN,
@@ -69,33 +46,33 @@ func capabilitiesFromWire(c *channelv1.Capabilities) Capabilities {
 }
 
 // differences names the capabilities on which the manifest and the process disagree.
-func (c Capabilities) differences(declared Capabilities) []string {
+func differences(manifest, declared message.Capabilities) []string {
 	var out []string
 	for _, f := range []struct {
-		key             string
-		manifest, tells any
+		key         string
+		says, tells any
 	}{
-		{"max_text", c.MaxTextRunes, declared.MaxTextRunes},
-		{"max_attachment", c.MaxAttachmentBytes, declared.MaxAttachmentBytes},
-		{"edit", c.Edit, declared.Edit},
-		{"edit_window", c.EditWindow, declared.EditWindow},
-		{"min_edit_interval", c.MinEditInterval, declared.MinEditInterval},
-		{"typing", c.Typing, declared.Typing},
-		{"delete", c.Delete, declared.Delete},
-		{"react", c.React, declared.React},
-		{"fetch", c.Fetch, declared.Fetch},
-		{"upload", c.Upload, declared.Upload},
-		{"resolve", c.Resolve, declared.Resolve},
-		{"reconcile", c.Reconcile, declared.Reconcile},
-		{"idempotent", c.Idempotent, declared.Idempotent},
-		{"exclusive", c.Exclusive, declared.Exclusive},
-		{"threads", c.Threads, declared.Threads},
-		{"markdown", c.Markdown, declared.Markdown},
-		{"buttons", c.Buttons, declared.Buttons},
-		{"senders", proofWord(c.Senders), proofWord(declared.Senders)},
+		{"max_text", manifest.MaxTextRunes, declared.MaxTextRunes},
+		{"max_attachment", manifest.MaxAttachmentBytes, declared.MaxAttachmentBytes},
+		{"edit", manifest.Edit, declared.Edit},
+		{"edit_window", manifest.EditWindow, declared.EditWindow},
+		{"min_edit_interval", manifest.MinEditInterval, declared.MinEditInterval},
+		{"typing", manifest.Typing, declared.Typing},
+		{"delete", manifest.Delete, declared.Delete},
+		{"react", manifest.React, declared.React},
+		{"fetch", manifest.Fetch, declared.Fetch},
+		{"upload", manifest.Upload, declared.Upload},
+		{"resolve", manifest.Resolve, declared.Resolve},
+		{"reconcile", manifest.Reconcile, declared.Reconcile},
+		{"idempotent", manifest.Idempotent, declared.Idempotent},
+		{"exclusive", manifest.Exclusive, declared.Exclusive},
+		{"threads", manifest.Threads, declared.Threads},
+		{"markdown", manifest.Markdown, declared.Markdown},
+		{"buttons", manifest.Buttons, declared.Buttons},
+		{"senders", proofWord(manifest.Senders), proofWord(declared.Senders)},
 	} {
-		if f.manifest != f.tells {
-			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process says %v", f.key, f.manifest, f.tells))
+		if f.says != f.tells {
+			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process says %v", f.key, f.says, f.tells))
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ import (
 // of it; it ends with its deadline, with maxCall, or with the process.
 type Client struct {
 	instance     string
-	capabilities Capabilities
+	capabilities message.Capabilities
 	channel      channelv1.ChannelClient
 	tools        toolv1.ToolsClient
 	log          *slog.Logger
@@ -36,7 +36,7 @@ type Client struct {
 // maxCall bounds a call without a deadline of its own.
 const maxCall = 60 * time.Second
 
-func newClient(instance string, c Capabilities, conn grpc.ClientConnInterface, log *slog.Logger, gone, draining context.Context) *Client {
+func newClient(instance string, c message.Capabilities, conn grpc.ClientConnInterface, log *slog.Logger, gone, draining context.Context) *Client {
 	return &Client{
 		instance: instance, capabilities: c, channel: channelv1.NewChannelClient(conn),
 		tools: toolv1.NewToolsClient(conn), log: log, gone: gone, draining: draining,
@@ -46,8 +46,8 @@ func newClient(instance string, c Capabilities, conn grpc.ClientConnInterface, l
 // Instance is the name of the instance, as configured.
 func (c *Client) Instance() string { return c.instance }
 
-// Capabilities says what the channel can do.
-func (c *Client) Capabilities() Capabilities { return c.capabilities }
+// Capabilities returns what the channel can do.
+func (c *Client) Capabilities() message.Capabilities { return c.capabilities }
 
 // effect derives the context of a call that should not be abandoned half way.
 func (c *Client) effect(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -60,30 +60,19 @@ func (c *Client) effect(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { release(); cancel() }
 }
 
-// SendResult is what became of a send.
-type SendResult struct {
-	Outcome     message.Outcome
-	PlatformIDs []string // of the messages that it became
-	ThreadID    string   // of the thread that the platform opened for it
-	// RetryAfter is the platform's wish, with NotSent; obey it exactly.
-	RetryAfter time.Duration
-	// Resume, with NotSent or Unknown, says that the beginning was delivered, as PlatformIDs: it goes back in message.Reply.Resume.
-	Resume string
-}
-
 // Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate, or only begun.
-func (c *Client) Send(ctx context.Context, r message.Reply) (SendResult, error) {
+func (c *Client) Send(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	return c.send(ctx, r, false)
 }
 
 // SendDraft is Send for a first text that edits will complete.
-func (c *Client) SendDraft(ctx context.Context, r message.Reply) (SendResult, error) {
+func (c *Client) SendDraft(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	return c.send(ctx, r, true)
 }
 
-func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendResult, error) {
+func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message.Delivery, error) {
 	if c.gone.Err() != nil {
-		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.instance)
+		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: the plugin is not running", c.instance)
 	}
 	ctx, cancel := c.effect(ctx)
 	defer cancel()
@@ -101,17 +90,17 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (SendRes
 		Resume:            r.Resume,
 	}, grpc.Peer(&reached))
 	if err != nil && reached.Addr == nil { // there was no connection to send it over: the process ends or has ended
-		return SendResult{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.instance, err)
+		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.instance, err)
 	}
 	if err != nil {
-		return SendResult{Outcome: outcomeOfError(err)}, fmt.Errorf("send to %s: %w", c.instance, err)
+		return message.Delivery{Outcome: outcomeOfError(err)}, fmt.Errorf("send to %s: %w", c.instance, err)
 	}
 	return c.result(out)
 }
 
 // result checks and bounds what the plugin answered.
-func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
-	r := SendResult{
+func (c *Client) result(out *channelv1.SendResponse) (message.Delivery, error) {
+	r := message.Delivery{
 		Outcome:     outcomeFromWire(out.GetOutcome()),
 		PlatformIDs: idsFromWire(out.GetMessageIds()),
 		RetryAfter:  retryAfter(out.GetRetryAfter()),
@@ -120,10 +109,7 @@ func (c *Client) result(out *channelv1.SendResponse) (SendResult, error) {
 	if out.GetRefused() && r.Outcome == message.NotSent {
 		r.Outcome = message.Refused
 	}
-	if id := out.GetThreadId(); bounds.ID(id) == nil {
-		r.ThreadID = id
-	}
-	if r.Outcome == message.Sent || r.Outcome == message.Duplicate {
+	if r.Arrived() {
 		return r, nil
 	}
 	if r.Outcome == message.NotSent && r.Resume != "" && r.RetryAfter == 0 && out.GetDetail() == "" {
@@ -159,34 +145,24 @@ func (c *Client) buttons(list []message.Button) []*channelv1.Button {
 	return out
 }
 
-// Edit is a new text for a sent message.
-type Edit struct {
-	Conversation message.Conversation
-	MessageID    string
-	Revision     uint64 // rises with each edit of the message
-	Text         string
-	Final        bool // no further edit follows
-	Buttons      []message.Button
-}
-
-// Edit replaces the text of a sent message. retryAfter above zero means that the edit was not applied and that none will be
-// before it has passed.
-func (c *Client) Edit(ctx context.Context, e Edit) (applied bool, wait time.Duration, err error) {
+// Edit replaces the text of a sent message. The error only explains what the result says.
+func (c *Client) Edit(ctx context.Context, r message.Revision) (message.Revised, error) {
 	ctx, cancel := c.effect(ctx)
 	defer cancel()
 	out, err := c.channel.Edit(ctx, &channelv1.EditRequest{
-		Conversation: conversationToWire(e.Conversation),
-		MessageId:    e.MessageID,
-		Revision:     e.Revision,
-		Text:         valid(e.Text),
+		Conversation: conversationToWire(r.Conversation),
+		MessageId:    r.MessageID,
+		Revision:     r.Number,
+		Text:         valid(r.Text),
 		Format:       c.format(),
-		Final:        e.Final,
-		Buttons:      c.buttons(e.Buttons),
+		Final:        r.Final,
+		Buttons:      c.buttons(r.Buttons),
 	})
 	if err != nil {
-		return false, 0, fmt.Errorf("edit on %s: %w", c.instance, err)
+		return message.Revised{Never: neverWorks(err)}, fmt.Errorf("edit on %s: %w", c.instance, err)
 	}
-	return out.GetApplied(), retryAfter(out.GetRetryAfter()), nil
+	wait := retryAfter(out.GetRetryAfter())
+	return message.Revised{Applied: out.GetApplied(), RetryAfter: wait, Stale: !out.GetApplied() && wait == 0}, nil
 }
 
 // Delete removes a sent message.
@@ -214,16 +190,16 @@ func (c *Client) Typing(ctx context.Context, where message.Conversation, on bool
 }
 
 // Reconcile asks what became of a reply whose outcome was unknown: Sent, NotSent, or still Unknown.
-func (c *Client) Reconcile(ctx context.Context, r message.Reply) (SendResult, error) {
+func (c *Client) Reconcile(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	ctx, cancel := c.effect(ctx)
 	defer cancel()
 	out, err := c.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
 		IdempotencyKey: r.Key, Conversation: conversationToWire(r.Conversation), Text: valid(r.Text),
 	})
 	if err != nil {
-		return SendResult{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
+		return message.Delivery{Outcome: message.Unknown}, fmt.Errorf("reconcile on %s: %w", c.instance, err)
 	}
-	return SendResult{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
+	return message.Delivery{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
 }
 
 // resume drops what is not to be kept: the rest is then sent as if nothing of it had been.
@@ -260,8 +236,8 @@ func outcomeFromWire(o channelv1.Outcome) message.Outcome {
 	}
 }
 
-// Permanent reports whether an error of a call says that the same call can never succeed.
-func Permanent(err error) bool {
+// neverWorks reports whether an error of a call says that the same call can never succeed.
+func neverWorks(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Unimplemented, codes.PermissionDenied, codes.OutOfRange:
 		return true

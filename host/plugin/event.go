@@ -26,8 +26,8 @@ const (
 	EventMembership EventKind = "membership" // Text is "join" or "leave"
 )
 
-// Event is one thing that happened on a platform. Its identifiers are those that package bounds allows; its text is as long as a frame can
-// hold, and cut by the inbox.
+// Event is one thing that happened on a platform. Its identifiers are those that package bounds allows, and its message is bounded:
+// nothing looks at either again.
 type Event struct {
 	message.Message
 	Kind   EventKind
@@ -54,8 +54,11 @@ var eventKinds = map[channelv1.EventKind]EventKind{
 // errSkip marks events that are acked and dropped without a word: Flynn's own, and kinds of a later protocol.
 var errSkip = errors.New("nothing for the host")
 
-// eventFromWire checks what a plugin sent. The SDK has checked the same, so that what is dropped here comes from another one.
-func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, error) {
+// eventFromWire makes a message of what a plugin sent, once and for all checked and bounded. The SDK has checked the identifiers too, so
+// that an event that is refused here comes from a plugin without it.
+//
+// A press of a button and a command of the platform are addressed to Flynn like a private message: nobody else can be meant.
+func eventFromWire(instance string, e *channelv1.Event) (Event, error) {
 	kind, known := eventKinds[e.GetKind()]
 	if !known || e.GetSender().GetIsSelf() {
 		return Event{}, errSkip
@@ -65,6 +68,7 @@ func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, e
 	}
 	name, _ := bounded(e.GetSender().GetName(), maxName)
 	conversation := conversationFromWire(e.GetConversation())
+	addressed := e.GetAddressed() || conversation.Kind == message.DM || kind == EventButton || kind == EventCommand
 	return Event{
 		Kind: kind, Target: e.GetTargetId(),
 		Message: message.Message{
@@ -73,17 +77,16 @@ func eventFromWire(instance string, e *channelv1.Event, now time.Time) (Event, e
 			Conversation: conversation,
 			Sender: message.Sender{
 				ID: e.GetSender().GetId(), Name: name, Account: e.GetSender().GetAccount(), Bot: e.GetSender().GetIsBot(),
-				Roles: message.BoundRoles(e.GetSender().GetRoles()),
+				Roles: e.GetSender().GetRoles(),
 			},
 			Text:        e.GetText(),
-			Addressed:   e.GetAddressed() || conversation.Kind == message.DM,
+			Addressed:   addressed,
 			Mentioned:   e.GetMentioned(),
 			Edited:      kind == EventEdit,
 			ReplyTo:     e.GetReplyTo(),
 			Attachments: attachmentsFromWire(e.GetAttachments()),
 			SentAt:      sentAt(e),
-			ReceivedAt:  now,
-		},
+		}.Bounded(),
 	}, nil
 }
 
@@ -131,16 +134,16 @@ func conversationToWire(c message.Conversation) *channelv1.Conversation {
 	return &channelv1.Conversation{Id: c.ID, Kind: kinds[c.Kind], Parent: c.Parent}
 }
 
-// attachmentsFromWire keeps the first of too many and drops those whose handle cannot be used.
+// attachmentsFromWire drops those whose handle cannot be used.
 func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
 	var out []message.Attachment
 	for _, a := range list {
-		if a.GetHandle() == "" || len(a.GetHandle()) > maxHandle || len(out) == message.MaxAttachments {
+		if a.GetHandle() == "" || len(a.GetHandle()) > maxHandle {
 			continue
 		}
 		name, _ := bounded(a.GetName(), maxName)
 		out = append(out, message.Attachment{
-			Handle: a.GetHandle(), Name: name, Type: message.MediaType(a.GetMediaType()), Size: int64(min(a.GetSize(), 1<<50)),
+			Handle: a.GetHandle(), Name: name, Type: a.GetMediaType(), Size: int64(min(a.GetSize(), 1<<50)),
 		})
 	}
 	return out

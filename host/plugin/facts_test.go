@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
@@ -34,7 +33,7 @@ func TestFactsOfAnEvent(t *testing.T) {
 		}, func(e Event) bool { return e.Attachments[0].Type == "image/png" && e.Attachments[1].Type == "" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := eventFromWire("x", rawEvent(1, c.change).GetEvent(), time.Now())
+			e, err := eventFromWire("x", rawEvent(1, c.change).GetEvent())
 			if err != nil || !c.check(e) {
 				t.Errorf("event is %+v (%v)", e, err)
 			}

@@ -276,9 +276,9 @@ func (m *Manifest) command() (Command, error) {
 }
 
 // capabilities is the [channel] table in the form in which a process declares it.
-func (m *Manifest) capabilities() Capabilities {
+func (m *Manifest) capabilities() message.Capabilities {
 	c := m.Channel
-	out := Capabilities{
+	out := message.Capabilities{
 		MaxTextRunes: c.MaxText, MaxAttachmentBytes: int64(c.MaxAttachment),
 		Edit: c.Edit, EditWindow: time.Duration(c.EditWindow), MinEditInterval: time.Duration(c.MinEditInterval),
 		Typing: c.Typing, Delete: c.Delete, React: c.React, Fetch: c.Fetch, Upload: c.Upload, Resolve: c.Resolve,

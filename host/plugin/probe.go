@@ -195,7 +195,7 @@ func ReadManifest(dir string) (Manifest, error) {
 
 // CheckEvent says why the host would not take an event; nil when it would, or would drop it without a word.
 func CheckEvent(e *channelv1.Event) error {
-	_, err := eventFromWire("probe", e, time.Now())
+	_, err := eventFromWire("probe", e)
 	if errors.Is(err, errSkip) {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -81,7 +80,7 @@ func (c *Client) receive(ctx context.Context, stream eventStream, acks *acks, fa
 			return err
 		}
 		done := once(acks, wire.GetSeq(), fail)
-		event, err := eventFromWire(c.instance, wire, time.Now())
+		event, err := eventFromWire(c.instance, wire)
 		if err != nil {
 			done(c.dropped(err))
 			continue

@@ -121,7 +121,7 @@ func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []st
 		}
 	}
 	if slices.Contains(m.Kinds, Channel) {
-		out = append(out, m.capabilities().differences(capabilitiesFromWire(d.GetChannel()))...)
+		out = append(out, differences(m.capabilities(), capabilitiesFromWire(d.GetChannel()))...)
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func TestAPluginMayHangInAnyCall(t *testing.T) {
 			return err
 		},
 		"Edit": func(ctx context.Context, c *Client) error {
-			_, _, err := c.Edit(ctx, Edit{MessageID: "1", Revision: 1})
+			_, err := c.Edit(ctx, message.Revision{MessageID: "1", Number: 1})
 			return err
 		},
 		"SetTyping": func(ctx context.Context, c *Client) error {

@@ -21,7 +21,7 @@ func TestEventsAndReplies(t *testing.T) {
 	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	type answer struct {
-		result SendResult
+		result message.Delivery
 		err    error
 	}
 	answers := make(chan answer, 1)
@@ -55,7 +55,7 @@ func TestMalformedEventsAreDroppedAndAcked(t *testing.T) {
 	s.add(Instance{Name: "one", Plugin: "actor"}, l)
 	l.more(t, 1)
 	e := l.seen[0]
-	if e.EventID != "e6" || len(e.Text) <= message.MaxText || e.Sender.Name != "a\uFFFDb" {
+	if e.EventID != "e6" || len(e.Text) != message.MaxText || !e.Cut || e.Sender.Name != "a\uFFFDb" {
 		t.Errorf("the first event is %s with %d bytes from %q", e.EventID, len(e.Text), e.Sender.Name)
 	}
 }
@@ -118,14 +118,14 @@ func TestSendOutcomes(t *testing.T) {
 	t.Parallel()
 	for mode, test := range map[string]struct {
 		within time.Duration
-		want   SendResult
+		want   message.Delivery
 	}{
-		"hang-send":  {5 * time.Second, SendResult{Outcome: message.Unknown}},
-		"flood-wait": {patience, SendResult{Outcome: message.NotSent, RetryAfter: 7 * time.Second}},
+		"hang-send":  {5 * time.Second, message.Delivery{Outcome: message.Unknown}},
+		"flood-wait": {patience, message.Delivery{Outcome: message.NotSent, RetryAfter: 7 * time.Second}},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			s := start(t, map[string]string{"actor": makePack(t, mode, packOptions{stop: "1s"})})
-			results := make(chan SendResult, 1)
+			results := make(chan message.Delivery, 1)
 			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
 				call, cancel := context.WithTimeout(ctx, test.within)
 				defer cancel()

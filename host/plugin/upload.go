@@ -12,11 +12,15 @@ import (
 )
 
 // Upload gives the plugin a file ahead of a send and returns its handle for Reply.Attachments. ctx covers the whole transfer.
+// message.ErrNotTaken is in the error when the plugin will never take the file.
 func (c *Client) Upload(ctx context.Context, a message.Attachment, body io.Reader) (handle string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.gone, cancel)()
-	if handle, err = c.upload(ctx, a, body); err != nil {
+	if handle, err = c.upload(ctx, a, body); neverWorks(err) {
+		err = fmt.Errorf("%w: %w", message.ErrNotTaken, err)
+	}
+	if err != nil {
 		return "", fmt.Errorf("upload to %s: %w", c.instance, err)
 	}
 	return handle, nil

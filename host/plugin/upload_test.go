@@ -84,7 +84,7 @@ func (d *depot) client(t *testing.T) *Client {
 		g.Stop()
 		<-served
 	})
-	return newClient("one", Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context())
+	return newClient("one", message.Capabilities{}, conn, slog.New(slog.DiscardHandler), t.Context(), t.Context())
 }
 
 func TestUpload(t *testing.T) {
@@ -108,8 +108,8 @@ func TestUpload(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			handle, err := c.depot.client(t).Upload(t.Context(), message.Attachment{Name: "a.txt", Type: "text/plain", Size: 7, Digest: "d"}, c.body)
 			if c.says != "" {
-				if err == nil || !strings.Contains(err.Error(), c.says) || Permanent(err) != c.never {
-					t.Fatalf("got %q, %v, for good %v", handle, err, Permanent(err))
+				if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, message.ErrNotTaken) != c.never {
+					t.Fatalf("got %q, %v", handle, err)
 				}
 				return
 			}
@@ -144,10 +144,10 @@ func TestDraftsAndFilesAreSent(t *testing.T) {
 		t.Error(err)
 	}
 	d.err = status.Error(codes.NotFound, "gone")
-	if err := c.Delete(t.Context(), message.Conversation{ID: "c"}, "m"); !Permanent(err) {
+	if err := c.Delete(t.Context(), message.Conversation{ID: "c"}, "m"); !neverWorks(err) {
 		t.Errorf("got %v", err)
 	}
-	if Permanent(nil) || Permanent(errors.New("x")) || Permanent(status.Error(codes.Unavailable, "x")) {
+	if neverWorks(nil) || neverWorks(errors.New("x")) || neverWorks(status.Error(codes.Unavailable, "x")) {
 		t.Error("an error that may pass is taken for one that cannot")
 	}
 }

@@ -69,7 +69,7 @@ func (d *Desk) settle(ctx context.Context, p store.Pairing, approve bool, by str
 	if err := d.put(ctx, p, append(replies, outcomes(p)...)...); err != nil {
 		return p, err
 	}
-	d.cfg.Count(event)
+	d.cfg.Observe(event, p.Sender)
 	d.cfg.Log.Info("pairing", "sender", p.Sender, "request", p.ID, "state", p.State, "role", p.Role, "by", by)
 	return p, nil
 }
@@ -96,8 +96,7 @@ func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
 	d.rows[sender] = p
 	d.publish()
 	err := d.put(ctx, p)
-	d.cfg.Revoked(sender)
-	d.cfg.Count(Revoked)
+	d.cfg.Observe(Revoked, sender)
 	d.cfg.Log.Info("pairing", "sender", sender, "state", p.State, "by", by)
 	return err
 }
@@ -117,7 +116,7 @@ func (d *Desk) SetRole(ctx context.Context, sender, role, by string) error {
 	if err := d.put(ctx, p); err != nil {
 		return err
 	}
-	d.cfg.Count(Raised)
+	d.cfg.Observe(Raised, sender)
 	d.cfg.Log.Info("pairing", "sender", sender, "role", role, "by", by)
 	return nil
 }

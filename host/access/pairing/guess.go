@@ -32,11 +32,11 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 		g = store.Guesses{Guesser: guesser, Since: now.UTC()}
 	}
 	g.Wrong++
-	d.cfg.Count(WrongCode)
+	d.cfg.Observe(WrongCode, guesser)
 	d.cfg.Log.Warn("wrong pairing code", "guesser", guesser, "wrong", g.Wrong)
 	if g.Wrong >= maxWrong {
 		g.Locked = now.Add(lockTime).UTC()
-		d.cfg.Count(LockedOut)
+		d.cfg.Observe(LockedOut, guesser)
 		d.cfg.Log.Warn("sender locked out after wrong pairing codes", "guesser", guesser, "until", g.Locked)
 	}
 	d.guesses[guesser] = g // counts even if the disk is full

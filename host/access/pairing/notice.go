@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -21,12 +22,6 @@ const (
 	maxPeer     = 80             // code points of his id
 )
 
-// Place is a conversation in which an owner is told.
-type Place struct {
-	Channel      string
-	Conversation message.Conversation
-}
-
 // notices are the messages that tell owners of a request, none where that would be too much; d.mu is held. before is what is kept of the
 // sender so far. p learns of them, so that its answer can be shown where it was asked for.
 func (d *Desk) notices(ctx context.Context, p, before store.Pairing, now time.Time) (store.Pairing, []message.Reply) {
@@ -36,7 +31,7 @@ func (d *Desk) notices(ctx context.Context, p, before store.Pairing, now time.Ti
 		return p, nil
 	}
 	var replies []message.Reply
-	for _, to := range d.cfg.Owners(ctx) {
+	for _, to := range d.owners(ctx) {
 		r := message.Reply{
 			Key: fmt.Sprintf("%s/owner/%d", turnOf(p), len(replies)), Channel: to.Channel, Conversation: to.Conversation,
 			Text: notice(p, hour+1 == maxToldHour || day+1 == maxToldDay), Buttons: noticeButtons(p),
@@ -51,6 +46,14 @@ func (d *Desk) notices(ctx context.Context, p, before store.Pairing, now time.Ti
 		p.Told = now.UTC()
 	}
 	return p, replies
+}
+
+// owners are the conversations in which owners are told of a request.
+func (d *Desk) owners(ctx context.Context) []owners.Chat {
+	if d.cfg.Owners == nil {
+		return nil
+	}
+	return d.cfg.Owners.ToldOfStrangers(ctx)
 }
 
 // told counts the requests that owners have heard of lately; d.mu is held.
@@ -87,7 +90,7 @@ func noticeButtons(p store.Pairing) []message.Button {
 	return []message.Button{{Text: "Turn down", Value: "/pair deny " + p.ID, Style: message.ButtonDanger}}
 }
 
-// outcomes say in the notices of a request what became of it.
+// outcomes say in the notices of a request how it was answered.
 func outcomes(p store.Pairing) (replies []message.Reply) {
 	text := "**Turned down** by `" + cleanPeer(p.By) + "`."
 	if p.State == store.PairingPaired {

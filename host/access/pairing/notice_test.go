@@ -8,15 +8,21 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-var ann = Place{Channel: "tg", Conversation: message.Conversation{ID: "7", Kind: message.DM}}
+var ann = owners.Chat{Channel: "tg", Conversation: message.Conversation{ID: "7", Kind: message.DM}}
+
+// told are the conversations in which owners are told.
+type told []owners.Chat
+
+func (p told) ToldOfStrangers(context.Context) []owners.Chat { return p }
 
 // owners has s tell owners in places.
-func (s *site) owners(places ...Place) {
-	s.desk.cfg.Owners = func(context.Context) []Place { return places }
+func (s *site) owners(places ...owners.Chat) {
+	s.desk.cfg.Owners = told(places)
 }
 
 // told are the replies to ann that were handed on.
@@ -31,7 +37,7 @@ func (s *site) told() (out []message.Reply) {
 
 func TestOwnersAreTold(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
-		s.owners(ann, Place{Channel: "tg", Conversation: message.Conversation{ID: "8", Kind: message.DM}})
+		s.owners(ann, owners.Chat{Channel: "tg", Conversation: message.Conversation{ID: "8", Kind: message.DM}})
 		code := s.code("eve")
 		p := s.desk.List()[0]
 		if len(s.told()) != 2 {
@@ -139,9 +145,9 @@ func TestStrangersDoNotFloodOwners(t *testing.T) {
 
 func TestManyOwners(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
-		var places []Place
+		var places []owners.Chat
 		for i := range 2 * maxTold {
-			places = append(places, Place{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
+			places = append(places, owners.Chat{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
 		}
 		s.owners(places...)
 		s.code("eve")

@@ -81,7 +81,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 		if err := d.put(ctx, p); err != nil {
 			return err
 		}
-		d.cfg.Count(Full)
+		d.cfg.Observe(Full, p.Sender)
 	}
 	return nil
 }
@@ -104,12 +104,10 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 		return false, err
 	}
 	d.rows[p.Sender] = p
-	for _, r := range replies {
-		d.cfg.Replied(turnOf(p), r)
-	}
-	d.cfg.Count(Asked)
+	d.push(turnOf(p), replies)
+	d.cfg.Observe(Asked, p.Sender)
 	if len(notices) > 0 {
-		d.cfg.Count(Told)
+		d.cfg.Observe(Told, p.Sender)
 	}
 	d.cfg.Log.Info("a stranger asks to be paired", "sender", p.Sender, "request", p.ID)
 	return true, nil

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access/owners"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -34,24 +35,33 @@ const (
 	maxName = 64             // code points of a sender's name that are kept
 )
 
-// Config is what a Desk needs.
+// Config is what a Desk needs. Only Store is required.
 type Config struct {
 	Store store.Pairings
 	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
 	Role func() string
-	// Replied hands on a reply that was committed. It may be nil, as may Revoked, which is called for a sender who is not paired any
-	// more, and Count, for metrics.
-	Replied func(turn string, r message.Reply)
-	Revoked func(sender string)
-	Count   func(e Event)
-	// Owners are the conversations in which owners learn of a request, by the configuration in force. It may be nil: there are none.
-	Owners func(ctx context.Context) []Place
-	Now    func() time.Time
-	Rand   io.Reader // crypto/rand without one
-	Log    *slog.Logger
+	// Outbox sends replies that were committed. Without one they go out when the host starts.
+	Outbox Outbox
+	// Owners are told of requests, if there are any.
+	Owners Owners
+	// Observe is called with each event and its sender. It must not block, and may be nil.
+	Observe func(e Event, sender string)
+	Now     func() time.Time
+	Rand    io.Reader // crypto/rand without one
+	Log     *slog.Logger
 }
 
-// Event is something that is counted.
+// Outbox sends replies; *channel.Outbox implements it.
+type Outbox interface {
+	Push(turn string, r message.Reply)
+}
+
+// Owners says in which conversations owners are told of a stranger; *owners.Owners implements it.
+type Owners interface {
+	ToldOfStrangers(ctx context.Context) []owners.Chat
+}
+
+// Event is something that happened to a sender.
 type Event string
 
 // The events.
@@ -84,17 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Rand = cmp.Or[io.Reader](cfg.Rand, rand.Reader)
-	if cfg.Replied == nil {
-		cfg.Replied = func(string, message.Reply) {}
-	}
-	if cfg.Revoked == nil {
-		cfg.Revoked = func(string) {}
-	}
-	if cfg.Count == nil {
-		cfg.Count = func(Event) {}
-	}
-	if cfg.Owners == nil {
-		cfg.Owners = func(context.Context) []Place { return nil }
+	if cfg.Observe == nil {
+		cfg.Observe = func(Event, string) {}
 	}
 	if cfg.Role == nil {
 		cfg.Role = func() string { return route.Guest }
@@ -190,10 +191,18 @@ func (d *Desk) put(ctx context.Context, p store.Pairing, replies ...message.Repl
 	}
 	d.rows[p.Sender] = p
 	d.publish()
-	for _, r := range fresh {
-		d.cfg.Replied(turn, r)
-	}
+	d.push(turn, fresh)
 	return nil
+}
+
+// push hands on replies that were committed.
+func (d *Desk) push(turn string, replies []message.Reply) {
+	if d.cfg.Outbox == nil {
+		return
+	}
+	for _, r := range replies {
+		d.cfg.Outbox.Push(turn, r)
+	}
 }
 
 // turnOf is what the replies of a pairing are filed under.

@@ -54,14 +54,20 @@ func (s *site) openDesk(over store.Pairings) {
 	var err error
 	s.desk, err = Open(s.t.Context(), Config{
 		Store: over, Role: func() string { return s.role },
-		Replied: func(_ string, r message.Reply) { s.replied = append(s.replied, r) },
-		Revoked: func(sender string) { s.revoked = append(s.revoked, sender) },
-		Count:   func(e Event) { s.counted[e]++ },
+		Outbox: s,
+		Observe: func(e Event, sender string) {
+			if s.counted[e]++; e == Revoked {
+				s.revoked = append(s.revoked, sender)
+			}
+		},
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
+
+// Push implements Outbox.
+func (s *site) Push(_ string, r message.Reply) { s.replied = append(s.replied, r) }
 
 // restart opens everything anew, as the next process would.
 func (s *site) restart() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -104,13 +103,13 @@ func (k *Keeper) delete(ctx context.Context, d store.Deletion, stop bool) error 
 // alone calls do when nothing else runs in a place. With stop, it ends what runs there and what begins before it.
 func (k *Keeper) alone(ctx context.Context, place string, stop bool, do func() error) error {
 	done := make(chan error, 1)
-	k.Queue.Push(place, agent.Item{Alone: func() {
+	k.Queue.Alone(place, func() {
 		err := ctx.Err()
 		if err == nil {
 			err = do()
 		}
 		done <- err
-	}})
+	})
 	again := time.NewTicker(stopPause)
 	defer again.Stop()
 	for {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -58,7 +57,8 @@ type Turns interface {
 
 // Queue runs the work of each place in order.
 type Queue interface {
-	Push(place string, work agent.Item)
+	// Alone runs do in a place when nothing else runs there.
+	Alone(place string, do func())
 }
 
 // Sandboxes remove what commands of sessions have outside of the workspace.

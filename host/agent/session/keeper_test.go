@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -38,7 +37,7 @@ func (a *around) Stop(place string) bool {
 
 func (a *around) Forget(key string) { a.did = append(a.did, "turns forget "+key) }
 
-func (a *around) Push(_ string, work agent.Item) { work.Alone() }
+func (a *around) Alone(_ string, do func()) { do() }
 
 func (a *around) Prune(context.Context) error {
 	a.did = append(a.did, "prune pairings")

@@ -116,63 +116,87 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{
-		Store: s, Approvals: h.people, Elevated: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, Publish: func(message.Event) {},
-		Pairings: h.pairings,
-		Admits: func(m message.Message) string {
-			if m.Sender.ID == "mallory" {
-				return "revoked"
-			}
-			return ""
-		},
-		Role: func(_, sender string) string {
-			if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
-				return route.Owner
-			}
-			return route.Guest
-		},
-		Stop: func(key string, _ time.Time) func() {
-			if key != "irc:#busy" {
-				return nil
-			}
-			return func() { h.stopped = append(h.stopped, fmt.Sprint(key, " after ", len(h.replied), " replies")) }
-		},
-		Place: message.Message.ConversationKey,
-		Look: func(ctx context.Context, place string, m message.Message) (Session, error) {
-			now := h.session
-			var err error
-			now.Place, err = s.Place(ctx, place)
-			now.Running = place == "irc:#busy"
-			return now, err
-		},
-		Compact: func(_ context.Context, at store.Place, row store.InboxRow) (Compaction, error) {
-			h.compacted++
-			v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
-			return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
-		},
-		Sessions: func(ctx context.Context, place string) ([]store.Session, bool, error) {
-			list, err := s.PlaceSessions(ctx, place)
-			return list, h.busy, err
-		},
-		Deleted: func(_ context.Context, keys []string) { h.deleted = append(h.deleted, keys...) },
-		Persons: func(key string) []string {
-			if key == "irc:bob" {
-				return []string{key, "mail:bob"}
-			}
-			return []string{key}
-		},
-		Untold: func(string) []int64 { ids := h.untold; h.untold = nil; return ids },
-		Halt: func(_ context.Context, on bool, reason, by string) error {
-			h.halted = ""
-			if on {
-				h.halted = by + ": " + reason
-			}
-			return nil
-		},
-		Halted:  func() string { return h.halted },
-		Replied: func(_ string, r message.Reply) { h.replied = append(h.replied, r) },
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
 }
+
+// Refusal, Role, Place and Persons implement Rules: ann and eve are owners, and mallory is not answered any more.
+func (h *house) Refusal(m message.Message) string {
+	if m.Sender.ID == "mallory" {
+		return "revoked"
+	}
+	return ""
+}
+
+func (h *house) Role(_, sender string) string {
+	if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
+		return route.Owner
+	}
+	return route.Guest
+}
+
+func (h *house) Place(m message.Message) string { return m.ConversationKey() }
+
+func (h *house) Persons(key string) []string {
+	if key == "irc:bob" {
+		return []string{key, "mail:bob"}
+	}
+	return []string{key}
+}
+
+// Stopper and Untold implement Turns: one turn runs.
+func (h *house) Stopper(key string, _ time.Time) func() {
+	if key != "irc:#busy" {
+		return nil
+	}
+	return func() { h.stopped = append(h.stopped, fmt.Sprint(key, " after ", len(h.replied), " replies")) }
+}
+
+func (h *house) Untold(string) []int64 {
+	ids := h.untold
+	h.untold = nil
+	return ids
+}
+
+// Look, Compact, In and Deleted implement Sessions.
+func (h *house) Look(ctx context.Context, place string, _ message.Message) (Session, error) {
+	now := h.session
+	var err error
+	now.Place, err = h.store.Place(ctx, place)
+	now.Running = place == "irc:#busy"
+	return now, err
+}
+
+func (h *house) Compact(_ context.Context, at store.Place, row store.InboxRow) (Compaction, error) {
+	h.compacted++
+	v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
+	return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
+}
+
+func (h *house) In(ctx context.Context, place string) ([]store.Session, bool, error) {
+	list, err := h.store.PlaceSessions(ctx, place)
+	return list, h.busy, err
+}
+
+func (h *house) Deleted(_ context.Context, keys []string) { h.deleted = append(h.deleted, keys...) }
+
+// Halt and Halted implement Switch.
+func (h *house) Set(_ context.Context, on bool, reason, by string) error {
+	h.halted = ""
+	if on {
+		h.halted = by + ": " + reason
+	}
+	return nil
+}
+
+func (h *house) Why() string { return h.halted }
+
+// Push implements Outbox, and Publish Watchers.
+func (h *house) Push(_ string, r message.Reply) { h.replied = append(h.replied, r) }
+
+func (h *house) Publish(message.Event) {}
 
 // Begin, End and Of implement Elevator: ann may.
 func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (store.Elevation, string, error) {

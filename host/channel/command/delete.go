@@ -19,7 +19,7 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *sto
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
 		return "Only an owner can delete what was said in a group.", nil, nil, nil
 	}
-	list, busy, err := d.cfg.Sessions(ctx, at.Key)
+	list, busy, err := d.cfg.Sessions.In(ctx, at.Key)
 	turns := 0
 	for _, s := range list {
 		turns += s.Turns
@@ -65,5 +65,5 @@ func (d *Desk) afterwards(ctx context.Context, deletions []store.Deletion) {
 	for _, v := range deletions {
 		keys = append(keys, v.Key)
 	}
-	d.cfg.Deleted(context.WithoutCancel(ctx), keys)
+	d.cfg.Sessions.Deleted(context.WithoutCancel(ctx), keys)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -38,53 +39,104 @@ type Approvals interface {
 
 var _ Approvals = (*approval.Desk)(nil)
 
+// Rules are those of the configuration and the pairings in force.
+type Rules interface {
+	// Refusal returns why a message is not to be answered, or "". The message may have waited since its admission.
+	Refusal(m message.Message) (why string)
+	Role(channel, senderKey string) string
+	// Place returns the place that a message belongs to.
+	Place(m message.Message) string
+	// Persons returns the sender keys of one person, the given one first.
+	Persons(senderKey string) []string
+}
+
+// Turns are the turns that run; *agent.Runner implements it.
+type Turns interface {
+	// Stopper returns what ends the turn that runs in a place, or nil where none runs.
+	Stopper(place string, said time.Time) (end func())
+	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
+	Untold(place string) []int64
+}
+
+// Sessions are what was said in the places.
+type Sessions interface {
+	// Look returns the session of a place as the sender of a message is answered there.
+	Look(ctx context.Context, place string, m message.Message) (Session, error)
+	// Compact sums up the older turns of the session that a message would continue in a place.
+	Compact(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	// In returns the sessions of a place, of every agent and epoch, and whether something that was delegated there still runs.
+	In(ctx context.Context, place string) (list []store.Session, busy bool, err error)
+	// Deleted removes what sessions that were deleted have outside of the store.
+	Deleted(ctx context.Context, keys []string)
+}
+
+// Switch is the kill switch.
+type Switch interface {
+	// Set throws the switch or takes it back.
+	Set(ctx context.Context, on bool, reason, by string) error
+	// Why returns why nothing runs, or "".
+	Why() string
+}
+
+// Outbox sends replies that were committed; *channel.Outbox implements it.
+type Outbox interface {
+	Push(turn string, r message.Reply)
+}
+
+// Watchers see what happens in a conversation; *watch.Hub implements it.
+type Watchers interface {
+	// Publish does not block.
+	Publish(e message.Event)
+}
+
 // Config is what a Desk needs. All of it is required.
 type Config struct {
 	Store     Store
 	Approvals Approvals
 	Elevated  Elevator
 	Pairings  Pairings
-	// Admits tells why a message is not to be answered by the configuration and the pairings in force, or "": it may have waited.
-	Admits func(message.Message) (why string)
-	// Role is the sender's role in the configuration in force.
-	Role func(channel, senderKey string) string
-	// Place is the place that a message belongs to.
-	Place func(m message.Message) string
-	// Stop returns what ends the turn that runs in a place, or nil where none runs.
-	Stop func(place string, said time.Time) (end func())
-	// Look tells of a place as the sender of a message is answered there.
-	Look func(ctx context.Context, place string, m message.Message) (Session, error)
-	// Compact sums up the older turns of the session that a message would continue in a place.
-	Compact func(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
-	// Sessions are those of a place, of every agent and epoch. busy says that something which was delegated there still runs.
-	Sessions func(ctx context.Context, place string) (list []store.Session, busy bool, err error)
-	// Deleted removes what sessions that were deleted have outside of the store.
-	Deleted func(ctx context.Context, keys []string)
-	// Persons are the sender keys of one person, the given one first.
-	Persons func(senderKey string) []string
-	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
-	Untold func(place string) []int64
-	// Halt throws the kill switch or takes it back; Halted is why nothing runs, or "".
-	Halt   func(ctx context.Context, on bool, reason, by string) error
-	Halted func() string
-	// Replied hands on a reply that was committed.
-	Replied func(turn string, r message.Reply)
-	// Publish shows an event to those who watch the conversation. It must not block.
-	Publish func(message.Event)
-	Now     func() time.Time
-	Log     *slog.Logger
+	Rules     Rules
+	Turns     Turns
+	Sessions  Sessions
+	Switch    Switch
+	Outbox    Outbox
+	Watchers  Watchers
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Desk carries out commands.
 type Desk struct {
 	cfg   Config
-	shown sync.Map // ids of requests that were shown whole in answer to /show
+	queue *keyed.Group[store.InboxRow] // by conversation
+	shown sync.Map                     // ids of requests that were shown whole in answer to /show
 }
 
-// NewDesk returns a desk.
-func NewDesk(cfg Config) *Desk { return &Desk{cfg: cfg} }
+// maxConversations bounds the conversations with commands at a time.
+const maxConversations = 1 << 16
 
-// Work carries out the first of the commands that wait in a conversation. It is the work function of a lane.
+// NewDesk returns a desk.
+func NewDesk(cfg Config) *Desk {
+	d := &Desk{cfg: cfg}
+	d.queue = keyed.New(maxConversations, d.Work)
+	return d
+}
+
+// Run carries out the commands that Take takes until ctx ends.
+func (d *Desk) Run(ctx context.Context) error { return d.queue.Run(ctx) }
+
+// Take takes a message of a conversation when it is a command about what runs there, which waits for nothing. It reports whether it has,
+// and whether the message is a command that Order carries out.
+func (d *Desk) Take(key string, row store.InboxRow) (taken, order bool) {
+	c, ok := Parse(row.Message.Text)
+	if !ok || c.Queued() {
+		return false, ok
+	}
+	d.queue.Push(key, row)
+	return true, false
+}
+
+// Work carries out the first of the commands that wait in a conversation.
 //
 // The reply is committed under a key that comes from the message, and then the message is done: when the host dies in between,
 // the command is carried out again, which changes nothing, and its reply is there already.
@@ -113,7 +165,7 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 	if !ok { // it was checked before it was pushed
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
-	if why := d.cfg.Admits(m); why != "" {
+	if why := d.cfg.Rules.Refusal(m); why != "" {
 		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
 	}
 	var text string
@@ -144,12 +196,12 @@ func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
 
 // show hands on a reply that was committed. Who watches takes it for a short turn.
 func (d *Desk) show(m message.Message, turn string, r message.Reply) {
-	d.cfg.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
-	d.cfg.Publish(message.Event{
+	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
+	d.cfg.Watchers.Publish(message.Event{
 		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
 	})
-	d.cfg.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
-	d.cfg.Replied(turn, r)
+	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnDone, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn})
+	d.cfg.Outbox.Push(turn, r)
 }
 
 // answer does what is asked and says in words what came of it. An error is trouble with the store.
@@ -193,7 +245,7 @@ const help = "Commands of the host:\n\n" +
 	"- `/help`: this list"
 
 func (d *Desk) owner(m message.Message) bool {
-	return d.cfg.Role(m.Channel, m.SenderKey()) == route.Owner
+	return d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Owner
 }
 
 // decide answers a request for approval.
@@ -293,10 +345,10 @@ func unwrapped(err error) string {
 // stop returns the answer to /stop and what ends the running turn. In a group only owners and members may: anybody could silence everybody
 // there.
 func (d *Desk) stop(m message.Message) (text string, end func()) {
-	if m.Conversation.Kind != message.DM && d.cfg.Role(m.Channel, m.SenderKey()) == route.Guest {
+	if m.Conversation.Kind != message.DM && d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if end := d.cfg.Stop(d.cfg.Place(m), m.ReceivedAt); end != nil {
+	if end := d.cfg.Turns.Stopper(d.cfg.Rules.Place(m), m.ReceivedAt); end != nil {
 		return "Stopping.", end
 	}
 	return "Nothing runs here.", func() {}
@@ -306,7 +358,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 const maxListed = 10
 
 func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
-	s, err := d.cfg.Look(ctx, d.cfg.Place(m), m)
+	s, err := d.cfg.Sessions.Look(ctx, d.cfg.Rules.Place(m), m)
 	if err != nil {
 		return "", err
 	}
@@ -314,7 +366,7 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 	if s.Running {
 		text = "An answer is being made here."
 	}
-	if why := d.cfg.Halted(); why != "" {
+	if why := d.cfg.Switch.Why(); why != "" {
 		text = "Everything is halted (" + why + "). " + text
 	}
 	banner, err := d.banner(ctx, m.ConversationKey())

@@ -21,7 +21,7 @@ const forgetAll = "all"
 
 // forget deletes what agents remember about the sender. In a group nothing is said of what it was.
 func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
-	q := store.NoteQuery{Persons: d.cfg.Persons(m.SenderKey())}
+	q := store.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
 	if c.Arg == "" {
 		return d.remembered(ctx, m, q)
 	}

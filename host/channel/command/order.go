@@ -42,7 +42,7 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 		s := o.Settlement
 		if err == nil {
 			if o.begins {
-				told = append(told, d.cfg.Untold(place)...) // about what was said before
+				told = append(told, d.cfg.Turns.Untold(place)...) // about what was said before
 				err = d.endAllowed(ctx, place, row.Message)
 			}
 			s.Told = told
@@ -96,7 +96,7 @@ func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ord
 		text, buttons, o.Deletions, err = d.delete(ctx, m, c, &at)
 		changed = len(o.Deletions) > 0
 	case c.Name == "compact" && d.mayOrder(m):
-		made, failed := d.cfg.Compact(ctx, at, row)
+		made, failed := d.cfg.Sessions.Compact(ctx, at, row)
 		text, o.Summary, err = made.Text, made.Summary, failed
 		if made.Applied != nil {
 			o.applied = made.Applied
@@ -119,7 +119,7 @@ func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ord
 
 // mayOrder reports whether a sender may change the place of a message: in a group, who belongs to the house.
 func (d *Desk) mayOrder(m message.Message) bool {
-	return m.Conversation.Kind == message.DM || d.cfg.Role(m.Channel, m.SenderKey()) != route.Guest
+	return m.Conversation.Kind == message.DM || d.cfg.Rules.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
 // change does to a place what is asked and says in words what came of it.
@@ -134,7 +134,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *sto
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
 		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
 	}
-	s, err := d.cfg.Look(ctx, at.Key, m)
+	s, err := d.cfg.Sessions.Look(ctx, at.Key, m)
 	if err != nil {
 		return "", false, err
 	}

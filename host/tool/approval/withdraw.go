@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -23,6 +24,22 @@ func (d *Desk) Withdraw(ctx context.Context, id string) error {
 			return err
 		}
 	}
+}
+
+// Turns lists the turns that run.
+type Turns interface {
+	RunningTurns(ctx context.Context) ([]store.Turn, error)
+}
+
+// WithdrawEnded withdraws the open requests of turns that no longer run, which a crash or an older version of the host has left.
+func (d *Desk) WithdrawEnded(ctx context.Context, turns Turns) error {
+	list, err := turns.RunningTurns(ctx)
+	if err != nil {
+		return err
+	}
+	return d.WithdrawAll(ctx, func(turn string) bool {
+		return !slices.ContainsFunc(list, func(t store.Turn) bool { return t.ID == turn })
+	})
 }
 
 // WithdrawAll withdraws the open requests of the turns that ended reports.

@@ -1,22 +1,23 @@
-package host
+package attachments
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store/media"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -40,32 +41,51 @@ const (
 	exeBytes = "MZ\x90\x00\x03\x00\x00\x00\x04\x00\x00\x00\xff\xff\x00\x00"
 )
 
-func newIntake(t *testing.T, s shop) (*intake, string) {
+// room is the workspace of every session; it allows a sender so many bytes.
+type room struct {
+	machine.Machine
+	most int64
+}
+
+func (r *room) Visit(string) (machine.Machine, func(), error) { return r.Machine, func() {}, nil }
+
+func (r *room) MediaRoom(sender string) (int64, error) {
+	return r.most, quota.Refusal("the files of your conversations take all of it")
+}
+
+// idle is a store in which nothing waits.
+type idle struct{}
+
+func (idle) PendingInbox(context.Context) ([]store.InboxRow, error)  { return nil, nil }
+func (idle) UnsentOutbox(context.Context) ([]store.OutboxRow, error) { return nil, nil }
+
+// newFiles returns Files with the channel tg, and the workspace of its sessions.
+func newFiles(t *testing.T, s shop, c config.Media) (*Files, *room, string) {
 	t.Helper()
-	store, err := media.New(media.Config{Dir: filepath.Join(t.TempDir(), "media")})
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	f := newFetchers()
-	t.Cleanup(f.attach("tg", &s))
-	return &intake{
-		fetchers: f, store: store, visit: func(string) (machine.Machine, func(), error) { return m, func() {}, nil }, maxSize: 1 << 10, maxFiles: 3, accept: usual,
-		log: func(string, ...any) {},
-	}, dir
+	r := &room{Machine: m}
+	f, err := Open(Config{
+		Dir: filepath.Join(t.TempDir(), "media"), Media: c, Store: idle{}, Workspaces: r, Log: slog.New(slog.DiscardHandler),
+		InTurns: func(context.Context) (map[string]bool, error) { return map[string]bool{}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Attach("tg", &s))
+	return f, r, dir
 }
 
 func TestAttachmentsAreTaken(t *testing.T) {
-	in, dir := newIntake(t, shop{
+	f, _, dir := newFiles(t, shop{
 		"text": "hello", "other": "hullo", "png": pngBytes, "elf": elfBytes, "exe": exeBytes, "long": strings.Repeat("x", 2000), "bytes": "\x00\x01\x02\xff\xfe",
-	})
-	take := func(list ...message.Attachment) []agent.File {
-		return in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: list})
+	}, config.Media{MaxObject: 1 << 10, MaxTotal: 1 << 20, MaxFiles: 3})
+	take := func(list ...message.Attachment) []message.File {
+		return f.Take(t.Context(), "s", message.Message{Channel: "tg", Attachments: list})
 	}
 	for _, c := range []struct {
 		name       string
@@ -110,11 +130,11 @@ func TestAttachmentsAreTaken(t *testing.T) {
 	if fs := take(make([]message.Attachment, 5)...); len(fs) != 5 || !strings.Contains(fs[3].Why, "3 files") {
 		t.Errorf("five files: %+v", fs)
 	}
-	in.accept = []string{"*/*"}
+	f.cfg.Media.Accept = []string{"*/*"}
 	if f := take(message.Attachment{Handle: "elf", Name: "x"})[0]; f.Path != "" {
 		t.Errorf("a program was taken: %+v", f)
 	}
-	if f := in.take(t.Context(), "s", message.Message{Channel: "gone", Attachments: []message.Attachment{{Handle: "text"}}})[0]; f.Why != "the channel is not there now" {
+	if f := f.Take(t.Context(), "s", message.Message{Channel: "gone", Attachments: []message.Attachment{{Handle: "text"}}})[0]; f.Why != "the channel is not there now" {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -151,18 +171,13 @@ func TestSameNamedAttachmentsAreCheap(t *testing.T) {
 		s[fmt.Sprint("long", i)] = strings.Repeat("x", size+i)
 		s[fmt.Sprint("alike", i)] = strings.Repeat("y", size-2) + fmt.Sprintf("%02d", i)
 	}
-	in, _ := newIntake(t, s)
-	in.maxSize = 1 << 20
-	visit, counted := in.visit, &reads{}
-	in.visit = func(session string) (machine.Machine, func(), error) {
-		m, leave, err := visit(session)
-		counted.Machine = m
-		return counted, leave, err
-	}
+	f, r, _ := newFiles(t, s, config.Media{MaxObject: 1 << 20, MaxTotal: 1 << 30, MaxFiles: 3})
+	counted := &reads{Machine: r.Machine}
+	r.Machine = counted
 	for _, kind := range []string{"long", "alike"} {
 		for i := range files {
 			counted.bytes = 0
-			got := in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: fmt.Sprint(kind, i), Name: kind + ".txt"}}})
+			got := f.Take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: fmt.Sprint(kind, i), Name: kind + ".txt"}}})
 			if len(got) != 1 || got[0].Path == "" {
 				t.Fatalf("%s %d: %+v", kind, i, got)
 			}
@@ -175,70 +190,68 @@ func TestSameNamedAttachmentsAreCheap(t *testing.T) {
 
 // The same bytes under ever new names, which the media store keeps once, fill no more of the disk than a session may have.
 func TestAttachmentsAreBounded(t *testing.T) {
-	const size, room = 1 << 20, 5 << 20
-	in, _ := newIntake(t, shop{"a": strings.Repeat("x", size)})
-	in.maxSize = 2 << 20
+	const size, most = 1 << 20, 5 << 20
+	f, r, _ := newFiles(t, shop{"a": strings.Repeat("x", size)}, config.Media{MaxObject: 2 << 20, MaxTotal: 1 << 30, MaxFiles: 3})
 	dir := t.TempDir()
 	keeper := quota.New(quota.Config{
 		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
 	})
-	keeper.Configure(quota.Limits{SessionDisk: room})
+	keeper.Configure(quota.Limits{SessionDisk: most})
 	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: keeper.Session("s")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	in.visit = func(string) (machine.Machine, func(), error) { return m, func() {}, nil }
+	r.Machine = m
 	taken, why := 0, ""
 	for i := range 20 {
-		got := in.take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: "a", Name: fmt.Sprint(i, ".txt")}}})[0]
+		got := f.Take(t.Context(), "s", message.Message{Channel: "tg", Attachments: []message.Attachment{{Handle: "a", Name: fmt.Sprint(i, ".txt")}}})[0]
 		if got.Path != "" {
 			taken++
 		}
 		why = got.Why
 	}
-	if held := quota.Tree(dir); held > room || taken < 3 {
-		t.Errorf("%d files were taken, %d bytes of %d", taken, held, room)
+	if held := quota.Tree(dir); held > most || taken < 3 {
+		t.Errorf("%d files were taken, %d bytes of %d", taken, held, most)
 	}
 	if !strings.Contains(why, "the files of this conversation take") {
 		t.Errorf("the last one was refused for %q", why)
 	}
 }
 
-// One who sends all that he can fills his share of the media store, not the store: another one's file is taken.
+// TestASenderFillsHisShareOfTheMediaStore: a sender who sends all that he can leaves room for the files of others.
 func TestASenderFillsHisShareOfTheMediaStore(t *testing.T) {
-	h := newHost(t, "[media]\nmax_object = \"1m\"\nmax_total = \"8m\"\n[limits]\nsender_disk = \"64m\"\n")
-	defer h.close()
 	s := shop{}
 	for i := range 20 {
 		s[fmt.Sprint(i)] = fmt.Sprint(i, strings.Repeat(" x", 400_000))
 	}
-	t.Cleanup(h.fetchers.attach("tg", &s))
-	send := func(sender, conversation, handle string) agent.File {
+	f, r, _ := newFiles(t, s, config.Media{MaxObject: 1 << 20, MaxTotal: 8 << 20, MaxFiles: 3})
+	r.most = 64 << 20
+	send := func(sender, conversation, handle string) message.File {
 		m := message.Message{
 			Channel: "tg", Sender: message.Sender{ID: sender}, Conversation: message.Conversation{ID: conversation, Kind: message.DM},
 			Attachments: []message.Attachment{{Handle: handle, Name: handle + ".txt"}},
 		}
-		return h.takeFiles(t.Context(), "tg:"+conversation+":a", m)[0]
+		return f.Take(t.Context(), "tg:"+conversation+":a", m)[0]
 	}
 	taken, why := 0, ""
 	for i := range 19 {
-		if f := send("eve", fmt.Sprint("c", i%5), fmt.Sprint(i)); f.Path != "" {
+		if got := send("eve", fmt.Sprint("c", i%5), fmt.Sprint(i)); got.Path != "" {
 			taken++
 		} else {
-			why = f.Why
+			why = got.Why
 		}
 	}
 	if taken != 2 || !strings.Contains(why, "keeps 2.0 MiB of files for one sender") {
 		t.Errorf("%d were taken, another was refused for %q", taken, why)
 	}
-	if f := send("bob", "b", "19"); f.Path == "" {
-		t.Errorf("another one's file is refused: %s", f.Why)
+	if got := send("bob", "b", "19"); got.Path == "" {
+		t.Errorf("another one's file is refused: %s", got.Why)
 	}
-	if _, err := h.keepFile(t.Context(), "tg:eve", "answer", strings.NewReader(s["18"])); !errors.Is(err, builtin.ErrNotKept) || !strings.Contains(err.Error(), "for one sender") {
+	if _, err := f.Keep(t.Context(), "tg:eve", "answer", strings.NewReader(s["18"])); !errors.Is(err, builtin.ErrNotKept) || !strings.Contains(err.Error(), "for one sender") {
 		t.Errorf("a file for her: %v", err)
 	}
-	if a, err := h.keepFile(t.Context(), "web:owner", "answer", strings.NewReader(s["18"])); err != nil || a.Digest == "" {
+	if a, err := f.Keep(t.Context(), "web:owner", "answer", strings.NewReader(s["18"])); err != nil || a.Digest == "" {
 		t.Errorf("a file for the owner: %v", err)
 	}
 }

@@ -1,15 +1,17 @@
-package host
+package plugged
 
 import (
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 func TestAct(t *testing.T) {
@@ -32,53 +34,60 @@ func TestAct(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := plugin.Event{Kind: c.kind, Target: "m"}
-			want := act(&e, config.Access{Edits: c.edits, Reactions: c.reactions})
-			if want != c.want || e.Noted != c.noted || e.Act != c.act {
-				t.Errorf("want %v, %+v", want, e)
+			m, want := wanted(e, config.Access{Edits: c.edits, Reactions: c.reactions})
+			if want != c.want || m.Noted != c.noted || m.Act != c.act {
+				t.Errorf("wanted %v, %+v", want, m)
 			}
 		})
 	}
 }
 
+// taken takes what the inbox has committed, and does nothing with it.
+type taken struct{}
+
+func (taken) Deliver(store.InboxRow)                 {}
+func (taken) Note(store.InboxRow)                    {}
+func (taken) Refused(store.InboxRow, channel.Ruling) {}
+
 // TestActsGoThroughAdmission has people do things to messages in a group where Flynn answers when addressed.
 func TestActsGoThroughAdmission(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "flynn.toml")
-	text := "[store]\ndir = \"" + dir + "/s\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n[routing]\ndefault_agent = \"a\"\n[agent_configs.a]\n" +
-		"[access]\nowners = [\"tg:ann\"]\n[channels.tg]\nplugin = \"telegram\"\ntrust_senders = true\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(t.Context(), Config{Path: path, Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler)})
+	s, err := sqlite.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.close()
+	defer s.Close()
+	access := config.Access{Owners: []string{"tg:ann"}, Mode: config.AccessAllowlist, Groups: "addressed", Edits: "note", Reactions: "note",
+		RatePerMinute: 100, ConversationRatePerMinute: 100, UnknownRatePerMinute: 100}
+	log := slog.New(slog.DiscardHandler)
+	gate := channel.NewGate(channel.GateConfig{
+		Config: &config.Config{Access: access}, Roles: route.NewRoles(access, route.AllProved), Now: time.Now,
+	})
+	inbox := channel.NewInbox(channel.InboxConfig{Store: s, Admitter: gate, Takers: taken{}, Log: log})
 	group := message.Conversation{ID: "g", Kind: message.Group}
 	said := message.Message{Channel: "tg", EventID: "q", Conversation: group, Sender: message.Sender{ID: "ann"}, Text: "the question", Addressed: true}
-	if err := h.inbox.Accept(t.Context(), said); err != nil {
+	if err := inbox.Accept(t.Context(), said); err != nil {
 		t.Fatal(err)
 	}
 	overheard := said
 	overheard.EventID, overheard.Text, overheard.Addressed = "o", "among ourselves", false
-	if err := h.inbox.Accept(t.Context(), overheard); err != nil {
+	if err := inbox.Accept(t.Context(), overheard); err != nil {
 		t.Fatal(err)
 	}
 	turn := store.Turn{ID: "t1", Session: "tg:g:a", Agent: "a", Channel: "tg", Conversation: group, State: store.TurnDone}
 	reply := message.Reply{Key: "t1/0", Channel: "tg", Conversation: group, Text: "the answer"}
-	if err := h.store.CommitTurn(t.Context(), store.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
+	if err := s.CommitTurn(t.Context(), store.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := h.store.UnsentOutbox(t.Context())
+	rows, err := s.UnsentOutbox(t.Context())
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
 	rows[0].State, rows[0].PlatformIDs = store.OutboxSent, []string{"m1"}
-	if err := h.store.SetOutbox(t.Context(), rows[0]); err != nil {
+	if err := s.SetOutbox(t.Context(), rows[0]); err != nil {
 		t.Fatal(err)
 	}
 
-	a := &adapter{host: h, name: "tg"}
+	channels := New(Config{Inbox: inbox, Store: s, Access: func() config.Access { return access }, Log: log})
 	for _, c := range []struct {
 		name, event, by, target string
 		conversation            message.Conversation
@@ -94,16 +103,16 @@ func TestActsGoThroughAdmission(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := plugin.Event{Kind: plugin.EventReaction, Target: c.target, Message: message.Message{
-				EventID: c.event, Conversation: c.conversation, Sender: message.Sender{ID: c.by}, Text: "👍", Addressed: c.conversation.Kind == message.DM,
+				Channel: "tg", EventID: c.event, Conversation: c.conversation, Sender: message.Sender{ID: c.by}, Text: "👍", Addressed: c.conversation.Kind == message.DM,
 			}}
-			if !a.answers(&e) {
+			m, ok := wanted(e, access)
+			if !ok {
 				t.Fatal("nobody wants to hear of it")
 			}
-			e.Message.Channel = "tg"
-			if err := a.accept(t.Context(), e.Message); err != nil {
+			if err := channels.take(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			row, err := h.store.FindInbox(t.Context(), "tg", c.event)
+			row, err := s.FindInbox(t.Context(), "tg", c.event)
 			if err != nil || row.State != c.state || row.Message.About != c.about {
 				t.Errorf("row %+v, %v; want %s, %+v", row, err, c.state, c.about)
 			}

@@ -1,16 +1,12 @@
-package host
+package notice
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/flynnhost/flynn/host/channel"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -44,10 +40,10 @@ func TestAnAnsweredRequestLosesItsButtonsWhereverItIsShown(t *testing.T) {
 	}
 	defer s.Close()
 	log := slog.New(slog.DiscardHandler)
-	h := &Host{store: s, log: log, outbox: channel.NewOutbox(channel.OutboxConfig{Store: s, Log: log})}
+	n := New(Config{Store: s, Log: log, Outbox: channel.NewOutbox(channel.OutboxConfig{Store: s, Log: log})})
 	turn := store.Turn{ID: "t1", Channel: "irc", Conversation: message.Conversation{ID: "#x", Kind: message.Group}}
 	a := store.Approval{ID: "ABC", Turn: "t1", Args: []byte(`{}`), State: store.ApprovalPending, Expires: time.Now().Add(time.Minute)}
-	shown := requests(config.Approvals{Conversations: []string{"telegram:5"}}, turn, "1", a, approval.Offer{})
+	shown := requests([]string{"telegram:5"}, turn, "1", a, approval.Offer{})
 	if len(shown) != 2 {
 		t.Fatalf("%d messages show it, want 2", len(shown))
 	}
@@ -67,26 +63,16 @@ func TestAnAnsweredRequestLosesItsButtonsWhereverItIsShown(t *testing.T) {
 		}
 		return keys
 	}
-	if err := h.settleAsked(t.Context(), a); err != nil || len(amended()) != 0 {
+	if err := n.settle(t.Context(), a); err != nil || len(amended()) != 0 {
 		t.Errorf("while it waits: %v, %q", err, amended())
 	}
 	for _, a.State = range []store.ApprovalState{store.ApprovalGranted, store.ApprovalConsumed} { // the second says nothing new
 		a.Decider = "irc:ann"
-		if err := h.settleAsked(t.Context(), a); err != nil {
+		if err := n.settle(t.Context(), a); err != nil {
 			t.Error(err)
 		}
 		if got := amended(); !slices.Equal(got, []string{"t1/ask/ABC", "t1/ask/ABC/telegram:5"}) {
 			t.Errorf("%s: amended %q", a.State, got)
-		}
-	}
-}
-
-// What people are told of an answer that came too late has nothing of the store in it.
-func TestALateAnswerIsRefusedInWords(t *testing.T) {
-	for _, cause := range []error{approval.ErrDecided, approval.ErrExpired} {
-		err := answered(fmt.Errorf("decide request A: %w", cause))
-		if !errors.Is(err, store.ErrConflict) || !errors.Is(err, cause) || strings.Contains(err.Error(), store.ErrConflict.Error()) {
-			t.Errorf("%v is told as %v", cause, err)
 		}
 	}
 }

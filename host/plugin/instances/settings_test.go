@@ -1,4 +1,4 @@
-package host
+package instances
 
 import (
 	"os"
@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/plugin"
 )
 
-// What a provider's server needs does not reach its plugin when the server runs in a sandbox, which the schema has to be asked about.
-func TestTheSchemaIsAskedAboutWhatThePluginGets(t *testing.T) {
+// TestTheSchemaChecksWhatThePluginGets: a plugin whose server runs in a sandbox does not get the settings that are for the server.
+func TestTheSchemaChecksWhatThePluginGets(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"plugin.toml": "manifest = 1\nname = \"probe\"\nversion = \"1.0.0\"\nkinds = [\"tools\"]\nprotocols = [1]\nexec = { any = [\"sh\"] }\n" +
@@ -30,7 +30,7 @@ func TestTheSchemaIsAskedAboutWhatThePluginGets(t *testing.T) {
 	enclosed.Sandbox.Enabled = true
 	off := provider
 	off.Enabled = false
-	got := PluginSettings(&config.Config{Tools: map[string]config.ToolProvider{"open": provider, "enclosed": enclosed, "off": off}}, "probe", s)
+	got := CheckSettings(&config.Config{Tools: map[string]config.ToolProvider{"open": provider, "enclosed": enclosed, "off": off}}, "probe", s)
 	if len(got) != 1 || got[0].Key != "tools.open.args" || got[0].Hint != `the plugin knows ["command" "socket"]` {
 		t.Errorf("got %v", got)
 	}

@@ -1,4 +1,4 @@
-package host
+package plugged
 
 import (
 	"context"
@@ -11,13 +11,16 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// act makes a message of what was done to an earlier one, and reports whether the configuration wants to hear of it.
-func act(e *plugin.Event, c config.Access) bool {
-	m, want := &e.Message, c.Edits
+// wanted returns the message that an event is, and whether the configuration has anybody hear of it. The press of a button and a
+// command of the platform are messages with the text that they stand for.
+func wanted(e plugin.Event, c config.Access) (message.Message, bool) {
+	m, want := e.Message, c.Edits
 	switch e.Kind {
+	case plugin.EventMessage, plugin.EventButton, plugin.EventCommand:
+		return m, true
 	case plugin.EventEdit:
 		if want == "answer" {
-			return true // like any message; Message.Edited says what it is
+			return m, true // like any message; Message.Edited says what it is
 		}
 		m.Act = message.Edit
 	case plugin.EventDelete:
@@ -27,31 +30,33 @@ func act(e *plugin.Event, c config.Access) bool {
 		m.Act = message.Delete
 	case plugin.EventReaction:
 		m.Act, want = message.React, c.Reactions
+	default:
+		return m, false
 	}
 	m.About.ID, m.Noted = e.Target, want == "note"
-	return want != "ignore"
+	return m, want != "ignore"
 }
 
-// recall looks up the message that an act is about. Who does something to a message of Flynn's, or to one that Flynn was meant to
-// hear, means Flynn.
-func (h *Host) recall(ctx context.Context, m *message.Message) {
+// lookUp adds to an act the message that it is about. An act on a message of Flynn's, or on one that was addressed to Flynn, is
+// addressed to Flynn.
+func (c *Channels) lookUp(ctx context.Context, m *message.Message) {
 	if m.Act == "" || m.About.ID == "" {
 		return
 	}
-	sent, err := h.store.FindSent(ctx, m.Channel, m.Conversation.ID, m.About.ID)
+	sent, err := c.cfg.Store.FindSent(ctx, m.Channel, m.Conversation.ID, m.About.ID)
 	if err == nil {
 		m.About.Ours, m.About.Text, m.Addressed = true, beginning(sent.Reply.Text), true
 		return
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		var row store.InboxRow
-		row, err = h.store.FindInbox(ctx, m.Channel, m.About.ID)
+		row, err = c.cfg.Store.FindInbox(ctx, m.Channel, m.About.ID)
 		if err == nil && row.Message.Conversation.ID == m.Conversation.ID && row.State != store.InboxDropped {
 			m.About.Text, m.Addressed = beginning(row.Message.Text), true
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		h.log.Warn("cannot look up an earlier message", "channel", m.Channel, "error", err)
+		c.cfg.Log.Warn("cannot look up an earlier message", "channel", m.Channel, "error", err)
 	}
 }
 

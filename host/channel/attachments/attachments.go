@@ -1,0 +1,201 @@
+// Package attachments takes the files that come with messages and keeps those that go with replies.
+//
+// Start with Files.Take: a file comes from its channel into the media store, is accepted or refused by the type that its bytes have
+// (types.go), and is written into the workspace of its session (take.go). The package uploads nothing: the outbox does, with what
+// Files.Open returns.
+package attachments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/media"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+)
+
+// Source is a channel from which attachments are fetched by their handles; *plugin.Client implements it.
+type Source interface {
+	Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error)
+}
+
+// Workspaces hold the files of sessions, and bound those of a sender.
+type Workspaces interface {
+	// Visit returns a machine of the host's own in the workspace of a session, until leave is called.
+	Visit(session string) (m machine.Machine, leave func(), err error)
+	// MediaRoom returns how much of the media store a sender may have, 0 for all of it, and the refusal of more.
+	MediaRoom(sender string) (most int64, why error)
+}
+
+// Store knows the messages and replies whose files must stay.
+type Store interface {
+	PendingInbox(ctx context.Context) ([]store.InboxRow, error)
+	UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error)
+}
+
+// Config is what Files need.
+type Config struct {
+	Dir        string // of the media store
+	Media      config.Media
+	Store      Store
+	Workspaces Workspaces
+	// InTurns returns the digests of the files that running turns need.
+	InTurns func(ctx context.Context) (map[string]bool, error)
+	// Kept are channels of the host's own, whose files are in the media store before their messages are: their handles are digests.
+	Kept     []string
+	MaxImage int64 // largest image that models are shown, in bytes
+	Log      *slog.Logger
+}
+
+// Files are the attachments of messages and replies. Files can be used by many goroutines.
+type Files struct {
+	cfg   Config
+	media *media.Store
+
+	mu      sync.Mutex
+	sources map[string]Source // by channel
+}
+
+// Open opens the media store.
+func Open(cfg Config) (*Files, error) {
+	f := &Files{cfg: cfg, sources: map[string]Source{}}
+	var err error
+	f.media, err = media.New(media.Config{
+		Dir: cfg.Dir, MaxObject: int64(cfg.Media.MaxObject), MaxTotal: int64(cfg.Media.MaxTotal), MaxAge: time.Duration(cfg.Media.MaxAge),
+		Share: f.share, Keep: f.needed, Log: cfg.Log,
+	})
+	for _, channel := range cfg.Kept {
+		f.sources[channel] = kept{f.media}
+	}
+	return f, err
+}
+
+// Media returns the media store.
+func (f *Files) Media() *media.Store { return f.media }
+
+// Attach makes s the source of a channel's attachments until detach is called.
+func (f *Files) Attach(channel string, s Source) (detach func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources[channel] = s
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.sources[channel] == s {
+			delete(f.sources, channel)
+		}
+	}
+}
+
+func (f *Files) source(channel string) (Source, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.sources[channel]
+	return s, ok
+}
+
+// Keep puts a file of a sender, or one that goes with an answer to him, into the media store. An error that wraps builtin.ErrNotKept
+// says that there is no room for it.
+func (f *Files) Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
+	info, err := f.media.Put(ctx, media.Head{Name: name, Owner: sender}, body)
+	var full quota.Refusal
+	if errors.As(err, &full) {
+		err = full
+	}
+	if errors.As(err, &full) || errors.Is(err, media.ErrTooLarge) || errors.Is(err, media.ErrFull) {
+		return message.Attachment{}, fmt.Errorf("%w: %w", builtin.ErrNotKept, err)
+	}
+	return message.Attachment{Digest: info.Digest, Name: info.Name, Type: message.MediaType(info.Type()), Size: info.Size}, err
+}
+
+// Open opens a file for its delivery.
+func (f *Files) Open(digest string) (io.ReadCloser, error) {
+	body, _, err := f.media.Open(context.Background(), digest)
+	return body, err
+}
+
+// Image reads an image that a model is to be shown.
+func (f *Files) Image(ctx context.Context, digest string) ([]byte, error) {
+	body, info, err := f.media.Open(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if info.Size > f.cfg.MaxImage {
+		return nil, fmt.Errorf("image %.12s is larger than models take", digest)
+	}
+	return io.ReadAll(body)
+}
+
+// headRoom is more than the media store takes for an object besides its bytes.
+const headRoom = 8 << 10
+
+// share bounds what one sender brings into the media store: a quarter of it or one file of the largest size, if that is more, and no
+// more than limits.sender_disk leaves beside his workspaces. The owner at this machine has the whole store.
+func (f *Files) share(sender string) (most int64, why error) {
+	share := max(int64(f.cfg.Media.MaxTotal)/4, int64(f.cfg.Media.MaxObject)+headRoom)
+	left, why := f.cfg.Workspaces.MediaRoom(sender)
+	if instance, _, _ := strings.Cut(sender, ":"); route.Local(instance) || left > 0 && left < share {
+		return left, why
+	}
+	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and yours take all of it: try again in an hour", quota.Size(share)))
+}
+
+// needed are the files of messages that wait, of turns that run, and of replies that are not delivered yet. They are looked up in this
+// order: what moves on meanwhile is in one of the next.
+func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
+	waiting, err := f.cfg.Store.PendingInbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	needed, err := f.cfg.InTurns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := f.cfg.Store.UnsentOutbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range waiting {
+		if !slices.Contains(f.cfg.Kept, row.Message.Channel) {
+			continue // its platform has the file
+		}
+		for _, a := range row.Message.Attachments {
+			needed[a.Handle] = true
+		}
+	}
+	for _, r := range rows {
+		for _, a := range r.Reply.Attachments {
+			needed[a.Digest] = true
+		}
+	}
+	return needed, nil
+}
+
+// kept is the source of files that are in the media store already.
+type kept struct{ store *media.Store }
+
+// Fetch implements Source.
+func (k kept) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
+	body, info, err := k.store.Open(ctx, handle)
+	if err != nil {
+		return plugin.Media{}, err
+	}
+	if info.Size > limit {
+		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
+	}
+	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
+}

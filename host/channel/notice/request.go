@@ -1,0 +1,60 @@
+package notice
+
+import (
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/approval"
+)
+
+// requests are the messages that show a request: where it comes from, and in the other conversations.
+func requests(others []string, t store.Turn, replyTo string, a store.Approval, o approval.Offer) []message.Reply {
+	text := approval.Text(a, o, time.Now())
+	buttons := answers(a, o)
+	var out []message.Reply
+	if route.Door(t.Channel) == route.DoorChannel {
+		out = append(out, message.Reply{
+			Key: askKey(a), Channel: t.Channel, Conversation: t.Conversation, ReplyTo: replyTo, Text: text, Buttons: buttons,
+		})
+	}
+	for _, where := range others {
+		channel, id, _ := strings.Cut(where, ":")
+		if channel == t.Channel && id == t.Conversation.ID {
+			continue
+		}
+		out = append(out, message.Reply{
+			Key: askKey(a) + "/" + where, Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM},
+			Text: text, Buttons: buttons,
+		})
+	}
+	return out
+}
+
+// askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
+func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
+
+// answers are the buttons below a request. Only a call that the message shows whole can be approved by one.
+func answers(a store.Approval, o approval.Offer) []message.Button {
+	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
+	switch {
+	case !approval.Showable(a):
+		return []message.Button{deny}
+	case !approval.Brief(a):
+		return []message.Button{{Text: "Show all", Value: "/show " + a.ID, Style: message.ButtonPrimary}, deny}
+	}
+	buttons := []message.Button{{Text: "Once", Value: "/approve " + a.ID, Style: message.ButtonPrimary}}
+	if o.Session {
+		text := "Session"
+		if o.SessionShell != "" {
+			text = "Session (like a shell)"
+		}
+		buttons = append(buttons, message.Button{Text: text, Value: "/approve " + a.ID + " session"})
+	}
+	if o.Standing {
+		buttons = append(buttons, message.Button{Text: "Always (30 days)", Value: "/approve " + a.ID + " always"})
+	}
+	return append(buttons, deny)
+}

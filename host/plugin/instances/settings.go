@@ -1,0 +1,127 @@
+package instances
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/plugin"
+)
+
+// Trust returns whose plugins a configuration takes.
+func Trust(c *config.Config) signing.Trust {
+	trust := signing.Trust{Required: c.PluginTrust.RequireSignature, Table: "[plugin_trust]"}
+	for _, key := range c.PluginTrust.Keys {
+		trust.Keys = append(trust.Keys, signing.Key(key)) // the check of the configuration has parsed it
+	}
+	return trust
+}
+
+// CheckSettings returns what the schema of a plugin refuses in the settings of its instances. An instance with such settings does not
+// start; the others and the host do.
+func CheckSettings(c *config.Config, name string, s *plugin.Settings) config.Errors {
+	var out config.Errors
+	for _, i := range of(c, name) {
+		wrong, err := s.Check(i.Settings)
+		if err != nil {
+			wrong = []plugin.SettingError{{Problem: err.Error()}}
+		}
+		for _, w := range wrong {
+			key := keyOf(i.Kind, i.Name, w.Key)
+			e := config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: w.Problem}
+			if len(w.Known) > 0 && len(w.Key) > 0 {
+				e.Hint = hint(w.Key[len(w.Key)-1], w.Known)
+			}
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b config.Error) int { return cmp.Compare(a.Line, b.Line) })
+	return out
+}
+
+// CheckAllSettings is CheckSettings for every plugin that the configuration uses and that is there.
+func CheckAllSettings(c *config.Config) config.Errors {
+	used := map[string]bool{}
+	for _, use := range c.Channels {
+		used[use.Plugin] = used[use.Plugin] || use.Enabled
+	}
+	for _, use := range c.Tools {
+		used[use.Plugin] = used[use.Plugin] || use.Enabled
+	}
+	var out config.Errors
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if !used[name] {
+			continue
+		}
+		if s, err := settingsOf(c, name); err == nil { // a plugin that is missing or does not verify is reported elsewhere
+			out = append(out, CheckSettings(c, name, s)...)
+		}
+	}
+	return out
+}
+
+// Where returns the position in the file of a setting of an instance, or that of the table where it would stand, such as
+// "flynn.toml:12: ".
+func Where(c *config.Config, kind plugin.Kind, instance string, key []string) string {
+	if line := c.Line(keyOf(kind, instance, key)...); line > 0 {
+		return fmt.Sprintf("%s:%d: ", c.Path, line)
+	}
+	return c.Path + ": "
+}
+
+// hint helps with a key that a plugin does not know.
+func hint(key string, all []string) string {
+	if near := config.Nearest(key, all); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("the plugin knows %q", all)
+}
+
+// of returns the enabled instances of a plugin, with the settings that their processes would get.
+func of(c *config.Config, name string) []plugin.Instance {
+	var out []plugin.Instance
+	for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
+		if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
+			out = append(out, plugin.Instance{Name: instance, Plugin: name, Kind: plugin.Channel, Settings: use.Settings})
+		}
+	}
+	for _, instance := range slices.Sorted(maps.Keys(c.Tools)) {
+		use := c.Tools[instance]
+		if !use.Enabled || use.Plugin != name {
+			continue
+		}
+		i := plugin.Instance{Name: instance, Plugin: name, Kind: plugin.Tools, Settings: use.Settings}
+		if use.Sandbox.Enabled {
+			i.Settings = use.Reach("/run/server") // as the plugin of a server in a sandbox gets them, with another name
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// keyOf is the key in flynn.toml of a setting of an instance.
+func keyOf(kind plugin.Kind, instance string, key []string) []string {
+	table := "channels"
+	if kind == plugin.Tools {
+		table = "tools"
+	}
+	return slices.Concat([]string{table, instance}, key)
+}
+
+func settingsOf(c *config.Config, name string) (*plugin.Settings, error) {
+	if dir, ok := c.Plugins.DevPaths[name]; ok {
+		return plugin.ReadSettings(dir)
+	}
+	if _, err := os.Stat(c.Plugins.Dir); err != nil {
+		return nil, err // reading creates no folder
+	}
+	store, err := plugin.OpenStore(c.Plugins.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return store.Settings(name, "")
+}
