@@ -49,7 +49,7 @@ const (
 	elsewhere = 2
 )
 
-// binds says whether the engine sees the host's folders.
+// binds reports whether the engine sees the host's folders.
 func (m *Manager) binds(ctx context.Context) (bool, error) {
 	if m.location.where.Load() == 0 {
 		binds, err := askBinds(ctx, m.config.Driver)
@@ -74,7 +74,7 @@ func askBinds(ctx context.Context, d Driver) (bool, error) {
 	return c.Binds, err
 }
 
-// isElsewhere says whether the engine is known not to see the host's folders.
+// isElsewhere reports whether the engine is known not to see the host's folders.
 func (m *Manager) isElsewhere() bool { return m.location.where.Load() == elsewhere }
 
 // move makes a launch spec fit for an engine elsewhere, if it is one. It comes before anything else is placed.

@@ -65,7 +65,7 @@ func (s Spec) validateMounts() error {
 	return nil
 }
 
-// isPersonal says whether the container is made for one session from the start, so that none can wait in the pool.
+// isPersonal reports whether the container is made for one session from the start, so that none can wait in the pool.
 func (s Spec) isPersonal() bool {
 	if s.Compose != nil {
 		return true

@@ -42,7 +42,7 @@ func (m *Manager) newOwnership(key string) *ownership {
 	}}
 }
 
-// holds says whether a key belongs to a container that this process has, or is making or removing.
+// holds reports whether a key belongs to a container that this process has, or is making or removing.
 func (m *Manager) holds(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

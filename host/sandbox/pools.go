@@ -34,7 +34,7 @@ func (m *Manager) newPools() *pool.Set[*box] {
 	})
 }
 
-// Dead says whether the container is of no further use.
+// Dead reports whether the container is of no further use.
 func (b *box) Dead() bool { return b.link.Dead() }
 
 // Born is when the container was made.

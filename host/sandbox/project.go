@@ -311,7 +311,7 @@ func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, 
 	return sources, nil
 }
 
-// sharesVolume says whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
+// sharesVolume reports whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
 // nothing from an image into it, because it would take over the owner as well.
 func (s Spec) sharesVolume(name string) bool {
 	main, _ := s.main()
@@ -339,7 +339,7 @@ func state(d compose.Dependency) wanted {
 	return wanted{"to be healthy", "is not healthy", isHealthy}
 }
 
-// isHealthy says whether a service is, or runs if it has no check.
+// isHealthy reports whether a service is, or runs if it has no check.
 func isHealthy(now Condition) (bool, string) {
 	switch {
 	case !now.Running:
@@ -350,7 +350,7 @@ func isHealthy(now Condition) (bool, string) {
 	return now.Health == "" || now.Health == "healthy", ""
 }
 
-// hasEnded says whether a service has, and well.
+// hasEnded reports whether a service has, and well.
 func hasEnded(now Condition) (bool, string) {
 	if !now.Running && (now.ExitCode != 0 || now.OOM) {
 		return false, endOf(now)

@@ -68,7 +68,7 @@ func (m *Manager) ours(listed []Owned) []Owned {
 	return own
 }
 
-// isOfACopy says whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
+// isOfACopy reports whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
 // here whether they are in use, before they have long been to be replaced.
 func (m *Manager) isOfACopy(c Owned) bool {
 	place := c.Labels[LabelPlace]
@@ -116,7 +116,7 @@ func each[T any](all []T, do func(T) error) error {
 // killed has left it, or a newer one has taken its name while it was in use.
 const namelessFor = time.Hour
 
-// isNameless says whether an image has been without a name for so long. Only those that are finished carry the labels.
+// isNameless reports whether an image has been without a name for so long. Only those that are finished carry the labels.
 func isNameless(o Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
@@ -167,7 +167,7 @@ func (m *Manager) kinds() []kind {
 	return all
 }
 
-// expired says whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
+// expired reports whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
 func expired(labels map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, labels[LabelExpires])
 	return err == nil && now.After(until)

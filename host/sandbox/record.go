@@ -78,7 +78,7 @@ func (r record) check() error {
 	return nil
 }
 
-// isKey says whether a text is one that random makes, and so fit for a file's name.
+// isKey reports whether a text is one that random makes, and so fit for a file's name.
 func isKey(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == 16 && text == hex.EncodeToString(b)
@@ -186,7 +186,7 @@ func (t *ownership) erase() {
 	}
 }
 
-// isRecorded says whether a later host would find the container.
+// isRecorded reports whether a later host would find the container.
 func (t *ownership) isRecorded() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -131,7 +131,7 @@ func (s *Session) join() (*pending, error) {
 	return s.launch, nil
 }
 
-// spent says whether the container is of no further use.
+// spent reports whether the container is of no further use.
 func (p *pending) spent() bool {
 	select {
 	case <-p.done:
@@ -151,7 +151,7 @@ func (s *Session) release() {
 	}
 }
 
-// isOld says whether a container has reached its age.
+// isOld reports whether a container has reached its age.
 func (p *pending) isOld(age time.Duration) bool {
 	select {
 	case <-p.done:

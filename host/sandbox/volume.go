@@ -110,7 +110,7 @@ func (vs *volumes) forget(name string) {
 	delete(vs.ready, name)
 }
 
-// ensure makes sure that a volume is there, whoever it belongs to.
+// ensure makes sure that a volume is there, whatever user it belongs to.
 func (vs *volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
 	d, ok := vs.m.config.Driver.(Volumes)
 	if !ok {

@@ -107,7 +107,7 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// PauseBody says whether commands are paused: nobody uses the container.
+// PauseBody reports whether commands are paused: nobody uses the container.
 type PauseBody struct {
 	On bool `json:"asleep,omitempty"` // the name that supervisors of earlier hosts read
 }

@@ -77,7 +77,7 @@ const connectionBit = 1 << 31
 // ConnectionID returns the id of the nth connection.
 func ConnectionID(n uint32) uint32 { return n | connectionBit }
 
-// IsConnection says whether an id is a connection's.
+// IsConnection reports whether an id is a connection's.
 func IsConnection(id uint32) bool { return id&connectionBit != 0 }
 
 // Streams of a request.
@@ -112,7 +112,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// accepts says whether a frame of type t may arrive at side.
+// accepts reports whether a frame of type t may arrive at side.
 func (side Side) accepts(t Type) bool {
 	switch t {
 	case Data, End, Credit, Drop, Adopt:
@@ -148,15 +148,15 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 	return nil
 }
 
-// ofStream says whether the frame's type is one of those that requests and connections share.
+// ofStream reports whether the frame's type is one of those that requests and connections share.
 func (f Frame) ofStream() bool { return f.Type == Data || f.Type == End || f.Type == Credit }
 
-// ofLink says whether frames of this type concern neither a request nor a connection.
+// ofLink reports whether frames of this type concern neither a request nor a connection.
 func (f Frame) ofLink() bool {
 	return f.Type == Hello || f.Type == Welcome || f.Type == Renew || f.Type == Pause || f.Type == Adopt
 }
 
-// ofConnection says whether only connections have frames of this type.
+// ofConnection reports whether only connections have frames of this type.
 func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop }
 
 func maxPayload(t Type) uint32 {

@@ -28,7 +28,7 @@ type Tree struct {
 	Owner *workspace.Owner
 	// Mirror lets an entry replace one of another kind, with everything in it, and keeps the drafts of Put out of Walk.
 	Mirror bool
-	// Passed, if not nil, is told what Walk passes over although it is there.
+	// Passed, if not nil, is called for each entry that Walk passes over.
 	Passed func(name string)
 }
 

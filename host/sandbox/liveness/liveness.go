@@ -86,10 +86,10 @@ func (m *Member) path(id string) string {
 	return filepath.Join(m.folder, markPrefix+id+markSuffix)
 }
 
-// lock says whether nobody else holds the file.
+// lock reports whether nobody else holds the file.
 func lock(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
 
-// isThere says whether the file is still the one with its name.
+// isThere reports whether the file is still the one with its name.
 func (m *Member) isThere() bool {
 	mine, err := m.file.Stat()
 	if err != nil {

@@ -77,7 +77,7 @@ func digest(parts []string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// covers says whether every entry of an allowlist names a host with a credential: then no other certificate is needed.
+// covers reports whether every entry of an allowlist names a host with a credential: then no other certificate is needed.
 func covers(hosts netaddr.Rules, allowlist []string) bool {
 	for _, text := range allowlist {
 		rule, err := netaddr.ParseRule(text)

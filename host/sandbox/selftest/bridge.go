@@ -44,8 +44,7 @@ func calling(call string) attack {
 	}
 }
 
-// bridgeProbes try to have more run than is listed. In the controls a script stands in the bridge's place that does as it
-// is told.
+// bridgeProbes try to have more run than is listed. In the controls, a script that obeys them stands in the bridge's place.
 func bridgeProbes() []Probe {
 	standIn := "printf '#!/bin/sh\\necho \"$@\"\\n' >" + bridgeCommand + " && chmod 755 " + bridgeCommand
 	var probes []Probe

@@ -51,7 +51,7 @@ func (r *Report) add(o Outcome) {
 	r.Outcomes = append(r.Outcomes, o)
 }
 
-// OK says whether nothing failed, neither a probe nor a control.
+// OK reports whether nothing failed, neither a probe nor a control.
 func (r *Report) OK() bool {
 	for _, o := range r.Outcomes {
 		if o.Status == Fail || o.Control != nil && !o.Control.Failed {

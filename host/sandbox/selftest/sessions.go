@@ -27,7 +27,7 @@ func sessionProbes() []Probe {
 		probe("own-ipc", "shared memory of the host can be read", ownNamespace("ipc"), always(Control{Weakness: docker.Weakness{HostIPC: true}})),
 		probe("own-uts", "the host's name is shared state", ownNamespace("uts"), always(Control{Weakness: docker.Weakness{HostNames: true}})),
 		{
-			Name: "session/own-net", Row: row, Why: "services on the host's loopback trust whoever is there", Setting: networkSetting,
+			Name: "session/own-net", Row: row, Why: "services on the host's loopback trust every peer there", Setting: networkSetting,
 			Run: configured(ownNamespace("net")), Control: always(Control{Weakness: docker.Weakness{HostNetwork: true}}),
 		},
 	}

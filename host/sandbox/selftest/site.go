@@ -168,7 +168,7 @@ func (s *site) settle(ctx context.Context) error {
 	return s.healthy(ctx) // else every attack would be held, or would seem to harm the neighbour
 }
 
-// lendRights makes the copy a set-user-id program of whoever this host is; change of owner takes the bit away, so it
+// lendRights makes the copy a set-user-id program of the user that this host runs as; a change of owner takes the bit away, so it
 // comes second.
 func (s *site) lendRights() error {
 	path := filepath.Join(s.subject.Dir, setUserID)
@@ -178,7 +178,7 @@ func (s *site) lendRights() error {
 	return os.Chmod(path, 0o755|os.ModeSetuid)
 }
 
-// healthy says whether the neighbour works as before.
+// healthy reports whether the neighbour works as before.
 func (s *site) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
 	defer cancel()

@@ -29,7 +29,7 @@ type Config struct {
 	Controls bool
 	// Only chooses probes by name; nil is all.
 	Only func(name string) bool
-	// Progress, if set, is told each outcome as it comes.
+	// Progress, if set, is called for each outcome as it comes.
 	Progress func(Outcome)
 	Log      *slog.Logger
 	// MountRules are those that the sandbox lives by.

@@ -83,7 +83,7 @@ func (l *lease) renew(body []byte) error {
 	return nil
 }
 
-// holds says whether we are to outlast the host.
+// holds reports whether we are to outlast the host.
 func (l *lease) holds() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -87,7 +87,7 @@ func (s *supervisor) onlyBackground() bool {
 	})
 }
 
-// atWork says whether a command is at work in the background. The image's own, which has no number, does not count.
+// atWork reports whether a command is at work in the background. The image's own, which has no number, does not count.
 func (s *supervisor) atWork() bool {
 	return slices.ContainsFunc(s.background(), func(c *command) bool { return c.body.Process > 0 && c.isRunning() })
 }

@@ -28,5 +28,5 @@ func (s *supervisor) pause(body []byte) error {
 	return nil
 }
 
-// isTag says whether a tag is that of any command, running or over.
+// isTag reports whether a tag is that of any command, running or over.
 func isTag(tag int) bool { return tag >= firstTag && tag < firstTag+tagCount }

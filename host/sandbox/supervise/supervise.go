@@ -7,8 +7,8 @@
 // Start with Run. It refuses to work unless it is process 1, because its means of ending
 // commands would harm any other machine. It stays root in the container but without
 // capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and
-// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and what becomes of a
-// connection to the proxy (outlet.go) is for the host to say.
+// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and the host decides about
+// each connection to the proxy (outlet.go).
 //
 // Two ideas carry the package. Each command runs with a supplementary group of its own, its
 // tag, which no descendant can shed and everybody can read in /proc: so a command's processes

@@ -59,7 +59,7 @@ func (r *Root) Prepare(session string) (string, Owner, error) {
 	return ready(r.Path(session))
 }
 
-// fresh says whether the session has no workspace yet.
+// fresh reports whether the session has no workspace yet.
 func (r *Root) fresh(session string) bool {
 	_, err := os.Lstat(r.Path(session))
 	return errors.Is(err, fs.ErrNotExist)

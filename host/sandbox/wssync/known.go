@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// sameEntry says whether two descriptions are of the same entry in the same state. A folder's times change with what is in
+// sameEntry reports whether two descriptions are of the same entry in the same state. A folder's times change with what is in
 // it, and a link's with nothing that matters.
 func sameEntry(a, b frame.Record) bool {
 	if a.Type() != b.Type() || a.Size != b.Size || !bytes.Equal(a.Link, b.Link) {

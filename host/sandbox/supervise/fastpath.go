@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Most commands are brief: over before it matters to anybody that they run. Whoever starts such a one waits for its end on the
+// Most commands are brief: over before it matters to anybody that they run. The caller that starts one waits for its end on the
 // spot, then takes what lies in its pipes, and answers. No other thread is woken for that, no descriptor watched and no timer
 // set, which would take longer than all the rest that is ours to do. A command that is not over in time, that is spoken to
 // meanwhile, or that leaves anything behind, goes on as one that lasts.
@@ -34,7 +34,7 @@ func (b briefs) enter() bool {
 
 func (b briefs) leave() { <-b }
 
-// mayBeBrief says whether nobody can want to hear of the command before its verdict, or say anything to it.
+// mayBeBrief reports whether nobody can want to hear of the command before its verdict, or say anything to it.
 func (c *command) mayBeBrief() bool {
 	b := &c.body
 	return c.s.handles && !b.Background && !b.Live && !b.Stdin && b.Terminal == nil && (b.Timeout <= 0 || b.Timeout > briefTime)
@@ -58,7 +58,7 @@ func (c *command) runHere() bool {
 	return true
 }
 
-// endsBriefly says whether the command has ended soon, with little output and no process left behind. A frame on the line
+// endsBriefly reports whether the command has ended soon, with little output and no process left behind. A frame on the line
 // ends the waiting.
 func (c *command) endsBriefly(line int) bool {
 	if c.child.handle < 0 || !c.awaitEnd(line) {
@@ -90,7 +90,7 @@ func (c *command) ended() (verdict frame.ExitBody) {
 	return verdict
 }
 
-// watchable says whether the kernel gives handles on processes that one can wait for; gVisor's does not.
+// watchable reports whether the kernel gives handles on processes that one can wait for; gVisor's does not.
 func watchable() bool {
 	fd, err := unix.PidfdOpen(unix.Getpid(), 0)
 	if err != nil {
