@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/channel/command"
@@ -31,7 +30,7 @@ func (h *Host) elevation(t store.Turn, agent string) tool.Elevation {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), elevationTimeout)
 	defer cancel()
-	e, ok, err := h.elevated.Of(ctx, t.Channel+":"+t.Conversation.ID)
+	e, ok, err := h.elevated.Of(ctx, t.ConversationKey())
 	if err != nil {
 		h.log.Error("cannot look up elevated mode; the call stays in its sandbox", "turn", t.ID, "error", err)
 	}
@@ -127,7 +126,7 @@ func checkElevated(c *config.Config) config.Errors {
 	var errs config.Errors
 	roles := route.NewRoles(c.Access, route.AllProved) // a channel that does not prove ids is a warning, not an error
 	for i, sender := range c.Elevated.Senders {
-		if channel, _, _ := strings.Cut(sender, ":"); roles.Of(channel, sender) == route.Owner {
+		if k, _ := message.ParseSender(sender); roles.Of(k.Channel, sender) == route.Owner {
 			continue
 		}
 		key := []string{"elevated", "senders"}

@@ -75,7 +75,7 @@ var areas = []allowed{
 	{"plugin", []string{"config", "install", "message", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
 	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
-	{"sandbox/fleet", []string{"config", "sandbox", "store", "tool"}},
+	{"sandbox/fleet", []string{"config", "message", "sandbox", "store", "tool"}},
 	{"channel", []string{"access", "config", "message", "plugin", "route", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},
 	{"observe", []string{"agent", "model", "policy", "sandbox", "store"}},
@@ -129,7 +129,7 @@ func TestImportLayers(t *testing.T) {
 }
 
 // open are the packages of sdk that the host uses.
-var open = []string{"sdk", "sdk/markdown", "sdk/need", "sdk/plugintest/fake", "sdk/policy/abi"}
+var open = []string{"sdk", "sdk/markdown", "sdk/need", "sdk/plugintest/fake", "sdk/plugintest/suite", "sdk/policy/abi"}
 
 // forbidden says why a package may not import another of the project; it is "" when it may.
 func forbidden(path, imp string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/plugin/conform"
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
 func pluginConformCommand() *cli.Command {
@@ -34,25 +35,25 @@ func conformPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	out := newOutput(ctx, cmd)
-	c := conform.Config{Dir: dir, Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}
+	c := conform.Config{Dir: dir, Config: suite.Config{Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}}
 	if cmd.Bool("verbose") {
 		c.Log = slog.New(slog.NewTextHandler(out.err, nil))
 	}
 	if !out.asJSON {
-		c.Done = func(r conform.Result) { showCheck(out, r) }
+		c.Done = func(r suite.Result) { showCheck(out, r) }
 	}
 	report, err := conform.Run(ctx, c)
 	if err != nil {
 		return err
 	}
-	failed := report.Count(conform.Fail)
+	failed := report.Count(suite.Fail)
 	if out.asJSON {
 		if err := out.json(report); err != nil {
 			return err
 		}
 	} else {
 		out.line("%s %s: %d passed, %d failed, %d skipped",
-			report.Plugin, report.Version, report.Count(conform.Pass), failed, report.Count(conform.Skip))
+			report.Plugin, report.Version, report.Count(suite.Pass), failed, report.Count(suite.Skip))
 	}
 	if failed > 0 {
 		return asReported(fmt.Errorf("%d checks failed", failed))
@@ -60,8 +61,8 @@ func conformPlugin(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// showCheck prints a result as it comes: in which order is not told beforehand.
-func showCheck(out *output, r conform.Result) {
+// showCheck prints a result as it comes, in the order in which the checks end.
+func showCheck(out *output, r suite.Result) {
 	out.line("%-4s  %-25s %6d ms  %s", r.Outcome, r.Check, r.TookMS, cell(r.Detail))
 	if r.Next != "" {
 		out.line("      next: %s", r.Next)

@@ -31,3 +31,10 @@ func TestRefusesNonsense(t *testing.T) {
 		t.Errorf("got %v, want field errors", err)
 	}
 }
+
+func TestKeepsToTheContract(t *testing.T) {
+	plugintest.Conform(t, plugintest.Conformance{
+		Channel: func() channel.Channel { return &echo{} },
+		Config:  plugintest.Config{Settings: map[string]any{"text": "ping", "every_seconds": 1}},
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent/session"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -38,21 +39,21 @@ func Place(ctx context.Context, c *config.Config, key string) (store.Place, erro
 	return read(ctx, c, func(r *sqlite.Reader) (store.Place, error) { return r.Place(ctx, key) })
 }
 
-// DeleteSession deletes a session while no host runs, and with the last one of its home what that has on the engine: containers, and volumes
-// with their content. Its workspace stays. left is the reason why the engine still has something, which the next start removes; the next start
-// also removes files that people sent.
+// DeleteSession deletes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in
+// them. Its workspace stays. left is why the engine still has something, which the next start removes; files that were sent are removed then
+// in any case. It fails while a host runs.
 func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
 	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
 		if err := s.DeleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}
-		return forget(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: store.SessionHome(key)}), nil
+		return forget(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: message.ParseSession(key).Home()}), nil
 	})
 }
 
-// forget removes what a deleted session has outside of the store, unless another session has the same home.
-func forget(ctx context.Context, c *config.Config, rows *sqlite.Store, home store.Leftover) error {
-	gone, err := rows.ListLeftovers(ctx, store.LeftHome)
+// forget removes what the sessions of a home have outside of the store, if none of them is left.
+func forget(ctx context.Context, c *config.Config, s store.Leftovers, home store.Leftover) error {
+	gone, err := s.ListLeftovers(ctx, store.LeftHome)
 	if err != nil || !slices.Contains(gone, home) {
 		return err
 	}
@@ -60,14 +61,14 @@ func forget(ctx context.Context, c *config.Config, rows *sqlite.Store, home stor
 	if err != nil || !c.Sandbox.Enabled {
 		return err
 	}
-	s, err := sandboxes.Open(c)
+	a, err := sandboxes.Open(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, fleet.ForgetTimeout)
 	defer cancel()
-	if err := errors.Join(s.Forget(ctx, home.Name), s.Driver.Close()); err != nil {
+	if err := errors.Join(a.Forget(ctx, home.Name), a.Driver.Close()); err != nil {
 		return err
 	}
-	return rows.DropLeftover(ctx, home)
+	return s.DropLeftover(ctx, home)
 }

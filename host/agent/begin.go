@@ -17,7 +17,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
 	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: store.Turn{
-		ID: store.NewID(now), Session: store.SessionKey(at.Key, a.Name, at.Epoch), Agent: a.Name, Channel: m.Channel,
+		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
 	}}
 	for _, row := range c.rows {

@@ -295,7 +295,7 @@ func (t *turn) home() string {
 	if t.lineage != nil {
 		return t.lineage.record.Place
 	}
-	return store.SessionHome(t.row.Session)
+	return message.ParseSession(t.row.Session).Home()
 }
 
 // ended reports whether somebody ended the turn for good, as opposed to the host going down.

@@ -127,7 +127,7 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at store.Place, m
 	if gen.Agents[d.Agent] == nil {
 		return "No agent answers you here by the rules.", nil, nil, nil
 	}
-	s, err := r.sessions.get(ctx, store.SessionKey(at.Key, d.Agent, at.Epoch))
+	s, err := r.sessions.get(ctx, at.Session(d.Agent))
 	if err != nil {
 		return "", nil, nil, err
 	}

@@ -38,7 +38,7 @@ func (r *Runner) Judge(
 		return Judgement{}, fmt.Errorf("read the place: %w", err)
 	}
 	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: store.Turn{
-		Session: store.SessionKey(at.Key, a.Name, at.Epoch), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
+		Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
 	}}
 	if t.session, err = r.sessions.load(ctx, t.row.Session); err != nil { // not the one at hand, which a turn may be writing to
 		return Judgement{}, fmt.Errorf("read the session: %w", err)

@@ -18,7 +18,7 @@ func (r *Runner) Lane(it Item) string {
 		return childLane + it.Turn.ID
 	}
 	if it.Turn != nil {
-		place, _, _ := store.SessionParts(it.Turn.Session)
+		place := message.ParseSession(it.Turn.Session).Place
 		return place
 	}
 	return r.cfg.Place(it.Row.Message)
@@ -42,7 +42,7 @@ func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it It
 func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at store.Place) (time.Time, error) {
 	var last time.Time
 	for _, name := range gen.Names {
-		s, err := r.sessions.look(ctx, store.SessionKey(at.Key, name, at.Epoch))
+		s, err := r.sessions.look(ctx, at.Session(name))
 		if err != nil {
 			return last, err
 		}
@@ -100,7 +100,7 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 		return s, nil
 	}
 	s.Agent, s.Tier, s.Mode = a.Name, a.fitted(at.Tier).Tier, gen.queue(a, m.Channel)
-	now, err := r.sessions.look(ctx, store.SessionKey(key, a.Name, at.Epoch))
+	now, err := r.sessions.look(ctx, at.Session(a.Name))
 	if err != nil {
 		return s, err
 	}
@@ -124,7 +124,7 @@ func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 // Renewed tells that a session was written by somebody else, such as an import: what is remembered of it is read anew. It refuses while a
 // turn of its place runs, which would go on from what was there before.
 func (r *Runner) Renewed(key string, write func() error) error {
-	place, _, _ := store.SessionParts(key)
+	place := message.ParseSession(key).Place
 	if r.Running(place) {
 		return fmt.Errorf("a turn runs in %s: %w", place, store.ErrConflict)
 	}

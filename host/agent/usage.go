@@ -68,7 +68,7 @@ type knowing struct {
 // whom a policy would have kept away.
 func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
-		key := store.SessionKey(k.place.Key, f.Candidate, k.place.Epoch)
+		key := k.place.Session(f.Candidate)
 		s, err := patiently(ctx, k.runner, func() (*session, error) { return k.runner.sessions.look(ctx, key) })
 		if err != nil {
 			if ctx.Err() == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -172,7 +171,8 @@ func (in *Inbox) tooOld(m message.Message) bool {
 func check(m message.Message) error {
 	sender := m.Sender.ID
 	if m.Channel == message.ScheduleDoor { // its senders have their channel in front
-		_, sender, _ = strings.Cut(sender, ":")
+		k, _ := message.ParseSender(sender)
+		sender = k.ID
 	}
 	for _, id := range []struct{ name, value string }{
 		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", sender},

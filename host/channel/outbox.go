@@ -119,7 +119,7 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 // queue puts a reply into the lane of its conversation; o.mu is held.
 func (o *Outbox) queue(r store.OutboxRow) {
 	o.waiting[r.Reply.Channel]++
-	o.lanes.Push(r.Reply.Channel+":"+r.Reply.Conversation.ID, r)
+	o.lanes.Push(r.Reply.ConversationKey(), r)
 }
 
 // Waiting returns how many replies of each channel are not delivered yet.

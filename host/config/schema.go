@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // field is one key of the schema, read from the tags of a struct field.
@@ -25,8 +26,20 @@ type field struct {
 	was      string   // tag was: the key's name in the last release
 }
 
-// fieldsOf reads the schema of a struct type, in the order of its fields.
+// schemas keeps what readFields has read, by reflect.Type: each table of a type is decoded, filled with defaults and checked by it.
+var schemas sync.Map
+
+// fieldsOf is the schema of a struct type, in the order of its fields. It is not to be changed.
 func fieldsOf(t reflect.Type) []field {
+	if fields, ok := schemas.Load(t); ok {
+		return fields.([]field)
+	}
+	fields := readFields(t)
+	schemas.Store(t, fields)
+	return fields
+}
+
+func readFields(t reflect.Type) []field {
 	fields := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag

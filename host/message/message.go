@@ -169,6 +169,11 @@ type Reply struct {
 	Buttons []Button `json:"buttons,omitempty"`
 }
 
+// ConversationKey is the text of the ConversationKey that it goes to.
+func (r Reply) ConversationKey() string {
+	return ConversationKey{r.Channel, r.Conversation.ID}.String()
+}
+
 // Button is one choice below a reply.
 type Button struct {
 	Text  string      `json:"text"`  // at most 64 code points

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
@@ -109,7 +110,7 @@ func TestToolsAreCheckedAndBounded(t *testing.T) {
 		{Name: "list-schema", InputSchemaJson: []byte(`[]`)},
 		{Name: "null-schema", InputSchemaJson: []byte(`null`)},
 		{Name: "broken-output", InputSchemaJson: object, OutputSchemaJson: []byte(`{`)},
-		{Name: "long-schema", InputSchemaJson: []byte(`{"x":"` + strings.Repeat("x", maxSchema) + `"}`)},
+		{Name: "long-schema", InputSchemaJson: []byte(`{"x":"` + strings.Repeat("x", bounds.MaxSchema) + `"}`)},
 		{Name: "unknown-effect", InputSchemaJson: object, Effect: 99},
 	}})
 	specs, err := c.Tools(t.Context())

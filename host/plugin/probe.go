@@ -3,8 +3,6 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -13,9 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/flynnhost/flynn/host/plugin/service"
-	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
-	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
 // ProbeConfig says what is tried: the plugin in Dir or, without it, the installed plugin called Name in Store.
@@ -134,9 +130,6 @@ func (t *Probe) Client() *Client {
 	return t.process.client(context.Background(), context.Background())
 }
 
-// Healthy makes one health call.
-func (t *Probe) Healthy(ctx context.Context) error { return t.process.check(ctx) }
-
 // HangUp closes the plugin's standard input, as the death of the host would.
 func (t *Probe) HangUp() { t.process.runner.hangUp() }
 
@@ -191,32 +184,4 @@ func ReadManifest(dir string) (Manifest, error) {
 	}
 	p.close()
 	return p.manifest, nil
-}
-
-// CheckEvent says why the host would not take an event; nil when it would, or would drop it without a word.
-func CheckEvent(e *channelv1.Event) error {
-	_, err := eventFromWire("probe", e)
-	if errors.Is(err, errSkip) {
-		return nil
-	}
-	return err
-}
-
-// CheckTools says what the host would refuse about a list of tools.
-func CheckTools(list *toolv1.ListResponse) error {
-	var wrong []error
-	seen := map[string]bool{}
-	if n := len(list.GetTools()); n > maxTools {
-		wrong = append(wrong, fmt.Errorf("there are %d tools, at most %d", n, maxTools))
-	}
-	for _, t := range list.GetTools() {
-		if _, err := toolFromWire(t); err != nil {
-			wrong = append(wrong, err)
-		}
-		if seen[t.GetName()] {
-			wrong = append(wrong, fmt.Errorf("tool %s is there twice", t.GetName()))
-		}
-		seen[t.GetName()] = true
-	}
-	return errors.Join(wrong...)
 }

@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
@@ -53,14 +52,10 @@ type ToolMedia struct {
 
 // Bounds on tool providers.
 const (
-	maxTools       = 512      // count
-	maxDescription = 4 << 10  // bytes
-	maxSchema      = 64 << 10 // bytes
-	maxToolOutput  = 8 << 20  // bytes of one call, progress included
-	maxToolMedia   = 16       // count
+	maxDescription = 4 << 10 // bytes
+	maxToolOutput  = 8 << 20 // bytes of one call, progress included
+	maxToolMedia   = 16      // count
 )
-
-var validTool = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
 // Tools lists the tools of a provider. Those that make no sense are left out, with a warning in the log.
 func (c *Client) Tools(ctx context.Context) ([]ToolSpec, error) {
@@ -72,7 +67,7 @@ func (c *Client) Tools(ctx context.Context) ([]ToolSpec, error) {
 	}
 	var specs []ToolSpec
 	seen := map[string]bool{}
-	for _, t := range out.GetTools()[:min(len(out.GetTools()), maxTools)] {
+	for _, t := range out.GetTools()[:min(len(out.GetTools()), bounds.MaxTools)] {
 		spec, err := toolFromWire(t)
 		if err == nil && seen[spec.Name] {
 			err = fmt.Errorf("tool %s is there twice", spec.Name)
@@ -96,14 +91,8 @@ var effects = map[toolv1.Effect]string{
 }
 
 func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
-	if !validTool().MatchString(t.GetName()) {
-		return ToolSpec{}, fmt.Errorf("%.80q is not a tool's name", t.GetName())
-	}
-	if !isSchema(t.GetInputSchemaJson()) {
-		return ToolSpec{}, fmt.Errorf("the input schema of tool %s is not a JSON object of at most %d bytes", t.GetName(), maxSchema)
-	}
-	if len(t.GetOutputSchemaJson()) > 0 && !isSchema(t.GetOutputSchemaJson()) {
-		return ToolSpec{}, fmt.Errorf("the output schema of tool %s is not a JSON object of at most %d bytes", t.GetName(), maxSchema)
+	if err := bounds.Tool(t.GetName(), t.GetInputSchemaJson(), t.GetOutputSchemaJson()); err != nil {
+		return ToolSpec{}, err
 	}
 	description, _ := bounded(t.GetDescription(), maxDescription)
 	effect, ok := effects[t.GetEffect()]
@@ -115,12 +104,6 @@ func toolFromWire(t *toolv1.Tool) (ToolSpec, error) {
 		InputSchema: t.GetInputSchemaJson(), OutputSchema: t.GetOutputSchemaJson(),
 		Timeout: min(max(t.GetTimeoutHint().AsDuration(), 0), time.Hour),
 	}, nil
-}
-
-// isSchema reports whether text is a JSON object within bounds.
-func isSchema(text []byte) bool {
-	var object map[string]json.RawMessage
-	return len(text) <= maxSchema && json.Unmarshal(text, &object) == nil && object != nil
 }
 
 // WatchTools calls changed now and whenever the list of tools has changed, until ctx ends (nil) or the stream breaks.

@@ -8,11 +8,6 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// SessionKey is the text of a message.SessionKey.
-func SessionKey(place, agent string, epoch int) string {
-	return message.SessionKey{Place: place, Agent: agent, Epoch: epoch}.String()
-}
-
 // SessionParts takes the text of a message.SessionKey apart.
 func SessionParts(key string) (place, agent string, epoch int) {
 	k := message.ParseSession(key)
@@ -32,6 +27,11 @@ type Place struct {
 	Why   string
 	// Agent and Tier are chosen by people for all that comes; empty is what the configuration says.
 	Agent, Tier string
+}
+
+// Session is the text of the message.SessionKey of an agent's present session in the place.
+func (p Place) Session(agent string) string {
+	return message.SessionKey{Place: p.Key, Agent: agent, Epoch: p.Epoch}.String()
 }
 
 // Why an epoch began.

@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce sends answers into a channel, where Discord allows five messages in five seconds.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 5, Every: time.Second}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "1574309523995230208"}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &delivery.Platform{Burst: 5, Every: time.Second}
+	delivery.LongAnswers(t, limit, channel.Conversation{ID: "1574309523995230208"}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		p := &plugin{
 			log: slog.New(slog.DiscardHandler), client: newClient(settings{API: "http://discord.test"}),
 			world: newWorld(), sends: newSends(), waiting: newWaiting(), stateDir: t.TempDir(),
 		}
-		p.client.http.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		p.client.http.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			var m outgoing
 			if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
 				t.Error(err)

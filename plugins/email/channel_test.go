@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/mail"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/emersion/go-message"
 	"go.uber.org/goleak"
 
@@ -469,35 +467,6 @@ func TestSettingsThatAreRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-func TestManifestAgrees(t *testing.T) {
-	raw, err := os.ReadFile("plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m struct {
-		Name, Version string
-		Channel       map[string]any
-	}
-	if err := toml.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, emailtest.New(t))
-	for _, ability := range s.host.Abilities() {
-		if m.Channel[ability] != true {
-			t.Errorf("plugin.toml does not have channel.%s", ability)
-		}
-		delete(m.Channel, ability)
-	}
-	d := (&plugin{}).Describe()
-	want := map[string]any{
-		"max_text": int64(d.Capabilities.MaxTextRunes), "max_attachment": fmt.Sprintf("%dMiB", d.Capabilities.MaxAttachmentBytes>>20), "markdown": d.Capabilities.Markdown,
-		"senders": d.Capabilities.Senders.String(), "claimed_when": map[string]any{"require_authenticated": false},
-	}
-	if fmt.Sprint(m.Channel) != fmt.Sprint(want) || m.Name != d.Name || m.Version != d.Version {
-		t.Errorf("plugin.toml has %v besides, Describe %v", m.Channel, want)
-	}
 }
 
 // TestTheOtherWayToAServer: a server that begins with TLS where the plugin waits for its greeting, and one that does not where it begins with

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flynnhost/flynn/plugins/irc/irctest"
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -13,35 +12,14 @@ import (
 // connect runs the plugin against a fake server that has accounts, and waits until the bot is there.
 func connect(t *testing.T) (*irctest.Server, *plugintest.Host) {
 	t.Helper()
-	s, err := irctest.New(irctest.Config{Accounts: map[string]string{"flynn": "sesame"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := irctest.New(t, irctest.Config{Accounts: map[string]string{"flynn": "sesame"}})
 	s.Join("@Ann", "#c")
 	h := plugintest.Start(t, &plugin{}, plugintest.Config{
 		Settings: map[string]any{"address": s.Addr(), "tls": false, "channels": []string{"#c"}, "account": "flynn", "identity": "account"},
 		Secrets:  map[string]string{"sasl_password": "sesame"},
 	})
-	await(t, s, func() bool { return s.In("flynn", "#c") })
+	s.Await("the bot in #c", func() bool { return s.In("flynn", "#c") })
 	return s, h
-}
-
-// await waits until the server has seen to something.
-func await(t *testing.T, s *irctest.Server, so func() bool) {
-	t.Helper()
-	late := time.After(time.Minute)
-	for {
-		changed := s.Changed()
-		if so() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			t.Fatal("the server waits in vain")
-		}
-	}
 }
 
 func TestAConversationWithAccounts(t *testing.T) {
@@ -67,12 +45,19 @@ func TestAConversationWithAccounts(t *testing.T) {
 func TestTheBotComesBack(t *testing.T) {
 	s, h := connect(t)
 	s.Drop()
-	await(t, s, func() bool { return !s.In("flynn", "#c") })
-	await(t, s, func() bool { return s.In("flynn", "#c") })
+	s.Await("the bot", func() bool { return !s.In("flynn", "#c") })
+	s.Await("the bot", func() bool { return s.In("flynn", "#c") })
 	s.Say("Ann", "flynn", "still there?")
 	e := h.Event()
 	h.Ack()
 	if !strings.HasPrefix(e.Conversation.ID, "ann!") || e.Conversation.Kind != channel.DM {
 		t.Errorf("event %+v", e)
 	}
+}
+
+func TestKeepsToTheContract(t *testing.T) {
+	plugintest.Conform(t, plugintest.Conformance{
+		Channel: func() channel.Channel { return &plugin{} }, Platform: irctest.Fake, Only: []string{"events", "send", "send-duplicate", "second-stream"},
+		Config: plugintest.Config{Settings: map[string]any{"tls": false, "channels": []string{"#flynn"}, "flood_interval_ms": 50}},
+	})
 }

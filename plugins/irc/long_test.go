@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // network is a server in memory that notes what is said and when.
@@ -68,16 +69,16 @@ func (n *network) connected(t *testing.T, set settings) *plugin {
 // of the plugin.
 func TestALongAnswerIsSaidOnce(t *testing.T) {
 	set := settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 10_000}
-	for _, n := range plugintest.Answers() {
+	for _, n := range delivery.Answers() {
 		for _, restart := range []int{0, 17} {
 			t.Run(fmt.Sprintf("%d lines, restart %d", n, restart), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					net := &network{}
-					lines := plugintest.Lines(n)
-					start := func() *plugintest.Host { return plugintest.Still(t, net.connected(t, set)) }
-					got := plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
+					lines := delivery.Lines(n)
+					start := func() *plugintest.Host { return delivery.Still(t, net.connected(t, set)) }
+					got := delivery.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
 						Key: "k", Conversation: channel.Conversation{ID: "#a"}, Text: strings.Join(lines, "\n\n"),
-					}, plugintest.Delivery{Restart: restart})
+					}, delivery.Delivery{Restart: restart})
 					if said, _ := net.to("#a"); !slices.Equal(said, lines) || got.Marked > 0 {
 						t.Errorf("%d lines were said in %d calls, %d of them marked; want %d", len(said), got.Calls, got.Marked, n)
 					}
@@ -95,11 +96,11 @@ func TestTheDefaultCutsAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{}
 		set := settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40}
-		start := func() *plugintest.Host { return plugintest.Still(t, net.connected(t, set)) }
-		lines := plugintest.Lines(200)
-		plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
+		start := func() *plugintest.Host { return delivery.Still(t, net.connected(t, set)) }
+		lines := delivery.Lines(200)
+		delivery.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
 			Key: "k", Conversation: channel.Conversation{ID: "#a"}, Text: strings.Join(lines, "\n\n"),
-		}, plugintest.Delivery{})
+		}, delivery.Delivery{})
 		said, _ := net.to("#a")
 		if len(said) != 40 || !slices.Equal(said[:39], lines[:39]) || !strings.HasSuffix(said[39], tooLong) {
 			t.Errorf("%d lines were said, the last %q", len(said), said[len(said)-1])
@@ -112,12 +113,12 @@ func TestALongAnswerLeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := &network{}
 		p := net.connected(t, settings{FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 1000})
-		start := func() *plugintest.Host { return plugintest.Still(t, p) }
+		start := func() *plugintest.Host { return delivery.Still(t, p) }
 		var all sync.WaitGroup
 		send := func(to string, n int) {
-			plugintest.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
-				Key: to, Conversation: channel.Conversation{ID: to}, Text: strings.Join(plugintest.Lines(n), "\n\n"),
-			}, plugintest.Delivery{})
+			delivery.Deliver(t, start, channel.Capabilities{Markdown: true}, channel.Send{
+				Key: to, Conversation: channel.Conversation{ID: to}, Text: strings.Join(delivery.Lines(n), "\n\n"),
+			}, delivery.Delivery{})
 		}
 		for i := range 3 {
 			all.Go(func() { send(fmt.Sprint("#long", i), 200) })
@@ -131,7 +132,7 @@ func TestALongAnswerLeavesRoomForOthers(t *testing.T) {
 			t.Errorf("bob got %d lines after %s", len(said), took)
 		}
 		for i := range 3 {
-			if said, _ := net.to(fmt.Sprint("#long", i)); !slices.Equal(said, plugintest.Lines(200)) {
+			if said, _ := net.to(fmt.Sprint("#long", i)); !slices.Equal(said, delivery.Lines(200)) {
 				t.Errorf("%d lines of a long answer were said", len(said))
 			}
 		}

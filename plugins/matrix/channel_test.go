@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -378,37 +376,6 @@ func TestSettingsThatAreRefused(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestManifestAgrees(t *testing.T) {
-	raw, err := os.ReadFile("plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m struct {
-		Name, Version string
-		Channel       map[string]any
-	}
-	if err := toml.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	h := plugintest.Start(t, &plugin{}, plugintest.Config{
-		Settings: map[string]any{"homeserver": "http://127.0.0.1:1", "user_id": matrixtest.User}, Secrets: map[string]string{"access_token": "x"}, Permissions: []string{"kv"},
-	})
-	for _, ability := range h.Abilities() {
-		if m.Channel[ability] != true {
-			t.Errorf("plugin.toml does not have channel.%s", ability)
-		}
-		delete(m.Channel, ability)
-	}
-	c := (&plugin{}).Describe().Capabilities
-	want := map[string]any{
-		"max_text": int64(c.MaxTextRunes), "max_attachment": fmt.Sprintf("%dMiB", c.MaxAttachmentBytes>>20), "min_edit_interval": "1s",
-		"idempotent": c.Idempotent, "threads": c.Threads, "markdown": c.Markdown, "senders": c.Senders.String(),
-	}
-	if fmt.Sprint(m.Channel) != fmt.Sprint(want) {
-		t.Errorf("plugin.toml has %v besides, Describe %v", m.Channel, want)
 	}
 }
 

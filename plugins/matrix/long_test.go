@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce sends answers to a homeserver that allows two messages at once and then one in five seconds.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 2, Every: 5 * time.Second}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "!r:matrix.test"}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &delivery.Platform{Burst: 2, Every: 5 * time.Second}
+	delivery.LongAnswers(t, limit, channel.Conversation{ID: "!r:matrix.test"}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		p := &plugin{client: &client{base: "http://matrix.test", token: "x", http: &http.Client{}}}
-		p.client.http.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		p.client.http.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			var m struct {
 				Body string `json:"body"`
 			}

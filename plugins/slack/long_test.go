@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	long "github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce sends answers into a channel, where Slack allows one message a second.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 1, Every: time.Second}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "C1"}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &long.Platform{Burst: 1, Every: time.Second}
+	long.LongAnswers(t, limit, channel.Conversation{ID: "C1"}, func(t *testing.T, on *long.Platform) channel.Channel {
 		p := known("never")
 		p.web = newWeb(settings{APIURL: "http://slack.test/api/", bot: "xoxb-1", app: "xapp-1"})
-		p.web.http.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		p.web.http.Transport = long.Wire(func(w http.ResponseWriter, r *http.Request) {
 			if wait := on.Show(r.FormValue("text")); wait > 0 {
 				w.Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(wait.Seconds()))))
 				w.WriteHeader(http.StatusTooManyRequests)

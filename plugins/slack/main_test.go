@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/plugins/slack/slacktest"
@@ -52,47 +50,6 @@ func configured(s *slacktest.Server, c plugintest.Config) plugintest.Config {
 		c.Secrets = map[string]string{"app_token": slacktest.AppToken, "bot_token": slacktest.BotToken}
 	}
 	return c
-}
-
-func TestManifestSaysWhatDescribeSays(t *testing.T) {
-	text, err := os.ReadFile("plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Name, Version string
-		Channel       map[string]any
-	}
-	if err := toml.Unmarshal(text, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	d := (&plugin{}).Describe()
-	if d.Name != manifest.Name || d.Version != manifest.Version {
-		t.Errorf("%s %s in Describe, %s %s in plugin.toml", d.Name, d.Version, manifest.Name, manifest.Version)
-	}
-	want := map[string]any{
-		"max_text": int64(d.Capabilities.MaxTextRunes), "max_attachment": "100MiB", "min_edit_interval": d.Capabilities.MinEditInterval.String(),
-		"threads": d.Capabilities.Threads, "markdown": d.Capabilities.Markdown, "buttons": d.Capabilities.Buttons, "senders": d.Capabilities.Senders.String(),
-	}
-	if d.Capabilities.MaxAttachmentBytes != 100<<20 || d.Capabilities.Exclusive || d.Capabilities.Idempotent || d.Capabilities.EditWindow != 0 {
-		t.Errorf("capabilities %+v", d.Capabilities)
-	}
-	want["min_edit_interval"] = "1500ms"
-	if d.Capabilities.MinEditInterval != 1500*time.Millisecond {
-		t.Errorf("edits every %s", d.Capabilities.MinEditInterval)
-	}
-	h := start(t, workspace(t, slacktest.Config{}), plugintest.Config{})
-	for _, a := range h.Abilities() {
-		want[a] = true
-	}
-	for key, v := range want {
-		if manifest.Channel[key] != v {
-			t.Errorf("%s is %v in plugin.toml, %v in the plugin", key, manifest.Channel[key], v)
-		}
-	}
-	if len(manifest.Channel) != len(want) {
-		t.Errorf("plugin.toml says %v, the plugin %v", manifest.Channel, want)
-	}
 }
 
 func TestSettingsThatMakeNoSense(t *testing.T) {

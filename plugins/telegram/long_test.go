@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce sends answers into a group, where Telegram allows twenty messages a minute.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 20, Every: 3 * time.Second}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "-100", Kind: channel.Group}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &delivery.Platform{Burst: 20, Every: 3 * time.Second}
+	delivery.LongAnswers(t, limit, channel.Conversation{ID: "-100", Kind: channel.Group}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		set := settings{APIURL: "http://telegram.test", token: "1:x"}
 		api, err := newAPI(set)
 		if err != nil {
 			t.Fatal(err)
 		}
-		api.wire.client.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		api.wire.client.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			if wait := on.Show(r.FormValue("text")); wait > 0 {
 				w.WriteHeader(http.StatusTooManyRequests)
 				fmt.Fprintf(w, `{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":%d}}`, int(math.Ceil(wait.Seconds())))

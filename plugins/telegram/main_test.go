@@ -2,11 +2,8 @@ package main
 
 import (
 	"os"
-	"reflect"
 	"testing"
-	"time"
 
-	"github.com/BurntSushi/toml"
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
@@ -46,49 +43,6 @@ func next(h *plugintest.Host) channel.Event {
 	e := h.Event()
 	h.Ack()
 	return e
-}
-
-func TestManifestAgreesWithDescribe(t *testing.T) {
-	var m struct {
-		Name, Version string
-		Channel       struct {
-			MaxText                                                        int    `toml:"max_text"`
-			MaxAttachment                                                  string `toml:"max_attachment"`
-			MinEditInterval                                                string `toml:"min_edit_interval"`
-			Edit, Typing, Delete, React, Fetch, Upload, Resolve, Reconcile bool
-			Idempotent, Exclusive, Threads, Markdown, Buttons              bool
-			Senders                                                        string
-		}
-		Permissions struct{ State bool }
-	}
-	if _, err := toml.DecodeFile("plugin.toml", &m); err != nil {
-		t.Fatal(err)
-	}
-	d := (&plugin{}).Describe()
-	if d.Name != m.Name || d.Version != m.Version {
-		t.Errorf("%s %s, and in the manifest %s %s", d.Name, d.Version, m.Name, m.Version)
-	}
-	interval, err := time.ParseDuration(m.Channel.MinEditInterval)
-	want := channel.Capabilities{
-		MaxTextRunes: m.Channel.MaxText, MaxAttachmentBytes: 50 << 20, MinEditInterval: interval, Idempotent: m.Channel.Idempotent,
-		Exclusive: m.Channel.Exclusive, Threads: m.Channel.Threads, Markdown: m.Channel.Markdown, Buttons: m.Channel.Buttons, Senders: channel.SendersProved,
-	}
-	if err != nil || m.Channel.Senders != "proved" || d.Capabilities != want || m.Channel.MaxAttachment != "50MiB" || !m.Permissions.State {
-		t.Errorf("capabilities are %+v, and in the manifest %+v, %v", d.Capabilities, want, err)
-	}
-	var has []string
-	list := reflect.ValueOf(m.Channel)
-	for _, name := range []string{"Edit", "Typing", "Delete", "React", "Fetch", "Upload", "Resolve", "Reconcile"} {
-		if list.FieldByName(name).Bool() {
-			has = append(has, map[string]string{
-				"Edit": "edit", "Typing": "typing", "Delete": "delete", "React": "react", "Fetch": "fetch", "Upload": "upload",
-				"Resolve": "resolve", "Reconcile": "reconcile",
-			}[name])
-		}
-	}
-	if got := ready(t, telegramtest.Start(t)).Abilities(); !reflect.DeepEqual(got, has) {
-		t.Errorf("abilities are %v, and in the manifest %v", got, has)
-	}
 }
 
 func TestSettings(t *testing.T) {

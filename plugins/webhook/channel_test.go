@@ -221,3 +221,10 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+func TestKeepsToTheContract(t *testing.T) {
+	plugintest.Conform(t, plugintest.Conformance{
+		Channel: func() channel.Channel { return &plugin{} }, Platform: webhooktest.Fake, Redelivers: true, Only: []string{"window", "kill-replay", "send"},
+		Config: plugintest.Config{Settings: map[string]any{"path": "in"}, Permissions: []string{"webhook"}},
+	})
+}

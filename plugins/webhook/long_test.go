@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce posts answers to a system that takes one in a minute.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 1, Every: time.Minute}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "c"}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &delivery.Platform{Burst: 1, Every: time.Minute}
+	delivery.LongAnswers(t, limit, channel.Conversation{ID: "c"}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		p := &plugin{settings: settings{DeliverURL: "http://system.test/in", TimeoutMS: 10_000}, now: time.Now, client: &http.Client{}}
-		p.client.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		p.client.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			var m outbound
 			if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
 				t.Error(err)

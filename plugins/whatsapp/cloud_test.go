@@ -6,13 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"go.mau.fi/whatsmeow"
 	"go.uber.org/goleak"
 
@@ -54,38 +52,6 @@ func start(t *testing.T, s *whatsapptest.Server, more ...any) (*plugintest.Host,
 		t.Fatal(err)
 	}
 	return h, p
-}
-
-func TestManifestSaysWhatDescribeSays(t *testing.T) {
-	text, err := os.ReadFile("plugin.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Name, Version string
-		Channel       map[string]any
-	}
-	if err := toml.Unmarshal(text, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	d := (&plugin{}).Describe()
-	c := d.Capabilities
-	if d.Name != manifest.Name || d.Version != manifest.Version || c.MaxAttachmentBytes != 64<<20 || c.Idempotent || c.Threads || c.MinEditInterval != 0 {
-		t.Errorf("%+v", d)
-	}
-	want := map[string]any{"max_text": int64(c.MaxTextRunes), "max_attachment": "64MiB", "exclusive": c.Exclusive, "markdown": c.Markdown, "buttons": c.Buttons, "senders": c.Senders.String()}
-	h, _ := start(t, whatsapptest.Start(t, whatsapptest.Config{}))
-	for _, a := range h.Abilities() {
-		want[a] = true
-	}
-	for key, v := range want {
-		if manifest.Channel[key] != v {
-			t.Errorf("%s is %v in plugin.toml, %v in the plugin", key, manifest.Channel[key], v)
-		}
-	}
-	if len(want) != len(manifest.Channel) {
-		t.Errorf("plugin.toml says %v, the plugin %v", manifest.Channel, want)
-	}
 }
 
 func TestSettingsThatMakeNoSense(t *testing.T) {

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/plugintest"
+	"github.com/flynnhost/flynn/sdk/plugintest/delivery"
 )
 
 // TestALongAnswerArrivesOnce sends answers to one person, to whom Meta allows one message in six seconds and a burst of 45.
 func TestALongAnswerArrivesOnce(t *testing.T) {
-	limit := &plugintest.Platform{Burst: 45, Every: 6 * time.Second}
-	plugintest.LongAnswers(t, limit, channel.Conversation{ID: "4915112345678", Kind: channel.DM}, func(t *testing.T, on *plugintest.Platform) channel.Channel {
+	limit := &delivery.Platform{Burst: 45, Every: 6 * time.Second}
+	delivery.LongAnswers(t, limit, channel.Conversation{ID: "4915112345678", Kind: channel.DM}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		set := settings{APIURL: "http://graph.test", PhoneNumberID: "1", token: "x"}
 		c := newCloud(set, channel.Config{Log: slog.New(slog.DiscardHandler)})
-		c.graph.http.Transport = plugintest.Wire(func(w http.ResponseWriter, r *http.Request) {
+		c.graph.http.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			var m struct {
 				Text struct {
 					Body string `json:"body"`

@@ -4,75 +4,24 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/plugintest/wire"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// stream is one Receive stream with a goroutine that reads it.
-type stream struct {
-	grpc   grpc.BidiStreamingClient[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
-	events chan *channelv1.Event // closed at the end of the stream
-	cancel context.CancelFunc
-}
-
-// open begins a stream; the plugin sends again whatever was not acked. A plugin that has ended meanwhile gives a
-// stream without events.
+// open begins a stream; the plugin sends again whatever was not acked. A plugin that has ended meanwhile gives a stream without events.
 func (h *Host) open() {
-	ctx, cancel := context.WithCancel(context.Background())
-	h.stream = &stream{events: make(chan *channelv1.Event, h.config.Window), cancel: cancel}
-	open := &channelv1.Open{StreamId: "test", Window: uint32(h.config.Window)}
-	var err error
-	if h.stream.grpc, err = h.channel.Receive(ctx); err == nil {
-		err = h.stream.grpc.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Open{Open: open}})
-	}
-	if err == nil {
-		err = h.stream.grpc.Send(grease())
-	}
-	if err != nil {
-		h.t.Logf("open the event stream: %v", err)
-		close(h.stream.events)
-		return
-	}
-	go h.stream.read(ctx)
+	h.stream = wire.Open(context.Background(), h.channel, uint32(h.config.Window))
+	// A frame of a protocol to come, which the plugin has to ignore. A stream that has ended shows where events are awaited.
+	_ = h.stream.Send(wire.Grease(&channelv1.ReceiveRequest{}))
 }
 
-// grease is a frame of a protocol to come. A plugin has to ignore it, and does so for ever only if it is tried all the time.
-func grease() *channelv1.ReceiveRequest {
-	frame := &channelv1.ReceiveRequest{}
-	frame.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
-	return frame
-}
-
-// read passes events on until the stream ends.
-func (s *stream) read(ctx context.Context) {
-	defer close(s.events)
-	for {
-		frame, err := s.grpc.Recv()
-		if err != nil {
-			return
-		}
-		if e := frame.GetEvent(); e != nil {
-			select {
-			case s.events <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-// closeStream ends the stream, if there is one, and waits for its reader.
+// closeStream ends the stream, if there is one.
 func (h *Host) closeStream() {
-	if h.stream == nil {
-		return
+	if h.stream != nil {
+		h.stream.Close()
+		h.stream = nil
 	}
-	h.stream.cancel()
-	for range h.stream.events { // until the reader is gone
-	}
-	h.stream = nil
 }
 
 // Reconnect drops the stream and opens another one. Events that were not acked come again, in order.
@@ -95,34 +44,30 @@ func (h *Host) Event() channel.Event {
 // EventWithin waits for the next event no longer than d.
 func (h *Host) EventWithin(d time.Duration) (channel.Event, bool) {
 	h.t.Helper()
-	select {
-	case e, ok := <-h.stream.events:
-		if !ok {
-			return channel.Event{}, false
-		}
-		h.seen = e.Seq
-		return event(e), true
-	case <-time.After(d):
+	e, err := h.stream.Next(context.Background(), d)
+	if err != nil {
+		h.t.Logf("wait for an event: %v", err)
 		return channel.Event{}, false
 	}
+	h.seen = e.Seq
+	return event(e), true
 }
 
 // Ack accepts every event that Event has returned so far.
 func (h *Host) Ack() {
 	h.t.Helper()
-	h.ack(nil)
+	h.ack()
 }
 
 // Reject refuses the event that Event returned last, as a host does with what breaks the contract, and accepts those before.
 func (h *Host) Reject(why string) {
 	h.t.Helper()
-	h.ack([]*channelv1.Rejection{{Seq: h.seen, Reason: why}})
+	h.ack(&channelv1.Rejection{Seq: h.seen, Reason: why})
 }
 
-func (h *Host) ack(rejected []*channelv1.Rejection) {
+func (h *Host) ack(rejected ...*channelv1.Rejection) {
 	h.t.Helper()
-	ack := &channelv1.Ack{Seq: h.seen, Rejected: rejected}
-	if err := h.stream.grpc.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}}); err != nil {
+	if err := h.stream.Ack(h.seen, rejected...); err != nil {
 		h.t.Fatalf("ack %d: %v", h.seen, err)
 	}
 }

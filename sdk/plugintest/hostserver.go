@@ -43,6 +43,7 @@ type hostServer struct {
 	token   string
 	hookURL string // of the instance; empty without permission
 	ended   context.Context
+	onServe func(url string)
 }
 
 // permissions are what a manifest can ask for.
@@ -69,7 +70,7 @@ func (h *process) serveServices() error {
 		return err
 	}
 	ended, end := context.WithCancel(context.Background())
-	s := &hostServer{Services: h.config.Services, granted: h.config.Permissions, token: rand.Text(), ended: ended}
+	s := &hostServer{Services: h.config.Services, granted: h.config.Permissions, token: rand.Text(), ended: ended, onServe: h.config.onServe}
 	if slices.Contains(s.granted, "webhook") {
 		s.hookURL = s.serveHooks(h.t, h.config.Instance)
 		h.hookURL = s.hookURL

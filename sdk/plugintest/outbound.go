@@ -1,14 +1,12 @@
 package plugintest
 
 import (
-	"bytes"
 	"errors"
-	"io"
-	"slices"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/plugintest/wire"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
@@ -18,7 +16,7 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	ctx, cancel := h.deadline()
 	defer cancel()
 	r, err := h.channel.Send(ctx, &channelv1.SendRequest{
-		IdempotencyKey: s.Key, Conversation: wire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
+		IdempotencyKey: s.Key, Conversation: toWire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
 		Format: format(s.Markdown), Draft: s.Draft, PossibleDuplicate: s.PossibleDuplicate,
 		Attachments: attachments(s.Attachments), Buttons: buttons(s.Buttons), Resume: s.Resume,
 	})
@@ -44,7 +42,7 @@ func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
 	ctx, cancel := h.deadline()
 	defer cancel()
 	r, err := h.channel.Edit(ctx, &channelv1.EditRequest{
-		Conversation: wire(e.Conversation), MessageId: e.MessageID, Revision: e.Revision, Text: e.Text,
+		Conversation: toWire(e.Conversation), MessageId: e.MessageID, Revision: e.Revision, Text: e.Text,
 		Format: format(e.Markdown), Final: e.Final, Buttons: buttons(e.Buttons),
 	})
 	return r.GetApplied(), err
@@ -56,7 +54,7 @@ func (h *Host) Typing(t channel.Typing) error {
 	ctx, cancel := h.deadline()
 	defer cancel()
 	_, err := h.channel.SetTyping(ctx, &channelv1.SetTypingRequest{
-		Conversation: wire(t.Conversation), Typing: t.On, Ttl: durationpb.New(t.TTL),
+		Conversation: toWire(t.Conversation), Typing: t.On, Ttl: durationpb.New(t.TTL),
 	})
 	return err
 }
@@ -66,7 +64,7 @@ func (h *Host) Delete(c channel.Conversation, messageID string) error {
 	h.t.Helper()
 	ctx, cancel := h.deadline()
 	defer cancel()
-	_, err := h.channel.Delete(ctx, &channelv1.DeleteRequest{Conversation: wire(c), MessageId: messageID})
+	_, err := h.channel.Delete(ctx, &channelv1.DeleteRequest{Conversation: toWire(c), MessageId: messageID})
 	return err
 }
 
@@ -76,7 +74,7 @@ func (h *Host) React(r channel.Reaction) error {
 	ctx, cancel := h.deadline()
 	defer cancel()
 	_, err := h.channel.React(ctx, &channelv1.ReactRequest{
-		Conversation: wire(r.Conversation), MessageId: r.MessageID, Reaction: r.Reaction, Remove: r.Remove,
+		Conversation: toWire(r.Conversation), MessageId: r.MessageID, Reaction: r.Reaction, Remove: r.Remove,
 	})
 	return err
 }
@@ -87,7 +85,7 @@ func (h *Host) Reconcile(r channel.Reconcile) (channel.Sent, error) {
 	ctx, cancel := h.deadline()
 	defer cancel()
 	out, err := h.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
-		IdempotencyKey: r.Key, Conversation: wire(r.Conversation), Text: r.Text,
+		IdempotencyKey: r.Key, Conversation: toWire(r.Conversation), Text: r.Text,
 	})
 	return channel.Sent{Outcome: channel.Outcome(out.GetOutcome()), MessageIDs: out.GetMessageIds()}, err
 }
@@ -97,21 +95,7 @@ func (h *Host) Fetch(handle string) ([]byte, error) {
 	h.t.Helper()
 	ctx, cancel := h.deadline()
 	defer cancel()
-	stream, err := h.channel.Fetch(ctx, &channelv1.FetchRequest{Handle: handle})
-	if err != nil {
-		return nil, err
-	}
-	var all bytes.Buffer
-	for {
-		frame, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return all.Bytes(), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		all.Write(frame.GetChunk())
-	}
+	return wire.Fetch(ctx, h.channel, handle)
 }
 
 // Upload hands media to the plugin and returns its handle. Of m, name and type count.
@@ -119,25 +103,10 @@ func (h *Host) Upload(m channel.Media, body []byte) (handle string, err error) {
 	h.t.Helper()
 	ctx, cancel := h.deadline()
 	defer cancel()
-	stream, err := h.channel.Upload(ctx)
-	if err != nil {
-		return "", err
-	}
-	head := &channelv1.MediaHead{Size: uint64(len(body)), MediaType: m.Type, Name: m.Name}
-	err = stream.Send(&channelv1.UploadRequest{Frame: &channelv1.UploadRequest_Head{Head: head}})
-	for chunk := range slices.Chunk(body, 256<<10) {
-		if err == nil {
-			err = stream.Send(&channelv1.UploadRequest{Frame: &channelv1.UploadRequest_Chunk{Chunk: chunk}})
-		}
-	}
-	if err != nil && !errors.Is(err, io.EOF) { // at the end of the stream its answer has the reason
-		return "", err
-	}
-	r, err := stream.CloseAndRecv()
-	return r.GetHandle(), err
+	return wire.Upload(ctx, h.channel, &channelv1.MediaHead{MediaType: m.Type, Name: m.Name}, body)
 }
 
-func wire(c channel.Conversation) *channelv1.Conversation {
+func toWire(c channel.Conversation) *channelv1.Conversation {
 	kinds := map[channel.ConversationKind]channelv1.ConversationKind{
 		channel.Group:  channelv1.ConversationKind_CONVERSATION_KIND_GROUP,
 		channel.DM:     channelv1.ConversationKind_CONVERSATION_KIND_DM,

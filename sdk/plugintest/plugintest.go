@@ -3,7 +3,8 @@
 //
 // Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
 // fellows the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
-// (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools.
+// (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools. Conform
+// makes the checks of `flynn plugin conform`, and CheckSchema compares the settings with their schema.
 //
 //	h := plugintest.Start(t, &irc{}, plugintest.Config{Settings: map[string]any{"server": addr}})
 //	e := h.Event()
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/plugintest/wire"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
@@ -30,6 +32,8 @@ type Config struct {
 	// Permissions are what plugin.toml asks for under permissions.host: "kv", "media", "webhook", "metric".
 	Permissions []string
 	Services    *Services // what an earlier plugin of the test has left; new ones
+
+	onServe func(url string) // is called on a goroutine of its own when the plugin serves a webhook
 }
 
 // Host is a host with one running channel.
@@ -37,7 +41,7 @@ type Host struct {
 	process
 	channel channelv1.ChannelClient
 
-	stream *stream
+	stream *wire.Stream
 	seen   uint64 // highest seq that Event returned
 }
 
@@ -54,7 +58,7 @@ func Start(t testing.TB, p channel.Channel, c Config) *Host {
 // TryStart is Start for configurations that may be refused: the error is a channel.FieldErrors when the settings are wrong.
 func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 	t.Helper()
-	running, err := serve(t, channel.Part(p), withDefaults(t, c))
+	running, err := serve(t, withDefaults(t, c), channel.Part(p))
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type process struct {
 	exited  chan struct{}
 	failure *error // valid once exited is closed
 
+	end func() // the plugin, and does not wait
+
 	endpoint, token string // of the services; empty when none is granted
 	hookURL         string // of the instance's webhooks; empty when they are not granted
 }
@@ -51,7 +53,7 @@ func withDefaults(t testing.TB, c Config) Config {
 }
 
 // serve runs the plugin and connects to it.
-func serve(t testing.TB, p plugin.Part, c Config) (process, error) {
+func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 	lis := bufconn.Listen(handshake.MaxFrame)
 	h := process{t: t, config: c, exited: make(chan struct{}), failure: new(error)}
 	if err := h.serveServices(); err != nil { // first, so that they end last
@@ -59,9 +61,10 @@ func serve(t testing.TB, p plugin.Part, c Config) (process, error) {
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.Background())
+	h.end = cancel
 	go func() {
 		defer close(h.exited)
-		*h.failure = plugin.Serve(ctx, lis, log, p)
+		*h.failure = plugin.Serve(ctx, lis, log, parts...)
 	}()
 	conn, err := grpc.NewClient("passthrough:plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),

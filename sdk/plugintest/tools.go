@@ -3,13 +3,10 @@ package plugintest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
+	"github.com/flynnhost/flynn/sdk/plugintest/wire"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 	"github.com/flynnhost/flynn/sdk/tool"
 )
@@ -33,7 +30,7 @@ func StartTools(t testing.TB, p tool.Provider, c Config) *ToolHost {
 // TryStartTools is StartTools for configurations that may be refused: the error is a tool.FieldErrors when the settings are wrong.
 func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
 	t.Helper()
-	running, err := serve(t, tool.Part(p), withDefaults(t, c))
+	running, err := serve(t, withDefaults(t, c), tool.Part(p))
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +73,7 @@ func (h *ToolHost) Watch() <-chan uint64 {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	h.t.Cleanup(cancel)
-	request := &toolv1.WatchRequest{}
-	request.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)) // a host to come
-	stream, err := h.tools.Watch(ctx, request)
+	stream, err := h.tools.Watch(ctx, wire.Grease(&toolv1.WatchRequest{}))
 	if err != nil {
 		h.t.Fatalf("watch the tools: %v", err)
 	}
@@ -126,21 +121,9 @@ func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progr
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := h.tools.Call(ctx, &toolv1.CallRequest{CallId: "call", IdempotencyKey: "key", Tool: name, ArgumentsJson: text})
-	if err != nil {
-		return Outcome{}, err
-	}
 	var out Outcome
-	for {
-		frame, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return out, errors.New("the call ended without a result")
-		}
-		if err != nil {
-			return out, err
-		}
+	request := &toolv1.CallRequest{CallId: "call", IdempotencyKey: "key", Tool: name, ArgumentsJson: text}
+	r, err := wire.Call(ctx, h.tools, request, func(frame *toolv1.CallResponse) {
 		out.Output = append(out.Output, frame.GetChunk()...)
 		if l := frame.GetLog(); l != nil {
 			out.Log = append(out.Log, l.GetLevel()+" "+l.GetText())
@@ -151,12 +134,10 @@ func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progr
 				progress(out.Progress[len(out.Progress)-1])
 			}
 		}
-		if r := frame.GetResult(); r != nil {
-			out.Text, out.IsError, out.Structured = r.GetText(), r.GetIsError(), r.GetStructuredJson()
-			for _, m := range r.GetMedia() {
-				out.Media = append(out.Media, m.GetSha256())
-			}
-			return out, nil
-		}
+	})
+	out.Text, out.IsError, out.Structured = r.GetText(), r.GetIsError(), r.GetStructuredJson()
+	for _, m := range r.GetMedia() {
+		out.Media = append(out.Media, m.GetSha256())
 	}
+	return out, err
 }

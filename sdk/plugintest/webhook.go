@@ -124,6 +124,11 @@ func (s *hostServer) Webhook(stream grpc.BidiStreamingServer[hostv1.WebhookReque
 	if err != nil {
 		return err
 	}
+	if s.onServe != nil {
+		var telling sync.WaitGroup
+		defer telling.Wait()
+		telling.Go(func() { s.onServe(s.hookURL + below(path.Path)) }) // it may ask the webhook, whose answer is read below
+	}
 	for {
 		frame, err := stream.Recv()
 		if err != nil {

@@ -10,18 +10,20 @@ import (
 	"sync"
 
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
-func main() {
-	fake.Main(func(report func(fake.Report)) (fake.Ready, fake.Platform, error) {
-		lis, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fake.Ready{}, nil, err
-		}
-		p := &platform{listener: lis, report: report, conns: map[net.Conn]bool{}, keys: map[string]bool{}}
-		p.work.Go(p.accept)
-		return fake.Ready{Settings: map[string]any{"address": lis.Addr().String()}}, p, nil
-	})
+func main() { platform.Main(start) }
+
+func start(t platform.TB, report func(fake.Report)) platform.Fake {
+	p := &lines{conns: map[net.Conn]bool{}, keys: map[string]bool{}}
+	p.mu.Watch(report)
+	t.Cleanup(p.work.Wait)
+	listener := platform.Listen(t)
+	p.work.Go(func() { p.accept(listener) })
+	return platform.Fake{
+		Ready: fake.Ready{Settings: map[string]any{"address": listener.Addr().String()}}, Post: p.post, Disconnect: listener.Drop,
+	}
 }
 
 // line is what goes over a connection, see the plugin's own comment.
@@ -34,36 +36,28 @@ type line struct {
 	Text         string `json:"text,omitempty"`
 }
 
-type platform struct {
-	listener net.Listener
-	report   func(fake.Report)
-	work     sync.WaitGroup
+type lines struct {
+	work sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	conns  map[net.Conn]bool
-	open   []line          // events that are not acked
-	keys   map[string]bool // of sends that were shown
+	mu    platform.State
+	conns map[net.Conn]bool
+	open  []line          // events that are not acked
+	keys  map[string]bool // of sends that were shown
 }
 
-func (p *platform) accept() {
+func (p *lines) accept(listener net.Listener) {
 	for {
-		conn, err := p.listener.Accept()
+		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
 		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
-			_ = conn.Close()
-			return
-		}
 		p.conns[conn] = true
 		for _, e := range p.open {
 			write(conn, e)
 		}
-		p.work.Go(func() { p.serve(conn) })
 		p.mu.Unlock()
+		p.work.Go(func() { p.serve(conn) })
 	}
 }
 
@@ -72,13 +66,13 @@ func write(conn net.Conn, l line) { _ = json.NewEncoder(conn).Encode(l) }
 
 const maxLine = 1 << 20 // bytes
 
-func (p *platform) serve(conn net.Conn) {
+func (p *lines) serve(conn net.Conn) {
 	defer conn.Close()
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
+	in := bufio.NewScanner(conn)
+	in.Buffer(nil, maxLine)
+	for in.Scan() {
 		var l line
-		if json.Unmarshal(lines.Bytes(), &l) != nil {
+		if json.Unmarshal(in.Bytes(), &l) != nil {
 			break
 		}
 		p.take(conn, l)
@@ -88,7 +82,7 @@ func (p *platform) serve(conn net.Conn) {
 	delete(p.conns, conn)
 }
 
-func (p *platform) take(conn net.Conn, l line) {
+func (p *lines) take(conn net.Conn, l line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -98,13 +92,13 @@ func (p *platform) take(conn net.Conn, l line) {
 		write(conn, line{Type: "duplicate", Key: l.Key})
 	case l.Type == "send":
 		p.keys[l.Key] = true
-		p.report(fake.Report{Shown: &fake.Shown{Text: l.Text}})
+		p.mu.Shown(l.Text)
 		write(conn, line{Type: "sent", Key: l.Key})
 	}
 }
 
-// Post implements fake.Platform.
-func (p *platform) Post(m fake.Post) error {
+// post says something to whoever is connected.
+func (p *lines) post(m fake.Post) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := line{Type: "event", ID: m.ID, Conversation: "ann", Sender: "ann", Text: m.Text}
@@ -113,23 +107,4 @@ func (p *platform) Post(m fake.Post) error {
 		write(conn, e)
 	}
 	return nil
-}
-
-// Disconnect implements fake.Platform.
-func (p *platform) Disconnect() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for conn := range p.conns {
-		_ = conn.Close()
-	}
-}
-
-// Close implements fake.Platform.
-func (p *platform) Close() {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	_ = p.listener.Close()
-	p.Disconnect()
-	p.work.Wait()
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -21,6 +20,11 @@ import (
 type Chat struct {
 	Channel      string
 	Conversation message.Conversation
+}
+
+// Key is the text of the chat's message.ConversationKey.
+func (c Chat) Key() string {
+	return message.ConversationKey{Channel: c.Channel, ID: c.Conversation.ID}.String()
 }
 
 // Store knows who was ever answered, and where.
@@ -52,13 +56,13 @@ func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	c, roles := o.cfg.Rules()
 	senders, err := o.cfg.Store.Senders(ctx)
 	for _, sender := range senders {
-		channel, _, _ := strings.Cut(sender, ":")
-		if len(chats) == maxChats || !c.Channels[channel].Enabled || roles.Of(channel, sender) != route.Owner {
+		k, _ := message.ParseSender(sender)
+		if len(chats) == maxChats || !c.Channels[k.Channel].Enabled || roles.Of(k.Channel, sender) != route.Owner {
 			continue
 		}
-		where, failed := o.cfg.Store.LastPrivate(ctx, channel, sender)
+		where, failed := o.cfg.Store.LastPrivate(ctx, k.Channel, sender)
 		if failed == nil {
-			chats = append(chats, Chat{Channel: channel, Conversation: where})
+			chats = append(chats, Chat{Channel: k.Channel, Conversation: where})
 		} else if !errors.Is(failed, store.ErrNotFound) {
 			err = errors.Join(err, failed)
 		}
@@ -85,8 +89,8 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 		}
 	}
 	for _, where := range c.Approvals.Conversations {
-		channel, id, _ := strings.Cut(where, ":")
-		add(Chat{Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM}})
+		to, _ := message.ParseConversation(where)
+		add(Chat{Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}})
 	}
 	for _, chat := range o.Chats(ctx) {
 		add(chat)
@@ -97,10 +101,10 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 // SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner where approvals.self
 // says so.
 func (o *Owners) SelfApprove(requester string) bool {
-	channel, _, _ := strings.Cut(requester, ":")
-	if route.Local(channel) {
+	k, _ := message.ParseSender(requester)
+	if route.Local(k.Channel) {
 		return true
 	}
 	c, roles := o.cfg.Rules()
-	return c.Approvals.Self && roles.Of(channel, requester) == route.Owner
+	return c.Approvals.Self && roles.Of(k.Channel, requester) == route.Owner
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -148,7 +147,7 @@ const headRoom = 8 << 10
 func (f *Files) share(sender string) (most int64, why error) {
 	share := max(int64(f.cfg.Media.MaxTotal)/4, int64(f.cfg.Media.MaxObject)+headRoom)
 	left, why := f.cfg.Workspaces.MediaRoom(sender)
-	if instance, _, _ := strings.Cut(sender, ":"); route.Local(instance) || left > 0 && left < share {
+	if k, _ := message.ParseSender(sender); route.Local(k.Channel) || left > 0 && left < share {
 		return left, why
 	}
 	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and yours take all of it: try again in an hour", quota.Size(share)))

@@ -74,7 +74,7 @@ func (n *Notices) Asked(ctx context.Context, t store.Turn, replyTo string, a sto
 	told := slices.Clone(c.Approvals.Conversations)
 	if len(told) == 0 && !n.cfg.Owners.SelfApprove(a.Requester) {
 		for _, chat := range n.cfg.Owners.Chats(ctx) {
-			told = append(told, chat.Channel+":"+chat.Conversation.ID)
+			told = append(told, chat.Key())
 		}
 	}
 	if to := delivery(c, t); to != "" && !slices.Contains(told, to) {

@@ -1,7 +1,6 @@
 package notice
 
 import (
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -21,12 +20,12 @@ func requests(others []string, t store.Turn, replyTo string, a store.Approval, o
 		})
 	}
 	for _, where := range others {
-		channel, id, _ := strings.Cut(where, ":")
-		if channel == t.Channel && id == t.Conversation.ID {
+		to, _ := message.ParseConversation(where)
+		if to.String() == t.ConversationKey() {
 			continue
 		}
 		out = append(out, message.Reply{
-			Key: askKey(a) + "/" + where, Channel: channel, Conversation: message.Conversation{ID: id, Kind: message.DM},
+			Key: askKey(a) + "/" + where, Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM},
 			Text: text, Buttons: buttons,
 		})
 	}

@@ -55,7 +55,7 @@ func NewHub(buffer int) *Hub {
 
 // Publish shows an event to those who watch its conversation. It does not block.
 func (h *Hub) Publish(e message.Event) {
-	key := e.Channel + ":" + e.Conversation
+	key := message.ConversationKey{Channel: e.Channel, ID: e.Conversation}.String()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.conversations[key]
@@ -86,7 +86,7 @@ func (h *Hub) Subscribe(channel, id string) (<-chan message.Event, func()) {
 // Watch is Subscribe for one who reads what is stored as well, after this call. told are the events of the turns that run, texts in one
 // piece; they come behind what is stored and before the events of the channel, and may tell again what is stored by now.
 func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan message.Event, stop func()) {
-	key, w := channel+":"+id, make(chan message.Event, h.buffer)
+	key, w := message.ConversationKey{Channel: channel, ID: id}.String(), make(chan message.Event, h.buffer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.conversations[key]

@@ -1,11 +1,7 @@
-// Package conform tries whether a plugin, in whatever language, keeps to the contract of sdk/proto.
+// Package conform runs the conformance suite of sdk/plugintest/suite over a plugin that is a process: it is behind `flynn plugin conform`.
 //
-// Begin with Run. Each check starts the plugin through the launcher of host/plugin, does one thing to it, and ends it: no
-// check sees what another one left. A check passes, fails with what is wrong and what to do next, or is skipped with the reason: what
-// could not be tried is never shown as a pass. Besides ordinary use the checks send what a later host may send (fields, values and
-// frames that the plugin cannot know) and what a broken one might.
-//
-// Where a check needs settings or a platform, they come from the file conform.toml beside plugin.toml:
+// Begin with Run. A check starts the plugin through the launcher of host/plugin, its folder and services as the host would give them. What the suite needs to
+// know besides comes from plugin.toml and from the file conform.toml beside it:
 //
 //	[settings]                        # with which the plugin works
 //	address = "127.0.0.1:6667"
@@ -18,6 +14,5 @@
 //	tool = "echo"
 //	arguments = { text = "hi" }
 //
-// The kit judges the plugin's side of the contract alone. It cannot see whether the plugin talks to the network before Configure,
-// and it does not try to break what contains a plugin: that is for the tests of host/plugin.
+// The checks are in the suite, but for the two that are about plugin.toml alone.
 package conform

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
 // FileName is the file beside plugin.toml that says how to try the plugin.
@@ -20,9 +22,9 @@ type file struct {
 	Settings map[string]any    `toml:"settings"`
 	Secrets  map[string]string `toml:"secrets"`
 	// Optional names secrets without which the plugin works as well.
-	Optional []string    `toml:"optional_secrets"`
-	Fake     fakeCommand `toml:"fake"`
-	Calls    []call      `toml:"calls"`
+	Optional []string     `toml:"optional_secrets"`
+	Fake     fakeCommand  `toml:"fake"`
+	Calls    []suite.Call `toml:"calls"`
 }
 
 // fakeCommand starts a pretended platform.
@@ -32,12 +34,6 @@ type fakeCommand struct {
 	Package string `toml:"package"`
 	// Redelivers says that the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool `toml:"redelivers"`
-}
-
-// call is a tool call that succeeds.
-type call struct {
-	Tool      string         `toml:"tool"`
-	Arguments map[string]any `toml:"arguments"`
 }
 
 func readFile(dir string) (file, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/sdk/need"
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
 // firstParty are the folders of all plugins of this tree: whatever is in plugins, and the examples that are plugins.
@@ -35,7 +36,7 @@ func firstParty(t *testing.T) (dirs []string) {
 
 // trial is the outcome of one folder.
 type trial struct {
-	report Report
+	report suite.Report
 	lacks  error // the program that the plugin runs in
 	err    error
 }
@@ -63,7 +64,7 @@ func TestFirstPartyPlugins(t *testing.T) {
 		})
 	}
 	trying.Wait()
-	var all Report
+	var all suite.Report
 	for i, dir := range dirs {
 		t.Run(filepath.Base(dir), trials[i].judge)
 		all.Results = append(all.Results, trials[i].report.Results...)
@@ -79,7 +80,7 @@ func try(ctx context.Context, dir string) (out trial) {
 		out.err = build(ctx, dir)
 	}
 	if out.lacks == nil && out.err == nil {
-		out.report, out.err = Run(ctx, Config{Dir: dir, Patience: patience(dir), Slack: busy})
+		out.report, out.err = Run(ctx, Config{Dir: dir, Config: suite.Config{Patience: patience(dir), Slack: busy}})
 	}
 	return out
 }
@@ -115,15 +116,15 @@ func (r trial) judge(t *testing.T) {
 	}
 	for _, one := range r.report.Results {
 		switch one.Outcome {
-		case Fail:
+		case suite.Fail:
 			t.Errorf("%s: %s", one.Check, one.Detail)
-		case Skip:
+		case suite.Skip:
 			t.Logf("%s is skipped: %s", one.Check, one.Detail)
 		}
 	}
 	t.Log(counts(r.report))
 }
 
-func counts(r Report) string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Count(Pass), r.Count(Fail), r.Count(Skip))
+func counts(r suite.Report) string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", r.Count(suite.Pass), r.Count(suite.Fail), r.Count(suite.Skip))
 }

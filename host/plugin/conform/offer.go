@@ -18,7 +18,7 @@ import (
 
 // offer is what the host keeps for a plugin from one process to the next of a check: its values and its media.
 type offer struct {
-	values corner
+	values namespace
 	media  *media.Store
 	hooks  net.Listener // for webhooks
 	http   *http.Server
@@ -34,18 +34,18 @@ func (b *bench) services() (*service.Server, error) {
 		return nil, nil
 	}
 	if b.offer == nil {
-		o, err := newOffer(corner{b.kit.values, b.check}, filepath.Join(b.stateDir, "media"))
+		o, err := newOffer(namespace{b.kit.values, b.check}, filepath.Join(b.stateDir, "media"))
 		if err != nil {
 			return nil, err
 		}
 		b.offer = o
 	}
-	o, stage := b.offer, b.platform
+	o, platform := b.offer, b.platform
 	s, err := service.New(service.Config{
-		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.config.Log,
+		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.log,
 		OnServe: func(_, url string) {
-			if stage != nil {
-				_ = stage.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
+			if platform != nil {
+				_ = platform.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
 			}
 		},
 	})
@@ -75,7 +75,7 @@ func (k *kit) openStore(ctx context.Context) (forget func(), err error) {
 	}, nil
 }
 
-func newOffer(values corner, mediaDir string) (*offer, error) {
+func newOffer(values namespace, mediaDir string) (*offer, error) {
 	o := &offer{values: values}
 	var err error
 	if o.media, err = media.New(media.Config{Dir: mediaDir}); err != nil {

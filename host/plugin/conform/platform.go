@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
@@ -40,28 +38,25 @@ func (f *fakeCommand) build(ctx context.Context, dir string) (clean func(), err 
 
 // platform is a running fake platform.
 type platform struct {
-	ready fake.Ready
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	errs  bytes.Buffer // what it wrote to standard error; safe to read once over is closed
-	over  chan struct{}
-
-	mu      sync.Mutex
-	seen    []fake.Report
-	changed chan struct{} // closed and replaced with each report
+	ready  fake.Ready
+	report func(fake.Report)
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	errs   bytes.Buffer  // what it wrote to standard error; safe to read once over is closed
+	began  chan struct{} // closed once ready is there
+	over   chan struct{} // closed at the end of the program
 }
 
-// maxReports bounds what is kept of what a platform says; a check needs a handful.
-const maxReports = 10_000
+var _ fake.Platform = (*platform)(nil)
 
 const maxReport = 1 << 20 // bytes of a line
 
 // startPlatform starts the program and waits for its first line.
-func startPlatform(ctx context.Context, dir string, command []string) (*platform, error) {
+func startPlatform(ctx context.Context, dir string, command []string, report func(fake.Report)) (*platform, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = dir
 	cmd.WaitDelay = time.Second
-	p := &platform{cmd: cmd, over: make(chan struct{}), changed: make(chan struct{})}
+	p := &platform{cmd: cmd, report: report, began: make(chan struct{}), over: make(chan struct{})}
 	cmd.Stderr = &p.errs
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -75,22 +70,31 @@ func startPlatform(ctx context.Context, dir string, command []string) (*platform
 		return nil, fmt.Errorf("start the fake platform: %w: look at [fake] command in %s", err, FileName)
 	}
 	p.in = in
-	go p.read(out) // ends with the program, for which close waits
-	_, err = p.await(ctx, 1, func(r fake.Report) bool { return r.Ready != nil })
-	if err != nil {
-		p.close()
-		return nil, fmt.Errorf("start the fake platform: %w", err)
+	go p.read(out) // ends with the program, for which Close waits
+	select {
+	case <-p.began:
+		return p, nil
+	case <-p.over:
+		err = p.ended()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
-	return p, nil
+	p.Close()
+	return nil, fmt.Errorf("start the fake platform: %w", err)
 }
 
 func (p *platform) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxReport)
-	for lines.Scan() {
+	for begun := false; lines.Scan(); {
 		var r fake.Report
-		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			p.add(r)
+		switch err := json.Unmarshal(lines.Bytes(), &r); {
+		case err != nil:
+		case r.Ready != nil && !begun:
+			begun, p.ready = true, *r.Ready
+			close(p.began)
+		default:
+			p.report(r)
 		}
 	}
 	_, _ = io.Copy(io.Discard, out) // after a line that was too long
@@ -98,46 +102,8 @@ func (p *platform) read(out io.Reader) {
 	close(p.over)
 }
 
-func (p *platform) add(r fake.Report) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r.Ready != nil {
-		p.ready = *r.Ready
-	}
-	if len(p.seen) < maxReports {
-		p.seen = append(p.seen, r)
-	}
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
-// count tells how many reports are so, and what to wait for until there may be more.
-func (p *platform) count(is func(fake.Report) bool) (n int, changed <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range p.seen {
-		if is(r) {
-			n++
-		}
-	}
-	return n, p.changed
-}
-
-// await waits until at least so many reports are so, and returns how many are.
-func (p *platform) await(ctx context.Context, least int, is func(fake.Report) bool) (int, error) {
-	for {
-		n, changed := p.count(is)
-		if n >= least {
-			return n, nil
-		}
-		select {
-		case <-changed:
-		case <-p.over:
-			return 0, fmt.Errorf("the fake platform ended: %.300s", bytes.TrimSpace(p.errs.Bytes()))
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	}
+func (p *platform) ended() error {
+	return fmt.Errorf("the fake platform ended: %.300s", bytes.TrimSpace(p.errs.Bytes()))
 }
 
 func (p *platform) tell(c fake.Command) error {
@@ -145,24 +111,37 @@ func (p *platform) tell(c fake.Command) error {
 	if err != nil {
 		return err
 	}
+	select {
+	case <-p.over:
+		return p.ended()
+	default:
+	}
 	if _, err := p.in.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("speak to the fake platform: %w", err)
 	}
 	return nil
 }
 
+// Post implements fake.Platform.
+func (p *platform) Post(m fake.Post) error { return p.tell(fake.Command{Post: &m}) }
+
+// Disconnect implements fake.Platform.
+func (p *platform) Disconnect() {
+	_ = p.tell(fake.Command{Disconnect: true}) // one that is gone has no connections
+}
+
 // platformGrace is how long a fake platform may take to end.
 const platformGrace = 5 * time.Second
 
-func (p *platform) close() {
-	err := p.in.Close()
+// Close implements fake.Platform.
+func (p *platform) Close() {
+	_ = p.in.Close() // the program ends in any case
 	late := time.NewTimer(platformGrace)
 	defer late.Stop()
 	select {
 	case <-p.over:
 	case <-late.C:
-		err = errors.Join(err, p.cmd.Process.Kill())
+		_ = p.cmd.Process.Kill()
 		<-p.over
 	}
-	_ = err // it is gone in any case
 }

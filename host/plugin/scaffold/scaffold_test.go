@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/conform"
 	"github.com/flynnhost/flynn/sdk"
 	"github.com/flynnhost/flynn/sdk/need"
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
 // write makes a plugin inside this module, where the SDK is found without a download; go leaves folders called testdata out of "./...".
@@ -49,17 +50,17 @@ func goTool(t *testing.T, dir string, args ...string) {
 
 func conforms(t *testing.T, dir string) {
 	t.Helper()
-	report, err := conform.Run(t.Context(), conform.Config{Dir: dir, Patience: 15 * time.Second, Slack: 45 * time.Second}) // the machine may have other work
+	report, err := conform.Run(t.Context(), conform.Config{Dir: dir, Config: suite.Config{Patience: 15 * time.Second, Slack: 45 * time.Second}}) // the machine may have other work
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range report.Results {
 		t.Logf("%-4s %s %s", r.Outcome, r.Check, r.Detail)
-		if r.Outcome == conform.Fail {
+		if r.Outcome == suite.Fail {
 			t.Errorf("%s fails: %s", r.Check, r.Detail)
 		}
 	}
-	if n := report.Count(conform.Pass); n < len(report.Results)/2 {
+	if n := report.Count(suite.Pass); n < len(report.Results)/2 {
 		t.Errorf("only %d of %d checks could be made", n, len(report.Results))
 	}
 }
@@ -151,13 +152,8 @@ func TestStepsOfTheREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := 0
-	for line := range strings.Lines(string(readme)) {
-		step, ok := strings.CutPrefix(line, "    ")
-		if !ok || strings.HasPrefix(step, "flynn ") {
-			continue
-		}
-		steps++
+	run := func(step string) {
+		t.Helper()
 		cmd := exec.Command("sh", "-c", step)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOSUMDB=off", "GOPROXY=file://"+strings.TrimSpace(string(cache))+"/cache/download,off")
@@ -165,6 +161,16 @@ func TestStepsOfTheREADME(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", strings.TrimSpace(step), err, out)
 		}
 	}
+	steps := 0
+	for line := range strings.Lines(string(readme)) {
+		step, ok := strings.CutPrefix(line, "    ")
+		if !ok || strings.HasPrefix(step, "flynn ") {
+			continue
+		}
+		steps++
+		run(step)
+	}
+	run("go vet .") // its test has all packages that it needs
 	if steps != 2 {
 		t.Errorf("the README has %d steps", steps)
 	}

@@ -143,11 +143,13 @@ func (s *session) integer(name string, was int64) int64 {
 
 // sender keeps the form "instance:platform-id".
 func (s *session) sender(was string) string {
-	channel, id, _ := strings.Cut(was, ":")
+	k, _ := message.ParseSender(was)
 	if s.random.IntN(4) == 0 {
-		return strings.ReplaceAll(s.text(channel, 64), ":", "") + ":" + id
+		k.Channel = strings.ReplaceAll(s.text(k.Channel, 64), ":", "")
+	} else {
+		k.ID = s.text(k.ID, maxString)
 	}
-	return channel + ":" + s.text(id, maxString)
+	return k.String()
 }
 
 // time moves to another day, another minute, or the edge of one.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
@@ -33,7 +34,7 @@ import (
 )
 
 // Store lists the sessions, and the homes of deleted ones that may have something on the engine. A home is what the sandboxes and the
-// workspace of a session are called by; see store.SessionHome.
+// workspace of a session are called by; see message.SessionKey.
 type Store interface {
 	Sessions(ctx context.Context, limit int) ([]store.Session, error)
 	ListLeftovers(ctx context.Context, kind store.LeftoverKind) ([]store.Leftover, error)
@@ -104,7 +105,7 @@ func New(c Config) (*Fleet, error) {
 	}
 	limits := quota.Config{
 		Measure: f.folders.Size, Running: f.running,
-		Place: func(session string) string { place, _, _ := store.SessionParts(session); return place },
+		Place: func(session string) string { return message.ParseSession(session).Place },
 	}
 	if c.Media != nil {
 		limits.Media = c.Media.Held

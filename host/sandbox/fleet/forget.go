@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -78,7 +79,7 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	}
 	known := make(map[string]bool, len(list))
 	for _, s := range list {
-		known[store.SessionHome(s.Key)] = true
+		known[message.ParseSession(s.Key).Home()] = true
 	}
 	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
 		session := v.Labels[sandbox.LabelSession]

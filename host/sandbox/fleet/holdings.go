@@ -3,10 +3,10 @@ package fleet
 import (
 	"path/filepath"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Folders are where the sessions of a store have files on the host.
@@ -37,7 +37,7 @@ func (f *Fleet) Holdings() quota.Holdings {
 	if m := f.sandboxes(); m != nil {
 		held.Processes, held.Sandboxes = m.Running(), map[string]int{}
 		for session, n := range m.Living() {
-			held.Sandboxes[store.SessionHome(session)] += n
+			held.Sandboxes[message.ParseSession(session).Home()] += n
 		}
 	}
 	return held

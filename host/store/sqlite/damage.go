@@ -19,8 +19,8 @@ import (
 
 // A damaged store is found when it is opened. Found later, it would fail one message after the other, and use up those that wait.
 
-// checkWall bounds the look for damage, so that a large store does not hold up the start. What it has not reached by then is taken to be
-// well; a test changes it.
+// checkWall bounds the look for damage, so that a large store does not hold up the start. Pages that it has not reached by then pass. Tests
+// change it.
 var checkWall = 2 * time.Second
 
 // usedMark is what the lock file holds once the folder has had a database.
@@ -44,16 +44,11 @@ func vanished(lock *os.File, path string) error {
 }
 
 // check looks for damage: that every page is where the database says, and readable. It does not compare indexes, which takes far longer.
-func check(ctx context.Context, path string) error {
-	db, err := sql.Open("sqlite", dsn(path, ""))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+func check(ctx context.Context, conn *sql.Conn, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWall)
 	defer cancel()
 	var found string
-	err = db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+	err := conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
 	switch {
 	case ctx.Err() != nil:
 		return nil

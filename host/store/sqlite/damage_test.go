@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -93,6 +94,25 @@ func TestAStoreThatIsWellOpensAgain(t *testing.T) {
 	defer s.Close()
 	if rows, err := s.PendingInbox(t.Context()); err != nil || len(rows) != 300 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// TestACheckWithoutTimeLeavesTheStoreInOrder opens a store whose check for damage is broken off.
+func TestACheckWithoutTimeLeavesTheStoreInOrder(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	defer func(wall time.Duration) { checkWall = wall }(checkWall)
+	for _, checkWall = range []time.Duration{0, time.Nanosecond, 50 * time.Microsecond, 200 * time.Microsecond} {
+		s, err := Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows, err := s.PendingInbox(t.Context()); err != nil || len(rows) != 300 {
+			t.Errorf("%d rows, %v", len(rows), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -65,17 +65,9 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	name := dsn(path, "")
-	if info.Size() == 0 {
-		name = newDSN(path)
-	} else if err := check(ctx, path); err != nil {
+	if s.writer, err = newWriter(ctx, path, info.Size() == 0); err != nil {
 		return err
 	}
-	w, err := newWriter(ctx, name)
-	if err != nil {
-		return err
-	}
-	s.writer = w
 	if s.read, err = sql.Open("sqlite", dsn(path, "&_pragma=query_only(1)")); err != nil {
 		return err
 	}

@@ -54,8 +54,14 @@ const patience = 5 * time.Millisecond
 
 var errClosed = errors.New("store is closed")
 
-func newWriter(ctx context.Context, dsn string) (*writer, error) {
-	db, err := sql.Open("sqlite", dsn)
+// newWriter opens the database that writes go through. One that is not fresh is checked for damage first, on the same connection: another
+// one would read the schema once more.
+func newWriter(ctx context.Context, path string, fresh bool) (*writer, error) {
+	name := dsn(path, "")
+	if fresh {
+		name = newDSN(path)
+	}
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +70,13 @@ func newWriter(ctx context.Context, dsn string) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if err := migrate(ctx, conn); err != nil {
+	if !fresh {
+		err = check(ctx, conn, path)
+	}
+	if err == nil {
+		err = migrate(ctx, conn)
+	}
+	if err != nil {
 		return nil, errors.Join(err, conn.Close(), db.Close())
 	}
 	convert(ctx, conn)

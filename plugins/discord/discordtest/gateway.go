@@ -46,7 +46,7 @@ func (s *Server) dispatch(name string, d any) {
 	for _, session := range s.sessions {
 		session.add(name, d)
 	}
-	s.wake()
+	s.mu.Wake()
 }
 
 func (x *session) add(name string, d any) {
@@ -74,7 +74,7 @@ func (s *Server) gateway(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
 		delete(s.links, l)
-		s.wake()
+		s.mu.Wake()
 		s.mu.Unlock()
 		conn.CloseNow()
 	}()
@@ -112,7 +112,7 @@ func (s *Server) listen(ctx context.Context, l *link, started chan<- start) {
 			s.mu.Lock()
 			silent := s.silent
 			s.beats++
-			s.wake()
+			s.mu.Wake()
 			s.mu.Unlock()
 			if !silent {
 				l.send(ctx, frame(11, nil))
@@ -150,7 +150,7 @@ func (s *Server) identify(l *link, d json.RawMessage, started chan<- start) {
 	s.identified++
 	s.intents = in.Intents
 	code := s.refusal
-	s.wake()
+	s.mu.Wake()
 	switch {
 	case code != 0:
 		s.refusal = 0
@@ -188,7 +188,7 @@ func (s *Server) resume(ctx context.Context, l *link, d json.RawMessage, started
 	if err == nil && x != nil && in.Seq <= len(x.events) && strings.TrimPrefix(in.Token, "Bot ") == s.Token {
 		s.resumed++
 		x.add("RESUMED", map[string]any{})
-		s.wake()
+		s.mu.Wake()
 		s.mu.Unlock()
 		started <- start{x, in.Seq}
 		return
@@ -202,7 +202,7 @@ func (s *Server) serve(ctx context.Context, l *link, started <-chan start) {
 	var at start
 	for {
 		s.mu.Lock()
-		changed := s.changed
+		changed := s.mu.Next()
 		var next []byte
 		if at.session != nil && at.from < len(at.session.events) {
 			next = at.session.events[at.from]

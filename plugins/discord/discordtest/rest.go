@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // failure is an answer other than 200.
@@ -78,7 +80,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			f.play(w)
 			return
 		case !open && r.Header.Get("Authorization") != "Bot "+s.Token:
-			write(w, 401, &failure{Code: 0, Message: "401: Unauthorized"})
+			platform.JSON(w, 401, &failure{Code: 0, Message: "401: Unauthorized"})
 			return
 		}
 		w.Header().Set("X-RateLimit-Bucket", "bucket"+strings.ReplaceAll(r.URL.Path, "/", "-"))
@@ -99,15 +101,11 @@ func (s *Server) fault(r *http.Request) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-	s.wake()
-	i := slices.IndexFunc(s.faults, func(f *Fault) bool {
-		return (f.Method == "" || f.Method == r.Method) && strings.HasSuffix(r.URL.Path, f.Path)
+	s.mu.Wake()
+	f, _ := s.faults.Take(func(where string) bool {
+		method, end, _ := strings.Cut(where, " ")
+		return (method == "" || method == r.Method) && strings.HasSuffix(r.URL.Path, end)
 	})
-	if i < 0 {
-		return nil
-	}
-	f := s.faults[i]
-	s.faults = slices.Delete(s.faults, i, i+1)
 	return f
 }
 
@@ -125,9 +123,9 @@ func (f *Fault) play(w http.ResponseWriter) {
 		if f.Global {
 			w.Header().Set("X-RateLimit-Global", "true")
 		}
-		write(w, f.Status, map[string]any{"message": "You are being rate limited.", "retry_after": f.RetryAfter, "global": f.Global})
+		platform.JSON(w, f.Status, map[string]any{"message": "You are being rate limited.", "retry_after": f.RetryAfter, "global": f.Global})
 	default:
-		write(w, f.Status, &failure{Code: f.Code, Message: http.StatusText(f.Status)})
+		platform.JSON(w, f.Status, &failure{Code: f.Code, Message: http.StatusText(f.Status)})
 	}
 }
 
@@ -138,20 +136,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler) {
 	s.mu.Unlock()
 	switch {
 	case failed != nil:
-		write(w, failed.status, failed)
+		platform.JSON(w, failed.status, failed)
 	case err != nil:
 		panic(err)
 	case out == nil:
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		write(w, 200, json.RawMessage(data))
+		platform.JSON(w, 200, json.RawMessage(data))
 	}
-}
-
-func write(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
 }
 
 func (s *Server) getGateway(*http.Request) (any, *failure) {
@@ -364,6 +356,7 @@ func (s *Server) apply(m *Message, f *form) {
 		m.Attachments = f.files
 	}
 	m.Allowed = f.AllowedMentions
+	s.mu.Edited(m.Content)
 	s.dispatch("MESSAGE_UPDATE", m)
 }
 
@@ -400,7 +393,8 @@ func (s *Server) postTyping(r *http.Request) (any, *failure) {
 		return nil, unknownChannel
 	}
 	s.typing[r.PathValue("c")]++
-	s.wake()
+	s.mu.Typing()
+	s.mu.Wake()
 	return nil, nil
 }
 
@@ -411,7 +405,7 @@ func (s *Server) putCommands(r *http.Request) (any, *failure) {
 		return nil, badForm
 	}
 	s.commands[r.PathValue("g")] = data
-	s.wake()
+	s.mu.Wake()
 	return list, nil
 }
 
@@ -430,7 +424,7 @@ func (s *Server) callback(r *http.Request) (any, *failure) {
 		return nil, &failure{400, 40060, "Interaction has already been acknowledged."}
 	}
 	i.Response = in.Type
-	s.wake()
+	s.mu.Wake()
 	return nil, nil
 }
 

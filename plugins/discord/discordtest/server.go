@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // Server is a Discord with one bot.
@@ -20,11 +21,10 @@ type Server struct {
 	Token string // of the bot
 	Self  User
 
-	t    testing.TB
+	t    platform.TB
 	http *httptest.Server
 
-	mu           sync.Mutex
-	changed      chan struct{} // closed and replaced at every change
+	mu           platform.State
 	snowflake    int64
 	users        map[string]User
 	guilds       []*guild
@@ -34,7 +34,7 @@ type Server struct {
 	interactions map[string]*Interaction
 	commands     map[string][]byte // by guild, "" for all
 	files        map[string]file
-	faults       []*Fault
+	faults       platform.Faults[*Fault] // by method and the end of a path
 	requests     []string
 	typing       map[string]int
 	refusal      int  // close code of the next Identify
@@ -62,38 +62,21 @@ type file struct {
 }
 
 // Start starts a Discord that ends with the test.
-func Start(t testing.TB) *Server {
-	s := New()
-	s.t = t
-	t.Cleanup(s.Stop)
-	return s
-}
-
-// New starts a Discord without a test; Await may not be called on it.
-func New() *Server {
+func Start(t platform.TB) *Server {
 	s := &Server{
-		Token: "token-of-the-bot", changed: make(chan struct{}), heartbeat: 10 * time.Second,
+		Token: "token-of-the-bot", t: t, heartbeat: 10 * time.Second,
 		users: map[string]User{}, channels: map[string]*Channel{}, sessions: map[string]*session{}, links: map[*link]bool{},
 		interactions: map[string]*Interaction{}, commands: map[string][]byte{}, files: map[string]file{}, typing: map[string]int{},
 	}
 	s.Self = User{ID: s.id(), Username: "flynn", Bot: true}
 	s.users[s.Self.ID] = s.Self
-	s.http = httptest.NewServer(s.routes())
+	s.http = platform.Serve(t, s.routes())
+	t.Cleanup(s.Drop)
 	return s
 }
 
-// Stop ends it.
-func (s *Server) Stop() {
-	s.Drop()
-	s.http.Close()
-}
-
-// Changed is closed at the next change.
-func (s *Server) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
-}
+// Watch makes the server report what people see of the bot.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // API is the base URL of the REST API.
 func (s *Server) API() string { return s.http.URL + "/api/v10" }
@@ -108,27 +91,10 @@ func (s *Server) id() string {
 	return strconv.FormatInt(s.snowflake, 10)
 }
 
-// wake tells every waiter that something changed. s.mu is held.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // Await waits until a condition holds that depends on the server alone. It is asked again at every change.
 func (s *Server) Await(what string, holds func() bool) {
 	s.t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		changed := s.Changed()
-		if holds() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			s.t.Fatalf("%s: it does not come", what)
-		}
-	}
+	s.mu.Until(s.t, what, holds)
 }
 
 // Fault spoils one request.
@@ -149,7 +115,7 @@ type Fault struct {
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = append(s.faults, &f)
+	s.faults.Add(f.Method+" "+f.Path, &f)
 }
 
 // Requests are all requests so far, as "METHOD path".

@@ -206,6 +206,9 @@ func (s *Server) post(c *Channel, m *Message) {
 		m.Type, m.Referenced = 19, c.message(m.Reference.MessageID)
 	}
 	c.messages, c.LastMessageID = append(c.messages, m), m.ID
+	if m.Author.ID == s.Self.ID {
+		s.mu.Shown(m.Content)
+	}
 	s.dispatch("MESSAGE_CREATE", m)
 }
 

@@ -21,13 +21,16 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+	"github.com/emersion/go-message"
 	"github.com/emersion/go-smtp"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // The account, and the name with which the server signs what it found out about a sender.
@@ -46,43 +49,41 @@ type Mail struct {
 
 // Server is the pretended mail server.
 type Server struct {
-	t          testing.TB
-	imap, smtp *listener
+	t          platform.TB
+	imap, smtp *platform.Listener
 	tls        *tls.Config // nil: no encryption
 	ca         string
 	user       *imapmemserver.User
 
-	mu      sync.Mutex
+	mu      platform.State
 	refuse  bool // logins
 	trouble []Trouble
 	sent    []Mail
-	changed chan struct{} // closed and replaced when a mail is handed in
-	came    chan struct{} // the same when one comes
 	logins  int
 }
 
 // New starts one without encryption. It ends with the test.
-func New(t testing.TB) *Server {
+func New(t platform.TB) *Server {
 	t.Helper()
 	return start(t, nil, "")
 }
 
 // NewTLS starts one whose SMTP begins with STARTTLS and whose IMAP is encrypted from the first byte.
-func NewTLS(t testing.TB) *Server {
+func NewTLS(t platform.TB) *Server {
 	t.Helper()
 	config, ca := certificate(t)
 	return start(t, config, ca)
 }
 
-func start(t testing.TB, config *tls.Config, ca string) *Server {
+func start(t platform.TB, config *tls.Config, ca string) *Server {
 	t.Helper()
-	s := &Server{t: t, tls: config, ca: ca, user: imapmemserver.NewUser(Address, Password), changed: make(chan struct{}), came: make(chan struct{})}
+	s := &Server{t: t, tls: config, ca: ca, user: imapmemserver.NewUser(Address, Password)}
 	for _, name := range []string{"INBOX", "Sent"} {
 		if err := s.user.Create(name, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the mailbox %s: %v", name, err)
 		}
 	}
-	s.imap, s.smtp = listen(t), listen(t)
+	s.imap, s.smtp = platform.Listen(t), platform.Listen(t)
 	quiet := log.New(io.Discard, "", 0)
 	in := imapserver.New(&imapserver.Options{
 		NewSession: func(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
@@ -93,13 +94,12 @@ func start(t testing.TB, config *tls.Config, ca string) *Server {
 	out := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &sender{server: s, conn: c}, nil }))
 	out.Domain, out.AllowInsecureAuth, out.TLSConfig, out.ErrorLog, out.MaxMessageBytes = "flynn.test", config == nil, config, quiet, 64<<20
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = in.Serve(s.imap.withTLS(config)) })
+	serving.Go(func() { _ = in.Serve(encrypted(s.imap, config)) })
 	serving.Go(func() { _ = out.Serve(s.smtp) })
 	t.Cleanup(func() {
-		_ = s.imap.Close()
 		_ = in.Close()
 		_ = out.Close()
-		s.Disconnect()
+		_, _ = s.imap.Close(), s.smtp.Close()
 		serving.Wait()
 	})
 	return s
@@ -126,8 +126,7 @@ func (s *Server) Deliver(raw string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.came)
-	s.came = make(chan struct{})
+	s.mu.Wake()
 }
 
 // Vouched is the header by which the server says that a mail comes from a domain.
@@ -156,17 +155,17 @@ func (s *Server) Renumber() {
 	s.t.Helper()
 	s.Disconnect()
 	if err := s.user.Delete("INBOX"); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("make a new INBOX: %v", err)
 	}
 	if err := s.user.Create("INBOX", nil); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("make a new INBOX: %v", err)
 	}
 }
 
 // Disconnect breaks every connection.
 func (s *Server) Disconnect() {
-	s.imap.drop()
-	s.smtp.drop()
+	s.imap.Drop()
+	s.smtp.Drop()
 }
 
 // RefuseLogins refuses every login from now on, or no longer.
@@ -185,27 +184,41 @@ func (s *Server) Logins() int {
 
 // Sent waits for n mails that were handed in, and returns what there is when ctx ends.
 func (s *Server) Sent(ctx context.Context, n int) []Mail {
-	for {
-		s.mu.Lock()
-		all, changed := s.sent, s.changed
-		s.mu.Unlock()
-		if len(all) >= n {
-			return all
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return all
-		}
-	}
+	var all []Mail
+	s.mu.Wait(ctx, func() bool {
+		all = s.sent
+		return len(all) >= n
+	})
+	return all
 }
+
+// Watch makes the server report what people see of Flynn.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 func (s *Server) record(m Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, m)
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.mu.Wake()
+	s.mu.Shown(plain(m.Raw))
+}
+
+// plain is the text of a mail.
+func plain(raw []byte) string {
+	e, err := message.Read(bytes.NewReader(raw))
+	if err != nil {
+		return ""
+	}
+	var out string
+	_ = e.Walk(func(_ []int, part *message.Entity, _ error) error {
+		if kind, _, _ := part.Header.ContentType(); kind == "text/plain" && out == "" {
+			text, err := io.ReadAll(part.Body)
+			out = string(text)
+			return err
+		}
+		return nil
+	})
+	return out
 }
 
 // login counts a try and says whether it may go on.
@@ -233,9 +246,7 @@ func (r *reader) Login(user, password string) error {
 // Idle implements imapserver.Session: unlike the library's it also tells of what came between the last command and this one, as real servers do.
 func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	for {
-		r.server.mu.Lock()
-		came := r.server.came
-		r.server.mu.Unlock()
+		came := r.server.mu.Changed()
 		if err := r.Poll(w, true); err != nil {
 			return err
 		}
@@ -247,56 +258,19 @@ func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	}
 }
 
-// listener remembers its connections, to break them.
-type listener struct {
-	net.Listener
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-}
-
-func listen(t testing.TB) *listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &listener{Listener: l, conns: map[net.Conn]bool{}}
-}
-
-func (l *listener) withTLS(config *tls.Config) net.Listener {
+func encrypted(l net.Listener, config *tls.Config) net.Listener {
 	if config == nil {
 		return l
 	}
 	return tls.NewListener(l, config)
 }
 
-// Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conns[c] = true
-	return c, nil
-}
-
-func (l *listener) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.conns {
-		_ = c.Close()
-	}
-	clear(l.conns)
-}
-
 // certificate makes one for loopback, and its authority in PEM.
-func certificate(t testing.TB) (*tls.Config, string) {
+func certificate(t platform.TB) (*tls.Config, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a certificate: %v", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "emailtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -305,11 +279,11 @@ func certificate(t testing.TB) (*tls.Config, string) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a certificate: %v", err)
 	}
 	var text bytes.Buffer
 	if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a certificate: %v", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, text.String()
 }

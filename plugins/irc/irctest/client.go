@@ -74,7 +74,7 @@ func (c *client) obey(command string, params []string) bool {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.wake()
+	defer s.mu.Wake()
 	switch need := needed[command]; {
 	case len(params) < need:
 		c.number("461", command, "Not enough parameters")
@@ -236,6 +236,7 @@ func (c *client) say(target, text string) {
 		c.number("412", "", "No text to send")
 	default:
 		c.server.said = append(c.server.said, Message{From: c.nick, To: target, Text: text})
+		c.server.mu.Shown(text)
 	}
 }
 

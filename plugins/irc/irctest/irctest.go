@@ -8,11 +8,13 @@ package irctest
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // Name is the server's own.
@@ -25,18 +27,17 @@ type Config struct {
 
 // Server is the fake.
 type Server struct {
+	t        platform.TB
 	config   Config
-	listener net.Listener
+	listener *platform.Listener
 	work     sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
+	mu       platform.State
 	conns    map[*client]bool
 	channels map[string]map[string]bool // people by folded channel
 	refused  map[string]bool            // folded targets
 	said     []Message
-	last     int           // number of the latest message
-	changed  chan struct{} // closed and replaced with each message of the bot, and when one comes or goes
+	last     int // number of the latest message
 }
 
 // Message is what somebody wrote.
@@ -44,40 +45,23 @@ type Message struct {
 	From, To, Text string
 }
 
-// New starts a server on a loopback port. The caller must call Close.
-func New(c Config) (*Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{
-		config: c, listener: l, conns: map[*client]bool{}, channels: map[string]map[string]bool{}, refused: map[string]bool{}, changed: make(chan struct{}),
-	}
+// New starts a server that ends with the test.
+func New(t platform.TB, c Config) *Server {
+	s := &Server{t: t, config: c, conns: map[*client]bool{}, channels: map[string]map[string]bool{}, refused: map[string]bool{}}
+	t.Cleanup(s.work.Wait)
+	s.listener = platform.Listen(t)
 	s.work.Go(s.accept)
-	return s, nil
+	return s
 }
 
 // Addr is host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close ends the server and returns when every connection is gone.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	_ = s.listener.Close()
-	s.Drop()
-	s.work.Wait()
-}
-
 // Drop breaks every connection.
-func (s *Server) Drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		_ = c.conn.Close()
-	}
-}
+func (s *Server) Drop() { s.listener.Drop() }
+
+// Watch makes the server report what people see of the bots.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 func (s *Server) accept() {
 	for {
@@ -87,14 +71,9 @@ func (s *Server) accept() {
 		}
 		c := &client{server: s, conn: conn, caps: map[string]bool{}, joined: map[string]bool{}}
 		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			_ = conn.Close()
-			return
-		}
 		s.conns[c] = true
-		s.work.Go(c.serve)
 		s.mu.Unlock()
+		s.work.Go(c.serve)
 	}
 }
 
@@ -170,17 +149,10 @@ func (s *Server) In(nick, channel string) bool {
 	return s.channels[fold(channel)][nick]
 }
 
-// Changed returns a channel that is closed when Said, Bots or In tell something new.
-func (s *Server) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
-}
-
-// wake tells waiters that something changed. s.mu is held.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+// Await waits until a condition holds that asks Said, Bots or In.
+func (s *Server) Await(what string, holds func() bool) {
+	s.t.Helper()
+	s.mu.Until(s.t, what, holds)
 }
 
 // leave forgets a connection.
@@ -191,7 +163,7 @@ func (s *Server) leave(c *client) {
 	for channel := range c.joined {
 		delete(s.channels[channel], c.nick)
 	}
-	s.wake()
+	s.mu.Wake()
 }
 
 // source is how a person or bot stands before its messages.

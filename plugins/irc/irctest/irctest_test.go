@@ -17,12 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T) *Server {
 	t.Helper()
-	s, err := New(Config{Accounts: map[string]string{"flynn": "sesame"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return New(t, Config{Accounts: map[string]string{"flynn": "sesame"}})
 }
 
 // bot is a client that speaks by hand.
@@ -203,7 +198,7 @@ func TestWhatTheBotSays(t *testing.T) {
 func TestDrop(t *testing.T) {
 	s := start(t)
 	b := registered(t, s, "flynn")
-	changed := s.Changed()
+	changed := s.mu.Changed()
 	s.Drop()
 	if b.in.Scan() {
 		t.Errorf("after the end comes %q", b.in.Text())

@@ -14,9 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // User and Token are Flynn's account.
@@ -52,15 +53,14 @@ type Server struct {
 	server *httptest.Server
 	limit  int // events of a room in one sync
 
-	mu           sync.Mutex
-	changed      chan struct{}
+	mu           platform.State
 	events       []Event
 	rooms        map[string][]string // members
 	invites      map[string]string   // room to inviter
 	transactions map[string]string   // to event ids
 	media        map[string]media
 	typing       map[string]bool
-	troubles     map[string][]Trouble // by a part of the path
+	troubles     platform.Faults[Trouble] // by a part of the path
 	syncs        int
 }
 
@@ -70,17 +70,17 @@ type media struct {
 }
 
 // New starts a homeserver that ends with the test.
-func New(t testing.TB) *Server {
+func New(t platform.TB) *Server {
 	s := &Server{
-		limit: 10, changed: make(chan struct{}), rooms: map[string][]string{}, invites: map[string]string{}, transactions: map[string]string{},
-		media: map[string]media{}, typing: map[string]bool{}, troubles: map[string][]Trouble{},
+		limit: 10, rooms: map[string][]string{}, invites: map[string]string{}, transactions: map[string]string{},
+		media: map[string]media{}, typing: map[string]bool{},
 	}
-	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(s.server.CloseClientConnections)
-	t.Cleanup(s.server.Close)
-	t.Cleanup(s.server.CloseClientConnections) // runs first: a long poll would hold up Close
+	s.server = platform.Serve(t, http.HandlerFunc(s.serve))
 	return s
 }
+
+// Watch makes the server report what people see of Flynn.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // URL is the base of the API.
 func (s *Server) URL() string { return s.server.URL }
@@ -89,8 +89,8 @@ func (s *Server) URL() string { return s.server.URL }
 func (s *Server) Next(part string, t ...Trouble) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.troubles[part] = append(s.troubles[part], t...)
-	s.wake()
+	s.troubles.Add(part, t...)
+	s.mu.Wake()
 }
 
 // Room makes a room with Flynn and others in it.
@@ -105,7 +105,7 @@ func (s *Server) Invite(room, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.invites[room] = by
-	s.wake()
+	s.mu.Wake()
 }
 
 // Joined reports whether Flynn is in a room.
@@ -136,13 +136,15 @@ func (s *Server) append(room, who, kind string, content map[string]any) string {
 	n := len(s.events) + 1
 	e := Event{ID: fmt.Sprintf("$e%d", n), Type: kind, Sender: who, At: time.Now().UnixMilli(), Content: content, room: room, position: n}
 	s.events = append(s.events, e)
-	s.wake()
+	s.mu.Wake()
+	if text, _ := content["body"].(string); who == User && text != "" {
+		if relation, _ := content["m.relates_to"].(map[string]any); relation["rel_type"] == "m.replace" {
+			s.mu.Edited(text)
+		} else {
+			s.mu.Shown(text)
+		}
+	}
 	return e.ID
-}
-
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // PutMedia makes media for people to post, and returns their address.
@@ -171,25 +173,13 @@ func (s *Server) Typing(room string) bool {
 
 // Messages waits until Flynn has sent n events to a room, or ctx ends, and returns all.
 func (s *Server) Messages(ctx context.Context, room string, n int) []Event {
-	for {
-		s.mu.Lock()
-		var out []Event
-		for _, e := range s.events {
-			if e.room == room && e.Sender == User {
-				out = append(out, e)
-			}
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		if len(out) >= n {
-			return out
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return out
-		}
-	}
+	var out []Event
+	s.mu.Wait(ctx, func() bool {
+		out = slices.Clone(s.events)
+		out = slices.DeleteFunc(out, func(e Event) bool { return e.room != room || e.Sender != User })
+		return len(out) >= n
+	})
+	return out
 }
 
 // Syncs is how many syncs were answered.
@@ -202,13 +192,7 @@ func (s *Server) Syncs() int {
 func (s *Server) trouble(path string) (Trouble, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for part, list := range s.troubles {
-		if len(list) > 0 && strings.Contains(path, part) {
-			s.troubles[part] = list[1:]
-			return list[0], true
-		}
-	}
-	return Trouble{}, false
+	return s.troubles.Take(func(part string) bool { return strings.Contains(path, part) })
 }
 
 func fail(w http.ResponseWriter, t Trouble) {
@@ -216,13 +200,7 @@ func fail(w http.ResponseWriter, t Trouble) {
 	if t.RetryAfter > 0 {
 		body["retry_after_ms"] = t.RetryAfter.Milliseconds()
 	}
-	answer(w, t.Status, body)
-}
-
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	platform.JSON(w, t.Status, body)
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -246,14 +224,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(path, "/_matrix/"), "/")
 	switch {
 	case path == "/_matrix/client/v3/account/whoami":
-		answer(w, http.StatusOK, map[string]any{"user_id": User})
+		platform.JSON(w, http.StatusOK, map[string]any{"user_id": User})
 	case path == "/_matrix/client/v3/sync":
 		s.sync(w, r)
 	case strings.HasPrefix(path, "/_matrix/client/v3/directory/room/"):
 		s.directory(w, parts[4])
 	case path == "/_matrix/media/v3/upload":
 		body, _ := io.ReadAll(r.Body)
-		answer(w, http.StatusOK, map[string]any{"content_uri": s.PutMedia(r.Header.Get("Content-Type"), body)})
+		platform.JSON(w, http.StatusOK, map[string]any{"content_uri": s.PutMedia(r.Header.Get("Content-Type"), body)})
 	case strings.HasPrefix(path, "/_matrix/client/v1/media/download/test/"):
 		kind, body := s.Media("mxc://test/" + parts[len(parts)-1])
 		w.Header().Set("Content-Type", kind)
@@ -281,7 +259,7 @@ func (s *Server) directory(w http.ResponseWriter, alias string) {
 		fail(w, Trouble{Status: http.StatusNotFound, Code: "M_NOT_FOUND"})
 		return
 	}
-	answer(w, http.StatusOK, map[string]any{"room_id": id})
+	platform.JSON(w, http.StatusOK, map[string]any{"room_id": id})
 }
 
 func (s *Server) relations(w http.ResponseWriter, target string) {
@@ -294,7 +272,7 @@ func (s *Server) relations(w http.ResponseWriter, target string) {
 			chunk = append(chunk, e)
 		}
 	}
-	answer(w, http.StatusOK, map[string]any{"chunk": chunk})
+	platform.JSON(w, http.StatusOK, map[string]any{"chunk": chunk})
 }
 
 // maxEvent bounds an event, in bytes, as the specification does.
@@ -323,27 +301,29 @@ func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string,
 		}
 		s.rooms[room] = []string{User, s.invites[room]}
 		delete(s.invites, room)
-		answer(w, http.StatusOK, map[string]any{"room_id": room})
-		s.wake()
+		platform.JSON(w, http.StatusOK, map[string]any{"room_id": room})
+		s.mu.Wake()
 	case "joined_members":
 		joined := map[string]any{}
 		for _, m := range s.rooms[room] {
 			joined[m] = map[string]any{}
 		}
-		answer(w, http.StatusOK, map[string]any{"joined": joined})
+		platform.JSON(w, http.StatusOK, map[string]any{"joined": joined})
 	case "messages":
 		s.messages(w, r, room)
 	case "typing":
-		s.typing[room], _ = content["typing"].(bool)
-		answer(w, http.StatusOK, struct{}{})
+		if s.typing[room], _ = content["typing"].(bool); s.typing[room] {
+			s.mu.Typing()
+		}
+		platform.JSON(w, http.StatusOK, struct{}{})
 	case "send":
 		if r.ContentLength > maxEvent {
 			fail(w, Trouble{Status: http.StatusRequestEntityTooLarge, Code: "M_TOO_LARGE"})
 			return
 		}
-		answer(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string { return s.append(room, User, rest[0], content) })})
+		platform.JSON(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string { return s.append(room, User, rest[0], content) })})
 	case "redact":
-		answer(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string {
+		platform.JSON(w, http.StatusOK, map[string]any{"event_id": s.once(rest[1], func() string {
 			return s.append(room, User, "m.room.redaction", map[string]any{"redacts": rest[0]})
 		})})
 	default:
@@ -375,7 +355,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, room string) {
 	if len(chunk) == s.limit {
 		out["end"] = strconv.Itoa(chunk[len(chunk)-1].position)
 	}
-	answer(w, http.StatusOK, out)
+	platform.JSON(w, http.StatusOK, out)
 }
 
 // sync answers when there is something new, or the poll's time is up.
@@ -384,7 +364,7 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) {
 	timeout, _ := strconv.Atoi(r.URL.Query().Get("timeout"))
 	s.mu.Lock()
 	body, news := s.batch(since)
-	changed := s.changed
+	changed := s.mu.Next()
 	s.mu.Unlock()
 	if !news && timeout > 0 {
 		select {
@@ -396,10 +376,10 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answer(w, http.StatusOK, body)
+	platform.JSON(w, http.StatusOK, body)
 	s.mu.Lock()
 	s.syncs++
-	s.wake()
+	s.mu.Wake()
 	s.mu.Unlock()
 }
 

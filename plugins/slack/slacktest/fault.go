@@ -1,10 +1,11 @@
 package slacktest
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // Fault is a bad answer to one call.
@@ -21,7 +22,7 @@ type Fault struct {
 func (s *Server) Fail(method string, faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults[method] = append(s.faults[method], faults...)
+	s.faults.Add(method, faults...)
 }
 
 // fault counts the call and takes its fault.
@@ -29,29 +30,18 @@ func (s *Server) fault(method string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[method]++
-	s.wake()
-	list := s.faults[method]
-	if len(list) == 0 {
-		return Fault{}
-	}
-	s.faults[method] = list[1:]
-	return list[0]
+	s.mu.Wake()
+	f, _ := s.faults.Take(platform.At(method))
+	return f
 }
 
 // before applies what happens instead of the call and reports whether that was all.
 func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
-	if f.Delay > 0 {
-		select {
-		case <-time.After(f.Delay):
-		case <-r.Context().Done():
-			return true
-		}
-	}
+	platform.Pause(f.Delay, r.Context().Done())
 	switch {
 	case f.RetryAfter > 0:
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter/time.Second)))
-		w.WriteHeader(http.StatusTooManyRequests)
-		reply(w, object{"ok": false, "error": "ratelimited"})
+		platform.JSON(w, http.StatusTooManyRequests, refusal("ratelimited"))
 	case f.Status != 0:
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(f.Status)
@@ -69,9 +59,4 @@ type object = map[string]any
 
 func refusal(code string) object { return object{"ok": false, "error": code} }
 
-func reply(w http.ResponseWriter, v any) {
-	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	}
-	_ = json.NewEncoder(w).Encode(v)
-}
+func reply(w http.ResponseWriter, v any) { platform.JSON(w, http.StatusOK, v) }

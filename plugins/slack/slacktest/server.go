@@ -15,8 +15,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // The credentials and the bot of the workspace.
@@ -63,15 +65,15 @@ type Server struct {
 	stop   context.CancelFunc
 	work   sync.WaitGroup // handlers of WebSockets, and timers
 
-	mu       sync.Mutex
+	mu       platform.State
 	closed   bool
 	clock    int64 // of the latest ts, in microseconds
 	users    map[string]User
 	channels map[string]Channel
 	messages map[string][]Message // by channel, oldest first
 	files    map[string]*File
-	uploads  map[string]*File // by path, not completed yet
-	faults   map[string][]Fault
+	uploads  map[string]*File       // by path, not completed yet
+	faults   platform.Faults[Fault] // by method
 	calls    map[string]int
 	sockets  []*socket
 	opened   int  // connections so far
@@ -79,20 +81,11 @@ type Server struct {
 	events   []*Event
 	pending  map[string]*Event // by envelope id
 	statuses []string
-	watch    func(what, text string)
-	changed  chan struct{} // closed and replaced whenever one of the above changes
 }
 
 // Start runs a Slack until the end of the test.
-func Start(t testing.TB, c Config) *Server {
+func Start(t platform.TB, c Config) *Server {
 	t.Helper()
-	s := New(c)
-	t.Cleanup(s.Close)
-	return s
-}
-
-// New runs a Slack until Close.
-func New(c Config) *Server {
 	if c.RedeliverAfter == 0 {
 		c.RedeliverAfter = 3 * time.Second
 	}
@@ -103,11 +96,12 @@ func New(c Config) *Server {
 	s := &Server{
 		config: c, ctx: ctx, stop: stop, clock: time.Now().UnixMicro(),
 		users: map[string]User{}, channels: map[string]Channel{}, messages: map[string][]Message{},
-		files: map[string]*File{}, uploads: map[string]*File{}, faults: map[string][]Fault{}, calls: map[string]int{},
-		pending: map[string]*Event{}, changed: make(chan struct{}),
+		files: map[string]*File{}, uploads: map[string]*File{}, calls: map[string]int{},
+		pending: map[string]*Event{},
 	}
 	s.AddUser(User{ID: BotUser, Name: "flynn", Bot: true})
 	s.http = httptest.NewServer(s.routes())
+	t.Cleanup(s.Close)
 	return s
 }
 
@@ -157,44 +151,8 @@ func (s *Server) AddChannel(c Channel) {
 	s.channels[c.ID] = c
 }
 
-// Watch is told of what the bot shows: "send" and "edit" with the text, "status" with that of a thread. It is called with the server locked.
-func (s *Server) Watch(watch func(what, text string)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watch = watch
-}
-
-// shown tells the watcher. s.mu is held.
-func (s *Server) shown(what, text string) {
-	if s.watch != nil {
-		s.watch(what, text)
-	}
-}
-
-// wait waits until ok, which is called with the server locked and must not call its methods, and fails the test after a minute.
-func (s *Server) wait(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	timeout := time.After(time.Minute)
-	for {
-		s.mu.Lock()
-		done, changed := ok(), s.changed
-		s.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			t.Fatalf("the fake Slack waits in vain: %s", what)
-		}
-	}
-}
-
-// wake tells waiters that something changed. s.mu is held.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
+// Watch makes the server report what people see of the bot.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // stamp is the ts of what happens now: they rise. s.mu is held.
 func (s *Server) stamp() string {
@@ -210,10 +168,10 @@ func (s *Server) Messages(channel string) []Message {
 }
 
 // WaitMessages waits until the bot has n messages in a conversation, and returns them.
-func (s *Server) WaitMessages(t testing.TB, channel string, n int) []Message {
+func (s *Server) WaitMessages(t platform.TB, channel string, n int) []Message {
 	t.Helper()
 	var own []Message
-	s.wait(t, fmt.Sprintf("%d messages in %s", n, channel), func() bool {
+	s.mu.Await(t, fmt.Sprintf("%d messages in %s", n, channel), func() bool {
 		own = nil
 		for _, m := range s.messages[channel] {
 			if m.User == BotUser {

@@ -8,10 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // socket is one Socket Mode connection.
@@ -79,12 +80,12 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.sockets = append(s.sockets, c)
-	s.wake()
+	s.mu.Wake()
 	s.mu.Unlock()
 	s.readAcks(c)
 	s.mu.Lock()
 	s.sockets = slices.DeleteFunc(s.sockets, func(o *socket) bool { return o == c })
-	s.wake()
+	s.mu.Wake()
 	s.mu.Unlock()
 }
 
@@ -135,7 +136,7 @@ func (s *Server) readAcks(c *socket) {
 		if e := s.pending[ack.EnvelopeID]; e != nil {
 			e.Acked = true
 			s.unschedule(e)
-			s.wake()
+			s.mu.Wake()
 		}
 		s.mu.Unlock()
 	}
@@ -171,7 +172,7 @@ func (s *Server) deliver(e *Event) {
 	attempt := len(e.Deliveries)
 	if attempt > s.config.Redeliveries {
 		e.Lost = true
-		s.wake()
+		s.mu.Wake()
 		return
 	}
 	d := Delivery{EnvelopeID: fmt.Sprintf("env-%d-%d", len(s.pending), attempt)}
@@ -192,7 +193,7 @@ func (s *Server) deliver(e *Event) {
 		defer s.mu.Unlock()
 		s.deliver(e)
 	})
-	s.wake()
+	s.mu.Wake()
 }
 
 // unschedule stops redeliveries. s.mu is held.
@@ -230,23 +231,23 @@ func (s *Server) Events() []Event {
 }
 
 // WaitAcked waits until the app has acked every event so far.
-func (s *Server) WaitAcked(t testing.TB) {
+func (s *Server) WaitAcked(t platform.TB) {
 	t.Helper()
-	s.wait(t, "acks of every event", func() bool {
+	s.mu.Await(t, "acks of every event", func() bool {
 		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked })
 	})
 }
 
 // WaitDeliveries waits until an event was delivered n times.
-func (s *Server) WaitDeliveries(t testing.TB, e *Event, n int) {
+func (s *Server) WaitDeliveries(t platform.TB, e *Event, n int) {
 	t.Helper()
-	s.wait(t, fmt.Sprintf("delivery %d", n), func() bool { return len(e.Deliveries) >= n })
+	s.mu.Await(t, fmt.Sprintf("delivery %d", n), func() bool { return len(e.Deliveries) >= n })
 }
 
 // WaitConnections waits until there are n connections, the one with the highest number being at least the latest.
-func (s *Server) WaitConnections(t testing.TB, n, latest int) {
+func (s *Server) WaitConnections(t platform.TB, n, latest int) {
 	t.Helper()
-	s.wait(t, fmt.Sprintf("%d connections up to number %d", n, latest), func() bool {
+	s.mu.Await(t, fmt.Sprintf("%d connections up to number %d", n, latest), func() bool {
 		highest := 0
 		for _, c := range s.sockets {
 			highest = max(highest, c.number)
@@ -299,9 +300,9 @@ func (s *Server) Refuse(yes bool) {
 }
 
 // WaitLost waits until every event was acked or given up.
-func (s *Server) WaitLost(t testing.TB) {
+func (s *Server) WaitLost(t platform.TB) {
 	t.Helper()
-	s.wait(t, "the end of every redelivery", func() bool {
+	s.mu.Await(t, "the end of every redelivery", func() bool {
 		return !slices.ContainsFunc(s.events, func(e *Event) bool { return !e.Acked && !e.Lost })
 	})
 }

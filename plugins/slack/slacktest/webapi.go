@@ -77,7 +77,7 @@ func (s *Server) call(method, token string, form url.Values) object {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.wake()
+	defer s.mu.Wake()
 	return do(form)
 }
 
@@ -121,7 +121,7 @@ func (s *Server) postMessage(form url.Values) object {
 	}
 	m.TS = s.stamp()
 	s.messages[channel] = append(s.messages[channel], m)
-	s.shown("send", m.Text)
+	s.mu.Shown(m.Text)
 	s.emitMessage(channel, m) // Slack tells a bot of its own messages, too
 	return object{"ok": true, "channel": channel, "ts": m.TS, "message": m.wire(true)}
 }
@@ -139,7 +139,7 @@ func (s *Server) update(form url.Values) object {
 		return refusal(why)
 	}
 	m.Edits++
-	s.shown("edit", m.Text)
+	s.mu.Edited(m.Text)
 	m.Edited = s.stamp()
 	return object{"ok": true, "channel": channel, "ts": m.TS, "text": m.Text}
 }
@@ -248,7 +248,9 @@ func (s *Server) setStatus(form url.Values) object {
 	if form.Get("thread_ts") == "" {
 		return refusal("invalid_arguments")
 	}
-	s.shown("status", form.Get("status"))
+	if form.Get("status") != "" {
+		s.mu.Typing()
+	}
 	s.statuses = append(s.statuses, form.Get("channel_id")+" "+form.Get("thread_ts")+" "+form.Get("status"))
 	return object{"ok": true}
 }

@@ -151,8 +151,7 @@ func (c *Chat) ReplyTo(id int64) Fields {
 	defer c.s.mu.Unlock()
 	m := c.find(id)
 	if m == nil {
-		c.s.t.Errorf("telegramtest: no message %d to reply to", id)
-		return nil
+		c.s.t.Fatalf("telegramtest: no message %d to reply to", id)
 	}
 	return Fields{"reply_to_message": m.fields}
 }
@@ -163,8 +162,7 @@ func (c *Chat) Edit(id int64, text string) int64 {
 	defer c.s.mu.Unlock()
 	m := c.find(id)
 	if m == nil {
-		c.s.t.Errorf("telegramtest: no message %d to edit", id)
-		return 0
+		c.s.t.Fatalf("telegramtest: no message %d to edit", id)
 	}
 	m.Text = text
 	edited := maps.Clone(m.fields)
@@ -187,8 +185,7 @@ func (c *Chat) Press(who User, id int64, value string) string {
 	defer c.s.mu.Unlock()
 	m := c.find(id)
 	if m == nil {
-		c.s.t.Errorf("telegramtest: no message %d with buttons", id)
-		return ""
+		c.s.t.Fatalf("telegramtest: no message %d with buttons", id)
 	}
 	query := fmt.Sprint(88_000_000_000 + c.s.queue.next)
 	c.s.queries[query] = true
@@ -250,7 +247,7 @@ func (c *Chat) fromBot() []Message {
 func (c *Chat) AwaitMessages(n int) []Message {
 	c.s.t.Helper()
 	var got []Message
-	c.s.until(fmt.Sprintf("%d messages of the bot in chat %d", n, c.ID), func() bool {
+	c.s.mu.Await(c.s.t, fmt.Sprintf("%d messages of the bot in chat %d", n, c.ID), func() bool {
 		got = c.fromBot()
 		return len(got) >= n
 	})
@@ -261,7 +258,7 @@ func (c *Chat) AwaitMessages(n int) []Message {
 func (c *Chat) AwaitText(n int, text string) Message {
 	c.s.t.Helper()
 	var got Message
-	c.s.until(fmt.Sprintf("message %d of the bot in chat %d says %q", n, c.ID, text), func() bool {
+	c.s.mu.Await(c.s.t, fmt.Sprintf("message %d of the bot in chat %d says %q", n, c.ID, text), func() bool {
 		all := c.fromBot()
 		if len(all) < n {
 			return false

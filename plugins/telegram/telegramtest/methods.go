@@ -134,7 +134,7 @@ func (s *Server) show(chat *Chat, c Call, m Message, fields Fields) (any, *apiEr
 	}
 	maps.Copy(m.fields, fields)
 	chat.messages = append(chat.messages, &m)
-	s.tell("send", m)
+	s.mu.Shown(m.Text)
 	return m.fields, nil
 }
 
@@ -205,7 +205,7 @@ func (s *Server) editMessageText(c Call) (any, *apiError) {
 	m.Edits++
 	m.fields = maps.Clone(m.fields)
 	m.fields["text"], m.fields["edit_date"] = text, time.Now().Unix()
-	s.tell("edit", *m)
+	s.mu.Edited(text)
 	return m.fields, nil
 }
 
@@ -258,7 +258,9 @@ func (s *Server) chatAction(c Call) (any, *apiError) {
 	if c.Params["action"] == "" {
 		return nil, badRequest("wrong parameter action in request")
 	}
-	s.tell(c.Params["action"], Message{})
+	if c.Params["action"] == "typing" {
+		s.mu.Typing()
+	}
 	return true, nil
 }
 

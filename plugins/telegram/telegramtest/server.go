@@ -18,8 +18,10 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // Token is the token of the only bot.
@@ -34,23 +36,21 @@ func Bot() User {
 type Server struct {
 	URL string
 
-	t    judge
+	t    platform.TB
 	http *httptest.Server
 	end  chan struct{} // closed at the end of the test
 	work sync.WaitGroup
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever something below changes
+	mu      platform.State
 	privacy bool
 	chats   map[int64]*Chat
 	people  int64
 	calls   []Call
-	faults  map[string][]Fault
+	faults  platform.Faults[Fault] // by method
 	files   map[string]file
 	revoked bool
 	queue   queue
 	queries map[string]bool // callback queries that are not answered yet
-	watch   func(method string, m Message)
 }
 
 // Call is one call of the bot.
@@ -94,70 +94,25 @@ func TooMany(seconds int) Fault {
 	return Fault{Code: 429, Description: fmt.Sprintf("Too Many Requests: retry after %d", seconds), RetryAfter: seconds}
 }
 
-// judge is the part of testing.TB that a server needs.
-type judge interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // Start starts a server that ends with the test.
-func Start(t testing.TB) *Server {
-	s := New()
-	s.t = t
-	t.Cleanup(s.Close)
-	return s
-}
-
-// stern is the judge where there is no test: what is wrong ends the program.
-type stern struct{}
-
-func (stern) Helper()                           {}
-func (stern) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-func (stern) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-
-// New starts a server for a program, which has to close it.
-func New() *Server {
+func Start(t platform.TB) *Server {
 	s := &Server{
-		t: stern{}, end: make(chan struct{}), changed: make(chan struct{}), privacy: true, chats: map[int64]*Chat{}, faults: map[string][]Fault{},
-		files: map[string]file{}, queries: map[string]bool{}, queue: queue{next: 700_000_001},
+		t: t, end: make(chan struct{}), privacy: true, chats: map[int64]*Chat{}, files: map[string]file{}, queries: map[string]bool{},
+		queue: queue{next: 700_000_001},
 	}
-	s.http = httptest.NewServer(s)
+	t.Cleanup(s.work.Wait)
+	s.http = platform.Serve(t, s)
+	t.Cleanup(func() { close(s.end) })
 	s.URL = s.http.URL
 	s.work.Go(s.deliver)
 	return s
 }
 
-// Close ends the server.
-func (s *Server) Close() {
-	close(s.end)
-	s.http.CloseClientConnections()
-	s.http.Close()
-	s.work.Wait()
-}
-
 // Disconnect breaks every connection.
 func (s *Server) Disconnect() { s.http.CloseClientConnections() }
 
-// Watch has f told of each message that the bot shows or edits, and that it shows to be typing, with no message. f must not call the server.
-func (s *Server) Watch(f func(method string, m Message)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watch = f
-}
-
-// tell tells the watcher; s.mu is held.
-func (s *Server) tell(method string, m Message) {
-	if s.watch != nil {
-		s.watch(method, m)
-	}
-}
-
-// wake tells every waiter that something changed. s.mu is held.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
+// Watch makes the server report what people see of the bot.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // SetPrivacy turns the bot's privacy mode on (which is where a new bot begins) or off. It changes only what getMe says.
 func (s *Server) SetPrivacy(on bool) {
@@ -171,26 +126,22 @@ func (s *Server) Revoke(revoked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revoked = revoked
-	s.wake()
+	s.mu.Wake()
 }
 
 // Fail makes the next calls of a method go wrong, one for each fault.
 func (s *Server) Fail(method string, faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults[method] = append(s.faults[method], faults...)
+	s.faults.Add(method, faults...)
 }
 
 // fault takes the next fault of a method.
 func (s *Server) fault(method string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.faults[method]
-	if len(list) == 0 {
-		return Fault{}
-	}
-	s.faults[method] = list[1:]
-	return list[0]
+	f, _ := s.faults.Take(platform.At(method))
+	return f
 }
 
 // apiError is an answer with "ok": false.
@@ -237,13 +188,7 @@ func (s *Server) isRevoked() bool {
 // answer carries a call out, unless it is to go wrong.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c Call) {
 	fault := s.fault(c.Method)
-	if fault.Delay > 0 {
-		select {
-		case <-time.After(fault.Delay):
-		case <-r.Context().Done():
-		case <-s.end:
-		}
-	}
+	platform.Pause(fault.Delay, r.Context().Done()) // which ends with the server, too
 	if fault.Cut == CutBefore {
 		panic(http.ErrAbortHandler)
 	}
@@ -267,8 +212,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c Call) {
 		refuse(w, failure)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": result})
+	platform.JSON(w, http.StatusOK, map[string]any{"ok": true, "result": result})
 }
 
 func refuse(w http.ResponseWriter, e *apiError) {
@@ -283,9 +227,7 @@ func refuse(w http.ResponseWriter, e *apiError) {
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(e.Code)
-	_ = json.NewEncoder(w).Encode(body)
+	platform.JSON(w, e.Code, body)
 }
 
 // call carries out one method. Like the real server it does not care for the case of a method's letters.
@@ -341,7 +283,7 @@ func (s *Server) keep(c Call) {
 	defer s.mu.Unlock()
 	c.At = time.Now()
 	s.calls = append(s.calls, c)
-	s.wake()
+	s.mu.Wake()
 }
 
 // Calls returns the calls of a method that were answered, oldest first.
@@ -361,37 +303,15 @@ func (s *Server) of(method string) []Call {
 	return out
 }
 
-// patience bounds every wait of a test.
-const patience = time.Minute
-
 // Await waits until a method was called n times and returns the last of them.
 func (s *Server) Await(method string, n int) Call {
 	s.t.Helper()
 	var got []Call
-	s.until(fmt.Sprintf("%d calls of %s", n, method), func() bool {
+	s.mu.Await(s.t, fmt.Sprintf("%d calls of %s", n, method), func() bool {
 		got = s.of(method)
 		return len(got) >= n
 	})
 	return got[n-1]
-}
-
-// until waits for something that is looked at with s.mu held.
-func (s *Server) until(what string, there func() bool) {
-	s.t.Helper()
-	late := time.After(patience)
-	for {
-		s.mu.Lock()
-		ok, changed := there(), s.changed
-		s.mu.Unlock()
-		if ok {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			s.t.Fatalf("telegramtest: %s: not within %s", what, patience)
-		}
-	}
 }
 
 // maxUpload is what the real server takes of one call.

@@ -106,7 +106,7 @@ func TestLongPollWaitsForAnUpdate(t *testing.T) {
 		a, _ := try(s, "getUpdates", "timeout", "30", "allowed_updates", `["message"]`)
 		got <- a
 	}()
-	s.until("the poll is under way", func() bool { return s.queue.poll != nil })
+	s.mu.Await(t, "the poll is under way", func() bool { return s.queue.poll != nil })
 	s.Private("Ann").Say("hello")
 	if a := <-got; len(a.ids(t)) != 1 || s.Allowed()[0] != "message" {
 		t.Errorf("got %+v", a)
@@ -120,7 +120,7 @@ func TestTwoPollers(t *testing.T) {
 		a, _ := try(s, "getUpdates", "timeout", "30")
 		got <- a
 	}()
-	s.until("the poll is under way", func() bool { return s.queue.poll != nil })
+	s.mu.Await(t, "the poll is under way", func() bool { return s.queue.poll != nil })
 	call(t, s, "getUpdates")
 	if a := <-got; a.Code != 409 || a.status != 409 || a.Words != conflict {
 		t.Errorf("the first one hears %+v", a)

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // queue holds the updates that the bot has not confirmed, and the way they go.
@@ -50,7 +52,7 @@ func (s *Server) push(kind string, body any) int64 {
 	u := Update{ID: s.queue.next, Kind: kind, Body: body}
 	s.queue.next++
 	s.queue.updates = append(s.queue.updates, u)
-	s.wake()
+	s.mu.Wake()
 	return u.ID
 }
 
@@ -71,7 +73,7 @@ func (s *Server) Unconfirmed() int {
 // AwaitConfirmed waits until the bot has confirmed every update.
 func (s *Server) AwaitConfirmed() {
 	s.t.Helper()
-	s.until("every update is confirmed", func() bool { return len(s.queue.updates) == 0 })
+	s.mu.Await(s.t, "every update is confirmed", func() bool { return len(s.queue.updates) == 0 })
 }
 
 // conflict is what one of two pollers hears.
@@ -98,7 +100,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *apiError) {
 	late := time.After(time.Duration(min(seconds, 50)) * time.Second)
 	for {
 		s.mu.Lock()
-		batch, changed, revoked := s.batch(limit), s.changed, s.revoked
+		batch, changed, revoked := s.batch(limit), s.mu.Next(), s.revoked
 		s.mu.Unlock()
 		if revoked {
 			return nil, &apiError{Code: 401, Description: "Unauthorized"}
@@ -143,7 +145,7 @@ func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed s
 			s.queue.updates = s.queue.updates[1:]
 		}
 	}
-	s.wake()
+	s.mu.Wake()
 	return nil
 }
 
@@ -174,7 +176,7 @@ func (s *Server) setWebhook(c Call) (any, *apiError) {
 	}
 	s.queue.hook = webhook{url: c.Params["url"], secret: c.Params["secret_token"]}
 	s.setAllowed(c.Params["allowed_updates"])
-	s.wake()
+	s.mu.Wake()
 	return true, nil
 }
 
@@ -182,7 +184,7 @@ func (s *Server) deleteWebhook() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue.hook = webhook{}
-	s.wake()
+	s.mu.Wake()
 	return true
 }
 
@@ -221,7 +223,7 @@ func (s *Server) deliver() {
 	defer client.CloseIdleConnections()
 	for {
 		s.mu.Lock()
-		hook, batch, changed := s.queue.hook, s.batch(1), s.changed
+		hook, batch, changed := s.queue.hook, s.batch(1), s.mu.Next()
 		s.mu.Unlock()
 		if hook.url == "" || len(batch) == 0 {
 			select {
@@ -236,11 +238,7 @@ func (s *Server) deliver() {
 		if why == "" {
 			continue
 		}
-		select {
-		case <-time.After(hookPause):
-		case <-s.end:
-			return
-		}
+		platform.Pause(hookPause, s.end)
 	}
 }
 
@@ -277,5 +275,5 @@ func (s *Server) brought(id int64, why string) {
 	if why == "" && len(s.queue.updates) > 0 && s.queue.updates[0].ID == id {
 		s.queue.updates = s.queue.updates[1:]
 	}
-	s.wake()
+	s.mu.Wake()
 }

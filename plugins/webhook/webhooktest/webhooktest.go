@@ -16,9 +16,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // Answer is one answer of Flynn's.
@@ -37,22 +38,23 @@ type System struct {
 	key    []byte
 	server *httptest.Server
 
-	mu       sync.Mutex
+	mu       platform.State
 	answers  []Answer
 	seen     map[string]bool
-	troubles []Trouble // of the next posts
+	troubles platform.Faults[Trouble] // of the next posts
 	posts    int
-	changed  chan struct{}
 }
 
 // New starts a system on loopback, which ends with the test.
-func New(t testing.TB) *System {
-	s := &System{key: bytes.Repeat([]byte{7}, 32), seen: map[string]bool{}, changed: make(chan struct{})}
+func New(t platform.TB) *System {
+	s := &System{key: bytes.Repeat([]byte{7}, 32), seen: map[string]bool{}}
 	s.Secret = "whsec_" + base64.StdEncoding.EncodeToString(s.key)
-	s.server = httptest.NewServer(http.HandlerFunc(s.take))
-	t.Cleanup(s.server.Close)
+	s.server = platform.Serve(t, http.HandlerFunc(s.take))
 	return s
 }
+
+// Watch makes the system report what people see of Flynn.
+func (s *System) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // URL is where answers are posted to.
 func (s *System) URL() string { return s.server.URL + "/answers" }
@@ -69,7 +71,7 @@ type Trouble struct {
 func (s *System) Next(t ...Trouble) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.troubles = append(s.troubles, t...)
+	s.troubles.Add("", t...)
 }
 
 // take receives one answer: a wrong signature is refused, an id that was there before is a conflict.
@@ -98,9 +100,7 @@ func (s *System) receive(id string, body []byte) (status int, t Trouble) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.posts++
-	if len(s.troubles) > 0 {
-		t, s.troubles = s.troubles[0], s.troubles[1:]
-	}
+	t, _ = s.troubles.Take(platform.At(""))
 	if t.Status != 0 || t.HangUp && !t.Taken {
 		return t.Status, t
 	}
@@ -118,8 +118,8 @@ func (s *System) keep(id string, body []byte) int {
 	}
 	s.seen[id] = true
 	s.answers = append(s.answers, a)
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.mu.Wake()
+	s.mu.Shown(a.Text)
 	return http.StatusOK
 }
 
@@ -169,17 +169,10 @@ func (s *System) Posts() int {
 
 // Answers waits until there are n answers, or ctx ends, and returns all.
 func (s *System) Answers(ctx context.Context, n int) []Answer {
-	for {
-		s.mu.Lock()
-		all, changed := s.answers, s.changed
-		s.mu.Unlock()
-		if len(all) >= n {
-			return all
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return all
-		}
-	}
+	var all []Answer
+	s.mu.Wait(ctx, func() bool {
+		all = s.answers
+		return len(all) >= n
+	})
+	return all
 }

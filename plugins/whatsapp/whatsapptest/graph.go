@@ -1,6 +1,7 @@
 package whatsapptest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,12 +10,11 @@ import (
 	"net/http"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
-func reply(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	_ = json.NewEncoder(w).Encode(v)
-}
+func reply(w http.ResponseWriter, v any) { platform.JSON(w, http.StatusOK, v) }
 
 // answer writes the fault.
 func (f Fault) answer(w http.ResponseWriter) {
@@ -31,9 +31,7 @@ func (f Fault) answer(w http.ResponseWriter) {
 		_, _ = io.WriteString(w, "<html>Sorry, something went wrong</html>")
 		return
 	}
-	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{
+	platform.JSON(w, status, map[string]any{"error": map[string]any{
 		"message": f.Message, "type": "OAuthException", "code": f.Code, "fbtrace_id": "AtestX",
 		"error_data": map[string]any{"messaging_product": "whatsapp", "details": f.Details},
 	}})
@@ -51,13 +49,9 @@ func (s *Server) refused(w http.ResponseWriter, r *http.Request) (late, done boo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.faults) == 0 {
-		return false, false
-	}
-	f := s.faults[0]
-	s.faults = s.faults[1:]
-	if f.Late {
-		return true, false
+	f, ok := s.faults.Take(platform.At(""))
+	if !ok || f.Late {
+		return f.Late, false
 	}
 	f.answer(w)
 	return false, true
@@ -115,11 +109,12 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.wake()
+	defer s.mu.Wake()
 	if in["status"] == "read" {
 		text := fmt.Sprint(in["message_id"])
 		if in["typing_indicator"] != nil {
 			text += " typing"
+			s.mu.Typing()
 		}
 		s.read = append(s.read, text)
 		reply(w, map[string]any{"success": true})
@@ -140,6 +135,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		s.tell(m, "failed", 131047)
 	} else {
 		s.sent = append(s.sent, m)
+		s.mu.Shown(m.text())
 		if s.config.Statuses {
 			s.tell(m, "sent", 0)
 			s.tell(m, "delivered", 0)
@@ -152,6 +148,15 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		"messaging_product": "whatsapp", "contacts": []any{map[string]any{"input": m.To, "wa_id": m.To}},
 		"messages": []any{map[string]any{"id": m.ID, "message_status": "accepted"}},
 	})
+}
+
+// text is what people read of the message, whatever its type.
+func (m Sent) text() string {
+	body := m.Body
+	if m.Type == "interactive" {
+		body, _ = body["body"].(map[string]any)
+	}
+	return cmp.Or(text(body, "body"), text(body, "text"), text(body, "caption"))
 }
 
 func text(o map[string]any, key string) string {

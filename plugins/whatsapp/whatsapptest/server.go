@@ -21,8 +21,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // The credentials of the app and its number.
@@ -50,7 +52,7 @@ type Server struct {
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      platform.State
 	closed  bool
 	hook    string
 	last    int // number of the latest id
@@ -58,9 +60,8 @@ type Server struct {
 	read    []string // messages that were marked as read, with " typing" behind
 	media   map[string]*Media
 	closedW map[string]bool // people whose 24 hours have passed
-	faults  []Fault
+	faults  platform.Faults[Fault]
 	hooks   []*Hook
-	changed chan struct{} // closed and replaced whenever one of the above changes
 }
 
 // Sent is a message that the client sent.
@@ -95,7 +96,7 @@ type Fault struct {
 }
 
 // Start runs a fake until the end of the test.
-func Start(t testing.TB, c Config) *Server {
+func Start(t platform.TB, c Config) *Server {
 	t.Helper()
 	if c.RedeliverAfter == 0 {
 		c.RedeliverAfter = time.Second
@@ -106,7 +107,7 @@ func Start(t testing.TB, c Config) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
 		config: c, ctx: ctx, stop: stop, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second},
-		media: map[string]*Media{}, closedW: map[string]bool{}, changed: make(chan struct{}), last: 1000,
+		media: map[string]*Media{}, closedW: map[string]bool{}, last: 1000,
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v23.0/{id}", s.get)
@@ -136,7 +137,7 @@ func (s *Server) URL() string { return s.http.URL + "/v23.0" }
 func (s *Server) Fail(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = append(s.faults, faults...)
+	s.faults.Add("", faults...)
 }
 
 // CloseWindow lets 24 hours pass since the last message of somebody; Say opens it again.
@@ -184,36 +185,8 @@ func (s *Server) addMedia(name, kind string, body []byte) *Media {
 	return m
 }
 
-// wake tells waiters that something changed. s.mu is held.
-func (s *Server) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// Changed returns a channel that is closed when anything changes that Sent, Read or Hooks tell.
-func (s *Server) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
-}
-
-func (s *Server) wait(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	timeout := time.After(time.Minute)
-	for {
-		s.mu.Lock()
-		done, changed := ok(), s.changed
-		s.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			t.Fatalf("the fake WhatsApp waits in vain: %s", what)
-		}
-	}
-}
+// Watch makes the server report what people see of the client.
+func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // Subscribe tells the address of the webhook, with the handshake that proves it.
 func (s *Server) Subscribe(address, verifyToken string) error {
@@ -282,14 +255,12 @@ func (s *Server) deliver(h *Hook) {
 		h.Answers = append(h.Answers, status)
 		h.Done, h.Lost = status == http.StatusOK, status != http.StatusOK && try >= s.config.Redeliveries
 		over := h.Done || h.Lost
-		s.wake()
+		s.mu.Wake()
 		s.mu.Unlock()
 		if over {
 			return
 		}
-		select {
-		case <-time.After(s.config.RedeliverAfter << min(try, 6)):
-		case <-s.ctx.Done():
+		if platform.Pause(s.config.RedeliverAfter<<min(try, 6), s.ctx.Done()); s.ctx.Err() != nil {
 			return
 		}
 	}
@@ -324,22 +295,22 @@ func (s *Server) Hooks() []Hook {
 }
 
 // WaitDone waits until every notification was taken.
-func (s *Server) WaitDone(t testing.TB) {
+func (s *Server) WaitDone(t platform.TB) {
 	t.Helper()
-	s.wait(t, "200 to every notification", func() bool {
+	s.mu.Await(t, "200 to every notification", func() bool {
 		return !slices.ContainsFunc(s.hooks, func(h *Hook) bool { return !h.Done })
 	})
 }
 
 // WaitAnswers waits until a notification was answered n times.
-func (s *Server) WaitAnswers(t testing.TB, h *Hook, n int) {
+func (s *Server) WaitAnswers(t platform.TB, h *Hook, n int) {
 	t.Helper()
-	s.wait(t, fmt.Sprintf("answer %d", n), func() bool { return len(h.Answers) >= n })
+	s.mu.Await(t, fmt.Sprintf("answer %d", n), func() bool { return len(h.Answers) >= n })
 }
 
 // WaitSent waits until the client sent n messages, and returns them.
-func (s *Server) WaitSent(t testing.TB, n int) []Sent {
+func (s *Server) WaitSent(t platform.TB, n int) []Sent {
 	t.Helper()
-	s.wait(t, fmt.Sprintf("%d messages", n), func() bool { return len(s.sent) >= n })
+	s.mu.Await(t, fmt.Sprintf("%d messages", n), func() bool { return len(s.sent) >= n })
 	return s.Sent()
 }

@@ -1,10 +1,13 @@
-// Package bounds says which identifiers an event may have. The SDK refuses by it what a plugin hands over, and the host what reaches it,
-// so that a plugin never tells its platform that the host has an event which the host drops.
+// Package bounds says which identifiers an event may have, and which names and schemas a tool. The SDK refuses by it what a plugin hands
+// over, and the host what reaches it, so that a plugin never tells its platform that the host has an event which the host drops.
 package bounds
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -50,4 +53,31 @@ func Event(e *channelv1.Event) error {
 		}
 	}
 	return nil
+}
+
+// Bounds on the tools of a provider.
+const (
+	MaxTools  = 512      // count
+	MaxSchema = 64 << 10 // bytes
+)
+
+var validTool = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
+
+// Tool returns what is wrong with the name and the schemas of a tool. The schema of its output may be empty.
+func Tool(name string, input, output []byte) error {
+	switch {
+	case !validTool().MatchString(name):
+		return fmt.Errorf("%.80q is not a tool's name", name)
+	case !isSchema(input):
+		return fmt.Errorf("the input schema of tool %s is not a JSON object of at most %d bytes", name, MaxSchema)
+	case len(output) > 0 && !isSchema(output):
+		return fmt.Errorf("the output schema of tool %s is not a JSON object of at most %d bytes", name, MaxSchema)
+	}
+	return nil
+}
+
+// isSchema reports whether text is a JSON object within bounds.
+func isSchema(text []byte) bool {
+	var object map[string]json.RawMessage
+	return len(text) <= MaxSchema && json.Unmarshal(text, &object) == nil && object != nil
 }

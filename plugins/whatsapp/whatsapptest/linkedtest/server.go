@@ -36,6 +36,8 @@ import (
 	"go.mau.fi/whatsmeow/binary"
 	"go.mau.fi/whatsmeow/types"
 	"go.mau.fi/whatsmeow/util/keys"
+
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
 // The account by its two names.
@@ -61,7 +63,7 @@ type Server struct {
 	work   sync.WaitGroup
 	media  mediaStore
 
-	mu         sync.Mutex
+	mu         platform.State
 	conns      map[*conn]bool
 	phone      *Person // of the account
 	devices    map[uint16]*device
@@ -77,7 +79,6 @@ type Server struct {
 	oldest     [3]uint32     // version that is still taken
 	typing     []string
 	wrong      []string
-	changed    chan struct{} // closed and replaced whenever one of the above changes
 }
 
 // Start runs a fake until the end of the test, which fails when the client has broken the protocol and Wrong has not asked for it.
@@ -86,7 +87,7 @@ func Start(t testing.TB) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
 		t: t, static: keys.NewKeyPair(), ctx: ctx, stop: stop, conns: map[*conn]bool{}, devices: map[uint16]*device{}, lastDevice: 6,
-		groups: map[types.JID]*group{}, changed: make(chan struct{}),
+		groups: map[types.JID]*group{},
 	}
 	s.phone = s.newPerson(Number, Hidden, "Flynn's owner")
 	s.people = append(s.people, s.phone)
@@ -183,8 +184,7 @@ func (s *Server) gone(c *conn) {
 func (s *Server) lock() func() {
 	s.mu.Lock()
 	return func() {
-		close(s.changed)
-		s.changed = make(chan struct{})
+		s.mu.Wake()
 		s.mu.Unlock()
 	}
 }
@@ -192,20 +192,7 @@ func (s *Server) lock() func() {
 // Await waits until ok, which is asked whenever something has changed here.
 func (s *Server) Await(what string, ok func() bool) {
 	s.t.Helper()
-	timeout := time.After(time.Minute)
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		if ok() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			s.t.Fatalf("linkedtest: waited for %s", what)
-		}
-	}
+	s.mu.Until(s.t, what, ok)
 }
 
 // refused notes that a connection came to nothing.

@@ -1,4 +1,9 @@
-package plugintest
+// Package delivery checks that a channel delivers answers of any length whole, once and in order, whatever its platform's rate limit is.
+//
+// Start with LongAnswers, which does so with a Platform in memory and the clock of a testing/synctest bubble; Wire lets a client that
+// speaks HTTP reach it. Where a platform is of another kind, Deliver sends one answer as the host's outbox does, and CheckLines looks at
+// what came of it.
+package delivery
 
 import (
 	"context"
@@ -16,6 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
+	"github.com/flynnhost/flynn/sdk/plugintest"
 )
 
 // Answers are sizes, in lines, of answers that a channel has to deliver whole, once, and in order, whatever its platform's rate limit is.
@@ -38,7 +44,7 @@ type Delivery struct {
 	Sleep func(time.Duration)
 }
 
-// Delivered is what became of an answer.
+// Delivered says how an answer was delivered.
 type Delivered struct {
 	Calls  int // of Send
 	Marked int // of them, as a possible duplicate
@@ -52,7 +58,7 @@ const maxTries = 300 // of one message, without progress
 // given up. start starts the plugin, and is called again after each restart.
 //
 // Called in a bubble of testing/synctest, with a platform that is in memory, it takes no time.
-func Deliver(t testing.TB, start func() *Host, can channel.Capabilities, s channel.Send, d Delivery) Delivered {
+func Deliver(t testing.TB, start func() *plugintest.Host, can channel.Capabilities, s channel.Send, d Delivery) Delivered {
 	t.Helper()
 	if d.Sleep == nil {
 		d.Sleep = time.Sleep
@@ -108,9 +114,9 @@ func Deliver(t testing.TB, start func() *Host, can channel.Capabilities, s chann
 }
 
 // Still starts a plugin that is connected to its platform already: Configure and Run of it are not called.
-func Still(t testing.TB, p channel.Channel) *Host {
+func Still(t testing.TB, p channel.Channel) *plugintest.Host {
 	t.Helper()
-	return Start(t, still{p}, Config{Timeout: 3 * time.Minute}) // the deadline of the host
+	return plugintest.Start(t, still{p}, plugintest.Config{Timeout: 3 * time.Minute}) // the deadline of the host
 }
 
 // Platform is a chat platform in memory that shows Burst messages at once, then one each Every, and turns away what comes sooner.
@@ -163,7 +169,7 @@ func LongAnswers(t *testing.T, limit *Platform, to channel.Conversation, connect
 			t.Run(fmt.Sprintf("%d lines, restart %d", n, restart), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					platform := &Platform{Burst: limit.Burst, Every: limit.Every}
-					start := func() *Host { return Still(t, connect(t, platform)) }
+					start := func() *plugintest.Host { return Still(t, connect(t, platform)) }
 					got := Deliver(t, start, connect(t, platform).Describe().Capabilities, channel.Send{
 						Key: "k", Conversation: to, Text: strings.Join(Lines(n), "\n\n"),
 					}, Delivery{Restart: restart})

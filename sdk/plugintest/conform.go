@@ -1,0 +1,152 @@
+package plugintest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/plugin"
+	"github.com/flynnhost/flynn/sdk/plugintest/fake"
+	"github.com/flynnhost/flynn/sdk/plugintest/platform"
+	"github.com/flynnhost/flynn/sdk/plugintest/suite"
+	"github.com/flynnhost/flynn/sdk/tool"
+)
+
+// Conformance says what Conform needs to know of a plugin.
+type Conformance struct {
+	// Channel and Tools make a plugin that was not configured yet. One of them is nil, unless the plugin is of both kinds.
+	Channel func() channel.Channel
+	Tools   func() tool.Provider
+	// Settings, Secrets and Permissions are those with which it works. Timeout, here 5 s, is how long a check waits for what should come.
+	Config
+	// Platform starts its fake platform, if it has one: the function that the platform's program hands to platform.Main.
+	Platform func(t platform.TB, report func(fake.Report)) platform.Fake
+	// Redelivers says that the platform delivers again what was not acknowledged.
+	Redelivers bool
+	Optional   []string     // secrets without which it works as well
+	Calls      []suite.Call // of its tools, which succeed
+	Only       []string     // checks to make; all
+}
+
+func (c Conformance) parts() (list []plugin.Part) {
+	if c.Channel != nil {
+		list = append(list, channel.Part(c.Channel()))
+	}
+	if c.Tools != nil {
+		list = append(list, tool.Part(c.Tools()))
+	}
+	return list
+}
+
+// ofProcesses are the checks of what a plugin in memory has none of: a process, its environment and its standard input.
+func ofProcesses() []string { return []string{"handshake", "environment", "controller", "lifeline"} }
+
+// Conform checks a plugin in the memory of its test against the contract, each check as a subtest. It is the suite of `flynn plugin
+// conform`, which besides starts the plugin as a process and reads its plugin.toml.
+func Conform(t *testing.T, c Conformance) {
+	t.Helper()
+	p := suite.Plugin{
+		Settings: c.Settings, Secrets: c.Secrets, Optional: c.Optional, Calls: c.Calls, Redelivers: c.Redelivers, Source: "the test",
+		Named: slices.Collect(maps.Keys(c.Secrets)),
+		Bench: func(string) (suite.Bench, error) {
+			b := &bench{t: t, c: c}
+			b.c.Config = withDefaults(t, c.Config)
+			return b, nil
+		},
+	}
+	for _, part := range c.parts() {
+		p.Kinds = append(p.Kinds, part.Kind)
+	}
+	report, err := suite.Run(t.Context(), p, suite.Config{Only: c.Only, Patience: c.Timeout, Without: ofProcesses()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		t.Run(r.Check, func(t *testing.T) {
+			switch r.Outcome {
+			case suite.Fail:
+				t.Errorf("%s; next: %s", r.Detail, r.Next)
+			case suite.Skip:
+				t.Skip(r.Detail)
+			}
+		})
+	}
+}
+
+// bench starts the plugin in memory.
+type bench struct {
+	t *testing.T
+	c Conformance
+}
+
+var _ suite.Bench = (*bench)(nil)
+
+// Start implements suite.Bench.
+func (b *bench) Start(context.Context, bool) (suite.Process, error) {
+	p, err := serve(b.t, b.c.Config, b.c.parts()...)
+	if err != nil {
+		return nil, err
+	}
+	return inMemory{p}, nil
+}
+
+// Platform implements suite.Bench.
+func (b *bench) Platform(_ context.Context, report func(fake.Report)) (fake.Ready, fake.Platform, error) {
+	if b.c.Platform == nil {
+		return fake.Ready{}, nil, nil
+	}
+	ready, p := platform.Start(b.c.Platform, report, b.t.Fatalf)
+	b.c.onServe = func(url string) {
+		if err := p.(fake.Caller).Webhook(fake.Webhook{URL: url}); err != nil {
+			b.t.Logf("the fake platform does not take the webhook %s: %v", url, err)
+		}
+	}
+	return ready, p, nil
+}
+
+// Close implements suite.Bench.
+func (b *bench) Close() {}
+
+// inMemory is a plugin that is served in memory, as the suite takes it.
+type inMemory struct{ process }
+
+var _ suite.Process = inMemory{}
+
+func (p inMemory) Conn() grpc.ClientConnInterface  { return p.conn }
+func (p inMemory) Admit() (endpoint, token string) { return p.endpoint, p.token }
+func (p inMemory) StateDir() string                { return p.config.StateDir }
+func (p inMemory) HangUp()                         { p.end() }
+func (p inMemory) Kill()                           { p.Close() }
+
+// Exited implements suite.Process.
+func (p inMemory) Exited(within time.Duration) bool {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// Ended implements suite.Process.
+func (p inMemory) Ended() error {
+	select {
+	case <-p.exited:
+		return *p.failure
+	default:
+		return nil
+	}
+}
+
+// Close implements suite.Process.
+func (p inMemory) Close() {
+	p.end()
+	<-p.exited
+}

@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
+	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+)
+
+// Stream is one Receive stream. One goroutine uses it.
+type Stream struct {
+	wire   grpc.BidiStreamingClient[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
+	frames chan *channelv1.ReceiveResponse // closed at the end of the stream
+	err    error                           // why it ended, once frames is closed
+	cancel context.CancelFunc
+	reader sync.WaitGroup
+}
+
+// ErrQuiet means that no event came in time.
+var ErrQuiet = errors.New("nothing came")
+
+// Open begins a stream. The plugin sends again what was not acknowledged on the last one. Where the stream cannot begin, it has ended.
+func Open(ctx context.Context, c channelv1.ChannelClient, window uint32) *Stream {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Stream{frames: make(chan *channelv1.ReceiveResponse), cancel: cancel}
+	open := &channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Open{Open: Grease(&channelv1.Open{StreamId: "test", Window: window})}}
+	if s.wire, s.err = c.Receive(ctx); s.err == nil {
+		s.err = s.wire.Send(open)
+	}
+	if s.err != nil {
+		s.err = fmt.Errorf("open the stream: %w", s.err)
+		close(s.frames)
+		return s
+	}
+	s.reader.Go(func() { s.read(ctx) })
+	return s
+}
+
+func (s *Stream) read(ctx context.Context) {
+	defer close(s.frames)
+	for {
+		frame, err := s.wire.Recv()
+		if s.err = err; err != nil {
+			return
+		}
+		select {
+		case s.frames <- frame:
+		case <-ctx.Done():
+			s.err = ctx.Err()
+			return
+		}
+	}
+}
+
+// Close ends the stream.
+func (s *Stream) Close() {
+	s.cancel()
+	s.reader.Wait()
+}
+
+// Next waits for an event and checks it as a host does: an event of a known kind that is not Flynn's own has valid identifiers.
+func (s *Stream) Next(ctx context.Context, within time.Duration) (*channelv1.Event, error) {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for {
+		select {
+		case frame, open := <-s.frames:
+			if !open {
+				return nil, fmt.Errorf("the stream ended: %w", s.err)
+			}
+			e := frame.GetEvent()
+			if e == nil {
+				continue // frames of other kinds are for versions to come
+			}
+			_, known := channelv1.EventKind_name[int32(e.GetKind())]
+			if err := bounds.Event(e); err != nil && known && e.GetKind() != 0 && !e.GetSender().GetIsSelf() {
+				return nil, fmt.Errorf("event %d is malformed: %w", e.GetSeq(), err)
+			}
+			return e, nil
+		case <-late.C:
+			return nil, ErrQuiet
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Ended waits for the stream to end, dropping what comes, and reports whether it did and why.
+func (s *Stream) Ended(within time.Duration) (why error, over bool) {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for {
+		select {
+		case _, open := <-s.frames:
+			if !open {
+				return s.err, true
+			}
+		case <-late.C:
+			return nil, false
+		}
+	}
+}
+
+// Send sends any frame.
+func (s *Stream) Send(frame *channelv1.ReceiveRequest) error {
+	if s.wire == nil {
+		return s.err // it never began
+	}
+	return s.wire.Send(frame)
+}
+
+// Ack acknowledges the events up to seq. The host takes all of them but those in rejected.
+func (s *Stream) Ack(seq uint64, rejected ...*channelv1.Rejection) error {
+	ack := Grease(&channelv1.Ack{Seq: seq, Rejected: rejected})
+	return s.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}})
+}
