@@ -1,20 +1,18 @@
 package host
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
+	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/providers"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
-	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
 // generation is a configuration made ready: everything that a turn and the admission of a message need of it.
@@ -24,6 +22,17 @@ type generation struct {
 	gate   *channel.Gate
 	scope  *route.Scope
 	models *model.Set
+}
+
+// newAssembler returns what makes the agents of a configuration.
+func (h *Host) newAssembler() *assemble.Assembler {
+	return assemble.New(assemble.Config{
+		Sandboxes: h.fleet, Log: h.log,
+		Code: code.Config{
+			Sandboxes: h.fleet, Media: h.files, Events: &h.events, Log: h.log,
+			Attachments: code.Folder{Workspaces: h.fleet, Name: attachments.Dir},
+		},
+	})
 }
 
 // newGeneration makes a configuration ready. It starts nothing.
@@ -41,72 +50,28 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	late := h.lateFor(c) // before the tools are looked at
 	scope := route.NewScope(c.Sessions, roles)
-	gate := channel.NewGate(channel.GateConfig{
+	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
 		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Observe: h.metrics.admission,
+	})}
+	late := h.tools.Late(c) // before the registry is made
+	g.Generation, err = h.agents.Generation(c, assemble.Parts{
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope.Persons, Admits: g.gate.Refusal,
 	})
-	g := &generation{config: c, gate: gate, scope: scope, models: models, Generation: &agent.Generation{
-		Number: c.Generation, Table: table, Models: models, Registry: h.toolsOf(c), Roles: roles, Admits: gate.Refusal, Tasks: tasksOf(c),
-		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
-		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
-		Delegation: delegation(c), Stricter: stricter(c),
-		Agents: map[string]*agent.Agent{}, Names: slices.Sorted(maps.Keys(c.Agents)),
-		Limits: agent.Limits{
-			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
-			Time: time.Duration(c.Budgets.TurnTimeoutSeconds) * time.Second,
-		},
-		Budgets: dailyBudgets(c.Budgets), Late: late,
-	}}
-	g.Persons = g.scope.Persons
-	if c.Sandbox.Enabled {
-		g.Sandboxes = append(slices.Sorted(maps.Keys(c.Sandboxes)), "")
-	}
-	g.Offline = map[string]bool{"": offline(c.Sandbox)}
-	for name, s := range c.Sandboxes {
-		g.Offline[name] = offline(s)
-	}
-	for _, name := range specs.CLIAgents(c) {
-		g.Offline[specs.CLIName(name)] = specs.CLI(c, name).Network == "none"
-	}
-	for name, a := range c.Agents {
-		if g.Agents[name], err = h.newAgent(g.Registry, c, name, a); err != nil {
-			return nil, err
-		}
-		if made := g.Agents[name]; made.CLI != nil && made.CLI.Missing != "" {
-			h.log.Warn("an agent cannot answer", "agent", name, "reason", made.CLI.Name+" cannot run: "+made.CLI.Missing)
-		}
-	}
-	return g, nil
+	return g, err
 }
 
-// offline reports whether nothing that a sandbox's programs print can come from a network. Services of a compose file have one of
-// their own.
-func offline(s config.Sandbox) bool { return s.Network == "none" && s.Compose == "" }
+// withTools is g with the tools that are offered now.
+func (h *Host) withTools(g *generation) (*generation, error) {
+	next := *g
+	late := h.tools.Late(g.config) // before the registry is made
+	var err error
+	next.Generation, err = h.agents.WithTools(g.Generation, g.config, h.tools.Registry(g.config), late)
+	return &next, err
+}
 
-func (h *Host) newAgent(tools *tool.Registry, c *config.Config, name string, a config.Agent) (*agent.Agent, error) {
-	offered, err := offeredTools(tools, a)
-	if err != nil {
-		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
-	}
-	if !c.Tasks.ToolSummaries {
-		delete(offered, tool.ReadResult) // there is nothing to read
-	}
-	system := a.SystemPrompt
-	if system == "" {
-		system = c.SystemPrompt
-	}
-	m := c.Models[a.ModelTier]
-	made := &agent.Agent{
-		Window: agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens()),
-		Name:   name, Kind: a.Kind, System: system, Tier: a.ModelTier, Offered: offered, Approve: a.Approve,
-		Tools: agent.TellDelegates(tools.ForModel(offered), a.Delegates), Delegates: a.Delegates,
-		Tiers: windows(c, a), Queue: a.Queue,
-		Budget:    budget.Amount{Tokens: int64(a.TokensPerDay), Cost: agent.Dollars(a.USDPerDay)},
-		Sandboxed: c.Sandbox.Enabled && a.Sandbox.Enabled, Sandbox: a.Sandbox.Name,
-	}
-	if a.Kind == agent.KindCLI {
-		return made, withCLI(made, c, name)
-	}
-	return made, h.equip(made, tools, a, c.Sandbox.Runtime)
+// gates are those of elevated mode in the configuration in force.
+func (h *Host) gates() elevate.Gates {
+	g := h.current.Load()
+	return elevate.Gates{Config: g.config, Roles: g.Roles}
 }

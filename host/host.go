@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/access/pairing"
 	"github.com/flynnhost/flynn/host/admin/lint"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/halt"
 	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/agent/session"
@@ -36,7 +37,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/door"
 	"github.com/flynnhost/flynn/host/gateway/watch"
-	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
@@ -92,14 +93,15 @@ type Host struct {
 	holder    *config.Holder
 	store     *sqlite.Store
 	files     *attachments.Files
-	registry  *tool.Registry
+	tools     *provider.Set
+	agents    *assemble.Assembler
 	fleet     *fleet.Fleet
 	egress    *egresslog.Log
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
 	desk      *approval.Desk
-	elevated  *elevate.Desk
+	elevated  *elevate.Mode
 	pairings  *pairing.Desk
 	owners    *owners.Owners
 	proofs    access.Proofs
@@ -120,6 +122,7 @@ type Host struct {
 	idle      gateway.Idle // connections
 	services  *service.Server
 	hooks     *gateway.Hooks // nil when no webhooks are taken
+	events    event.Bus
 	metrics   *metrics
 	telemetry *telemetry.Exporter
 	counts    model.Counts
@@ -130,11 +133,7 @@ type Host struct {
 	web       builtin.WebConfig
 	outside   fleet.Outside
 
-	ledger    *provider.Ledger
-	tooling   sync.Mutex // guards providers
-	providers map[string]*provider.Provider
-	toolsSet  atomic.Bool        // the plugins of providers were started
-	servers   *sandboxed.Servers // of providers
+	servers *sandboxed.Servers // of providers
 
 	pair    sync.RWMutex // keeps current and the policies in force together
 	current atomic.Pointer[generation]
@@ -146,7 +145,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
-		providers: map[string]*provider.Provider{},
 	}
 	var err error
 	open := config.NewHolder
@@ -182,8 +180,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.metrics = newMetrics(registry)
 	registry.MustRegister(breakers{h.modelStatus})
 	h.telemetry = h.newTelemetry()
-	h.registry = tool.NewRegistry()
-	if err := registerTools(h.registry, builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web}); err != nil {
+	h.watchTurns()
+	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
+	if err != nil {
 		return err
 	}
 	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Count: h.metrics.egressDecision, Lost: h.metrics.egressLost})
@@ -231,16 +230,19 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}); err != nil {
 		return err
 	}
-	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Log: h.log}); err != nil {
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.gates, Log: h.log}); err != nil {
 		return err
 	}
 	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Count: h.metrics.delivery})
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
-	if h.ledger, err = openLedger(c); err != nil {
+	claims, err := provider.OpenLedger(filepath.Join(c.Store.Dir, "tools.json"))
+	if err != nil {
 		return err
 	}
+	h.agents = h.newAssembler()
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
 	g, err := h.newGeneration(c)
 	if err != nil {
 		return err
@@ -273,34 +275,15 @@ func (h *Host) wire(c *config.Config) {
 	h.notices = notice.New(notice.Config{
 		Store: h.store, Outbox: h.outbox, Requests: h.desk, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
 	})
+	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Order: func(ctx context.Context, place string, row store.InboxRow) { h.commands.Order(ctx, place, row) },
-		Store: h.store, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log},
-		Generation: h.inForce,
-		Stopped:    h.kill.Why,
-		Place:      inForce{h}.Place,
-		Waiting:    func(place string) []agent.Item { return h.arrivals.Waiting(place) },
-		Ledger:     h.budgets,
-		Full:       h.metrics.budgetFull,
-		Replied:    h.replied,
-		Queue:      func(it agent.Item) { h.arrivals.Push(it) },
-		Submit:     func(ctx context.Context, m message.Message) error { return h.inbox.Accept(ctx, m) },
-		Asked:      h.notices.Asked,
-		Behind:     h.notices.Behind,
-		Elevation:  h.elevation,
-		Elevated:   h.recordElevated,
-		Publish:    h.broker.Publish,
-		Ended:      h.telemetry.Offer,
-		Show:       h.show,
-		Files:      h.files.Take,
-		Image:      h.files.Image,
-		Log:        h.log,
-		Parallel:   c.Budgets.ParallelTurns,
-		Observe:    h.metrics.turn,
+		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
+		Ledger: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
 	h.kill.Govern(h.runner)
 	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: elevator{h}, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Sessions: sessions{h},
+		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Sessions: sessions{h},
 		Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.runner, h.commands)
@@ -321,7 +304,8 @@ func (h *Host) wire(c *config.Config) {
 	h.channels = plugged.New(plugged.Config{
 		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: inForce{h}.access, Log: h.log,
 	})
-	h.schedules = h.newScheduler(c)
+	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
+	h.schedules.Set(schedule.Entries(c))
 }
 
 // takers take up what the inbox has committed.
@@ -414,8 +398,8 @@ func (h *Host) Run(ctx context.Context) error {
 	in.run(h, "gateway", stop, func() error { return h.gateway.Run(ctx) })
 	in.run(h, "webhooks", stop, func() error { return h.runHooks(ctx) })
 	h.setChannels(new(config.Config), cfg)
-	h.setTools(nil, cfg)
-	in.run(h, "late tools", stop, func() error { return h.awaitTools(ctx) })
+	h.setTools(new(config.Config), cfg)
+	in.run(h, "late tools", stop, func() error { return h.tools.Run(ctx) })
 	in.run(h, "critical channels", stop, func() error { return instances.AwaitCritical(ctx, h.plugins, instances.CriticalPatience) })
 	h.ready.Store(true)
 	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))

@@ -74,7 +74,7 @@ var areas = []allowed{
 	{"model", []string{"config", "store"}},
 	{"plugin", []string{"config", "install", "message", "store"}},
 	{"access", []string{"config", "message", "plugin", "route", "store"}},
-	{"tool", []string{"message", "model", "plugin", "policy", "sandbox", "store"}},
+	{"tool", []string{"config", "message", "model", "plugin", "policy", "route", "sandbox", "store"}},
 	{"sandbox/fleet", []string{"config", "message", "sandbox", "store", "tool"}},
 	{"channel", []string{"access", "config", "message", "plugin", "route", "sandbox", "store", "tool"}},
 	{"agent", []string{"config", "message", "model", "policy", "route", "sandbox", "sandbox/fleet", "store", "tool"}},

@@ -6,8 +6,10 @@ import (
 	"reflect"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/schedule"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
 // follow takes over each new configuration that the holder accepts.
@@ -37,7 +39,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.fleet.Configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
-		h.schedules.Set(scheduled(next))
+		h.schedules.Set(schedule.Entries(next))
 		h.metrics.generation(next.Generation)
 	}
 	return commit, forget, nil
@@ -50,6 +52,38 @@ func (h *Host) exchange(g *generation, enforce func()) {
 	defer h.pair.Unlock()
 	enforce()
 	h.current.Store(g)
+}
+
+// generations exchanges the generation in force for one with the tools that the providers offer now.
+type generations struct{ *Host }
+
+var _ provider.Generations = generations{}
+
+// Refresh implements provider.Generations. Turns that have begun keep the tools that they began with.
+func (h generations) Refresh() {
+	for {
+		g := h.current.Load()
+		if g == nil {
+			return // before the first configuration; it will ask the providers itself
+		}
+		next, err := h.withTools(g)
+		if err != nil {
+			h.log.Error("cannot offer the tools of providers", "error", err)
+			return
+		}
+		if h.current.CompareAndSwap(g, next) {
+			h.log.Info("tools of providers are offered", "generation", next.Number, "tools", len(next.Registry.List()))
+			return
+		}
+	}
+}
+
+// Waiting implements provider.Generations.
+func (h generations) Waiting() *config.Config {
+	if g := h.current.Load(); len(g.Late) > 0 {
+		return g.config
+	}
+	return nil
 }
 
 // inForce is what a turn begins with.

@@ -119,28 +119,3 @@ enabled = false
 		t.Errorf("schedules %+v, %v", list, err)
 	}
 }
-
-// TestDelegationIsOfferedWithDelegates looks at who is offered the tools.
-func TestDelegationIsOfferedWithDelegates(t *testing.T) {
-	h, _ := runHost(t, `
-[routing]
-default_agent = "main"
-[agent_configs.main]
-delegates = ["helper"]
-[agent_configs.helper]
-tool_profile = "full"
-[agent_configs.careful]
-delegates = ["helper"]
-tool_overrides = { deny = ["agent.*"] }
-`)
-	for name, want := range map[string]bool{"main": true, "helper": false, "careful": false} {
-		a := h.current.Load().Agents[name]
-		told := false
-		for _, tl := range a.Tools {
-			told = told || tl.Name == "agent.delegate" && strings.Contains(string(tl.Schema), `"enum":["helper"]`)
-		}
-		if a.Offered.Has("agent.delegate") != want || told != want {
-			t.Errorf("%s: offered %v, told %v; want %v", name, a.Offered.Has("agent.delegate"), told, want)
-		}
-	}
-}

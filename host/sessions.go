@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -25,44 +25,10 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 		s.Model = modelName(model)
 	}
 	if a, ok := g.config.Agents[s.Agent]; ok {
-		s.Tiers, s.OwnModel = tiersOf(a), a.Kind == "cli"
+		s.Tiers, s.OwnModel = assemble.Tiers(a), a.Kind == "cli"
 	}
 	return s, nil
 }
 
 // modelName is a model as people are told of it; a provider with one model alone needs no name for it.
 func modelName(m config.Model) string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
-
-// tiersOf are the tiers that people may choose for an agent, its own first.
-func tiersOf(a config.Agent) []string {
-	if a.Kind == "cli" {
-		return nil // brings its own model
-	}
-	tiers := []string{a.ModelTier}
-	for _, t := range a.ModelTiers {
-		if t != a.ModelTier {
-			tiers = append(tiers, t)
-		}
-	}
-	return tiers
-}
-
-// windows are the tiers that people may choose for an agent with how much of a conversation each model is shown.
-func windows(c *config.Config, a config.Agent) map[string]int {
-	windows := map[string]int{}
-	for _, tier := range tiersOf(a) {
-		if m, ok := c.Models[tier]; ok {
-			windows[tier] = agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens())
-		}
-	}
-	return windows
-}
-
-// queues are the modes that channels have of their own.
-func queues(c *config.Config) map[string]string {
-	modes := map[string]string{}
-	for name, ch := range c.Channels {
-		modes[name] = ch.Queue
-	}
-	return modes
-}

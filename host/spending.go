@@ -9,11 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/store"
@@ -28,17 +26,6 @@ func budgetZone(c *config.Config) *time.Location {
 		zone = time.Local
 	}
 	return zone
-}
-
-// dailyBudgets are those of senders and of the host, and of agents that are not configured.
-func dailyBudgets(b config.Budgets) budget.Limits {
-	limit := func(tokens int, usd float64) budget.Amount {
-		return budget.Amount{Tokens: int64(tokens), Cost: agent.Dollars(usd)}
-	}
-	return budget.Limits{
-		Sender: limit(b.SenderTokensPerDay, b.SenderUSDPerDay), Agent: limit(b.AgentTokensPerDay, b.AgentUSDPerDay),
-		Host: limit(b.HostTokensPerDay, b.HostUSDPerDay),
-	}
 }
 
 // ReadHeld sums up what senders hold of a host that does not run, so that no background process does. Without an engine that answers, sandboxes are not counted, and

@@ -8,24 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
-
-func TestDailyBudgets(t *testing.T) {
-	got := dailyBudgets(config.Budgets{SenderTokensPerDay: 1, SenderUSDPerDay: 0.1, AgentTokensPerDay: 2, HostUSDPerDay: 2.5})
-	want := budget.Limits{Sender: budget.Amount{Tokens: 1, Cost: 100_000_000}, Agent: budget.Amount{Tokens: 2}, Host: budget.Amount{Cost: 2_500_000_000}}
-	if got != want {
-		t.Errorf("limits are %+v, want %+v", got, want)
-	}
-	if agent.Dollars(1e300) <= 0 || agent.Dollars(-1) != 0 {
-		t.Error("dollars overflow")
-	}
-}
 
 func TestBreakerMetrics(t *testing.T) {
 	r := prometheus.NewRegistry()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
 // toolStatus is a provider of tools for people: the host's rules beside what the provider claims.
@@ -13,7 +14,7 @@ func (b backend) toolStatus(g *generation, p plugin.Status) gateway.ToolsStatus 
 	s := gateway.ToolsStatus{
 		Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: pluginDetail(p), OK: p.State == plugin.Ready, Tools: []gateway.ToolStatus{},
 	}
-	list, problems := b.h.provider(p.Name).Describe(rules(g.config.Tools[p.Name]))
+	list, problems := b.h.tools.Provider(p.Name).Describe(provider.RulesOf(g.config.Tools[p.Name]))
 	s.Problems = problems
 	for _, t := range list {
 		one := gateway.ToolStatus{

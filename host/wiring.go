@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/config"
@@ -79,12 +78,4 @@ func (w workspaces) Visit(session string) (machine.Machine, func(), error) {
 // MediaRoom implements attachments.Workspaces.
 func (w workspaces) MediaRoom(sender string) (int64, error) {
 	return w.h.fleet.Quota().MediaRoom(sender)
-}
-
-// show shows a turn to those who wait for it over a channel, unless there is nothing to show.
-func (h *Host) show(r message.Reply) agent.View {
-	if v := h.live.Show(r); v != nil {
-		return v
-	}
-	return nil
 }

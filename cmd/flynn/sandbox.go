@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -185,7 +184,7 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
-		places, err := host.ExplainSandboxes(ctx, s)
+		places, err := s.Explain(ctx)
 		if err != nil {
 			return err
 		}
@@ -204,11 +203,11 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 // ofAgents keeps the places of the agents named; without names, all.
-func ofAgents(places []host.Placement, names []string) ([]host.Placement, error) {
+func ofAgents(places []sandboxes.Placement, names []string) ([]sandboxes.Placement, error) {
 	if len(names) == 0 {
 		return places, nil
 	}
-	var kept []host.Placement
+	var kept []sandboxes.Placement
 	for _, name := range names {
 		before := len(kept)
 		for _, p := range places {

@@ -1,7 +1,7 @@
 // Package agent answers messages: it claims what waits in a conversation, routes
 // it to a named agent, and runs the turn, step by committed step.
 //
-// Start with Runner.Work, which a lane calls, and turn.go, the loop. The package decides nothing about
+// Start with Runner.Work, which a keyed queue calls, and turn.go, the loop. The package decides nothing about
 // tools (package tool does) and sends nothing (package channel does).
 package agent
 
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
@@ -21,6 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
 // Agent is one named agent, ready to answer.
@@ -157,69 +159,105 @@ type Store interface {
 	store.Extractions
 }
 
-// Config is what a Runner needs.
+// Generations has what turns are decided by.
+type Generations interface {
+	// InForce returns the generation in force with its policies, which the turn releases.
+	InForce() (*Generation, Policies)
+	// Place returns the place that a message belongs to.
+	Place(m message.Message) string
+}
+
+// Queue is the work that waits, by place; *Arrivals implements it.
+type Queue interface {
+	// Push queues a turn that was begun, to be worked on beside its conversation. It must not block.
+	Push(it Item)
+	// Waiting returns what has come into the queue of a place since Work was called for it.
+	Waiting(place string) []Item
+}
+
+// Orders carries out what people tell the host itself; *command.Desk implements it.
+type Orders interface {
+	// Order carries out an order that stood in the queue of a place, and settles its row.
+	Order(ctx context.Context, place string, row store.InboxRow)
+}
+
+// Inbox takes messages of the host's own, each event once; *channel.Inbox implements it.
+type Inbox interface {
+	Accept(ctx context.Context, m message.Message) error
+}
+
+// Outbox delivers replies that were committed; *channel.Outbox implements it.
+type Outbox interface {
+	Push(turn string, r message.Reply)
+}
+
+// Notices tells people over channels what a turn waits for; *notice.Notices implements it.
+type Notices interface {
+	// Asked shows a request for approval. It may be called again for the same one after a restart.
+	Asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	// Behind tells the sender of a message that it waits behind a call of a turn that needs an approval. It is called once for each request
+	// and conversation, and may be again after a restart.
+	Behind(t store.Turn, m message.Message, a store.Approval)
+}
+
+// Attachments has the files that people send; *attachments.Files implements it.
+type Attachments interface {
+	// Take puts what came with a message into the session's workspace, and returns for each file where it is or why not.
+	Take(ctx context.Context, session string, m message.Message) []message.File
+	// Image reads an image for a model, by its digest.
+	Image(ctx context.Context, digest string) ([]byte, error)
+}
+
+// Elevations is elevated mode; *elevate.Mode implements it.
+type Elevations interface {
+	// Elevation returns what elevated mode allows an agent's call of a turn.
+	Elevation(t store.Turn, agent string) tool.Elevation
+	// Elevated records that a call leaves the sandbox.
+	Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error
+}
+
+var _ Elevations = (*elevate.Mode)(nil)
+
+// Views shows turns while they run.
+type Views interface {
+	// Show shows a turn, by the reply that will end it, whose text is not known yet. It returns nil where nobody sees it.
+	Show(r message.Reply) View
+}
+
+// Config is what a Runner needs. Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Ledger and Events may be nil: then there are
+// none.
 type Config struct {
-	Store     Store
-	Machines  Machines
-	Approvals Approvals
-	Tools     Tools
-	// Generation returns the one in force and the policies in force, pinned.
-	Generation func() (*Generation, Policies)
-	// Place is the place that a message belongs to; its conversation where it is nil.
-	Place func(message.Message) string
-	// Order carries out an order to the host that stands in the queue, and settles its row.
-	Order func(ctx context.Context, place string, row store.InboxRow)
-	// Waiting shows what has come into the queue of a place since Work was called for it. It may be nil.
-	Waiting func(place string) []Item
-	// Ledger has the daily budgets; nil has none.
-	Ledger *budget.Ledger
-	// Full is called for each model call that a budget refused, for metrics; it may be nil.
-	Full func(budget.Level)
-	// Replied hands on a reply that was committed.
-	Replied func(turn string, r message.Reply)
-	// Asked tells people over channels of a request for approval; it may be told of one again after a restart. It may be nil.
-	Asked func(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
-	// Behind tells the sender of a message that it waits behind a call of a turn for whose approval somebody is asked. It is called once for
-	// each request and conversation, and may be again after a restart. It may be nil.
-	Behind func(t store.Turn, m message.Message, a store.Approval)
-	// Queue hands on a turn that was begun, to be worked on beside its conversation. It must not block.
-	Queue func(Item)
-	// Submit puts a message of the host's own into the inbox, which keeps each event once.
-	Submit func(context.Context, message.Message) error
-	// Publish shows an event to its watchers. It must not block.
-	Publish func(message.Event)
-	// Files puts what came with a message into the session's workspace and says what became of each; nil puts nothing there.
-	Files func(ctx context.Context, session string, m message.Message) []message.File
-	// Image reads an image of the media store for a model, by its digest; nil shows none.
-	Image func(ctx context.Context, digest string) ([]byte, error)
-	// Show is called for each turn that runs, by the reply that will end it, whose text is not known yet. It may be nil, and so may
-	// what it returns.
-	Show func(r message.Reply) View
-	// Elevation says what holds of elevated mode for an agent's call of a turn, and Elevated writes down that a call leaves the
-	// sandbox by it. Nil: it never holds.
-	Elevation func(t store.Turn, agent string) tool.Elevation
-	Elevated  func(ctx context.Context, s tool.Subject, v tool.Verdict) error
-	// Stopped is the kill switch: why nothing may run, or "".
+	Store       Store
+	Generations Generations
+	Machines    Machines
+	Approvals   Approvals
+	Tools       Tools
+	Outbox      Outbox
+	Inbox       Inbox
+	Queue       Queue
+	Orders      Orders
+	Notices     Notices
+	Attachments Attachments
+	Views       Views
+	Elevations  Elevations
+	Ledger      *budget.Ledger // of the daily budgets
+	Events      *event.Bus     // gets message.Event, TurnEnded and BudgetExceeded
+	// Stopped returns why the kill switch lets nothing run, or "".
 	Stopped  func() string
 	Now      func() time.Time
 	Log      *slog.Logger
 	Parallel int // turns at work at a time; waiting for a person does not count
-	// Patience is how long who writes over a channel waits for a sandbox without a word. 10 s
+	// Patience is how long a sender over a channel waits for a sandbox before being told what the turn waits for. 10 s
 	Patience time.Duration
-	// Quiet is how long an agent's program may print nothing before those who wait are told that it is still at work. 30 s
+	// Quiet is how long an agent's program may print nothing before watchers and the sender are told that it is still at work. 30 s
 	Quiet time.Duration
-	// Ended is called for a turn that is over, of a child's only where it ran in the background: others are over with their parent's
-	// call. It may be nil.
-	Ended func(turn string)
-	// Observe is told how a turn ended and how long it took, for metrics; it may be nil.
-	Observe func(agent string, state store.TurnState, took time.Duration)
 }
 
 // View shows one turn while it runs.
 type View interface {
-	// Event is what Publish is told. It must not block.
+	// Event is called with each event of the turn. It must not block.
 	Event(message.Event)
-	// Over ends the view, whatever became of the turn.
+	// Over ends the view, however the turn ended.
 	Over()
 }
 
@@ -245,29 +283,14 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Stopped == nil {
 		cfg.Stopped = func() string { return "" }
 	}
-	if cfg.Place == nil {
-		cfg.Place = message.Message.ConversationKey
+	if cfg.Queue == nil {
+		cfg.Queue = nothing{}
 	}
-	if cfg.Waiting == nil {
-		cfg.Waiting = func(string) []Item { return nil }
+	if cfg.Notices == nil {
+		cfg.Notices = nothing{}
 	}
-	if cfg.Asked == nil {
-		cfg.Asked = func(context.Context, store.Turn, string, store.Approval) {}
-	}
-	if cfg.Behind == nil {
-		cfg.Behind = func(store.Turn, message.Message, store.Approval) {}
-	}
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, store.TurnState, time.Duration) {}
-	}
-	if cfg.Ended == nil {
-		cfg.Ended = func(string) {}
-	}
-	if cfg.Full == nil {
-		cfg.Full = func(budget.Level) {}
-	}
-	if cfg.Show == nil {
-		cfg.Show = func(message.Reply) View { return nil }
+	if cfg.Views == nil {
+		cfg.Views = nothing{}
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	cfg.Quiet = cmp.Or(cfg.Quiet, 30*time.Second)
@@ -283,3 +306,12 @@ func NewRunner(cfg Config) *Runner {
 		ended:    make(chan struct{}, 1),
 	}
 }
+
+// nothing is in the place of collaborators that a Runner does without.
+type nothing struct{}
+
+func (nothing) Push(Item)                                                 {}
+func (nothing) Waiting(string) []Item                                     { return nil }
+func (nothing) Asked(context.Context, store.Turn, string, store.Approval) {}
+func (nothing) Behind(store.Turn, message.Message, store.Approval)        {}
+func (nothing) Show(message.Reply) View                                   { return nil }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -143,11 +144,12 @@ type house struct {
 	replies []message.Reply
 	mu      sync.Mutex
 	asked   chan string
+	on      *around
 }
 
 func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	t.Helper()
-	h := &house{t: t, store: s, touch: &touch{effect: tool.Write, counts: map[string]int{}}, asked: make(chan string, 10)}
+	h := &house{t: t, store: s, touch: &touch{effect: tool.Write, counts: map[string]int{}}, asked: make(chan string, 10), on: &around{}}
 	if wrap != nil {
 		h.store = wrap(s)
 	}
@@ -169,22 +171,20 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
 		t.Fatal(err)
 	}
-	h.runner = NewRunner(Config{
-		Store: h.store, Machines: noMachines{}, Approvals: h.desk, Tools: &tool.Runner{},
-		Generation: func() (*Generation, Policies) { return h.gen, h.chain },
-		Replied:    func(_ string, r message.Reply) { h.mu.Lock(); h.replies = append(h.replies, r); h.mu.Unlock() },
-		Queue:      func(Item) {}, // work finds what the store has
-		Submit: func(ctx context.Context, m message.Message) error {
-			state := store.InboxNew
-			if m.Noted {
-				state = store.InboxNoted
-			}
-			_, _, err := h.store.AppendInbox(ctx, m, state, "")
-			return err
-		},
-		Publish: func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() },
-		Log:     slog.New(slog.DiscardHandler),
-	})
+	h.on.generation = func() (*Generation, Policies) { return h.gen, h.chain }
+	h.on.replied = func(_ string, r message.Reply) { h.mu.Lock(); h.replies = append(h.replies, r); h.mu.Unlock() }
+	h.on.accept = func(ctx context.Context, m message.Message) error {
+		state := store.InboxNew
+		if m.Noted {
+			state = store.InboxNoted
+		}
+		_, _, err := h.store.AppendInbox(ctx, m, state, "")
+		return err
+	}
+	cfg := h.on.config()
+	cfg.Store, cfg.Approvals, cfg.Log = h.store, h.desk, slog.New(slog.DiscardHandler)
+	cfg.Events = event.Only(func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() })
+	h.runner = NewRunner(cfg)
 	return h
 }
 

@@ -37,7 +37,7 @@ func (a *Arrivals) Run(ctx context.Context) error { return a.queues.Run(ctx) }
 // Deliver takes a message that was committed, and shows it to those who watch its conversation.
 func (a *Arrivals) Deliver(row store.InboxRow) {
 	m := row.Message
-	a.runner.cfg.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
+	a.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
 	a.Push(Item{Row: row})
 }
 

@@ -131,10 +131,10 @@ func TestImagesReachTheModel(t *testing.T) {
 				h := newHouse(t, s, nil)
 				h.gen.Models = set
 				h.runner.cfg.Tools = photographer{}
-				h.runner.cfg.Image = func(_ context.Context, digest string) ([]byte, error) {
+				h.on.image = func(digest string) ([]byte, error) {
 					return map[string][]byte{"cat": picture, "text": []byte("no image")}[digest], nil
 				}
-				h.runner.cfg.Files = func(context.Context, string, message.Message) []message.File {
+				h.on.files = func(string, message.Message) []message.File {
 					return []message.File{
 						{Name: "a.png", Type: "image/png", Digest: "cat", Path: "a.png"}, {Name: "b.png", Type: "image/png", Digest: "text", Path: "b.png"},
 						{Name: "c.pdf", Type: "application/pdf", Digest: "cat", Path: "c.pdf"}, {Name: "d.png", Type: "image/png", Why: "too large"},
@@ -152,7 +152,7 @@ func TestImagesReachTheModel(t *testing.T) {
 			}
 			h.work(t.Context())
 			h = begin() // another process still knows
-			h.runner.cfg.Files = nil
+			h.on.files = nil
 			h.accept("ann", "and again?")
 			h.work(t.Context())
 			want := []string{"i", "ir", "ir", "irr"}

@@ -119,7 +119,7 @@ func (t *turn) permitted(ctx context.Context) error {
 // enforcer is the one that decides for the turn.
 func (t *turn) enforcer() *tool.Enforcer {
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
-		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.cfg.Elevated, Now: t.cfg.Now, Log: t.cfg.Log,
+		Registry: cmp.Or(t.agent.Registry, t.gen.Registry), Policies: t.policies, Stopped: t.cfg.Stopped, Elevated: t.recordElevated(), Now: t.cfg.Now, Log: t.cfg.Log,
 	})
 	if err != nil { // a generation without a registry; it is never made
 		panic(err)
@@ -142,7 +142,7 @@ func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, as
 		t.publish(message.Event{
 			Kind: message.ToolApproval, Call: c.ID, Tool: c.Name, Args: v.Args, Where: v.Where, Reasons: v.Reasons, Approval: a.ID,
 		})
-		t.cfg.Asked(ctx, t.row, answers(t.origin), a)
+		t.cfg.Notices.Asked(ctx, t.row, answers(t.origin), a)
 		answered = t.asks(a)
 	})
 	answered()

@@ -267,7 +267,7 @@ func (t *turn) shown(e message.Event) {
 		return
 	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Publish(e)
+	t.cfg.Events.Publish(e)
 }
 
 // resumeChild runs a child that no parent waits for: one in the background goes on, unless the sender may no longer be heard; what

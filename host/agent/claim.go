@@ -114,7 +114,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 			rest, unequipped = items[1:], ""
 		}
 	}()
-	gen, policies := r.cfg.Generation()
+	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
 	at, err := r.placeOf(ctx, gen, key, items[0])
 	switch {
@@ -152,7 +152,7 @@ func (r *Runner) order(ctx context.Context, gen *Generation, place string, row s
 		r.drop(ctx, row, why, nil)
 		return
 	}
-	r.cfg.Order(ctx, place, row)
+	r.cfg.Orders.Order(ctx, place, row)
 }
 
 // giveUp settles an item whose work panicked outside a turn's own loop. Left as it is, it would end this process, and every later

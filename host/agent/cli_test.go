@@ -106,8 +106,8 @@ func TestASilentProgramGivesASign(t *testing.T) {
 	p := &cliProgram{during: func(cli.Args) (cli.Record, error) { <-told; return cli.Record{}, nil }}
 	h := cliHouse(t, openStore(t), p)
 	h.runner.cfg.Quiet = time.Millisecond
-	replied := h.runner.cfg.Replied
-	h.runner.cfg.Replied = func(turn string, r message.Reply) {
+	replied := h.on.replied
+	h.on.replied = func(turn string, r message.Reply) {
 		if replied(turn, r); !IsAnswer(turn, r) {
 			close(told) // a second time is a defect, and panics
 		}

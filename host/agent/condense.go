@@ -47,7 +47,7 @@ func (t *turn) threshold() int { return t.agent.Window / 100 * t.gen.Tasks.Thres
 func (t *turn) request() model.Request {
 	own := t.steps.messages()
 	return model.Request{
-		System: t.agent.System, Messages: own, Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.cfg.Image,
+		System: t.agent.System, Messages: own, Tools: t.agent.Tools, Session: t.row.Session, OpenImage: t.openImage(),
 		Rough: t.instructions() + model.Rough(model.Request{Messages: own}),
 	}
 }

@@ -140,7 +140,7 @@ func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (to
 	if args.Background {
 		t.setAside(c)
 		t.offspring.expect(c.row)
-		t.cfg.Queue(Item{Turn: &c.row})
+		t.cfg.Queue.Push(Item{Turn: &c.row})
 		return c.begun(), nil
 	}
 	return t.runChild(ctx, c)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -313,7 +314,13 @@ func TestStopEndsDelegates(t *testing.T) {
 func TestBackground(t *testing.T) {
 	h := newTeam(t, openStore(t), nil)
 	var ended []string
-	h.runner.cfg.Ended = func(turn string) { h.mu.Lock(); ended = append(ended, turn); h.mu.Unlock() }
+	event.On(h.runner.cfg.Events, func(e TurnEnded) {
+		if !e.WithParent {
+			h.mu.Lock()
+			ended = append(ended, e.Turn)
+			h.mu.Unlock()
+		}
+	})
 	h.accept("ann", `agent.delegate {"agent":"other","task":"wood","background":true}`)
 	h.work(t.Context()) // the turn
 	id := h.turns()[0].ID
@@ -378,7 +385,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	h := newTeam(t, openStore(t), nil)
 	h.chain.tool = func(f policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: f.Tool == "thing.touch"} }
 	var where message.Conversation
-	h.runner.cfg.Asked = func(_ context.Context, tn store.Turn, _ string, a store.Approval) {
+	h.on.asked = func(tn store.Turn, a store.Approval) {
 		where = tn.Conversation
 		if a.Agent != "helper > other" || a.Requester != "irc:ann" {
 			t.Errorf("approval of %q asked by %q", a.Agent, a.Requester)

@@ -199,10 +199,10 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Hour}, Agents: map[string]*Agent{"helper": {Name: "helper", Window: DefaultWindow}},
 		Roles: route.NewRoles(config.Access{}, route.AllProved), Admits: func(message.Message) string { return "" },
 	}
-	runner := NewRunner(Config{
-		Store: p, Machines: noMachines{}, Tools: &tool.Runner{}, Replied: outbox.Push, Publish: func(message.Event) {}, Log: log,
-		Generation: func() (*Generation, Policies) { return gen, chain{} },
-	})
+	on := &around{generation: func() (*Generation, Policies) { return gen, chain{} }}
+	cfg := on.config()
+	cfg.Store, cfg.Outbox, cfg.Log = p, outbox, log
+	runner := NewRunner(cfg)
 	lanes := keyed.New(100, runner.Work)
 	inbox := channel.NewInbox(channel.InboxConfig{
 		Store: p, Admitter: p, Takers: arrivals{lanes},

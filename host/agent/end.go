@@ -57,16 +57,15 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	t.remember()
 	if !t.silent {
 		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
-		t.cfg.Replied(t.row.ID, reply)
+		t.cfg.Outbox.Push(t.row.ID, reply)
 	}
 	if extract {
 		t.wakeExtraction()
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
-	if t.lineage == nil || t.row.Background {
-		t.cfg.Ended(t.row.ID)
-	}
-	t.cfg.Observe(t.row.Agent, state, now.Sub(t.row.Started))
+	t.cfg.Events.Publish(TurnEnded{
+		Turn: t.row.ID, Agent: t.row.Agent, State: state, Took: now.Sub(t.row.Started), WithParent: t.lineage != nil && !t.row.Background,
+	})
 }
 
 // remember adds the turn to what its session remembers.

@@ -78,7 +78,7 @@ func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 
 // remember looks at one turn. After some failures it is given up: nobody was promised anything.
 func (r *Runner) remember(ctx context.Context, e store.Extraction) {
-	gen, policies := r.cfg.Generation()
+	gen, policies := r.cfg.Generations.InForce()
 	policies.Release()
 	notes, err := r.extract(ctx, gen, e.Turn)
 	log := r.cfg.Log.With("turn", e.Turn.ID)

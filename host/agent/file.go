@@ -14,13 +14,13 @@ import (
 
 // takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
 func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]message.File {
-	if t.cfg.Files == nil {
+	if t.cfg.Attachments == nil {
 		return nil
 	}
 	files := map[int64][]message.File{}
 	for _, r := range rows {
 		if len(r.Message.Attachments) > 0 {
-			files[r.ID] = t.cfg.Files(ctx, t.home(), r.Message)
+			files[r.ID] = t.cfg.Attachments.Take(ctx, t.home(), r.Message)
 		}
 	}
 	return files

@@ -24,7 +24,7 @@ func guarded(t *testing.T, r *room, wasm string) *room {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	r.runner.cfg.Generation = func() (*Generation, Policies) { return r.gen, engine.Pin() }
+	r.on.generation = func() (*Generation, Policies) { return r.gen, engine.Pin() }
 	return r
 }
 

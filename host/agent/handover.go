@@ -24,7 +24,7 @@ func (t *turn) handOver(ctx context.Context, state store.TurnState, text string)
 	}
 	m := t.report(state, text)
 	for {
-		err := t.cfg.Submit(context.WithoutCancel(ctx), m)
+		err := t.cfg.Inbox.Accept(context.WithoutCancel(ctx), m)
 		if err == nil {
 			return true
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/message"
@@ -77,4 +78,12 @@ func Images(steps []store.Step) ([]string, error) {
 		}
 	}
 	return out, err
+}
+
+// openImage returns what opens the images of a request, or nil where models are shown none.
+func (t *turn) openImage() func(ctx context.Context, digest string) ([]byte, error) {
+	if t.cfg.Attachments == nil {
+		return nil
+	}
+	return t.cfg.Attachments.Image
 }

@@ -29,7 +29,7 @@ type lateness struct {
 // wait returns when the tools of an agent are there, or are not waited for any longer; it is false when ctx ends first.
 func (w *lateness) wait(ctx context.Context, agent string) bool {
 	for {
-		gen, policies := w.runner.cfg.Generation()
+		gen, policies := w.runner.cfg.Generations.InForce()
 		policies.Release()
 		late := gen.Late[agent]
 		if len(late) == 0 {

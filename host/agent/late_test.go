@@ -65,7 +65,7 @@ func lateHouse(t *testing.T, s *sqlite.Store, d *dice) (h *house, up func(there 
 	givenUp.Late = nil
 	var now atomic.Pointer[Generation]
 	now.Store(without)
-	h.runner.cfg.Generation = func() (*Generation, Policies) { return now.Load(), h.chain }
+	h.on.generation = func() (*Generation, Policies) { return now.Load(), h.chain }
 	return h, func(there bool) {
 		if there {
 			now.Store(&with)

@@ -72,7 +72,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			gen.Agents[n] = a
 			of[n] = policy.Restrictions{Deny: rapid.IntRange(0, 9).Draw(t, n+" denied") == 0, Ask: rapid.Bool().Draw(t, n+" asked")}
 		}
-		r := NewRunner(Config{Machines: noMachines{}, Publish: func(message.Event) {}})
+		r := NewRunner((&around{}).config())
 		enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
 			Registry: reg, Policies: chain{tool: func(f policy.ToolFacts) policy.Restrictions { return of[f.Agent] }},
 		})

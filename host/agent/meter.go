@@ -56,7 +56,7 @@ func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
 	switch {
 	case errors.As(err, &full):
 		m.runner.cfg.Log.Warn("budget refused a model call", "turn", m.account.Turn, "agent", m.account.Agent, "task", m.account.Task, "error", err)
-		m.runner.cfg.Full(full.Level)
+		m.runner.cfg.Events.Publish(BudgetExceeded{full.Level})
 		return plainError(inWords(full))
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("reserve room for a call: %w", err)

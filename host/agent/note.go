@@ -32,7 +32,7 @@ func (r *Runner) Note(row store.InboxRow) {
 	if r.notes.by == nil {
 		r.notes.by = map[string]*noted{}
 	}
-	key := r.cfg.Place(row.Message)
+	key := r.cfg.Generations.Place(row.Message)
 	n := r.notes.by[key]
 	if n == nil {
 		n = &noted{}
@@ -74,7 +74,7 @@ func (r *Runner) Regroup() {
 	for old, n := range r.notes.by {
 		key := old
 		if len(n.rows) > 0 {
-			key = r.cfg.Place(n.rows[0].Message)
+			key = r.cfg.Generations.Place(n.rows[0].Message)
 		}
 		if by[key] == nil {
 			by[key] = &noted{}

@@ -119,7 +119,7 @@ func (h *house) labels(key string) []string {
 
 func TestFilesAreTold(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
-	h.runner.cfg.Files = func(_ context.Context, session string, m message.Message) []message.File {
+	h.on.files = func(session string, m message.Message) []message.File {
 		if session != "irc:ann:helper" || len(m.Attachments) != 2 {
 			t.Errorf("session %s, message %+v", session, m)
 		}

@@ -239,11 +239,11 @@ func TestElevatedLooksAreWrittenDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.gen.Agents["helper"].Sandboxed = true
-		h.runner.cfg.Elevation = func(store.Turn, string) tool.Elevation {
+		h.on.elevation = func() tool.Elevation {
 			return tool.Elevation{Enabled: true, Sender: true, Agent: true, State: tool.ElevatedAsk, By: "irc:ann"}
 		}
 		var written []string
-		h.runner.cfg.Elevated = func(_ context.Context, _ tool.Subject, v tool.Verdict) error {
+		h.on.elevated = func(v tool.Verdict) error {
 			written = append(written, v.Where+" "+string(v.Args))
 			return nil
 		}

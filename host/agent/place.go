@@ -21,7 +21,7 @@ func (r *Runner) Lane(it Item) string {
 		place := message.ParseSession(it.Turn.Session).Place
 		return place
 	}
-	return r.cfg.Place(it.Row.Message)
+	return r.cfg.Generations.Place(it.Row.Message)
 }
 
 // placeOf reads what is kept of a place, and begins it anew where nothing was said for too long.
@@ -109,7 +109,7 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 }
 
 func (r *Runner) queued(place string) int {
-	n := len(r.cfg.Waiting(place))
+	n := len(r.cfg.Queue.Waiting(place))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.running[place]; a != nil {

@@ -37,11 +37,11 @@ func open(t *testing.T, s Store, h *house, scope *route.Scope, halted string) (_
 	r.stopped.Store(&halted)
 	h.gen.Models = script(r.stream)
 	cfg := h.runner.cfg
-	cfg.Waiting = func(place string) []Item { return r.lanes.Waiting(place) }
 	cfg.Stopped = func() string { return *r.stopped.Load() }
-	cfg.Order = r.order
+	h.on.waiting = func(place string) []Item { return r.lanes.Waiting(place) }
+	h.on.order = r.order
 	if scope != nil {
-		cfg.Place = scope.Place
+		h.on.place = scope.Place
 	}
 	h.runner = NewRunner(cfg)
 	r.lanes = keyed.New(100, h.runner.Work)

@@ -215,10 +215,10 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	}
 	var mu sync.Mutex
 	waiting := []Item{item("ann", "before the question", false)}
-	h.runner.cfg.Waiting = func(string) []Item { mu.Lock(); defer mu.Unlock(); return slices.Clone(waiting) }
+	h.on.waiting = func(string) []Item { mu.Lock(); defer mu.Unlock(); return slices.Clone(waiting) }
 	var told []string
 	heard := make(chan struct{}, 10)
-	h.runner.cfg.Behind = func(_ store.Turn, m message.Message, a store.Approval) {
+	h.on.behind = func(_ store.Turn, m message.Message, a store.Approval) {
 		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
 		heard <- struct{}{}
 	}

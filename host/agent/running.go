@@ -69,7 +69,7 @@ func (r *Runner) Arrived(place string) {
 	r.mu.Lock()
 	a := r.running[place]
 	r.mu.Unlock()
-	if a != nil && a.interrupts && a.overtaken(r.cfg.Waiting(place)) {
+	if a != nil && a.interrupts && a.overtaken(r.cfg.Queue.Waiting(place)) {
 		a.cancel(errInterrupted)
 	}
 	r.tellBehind(place)
@@ -98,7 +98,7 @@ func (t *turn) asks(request store.Approval) (answered func()) {
 
 // tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
 func (r *Runner) tellBehind(place string) {
-	waiting := r.cfg.Waiting(place)
+	waiting := r.cfg.Queue.Waiting(place)
 	r.mu.Lock()
 	a := r.running[place]
 	if a == nil || a.asking.ID == "" {
@@ -117,7 +117,7 @@ func (r *Runner) tellBehind(place string) {
 	}
 	r.mu.Unlock()
 	for _, m := range tell {
-		r.cfg.Behind(turn, m, request)
+		r.cfg.Notices.Behind(turn, m, request)
 	}
 }
 
@@ -206,7 +206,7 @@ func (r *Runner) StopFor(sender string) {
 
 // Readmit ends the turns whose senders the generation in force no longer admits: they are neither worked for nor answered.
 func (r *Runner) Readmit() {
-	gen, policies := r.cfg.Generation()
+	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +256,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) 
 	}
 	t.remember()
 	t.publish(message.Event{Kind: message.TurnDone})
-	t.cfg.Observe(t.row.Agent, store.TurnStopped, now.Sub(t.row.Started))
+	t.cfg.Events.Publish(TurnEnded{Turn: t.row.ID, Agent: t.row.Agent, State: store.TurnStopped, Took: now.Sub(t.row.Started), Released: true})
 	var items []Item
 	for _, row := range rows {
 		items = append(items, Item{Row: row, released: true})

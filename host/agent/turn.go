@@ -89,7 +89,7 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
 	if t.lineage == nil {
-		t.view = t.cfg.Show(t.reply(""))
+		t.view = t.cfg.Views.Show(t.reply(""))
 	}
 	if t.view != nil {
 		defer t.view.Over()
@@ -264,7 +264,7 @@ func (t *turn) publish(e message.Event) {
 		return
 	}
 	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Publish(e)
+	t.cfg.Events.Publish(e)
 	if t.view != nil {
 		t.view.Event(e)
 	}

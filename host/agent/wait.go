@@ -126,5 +126,5 @@ func (t *turn) tell(ctx context.Context, text string) {
 		t.cfg.Log.Error("cannot keep a notice sent before the answer", "turn", t.row.ID, "error", err)
 		return
 	}
-	t.cfg.Replied(t.row.ID, r)
+	t.cfg.Outbox.Push(t.row.ID, r)
 }

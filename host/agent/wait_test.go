@@ -46,8 +46,8 @@ func TestWhoWaitsForASandboxIsTold(t *testing.T) {
 			h.gen.Agents["helper"].Sandboxed = true
 			h.runner.cfg.Machines = building{ready: ready}
 			h.runner.cfg.Patience = c.patience
-			replied := h.runner.cfg.Replied
-			h.runner.cfg.Replied = func(turn string, r message.Reply) {
+			replied := h.on.replied
+			h.on.replied = func(turn string, r message.Reply) {
 				replied(turn, r)
 				if !IsAnswer(turn, r) {
 					close(ready)

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -30,20 +31,34 @@ import (
 // Name is the tool's.
 const Name = "code.run"
 
-// Config says what the tool works with.
+// Sandboxes runs programs; *fleet.Fleet implements it.
+type Sandboxes interface {
+	RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error)
+}
+
+// Attachments has the files that people sent.
+type Attachments interface {
+	// Attached returns those of a session's conversation, by name; left counts those that are too many or too large.
+	Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error)
+}
+
+// Media is the store of the files that go with answers.
+type Media interface {
+	// Keep takes a file that a program made. An error that wraps builtin.ErrNotKept is told to the model.
+	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+	// Open opens a file by its digest.
+	Open(digest string) (io.ReadCloser, error)
+}
+
+// Config says what the tool works with. To look at a call, Languages are enough; to run one it takes all but Events and Log.
 type Config struct {
 	// Languages are those that programs may be written in, python and javascript, with what each runs in.
-	Languages map[string]sandbox.Spec
-	// Run runs a program.
-	Run func(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error)
-	// Attached are the files that people sent in the conversation, by name; left counts those that are too many or too large.
-	Attached func(ctx context.Context, session string) (files map[string][]byte, left int, err error)
-	// Keep takes what programs make into the media store, and Open opens what is in it.
-	Keep builtin.Keep
-	Open func(digest string) (io.ReadCloser, error)
-	// Violated is told what programs of an agent tried and were kept from.
-	Violated func(agent string, v Violation)
-	Log      *slog.Logger
+	Languages   map[string]sandbox.Spec
+	Sandboxes   Sandboxes
+	Attachments Attachments
+	Media       Media
+	Events      *event.Bus // gets Violated; it may be nil
+	Log         *slog.Logger
 }
 
 type program struct{ Config }
@@ -57,9 +72,6 @@ var (
 func New(c Config) tool.Tool {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Violated == nil {
-		c.Violated = func(string, Violation) {}
 	}
 	return program{c}
 }
@@ -133,7 +145,7 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	if call.Helper != nil && spec.Helpers {
 		c.Helpers = r.help
 	}
-	result, err := p.Config.Run(ctx, c)
+	result, err := p.Sandboxes.RunCode(ctx, c)
 	var full quota.Refusal
 	if errors.As(err, &full) {
 		return tool.Result{Text: full.Error(), IsError: true, Labels: r.labels}, nil
@@ -157,16 +169,13 @@ const inFolder = "in"
 
 // files are those of the call and of the conversation. The model's own may lie anywhere but in the host's folder.
 func (p program) files(ctx context.Context, session string, args arguments) (files map[string][]byte, left int, err error) {
+	attached, left, err := p.Attachments.Attached(ctx, session)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the attachments: %w", err)
+	}
 	files = map[string][]byte{}
-	if p.Attached != nil {
-		attached, more, err := p.Attached(ctx, session)
-		if err != nil {
-			return nil, 0, fmt.Errorf("read the attachments: %w", err)
-		}
-		left = more
-		for name, content := range attached {
-			files[path.Join(inFolder, name)] = content
-		}
+	for name, content := range attached {
+		files[path.Join(inFolder, name)] = content
 	}
 	for name, content := range args.Files {
 		files[name] = []byte(content)
@@ -208,7 +217,7 @@ func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnsw
 const maxMedia = 16 << 20
 
 func (r *run) media(digest string) ([]byte, error) {
-	body, err := r.Open(digest)
+	body, err := r.Media.Open(digest)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +250,7 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 		if len(r.attached) >= message.MaxAttachments {
 			return append(lines, fmt.Sprintf("%d more files do not go with your answer, which can have %d: %s", len(names)-i, message.MaxAttachments, some(names[i:])))
 		}
-		a, err := r.Keep(ctx, r.call.Sender, path.Base(name), bytes.NewReader(files[name]))
+		a, err := r.Media.Keep(ctx, r.call.Sender, path.Base(name), bytes.NewReader(files[name]))
 		switch {
 		case errors.Is(err, builtin.ErrNotKept):
 			lines = append(lines, fmt.Sprintf("%s does not go with your answer: %v", name, err))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/code"
+	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -28,29 +29,43 @@ type rig struct {
 	attached map[string][]byte
 	helper   tool.Helper
 	violated []string
+	fails    error // what a run returns besides its result
 }
 
 func (r *rig) tool() tool.Tool {
 	spec := sandbox.Spec{Image: "x", Helpers: true, PidsLimit: 100, MemoryBytes: 512 << 20, DiskBytes: 1 << 20}.WithDefaults()
 	return code.New(code.Config{
 		Languages: map[string]sandbox.Spec{"python": spec, "javascript": spec},
-		Run:       func(_ context.Context, c sandbox.Code) (sandbox.CodeResult, error) { return r.run(c), nil },
-		Attached:  func(context.Context, string) (map[string][]byte, int, error) { return r.attached, 2, nil },
-		Keep: func(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
-			data, err := io.ReadAll(body)
-			if bytes.Contains(data, []byte("too much")) {
-				return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)
-			}
-			return message.Attachment{Digest: "d-" + name, Name: name, Type: "text/plain", Size: int64(len(data))}, err
-		},
-		Open: func(digest string) (io.ReadCloser, error) {
-			if digest != "picture" {
-				return nil, errors.New("no such media")
-			}
-			return io.NopCloser(strings.NewReader("png")), nil
-		},
-		Violated: func(agent string, v code.Violation) { r.violated = append(r.violated, agent+" "+string(v.Kind)) },
+		Sandboxes: r, Attachments: r, Media: r,
+		Events: event.Only(func(v code.Violated) { r.violated = append(r.violated, v.Agent+" "+string(v.Kind)) }),
 	})
+}
+
+// RunCode implements code.Sandboxes.
+func (r *rig) RunCode(_ context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
+	return r.run(c), r.fails
+}
+
+// Attached implements code.Attachments.
+func (r *rig) Attached(context.Context, string) (map[string][]byte, int, error) {
+	return r.attached, 2, nil
+}
+
+// Keep implements code.Media.
+func (*rig) Keep(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
+	data, err := io.ReadAll(body)
+	if bytes.Contains(data, []byte("too much")) {
+		return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)
+	}
+	return message.Attachment{Digest: "d-" + name, Name: name, Type: "text/plain", Size: int64(len(data))}, err
+}
+
+// Open implements code.Media.
+func (*rig) Open(digest string) (io.ReadCloser, error) {
+	if digest != "picture" {
+		return nil, errors.New("no such media")
+	}
+	return io.NopCloser(strings.NewReader("png")), nil
 }
 
 // call goes the way that a model's call goes.
@@ -149,21 +164,18 @@ func TestHelpersOfARun(t *testing.T) {
 	}
 }
 
-// One line says how many files an answer leaves out.
 // A sender who has as many containers as he may reads so, and the host does not seem to be broken.
 func TestNoRoomIsSaid(t *testing.T) {
-	made := code.New(code.Config{
-		Languages: map[string]sandbox.Spec{"python": {}},
-		Run: func(context.Context, sandbox.Code) (sandbox.CodeResult, error) {
-			return sandbox.CodeResult{}, fmt.Errorf("run: %w", quota.Refusal("you have 8 sandboxes"))
-		},
-	})
-	got, err := made.Run(t.Context(), tool.Call{Args: json.RawMessage(`{"language":"python","program":"1"}`)})
-	if err != nil || !got.IsError || got.Text != "you have 8 sandboxes" {
-		t.Errorf("got %+v (%v)", got, err)
+	r := &rig{
+		run:   func(sandbox.Code) sandbox.CodeResult { return sandbox.CodeResult{} },
+		fails: fmt.Errorf("run: %w", quota.Refusal("you have 8 sandboxes")),
+	}
+	if got := r.call(t, `{"language":"python","program":"1"}`); !got.IsError || got.Text != "you have 8 sandboxes" {
+		t.Errorf("got %+v", got)
 	}
 }
 
+// One line says how many files an answer leaves out.
 func TestManyFilesAreToldTogether(t *testing.T) {
 	files := map[string][]byte{}
 	for i := range 60 {

@@ -20,6 +20,12 @@ type Violation struct {
 	Detail string
 }
 
+// Violated is published for each violation of an agent's programs.
+type Violated struct {
+	Agent string
+	Violation
+}
+
 // Kind says what was tried.
 type Kind string
 
@@ -103,7 +109,8 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 	}
 	for _, v := range violations(c, r.spec) {
 		result.Violations = append(result.Violations, string(v.Kind)+": "+v.Detail)
-		r.Violated(r.call.Agent, v)
+		r.Log.Warn("a code run was contained", "agent", r.call.Agent, "kind", v.Kind, "detail", v.Detail)
+		r.Events.Publish(Violated{r.call.Agent, v})
 	}
 	result.Verdict, _ = jsonform.Marshal(rec) // numbers and words always encode
 	return result

@@ -132,17 +132,24 @@ func newHouse(t *testing.T) *house {
 	}
 	h.runner = agent.NewRunner(agent.Config{
 		Store: s, Machines: rooms{}, Approvals: h.desk, Tools: &tool.Runner{}, Now: func() time.Time { return noon },
-		Generation: func() (*agent.Generation, agent.Policies) { return h.gen, h.chain },
-		Replied:    func(string, message.Reply) {},
-		Queue:      func(agent.Item) {},
-		Publish:    func(message.Event) {},
-		Submit: func(ctx context.Context, m message.Message) error {
-			_, _, err := s.AppendInbox(ctx, m, store.InboxNew, "")
-			return err
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Generations: h, Outbox: h, Inbox: h, Log: slog.New(slog.DiscardHandler),
 	})
 	return h
+}
+
+// InForce implements agent.Generations.
+func (h *house) InForce() (*agent.Generation, agent.Policies) { return h.gen, h.chain }
+
+// Place implements agent.Generations.
+func (h *house) Place(m message.Message) string { return m.ConversationKey() }
+
+// Push implements agent.Outbox.
+func (h *house) Push(string, message.Reply) {}
+
+// Accept implements agent.Inbox.
+func (h *house) Accept(ctx context.Context, m message.Message) error {
+	_, _, err := h.store.AppendInbox(ctx, m, store.InboxNew, "")
+	return err
 }
 
 func (h *house) generation() {

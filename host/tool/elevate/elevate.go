@@ -1,8 +1,8 @@
-// Package elevate keeps elevated mode: for a time, machine tools of one conversation may leave the sandbox when its owner says so.
+// Package elevate is elevated mode: for a time, machine tools of one conversation may leave the sandbox when an owner says so.
 //
-// Start with Desk. Begin and End write what was said, Of tells what holds now, Run ends what is over; each of them, and each use,
-// leaves an audit row. Nothing lives in memory alone, so a restart keeps the time that is left. The package decides nothing
-// about calls: tool.Enforcer asks what holds, and has gates of its own.
+// Start with Mode. Begin begins it for the sender of a message whom the Gates of the configuration let, End ends it, Of returns what holds
+// now, Elevation what that means for one call, and Run ends what has expired; each beginning, use and end leaves an audit row. Nothing is
+// kept in memory alone, so a restart keeps the time that is left. The package decides nothing about calls: tool.Enforcer does.
 package elevate
 
 import (
@@ -12,7 +12,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 // The states of a conversation; off is that there is none.
@@ -21,28 +23,34 @@ const (
 	On  = "on"  // they leave it
 )
 
-// Store is what a Desk keeps.
+// Store is what a Mode keeps.
 type Store interface {
 	store.Elevations
 	store.Audit
 }
 
-// Config says how a Desk works. Store is required.
+// Config says how a Mode works. Store is required.
 type Config struct {
 	Store Store
+	// Gates returns those of the configuration in force. Without it nobody may begin elevated mode.
+	Gates func() Gates
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Every is how often Run looks for what is over. 10 s
+	// Every is how often Run looks for what has expired. 10 s
 	Every time.Duration
 }
 
-// Desk begins and ends elevated mode. Safe for concurrent use.
-type Desk struct{ config Config }
+// Mode begins, ends and records elevated mode. Safe for concurrent use.
+type Mode struct{ config Config }
 
-// New returns a Desk over the store.
-func New(c Config) (*Desk, error) {
+// New returns the elevated mode that the store knows of.
+func New(c Config) (*Mode, error) {
 	if c.Store == nil {
 		return nil, errors.New("open elevated mode: no store given")
+	}
+	if c.Gates == nil {
+		closed := Gates{Config: &config.Config{}}
+		c.Gates = func() Gates { return closed }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -53,20 +61,19 @@ func New(c Config) (*Desk, error) {
 	if c.Every <= 0 {
 		c.Every = 10 * time.Second
 	}
-	return &Desk{c}, nil
+	return &Mode{c}, nil
 }
 
-// Begin lets a conversation ("channel:conversation") be elevated for calls of one sender. The caller has made sure that the sender
-// may. What held before ends. The time counts from when it was said, so that a command which is carried out again after a crash changes
-// nothing.
-func (d *Desk) Begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (store.Elevation, error) {
-	now := d.config.Now().UTC()
+// begin elevates a conversation ("channel:conversation") for the calls of one sender. What held before ends. The time counts from when the
+// sender said so: a command that is carried out again after a crash changes nothing.
+func (m *Mode) begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (store.Elevation, error) {
+	now := m.config.Now().UTC()
 	if said.IsZero() || said.After(now) {
 		said = now
 	}
 	said = said.UTC()
 	e := store.Elevation{Conversation: conversation, State: state, Sender: sender, Began: said, Until: said.Add(span)}
-	before, err := d.config.Store.Elevation(ctx, conversation)
+	before, err := m.config.Store.Elevation(ctx, conversation)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return e, err
@@ -77,38 +84,38 @@ func (d *Desk) Begin(ctx context.Context, conversation, sender, state string, sa
 	case !now.Before(e.Until) || sender == "":
 		return e, fmt.Errorf("elevate %s: for nobody, or for no time", conversation)
 	}
-	if _, err := d.End(ctx, conversation, sender, "another one begins"); err != nil {
+	if _, err := m.End(ctx, conversation, sender, "another one begins"); err != nil {
 		return e, err
 	}
-	return e, d.config.Store.Elevate(ctx, e, store.AuditRow{
+	return e, m.config.Store.Elevate(ctx, e, store.AuditRow{
 		At: now, Kind: store.AuditElevated, Subject: conversation, Actor: sender, Detail: state + " until " + e.Until.Format(time.RFC3339),
 	})
 }
 
 // Of returns what holds in a conversation now.
-func (d *Desk) Of(ctx context.Context, conversation string) (store.Elevation, bool, error) {
-	e, err := d.config.Store.Elevation(ctx, conversation)
+func (m *Mode) Of(ctx context.Context, conversation string) (store.Elevation, bool, error) {
+	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return e, false, nil
 	}
 	if err != nil {
 		return e, false, err
 	}
-	return e, d.holds(e), nil
+	return e, m.holds(e), nil
 }
 
-// holds refuses a clock that was set back as well: nobody said that it should last longer.
-func (d *Desk) holds(e store.Elevation) bool {
-	now := d.config.Now()
+// holds also refuses a clock that was set back: elevated mode lasts no longer for it.
+func (m *Mode) holds(e store.Elevation) bool {
+	now := m.config.Now()
 	return now.Before(e.Until) && !now.Before(e.Began)
 }
 
 // All lists what holds now, by conversation.
-func (d *Desk) All(ctx context.Context) ([]store.Elevation, error) {
-	list, err := d.config.Store.Elevations(ctx)
+func (m *Mode) All(ctx context.Context) ([]store.Elevation, error) {
+	list, err := m.config.Store.Elevations(ctx)
 	var out []store.Elevation
 	for _, e := range list {
-		if d.holds(e) {
+		if m.holds(e) {
 			out = append(out, e)
 		}
 	}
@@ -116,20 +123,20 @@ func (d *Desk) All(ctx context.Context) ([]store.Elevation, error) {
 }
 
 // End ends what holds in a conversation and reports whether anything did.
-func (d *Desk) End(ctx context.Context, conversation, by, why string) (bool, error) {
-	e, err := d.config.Store.Elevation(ctx, conversation)
+func (m *Mode) End(ctx context.Context, conversation, by, why string) (bool, error) {
+	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return d.end(ctx, e, by, why)
+	return m.end(ctx, e, by, why)
 }
 
-func (d *Desk) end(ctx context.Context, e store.Elevation, by, why string) (bool, error) {
-	err := d.config.Store.EndElevation(ctx, e.Conversation, e.Began, store.AuditRow{
-		At: d.config.Now().UTC(), Kind: store.AuditElevatedEnd, Subject: e.Conversation, Actor: by, Detail: e.State + ": " + why,
+func (m *Mode) end(ctx context.Context, e store.Elevation, by, why string) (bool, error) {
+	err := m.config.Store.EndElevation(ctx, e.Conversation, e.Began, store.AuditRow{
+		At: m.config.Now().UTC(), Kind: store.AuditElevatedEnd, Subject: e.Conversation, Actor: by, Detail: e.State + ": " + why,
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil // somebody else did
@@ -137,24 +144,21 @@ func (d *Desk) end(ctx context.Context, e store.Elevation, by, why string) (bool
 	return err == nil, err
 }
 
-// Use is a call that leaves the sandbox.
-type Use struct{ Conversation, Sender, Session, Agent, Tool, Turn, Detail string }
-
-// Used writes down that a call leaves the sandbox. It must not run when this fails.
-func (d *Desk) Used(ctx context.Context, u Use) error {
-	return d.config.Store.AddAudit(ctx, []store.AuditRow{{
-		At: d.config.Now().UTC(), Kind: store.AuditElevatedUsed, Subject: u.Conversation, Actor: u.Sender, Session: u.Session, Agent: u.Agent, Tool: u.Tool,
-		Turn: u.Turn, Detail: u.Detail,
+// Elevated records that a call leaves the sandbox. The call must not run when this fails.
+func (m *Mode) Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error {
+	return m.config.Store.AddAudit(ctx, []store.AuditRow{{
+		At: m.config.Now().UTC(), Kind: store.AuditElevatedUsed, Subject: s.Message.ConversationKey(), Actor: s.Message.SenderKey(),
+		Session: s.Session, Agent: s.Agent, Tool: v.Tool(), Turn: s.Turn, Detail: string(v.Args),
 	}})
 }
 
-// Run ends what is over, until ctx ends. What is over does not hold before that either; Run writes it down.
-func (d *Desk) Run(ctx context.Context) error {
-	tick := time.NewTicker(d.config.Every)
+// Run ends what has expired, until ctx ends. What has expired does not hold before that either; Run records the end.
+func (m *Mode) Run(ctx context.Context) error {
+	tick := time.NewTicker(m.config.Every)
 	defer tick.Stop()
 	for {
-		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {
-			d.config.Log.Error("end elevated mode; trying again", "error", err)
+		if err := m.sweep(ctx); err != nil && ctx.Err() == nil {
+			m.config.Log.Error("end elevated mode; trying again", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -164,16 +168,16 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-func (d *Desk) sweep(ctx context.Context) error {
-	list, err := d.config.Store.Elevations(ctx)
+func (m *Mode) sweep(ctx context.Context) error {
+	list, err := m.config.Store.Elevations(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		if d.holds(e) {
+		if m.holds(e) {
 			continue
 		}
-		if _, err := d.end(ctx, e, "", "its time is up"); err != nil {
+		if _, err := m.end(ctx, e, "", "its time is up"); err != nil {
 			return err
 		}
 	}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// room is a desk over a real store, with a clock of its own.
+// room is elevated mode over a real store, with a clock of its own.
 type room struct {
-	*Desk
+	*Mode
 	t     *testing.T
 	dir   string
 	store *sqlite.Store
@@ -37,14 +38,14 @@ func (r *room) open() {
 	if r.store, err = sqlite.Open(r.t.Context(), r.dir); err != nil {
 		r.t.Fatal(err)
 	}
-	if r.Desk, err = New(Config{Store: r.store, Now: func() time.Time { return r.now }}); err != nil {
+	if r.Mode, err = New(Config{Store: r.store, Now: func() time.Time { return r.now }}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *room) begin(state string, span time.Duration) store.Elevation {
 	r.t.Helper()
-	e, err := r.Begin(r.t.Context(), "irc:#x", "irc:ann", state, r.now, span)
+	e, err := r.Mode.begin(r.t.Context(), "irc:#x", "irc:ann", state, r.now, span)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestItHoldsForItsTime(t *testing.T) {
 func TestBeginAndEnd(t *testing.T) {
 	r := newRoom(t)
 	first := r.begin(Ask, time.Hour)
-	again, err := r.Begin(t.Context(), "irc:#x", "irc:ann", Ask, first.Began, time.Hour)
+	again, err := r.Mode.begin(t.Context(), "irc:#x", "irc:ann", Ask, first.Began, time.Hour)
 	if err != nil || again != first || len(r.kinds()) != 1 {
 		t.Errorf("the same command once more: %+v, %v, audit %v", again, err, r.kinds())
 	}
@@ -127,7 +128,7 @@ func TestBeginAndEnd(t *testing.T) {
 	if got := r.holds(); got != "" {
 		t.Errorf("%s holds after its end", got)
 	}
-	if err := r.Used(t.Context(), Use{Conversation: "irc:#x", Sender: "irc:ann", Tool: "shell.exec"}); err != nil {
+	if err := r.Elevated(t.Context(), tool.Subject{Message: said("ann", r.now)}, tool.Verdict{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{store.AuditElevated, store.AuditElevatedEnd, store.AuditElevated, store.AuditElevatedEnd, store.AuditElevatedUsed}
@@ -146,13 +147,13 @@ func TestBeginRefuses(t *testing.T) {
 	r := newRoom(t)
 	for name, begin := range map[string]func() error{
 		"another state": func() error {
-			_, err := r.Begin(t.Context(), "irc:#x", "irc:ann", "full", r.now, time.Hour)
+			_, err := r.Mode.begin(t.Context(), "irc:#x", "irc:ann", "full", r.now, time.Hour)
 			return err
 		},
-		"nobody":  func() error { _, err := r.Begin(t.Context(), "irc:#x", "", Ask, r.now, time.Hour); return err },
-		"no time": func() error { _, err := r.Begin(t.Context(), "irc:#x", "irc:ann", Ask, r.now, 0); return err },
+		"nobody":  func() error { _, err := r.Mode.begin(t.Context(), "irc:#x", "", Ask, r.now, time.Hour); return err },
+		"no time": func() error { _, err := r.Mode.begin(t.Context(), "irc:#x", "irc:ann", Ask, r.now, 0); return err },
 		"over again": func() error {
-			_, err := r.Begin(t.Context(), "irc:#x", "irc:ann", Ask, r.now.Add(-2*time.Hour), time.Hour)
+			_, err := r.Mode.begin(t.Context(), "irc:#x", "irc:ann", Ask, r.now.Add(-2*time.Hour), time.Hour)
 			return err
 		},
 	} {

@@ -1,8 +1,9 @@
 // Package provider makes tools of what a plugin of kind tools offers, under rules that the operator has written.
 //
-// Start with Provider: it is the plugin.Handler of one instance, keeps the list of tools as the plugin changes it, and calls them.
-// Tools gives the list as tool.Tool values under the Rules of a configuration; they stay valid after the list has changed and say then
-// that they are gone (tool.Revocable). The package decides nothing about a call: tool.Enforcer does.
+// Start with Set: it has the providers of a host, and makes the registry of a configuration of Flynn's own tools and theirs. A Provider is the
+// plugin.Handler of one instance, keeps the list of tools as the plugin changes it, and calls them. Provider.Tools gives the list as tool.Tool
+// values under the Rules of a configuration; they stay valid after the list has changed and say then that they are gone (tool.Revocable). The
+// package starts no process and decides nothing about a call: package plugin and tool.Enforcer do.
 //
 // Nothing that a plugin says is believed. Its description and schema are bounded, stripped of what people cannot see, and shown;
 // effect, approval, profiles and time limits are the operator's. A tool that becomes another one under its old name is noticed by its

@@ -1,4 +1,4 @@
-package host
+package assemble
 
 import (
 	"errors"
@@ -17,8 +17,40 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// cliConfig is how an agent's program is run.
-func cliConfig(c *config.Config, name string) cli.Config {
+// WithProgram gives an agent of kind cli its program, which is the only tool that it has.
+func WithProgram(made *agent.Agent, c *config.Config) error {
+	from, program := c.Agents[made.Name], programOf(c, made.Name)
+	if program.OnHost {
+		program.Workspace = "."
+	}
+	run, err := cli.New(program)
+	if err != nil {
+		return fmt.Errorf("agent_configs.%s.cli: %w", made.Name, err)
+	}
+	made.Registry, made.Tools = tool.NewRegistry(), nil
+	if err := made.Registry.Register(run); err != nil {
+		return err
+	}
+	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: from.ToolOverrides.Deny})
+	made.CLI = &agent.CLI{
+		Name: program.Name, Workspace: program.Workspace, Resumes: len(program.Resume) > 0, Missing: program.Missing,
+		Gives:    program.SessionFrom == cli.SessionGiven || program.SessionFrom == cli.SessionLast,
+		Programs: from.CLI.DangerouslyForPrograms,
+	}
+	if made.Sandboxed {
+		made.Sandbox = specs.CLIName(made.Name)
+	}
+	if from.CLI.FolderByCall {
+		made.CLI.Folder = func(dir string) error {
+			_, err := c.CLIRules(os.Getenv).Check(dir)
+			return err
+		}
+	}
+	return err
+}
+
+// programOf is how an agent's program is run: as its preset says, and as the configuration does where it says something.
+func programOf(c *config.Config, name string) cli.Config {
 	a := c.Agents[name]
 	preset := specs.CLIPreset(a.CLI)
 	p := preset.Config
@@ -27,9 +59,9 @@ func cliConfig(c *config.Config, name string) cli.Config {
 	}
 	if a.CLI.Auth == "proxy" {
 		maps.Copy(p.Env, preset.ProxyEnv)
-		p.Command, p.Resume = cliProxyArgs(p.Command, preset.ProxyArgs), cliProxyArgs(p.Resume, preset.ProxyArgs)
+		p.Command, p.Resume = withArgs(p.Command, preset.ProxyArgs), withArgs(p.Resume, preset.ProxyArgs)
 	}
-	cliOverrides(&p, a.CLI)
+	override(&p, a.CLI)
 	p.StateDir, p.Timeout = a.CLI.StateDir, time.Duration(a.CLI.TimeoutSeconds)*time.Second
 	if p.Name == "" && len(p.Command) > 0 {
 		p.Name = path.Base(p.Command[0])
@@ -56,16 +88,16 @@ func cliConfig(c *config.Config, name string) cli.Config {
 	return p
 }
 
-// cliProxyArgs puts arguments behind the name of a program.
-func cliProxyArgs(words, args []string) []string {
+// withArgs puts arguments behind the name of a program.
+func withArgs(words, args []string) []string {
 	if len(words) == 0 {
 		return nil
 	}
 	return slices.Concat(words[:1], args, words[1:])
 }
 
-// cliOverrides puts what is written in the place of what the preset says.
-func cliOverrides(p *cli.Config, c config.CLI) {
+// override puts what the configuration says in the place of what the preset says.
+func override(p *cli.Config, c config.CLI) {
 	list := func(into *[]string, value []string) {
 		if len(value) > 0 {
 			*into = value
@@ -110,23 +142,14 @@ func cliOverrides(p *cli.Config, c config.CLI) {
 	maps.Copy(p.Env, c.Env)
 }
 
-// checkCLIs finds what is wrong about the programs of agents.
-func checkCLIs(c *config.Config) config.Errors {
+// CheckPrograms finds what is wrong about the programs of agents.
+func CheckPrograms(c *config.Config) config.Errors {
 	var errs config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		a := c.Agents[name]
-		if a.Kind != agent.KindCLI {
+		if c.Agents[name].Kind != agent.KindCLI {
 			continue
 		}
-		program := cliConfig(c, name)
-		program.Workspace = "/" + program.Workspace
-		err := program.Check()
-		if preset := specs.CLIPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
-			err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
-		}
-		if err == nil && a.Sandbox.Enabled {
-			err = specs.CLI(c, name).Check()
-		}
+		err := checkProgram(c, name)
 		if err == nil {
 			continue
 		}
@@ -141,34 +164,15 @@ func checkCLIs(c *config.Config) config.Errors {
 	return errs
 }
 
-// withCLI gives an agent of kind cli its program, which is the only tool that it has.
-func withCLI(made *agent.Agent, c *config.Config, name string) error {
-	a, program := c.Agents[name], cliConfig(c, name)
-	if program.OnHost {
-		program.Workspace = "."
+func checkProgram(c *config.Config, name string) error {
+	a, program := c.Agents[name], programOf(c, name)
+	program.Workspace = "/" + program.Workspace
+	err := program.Check()
+	if preset := specs.CLIPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
+		err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
 	}
-	run, err := cli.New(program)
-	if err != nil {
-		return fmt.Errorf("agent_configs.%s.cli: %w", name, err)
-	}
-	made.Registry, made.Tools = tool.NewRegistry(), nil
-	if err := made.Registry.Register(run); err != nil {
-		return err
-	}
-	made.Offered, err = made.Registry.Offered(tool.Full, tool.Overrides{Deny: a.ToolOverrides.Deny})
-	made.CLI = &agent.CLI{
-		Name: program.Name, Workspace: program.Workspace, Resumes: len(program.Resume) > 0, Missing: program.Missing,
-		Gives:    program.SessionFrom == cli.SessionGiven || program.SessionFrom == cli.SessionLast,
-		Programs: a.CLI.DangerouslyForPrograms,
-	}
-	if made.Sandboxed {
-		made.Sandbox = specs.CLIName(name)
-	}
-	if a.CLI.FolderByCall {
-		made.CLI.Folder = func(dir string) error {
-			_, err := c.CLIRules(os.Getenv).Check(dir)
-			return err
-		}
+	if err == nil && a.Sandbox.Enabled {
+		err = specs.CLI(c, name).Check()
 	}
 	return err
 }

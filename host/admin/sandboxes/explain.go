@@ -1,4 +1,4 @@
-package host
+package sandboxes
 
 import (
 	"context"
@@ -7,10 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
 	"github.com/flynnhost/flynn/host/agent/code"
-	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
@@ -18,7 +17,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/cli"
@@ -51,7 +49,7 @@ const localFrontends = "local"
 
 // explainer explains where the commands of agents run.
 type explainer struct {
-	admin    *sandboxes.Admin
+	admin    *Admin
 	config   *config.Config
 	enforcer *tool.Enforcer
 	offered  tool.Set
@@ -60,16 +58,16 @@ type explainer struct {
 	missing  error // why there is no engine
 }
 
-// ExplainSandboxes has the host's own enforcer decide about a shell command of every agent at every kind of frontend, and about the program
+// Explain has the host's own enforcer decide about a shell command of every agent at every kind of frontend, and about the program
 // of an agent that is one or writes them. Policies are not asked: they decide about single calls.
-func ExplainSandboxes(ctx context.Context, a *sandboxes.Admin) ([]Placement, error) {
-	c := a.Config()
+func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
+	c := a.config
 	e := explainer{admin: a, config: c, missing: fleet.ErrOff}
 	if c.Sandbox.Enabled {
 		e.engine, e.missing = a.Driver.Capabilities(ctx)
 	}
 	registry := tool.NewRegistry()
-	if err := builtin.Register(registry, builtin.Config{Memory: struct{ store.Memory }{}, Keep: (*attachments.Files)(nil).Keep}); err != nil {
+	if err := builtin.Register(registry, builtin.Unconnected()); err != nil {
 		return nil, err
 	}
 	var err error
@@ -79,7 +77,7 @@ func ExplainSandboxes(ctx context.Context, a *sandboxes.Admin) ([]Placement, err
 	if e.offered, err = registry.Offered("full", tool.Overrides{}); err != nil {
 		return nil, err
 	}
-	e.images = a.ImageNames(ctx, e.missing == nil)
+	e.images = a.imageNames(ctx, e.missing == nil)
 	all := []Placement{}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		for _, door := range []string{route.DoorChannel, localFrontends} {
@@ -170,7 +168,7 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 // program decides about a run of the program that an agent is, which is in its sandbox at every frontend.
 func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Verdict, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: e.config.Sandbox.Enabled && e.config.Agents[subject.Agent].Sandbox.Enabled}
-	if err := withCLI(a, e.config, a.Name); err != nil {
+	if err := assemble.WithProgram(a, e.config); err != nil {
 		return tool.Verdict{}, err
 	}
 	subject.Offered = a.Offered

@@ -1,4 +1,4 @@
-package host
+package assemble
 
 import (
 	"github.com/flynnhost/flynn/host/agent"
@@ -6,8 +6,37 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// tasksOf is what a configuration says of the host's own uses of models.
-func tasksOf(c *config.Config) agent.Tasks {
+// Tiers are the tiers that people may choose for an agent, its own first. An agent of kind cli brings its own model.
+func Tiers(a config.Agent) []string {
+	if a.Kind == agent.KindCLI {
+		return nil
+	}
+	tiers := []string{a.ModelTier}
+	for _, t := range a.ModelTiers {
+		if t != a.ModelTier {
+			tiers = append(tiers, t)
+		}
+	}
+	return tiers
+}
+
+// windows are the tiers that people may choose for an agent, each with how many tokens its model can be shown.
+func windows(c *config.Config, a config.Agent) map[string]int {
+	windows := map[string]int{}
+	for _, tier := range Tiers(a) {
+		if m, ok := c.Models[tier]; ok {
+			windows[tier] = window(m)
+		}
+	}
+	return windows
+}
+
+func window(m config.Model) int {
+	return agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens())
+}
+
+// tasks is how a configuration has the host use models for itself.
+func tasks(c *config.Config) agent.Tasks {
 	t := agent.Tasks{
 		Tiers:        map[task.Name]task.Tier{},
 		ThresholdPct: c.Compaction.ThresholdPct, KeepTurns: c.Compaction.KeepTurns, SummaryTokens: c.Compaction.SummaryMaxTokens,

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// around is everything that a Runner works with but the store, as functions that a test may replace. One that is nil does nothing.
+type around struct {
+	generation func() (*Generation, Policies)
+	place      func(message.Message) string
+	waiting    func(place string) []Item
+	order      func(ctx context.Context, place string, row store.InboxRow)
+	accept     func(ctx context.Context, m message.Message) error
+	replied    func(turn string, r message.Reply)
+	asked      func(t store.Turn, a store.Approval)
+	behind     func(t store.Turn, m message.Message, a store.Approval)
+	files      func(session string, m message.Message) []message.File
+	image      func(digest string) ([]byte, error)
+	elevation  func() tool.Elevation
+	elevated   func(v tool.Verdict) error
+}
+
+// config is a Config with all of it.
+func (a *around) config() Config {
+	return Config{
+		Generations: a, Outbox: outbox{a}, Inbox: a, Queue: a, Orders: a, Notices: a, Attachments: a, Elevations: a,
+		Machines: noMachines{}, Tools: &tool.Runner{},
+	}
+}
+
+func (a *around) InForce() (*Generation, Policies) { return a.generation() }
+
+func (a *around) Place(m message.Message) string {
+	if a.place == nil {
+		return m.ConversationKey()
+	}
+	return a.place(m)
+}
+
+func (*around) Push(Item) {} // work finds what the store has
+
+func (a *around) Waiting(place string) []Item {
+	if a.waiting == nil {
+		return nil
+	}
+	return a.waiting(place)
+}
+
+func (a *around) Order(ctx context.Context, place string, row store.InboxRow) {
+	a.order(ctx, place, row)
+}
+
+func (a *around) Accept(ctx context.Context, m message.Message) error { return a.accept(ctx, m) }
+
+func (a *around) Asked(_ context.Context, t store.Turn, _ string, r store.Approval) {
+	if a.asked != nil {
+		a.asked(t, r)
+	}
+}
+
+func (a *around) Behind(t store.Turn, m message.Message, r store.Approval) {
+	if a.behind != nil {
+		a.behind(t, m, r)
+	}
+}
+
+func (a *around) Take(_ context.Context, session string, m message.Message) []message.File {
+	if a.files == nil {
+		return nil
+	}
+	return a.files(session, m)
+}
+
+func (a *around) Image(_ context.Context, digest string) ([]byte, error) { return a.image(digest) }
+
+func (a *around) Elevation(store.Turn, string) tool.Elevation {
+	if a.elevation == nil {
+		return tool.Elevation{}
+	}
+	return a.elevation()
+}
+
+func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Verdict) error {
+	return a.elevated(v)
+}
+
+// outbox has the method of an Outbox, whose name a Queue takes as well.
+type outbox struct{ *around }
+
+func (o outbox) Push(turn string, r message.Reply) {
+	if o.replied != nil {
+		o.replied(turn, r)
+	}
+}

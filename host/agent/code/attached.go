@@ -1,0 +1,64 @@
+package code
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// Workspaces opens the workspaces of sessions, by store.SessionHome; *fleet.Fleet implements it.
+type Workspaces interface {
+	// Visit opens one until leave is called.
+	Visit(home string) (m machine.Machine, leave func(), err error)
+}
+
+// Folder is the attachments in a folder of each session's workspace.
+type Folder struct {
+	Workspaces Workspaces
+	Name       string // of the folder
+}
+
+var _ Attachments = Folder{}
+
+// Bounds of the attachments that a program is given; package sandbox has those of everything together.
+const (
+	maxAttached      = 32
+	maxAttachedBytes = 8 << 20
+)
+
+// Attached implements Attachments. The latest files come first.
+func (f Folder) Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
+	m, leave, err := f.Workspaces.Visit(store.SessionHome(session))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	infos, err := m.List(ctx, f.Name)
+	if errors.Is(err, machine.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(infos, func(a, b machine.FileInfo) int { return b.Mtime.Compare(a.Mtime) })
+	files = map[string][]byte{}
+	room := int64(maxAttachedBytes)
+	for _, info := range infos {
+		if !info.Mode.IsRegular() || len(files) == maxAttached || info.Size > room {
+			left++
+			continue
+		}
+		data, size, err := m.ReadFile(ctx, path.Join(f.Name, info.Name), 0, room)
+		if err != nil || size > int64(len(data)) {
+			left++
+			continue
+		}
+		room -= size
+		files[info.Name] = data
+	}
+	return files, left, nil
+}

@@ -1,0 +1,22 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// TurnEnded is published when a turn is over.
+type TurnEnded struct {
+	Turn, Agent string
+	State       store.TurnState
+	Took        time.Duration
+	// WithParent is true for a delegated turn that ends within a call of its parent's.
+	WithParent bool
+	// Released is true for a turn that ended without an answer and left its messages to the next one.
+	Released bool
+}
+
+// BudgetExceeded is published for each model call that was not made because a daily budget had no room for it.
+type BudgetExceeded struct{ Level budget.Level }

@@ -1,0 +1,46 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/internal/cron"
+)
+
+// Entries are the schedules of a configuration. Loading it has checked their times.
+func Entries(c *config.Config) []Entry {
+	var out []Entry
+	for _, s := range c.Schedules {
+		e := Entry{
+			Name: s.Name, Agent: s.Agent, Text: s.Text, As: s.As, Deliver: s.Deliver, Quiet: s.Quiet, CatchUp: s.CatchUp,
+			Jitter: time.Duration(s.Jitter), Timing: "every " + s.Every.String(), Next: Every(time.Duration(s.Every)),
+		}
+		if s.Cron != "" {
+			e.Timing, e.Next = timing(s)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// timing is when a cron expression is due in its zone. An expression or a zone that cannot be read any more is never due.
+func timing(s config.Schedule) (text string, next func(time.Time) time.Time) {
+	never := func(time.Time) time.Time { return time.Time{} }
+	name, zone := "local time", time.Local
+	if s.Timezone != "" {
+		name = s.Timezone
+	}
+	text = fmt.Sprintf("%s (%s)", s.Cron, name)
+	if s.Timezone != "" {
+		var err error
+		if zone, err = time.LoadLocation(s.Timezone); err != nil {
+			return text, never
+		}
+	}
+	e, err := cron.Parse(s.Cron)
+	if err != nil {
+		return text, never
+	}
+	return text, Cron(e, zone)
+}
