@@ -80,7 +80,7 @@ func (m *Mode) Elevation(t store.Turn, agent string) tool.Elevation {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	e, ok, err := m.Of(ctx, t.Channel+":"+t.Conversation.ID)
+	e, ok, err := m.Of(ctx, t.ConversationKey())
 	if err != nil {
 		m.config.Log.Error("cannot look up elevated mode; the call stays in its sandbox", "turn", t.ID, "error", err)
 	}
