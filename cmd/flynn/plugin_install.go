@@ -13,6 +13,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
@@ -24,7 +26,7 @@ func privateFlag() cli.Flag {
 
 // obtain says on whose word a plugin is installed.
 func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
-	o := plugin.Obtain{Private: cmd.Bool("allow-private")}
+	o := plugin.Obtain{Client: fetch.Client{Private: cmd.Bool("allow-private")}}
 	o.Trust.Table = "[plugin_trust]"
 	if c := configOf(ctx, cmd); c != nil {
 		o.Trust = instances.Trust(c)
@@ -314,15 +316,15 @@ func packPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	file := cmp.Or(cmd.String("output"), fmt.Sprintf("%s-%s.tar.gz", m.Name, m.Version))
-	digest := signing.Digest(packed.Bytes())
+	sum := digest.Of(packed.Bytes())
 	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
 	if o.asJSON {
-		return o.json(map[string]string{"name": m.Name, "version": m.Version, "file": file, "sha256": digest})
+		return o.json(map[string]string{"name": m.Name, "version": m.Version, "file": file, "sha256": sum})
 	}
-	o.line("%s#sha256=%s", file, digest)
+	o.line("%s#sha256=%s", file, sum)
 	return nil
 }
 

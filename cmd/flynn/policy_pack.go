@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/pack"
@@ -108,7 +109,7 @@ func packPolicy(ctx context.Context, cmd *cli.Command) error {
 
 // openPackage reads what is to be installed, and says where it came from.
 func openPackage(ctx context.Context, from string, trust pack.Trust) (*pack.Package, string, error) {
-	if pack.IsURL(from) {
+	if fetch.IsURL(from) {
 		p, err := pack.Fetch(ctx, from, trust, nil)
 		return p, from, err
 	}

@@ -10,9 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -624,25 +622,6 @@ func tableTo(agent string) *route.Table {
 		Routing: config.Routing{DefaultAgent: agent},
 	})
 	return t
-}
-
-func TestTimeOfAPersonDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var fired atomic.Bool
-		w := newStopwatch(time.Minute, func() { fired.Store(true) })
-		time.Sleep(50 * time.Second)
-		w.pause()
-		time.Sleep(time.Hour)
-		w.resume()
-		time.Sleep(9 * time.Second)
-		if synctest.Wait(); fired.Load() {
-			t.Fatal("the clock ran while a person was thinking")
-		}
-		time.Sleep(2 * time.Second)
-		if synctest.Wait(); !fired.Load() {
-			t.Fatal("the clock did not go on")
-		}
-	})
 }
 
 // A lease lets the call run that was asked about and those after it, until something about them is another.

@@ -156,9 +156,9 @@ func (t *turn) pauseTime() (resume func()) {
 	if t.lineage != nil && t.lineage.parent != nil {
 		above = t.lineage.parent.pauseTime()
 	}
-	t.time.pause()
+	own := t.time.Pause()
 	return func() {
-		t.time.resume()
+		own()
 		above()
 	}
 }

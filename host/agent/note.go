@@ -26,7 +26,7 @@ const maxNotes = 20
 
 // Note keeps a row in state Noted for the next turn of its place.
 func (r *Runner) Note(row store.InboxRow) {
-	row.Message.Text = cut(row.Message.Text)
+	row.Message.Text = quotable(row.Message.Text)
 	r.notes.mu.Lock()
 	defer r.notes.mu.Unlock()
 	if r.notes.by == nil {
@@ -43,8 +43,8 @@ func (r *Runner) Note(row store.InboxRow) {
 	n.trim()
 }
 
-// cut keeps what a line can show of a text.
-func cut(text string) string {
+// quotable keeps what a line can show of a text.
+func quotable(text string) string {
 	n := 0
 	for i := range text {
 		if n++; n > maxQuote+1 {

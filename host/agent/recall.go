@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Recalled is a note about the speaker that a turn begins with.
@@ -72,14 +73,11 @@ func searchWords(rows []store.InboxRow) string {
 }
 
 // clip cuts text at a rune and reports whether it had to.
-func clip(text string, max int) (string, bool) {
-	if len(text) <= max {
-		return text, false
+func clip(s string, max int) (string, bool) {
+	if len(s) <= max {
+		return s, false
 	}
-	for max > 0 && !utf8.RuneStart(text[max]) {
-		max--
-	}
-	return text[:max] + "…", true
+	return cut.Head(s, max) + "…", true
 }
 
 // line tells of a note, on lines that are all indented.

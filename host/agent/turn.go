@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
@@ -49,7 +50,7 @@ type turn struct {
 	row      store.Turn
 	origin   message.Message // of the first message: sender, place, door
 	steps    turnSteps
-	time     *stopwatch
+	time     *stopwatch.Watch
 	place    store.Place
 	rest     []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
@@ -84,8 +85,8 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r store.InboxRow) bool { return r.Message.Cut })
-	t.time = newStopwatch(t.timeLimit(), func() { cancel(errTime) })
-	defer t.time.pause()
+	t.time = stopwatch.Start(t.timeLimit(), func() { cancel(errTime) })
+	defer t.time.Stop()
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
 	if t.lineage == nil {

@@ -43,7 +43,7 @@ func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Du
 		d.logger().Info("a message keeps its buttons", "error", failed)
 		return d.amendEnds(ctx, noteLeft)
 	}
-	return false, backoff(next.Attempts), nil
+	return false, pauseAfter(next.Attempts), nil
 }
 
 // amended finds the earlier reply, if it was delivered.

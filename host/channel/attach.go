@@ -32,7 +32,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 		}
 		next := d.row
 		next.Attempts++
-		d.after(&next, backoff(next.Attempts))
+		d.after(&next, pauseAfter(next.Attempts))
 		return r, true, d.save(ctx, next)
 	}
 	r.Attachments = given

@@ -72,7 +72,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 		d.logger().Warn("a draft could not be completed; the reply is sent anew", "error", failed)
 		return d.replace(ctx, s, draft, to, !e.Never && !e.Stale)
 	}
-	return false, backoff(next.Attempts), nil
+	return false, pauseAfter(next.Attempts), nil
 }
 
 func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) (message.Revised, error) {

@@ -342,7 +342,7 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 	default:
 		w.draft, w.begun = d, true
 		if w.over = !s.Capabilities().Idempotent; !w.over {
-			w.later(backoff(1)) // the same key again
+			w.later(pauseAfter(1)) // the same key again
 		}
 	}
 }
@@ -376,7 +376,7 @@ func (w *writing) fail(ctx context.Context, wait time.Duration) {
 	w.forget(ctx)
 	w.failures++
 	w.over = w.over || w.failures >= maxEditFailures
-	w.later(max(wait, backoff(w.failures)))
+	w.later(max(wait, pauseAfter(w.failures)))
 }
 
 func (w *writing) forget(ctx context.Context) {
@@ -401,6 +401,6 @@ func (w *writing) edit(ctx context.Context, to Drafter, text string) {
 		w.live.cfg.Log.Debug("cannot update a draft", "channel", w.reply.Channel, "error", err)
 		w.failures++
 		w.over = e.Never || e.Stale || w.failures >= maxEditFailures
-		w.later(backoff(w.failures))
+		w.later(pauseAfter(w.failures))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // OutboxConfig is what an Outbox needs.
@@ -356,7 +356,7 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.De
 
 // record commits an outcome and says whether the row is settled, or when to try again.
 func (d *delivery) record(ctx context.Context, next store.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
-	pause := backoff
+	pause := pauseAfter
 	if d.stopped(res) { // the rest is a message of its own: what its beginning took does not count against it
 		next.PlatformIDs, next.Reply.Resume = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), res.Resume
 		next.Attempts, next.Reply.PossibleDuplicate = 0, false
@@ -378,7 +378,7 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res message
 	case message.NotSent:
 		next.State, wait = store.OutboxPending, max(res.RetryAfter, pause(next.Attempts))
 	default:
-		next.State, next.Note, wait = store.OutboxSending, noteUnknown, backoff(next.Attempts)
+		next.State, next.Note, wait = store.OutboxSending, noteUnknown, pauseAfter(next.Attempts)
 	}
 	if next.Attempts >= maxAttempts {
 		next.State, next.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
@@ -407,8 +407,5 @@ const maxAttempts = 300
 // maxPause is the longest wait between tries that is not the channel's wish.
 const maxPause = 5 * time.Minute
 
-// backoff is the wait after attempt n: doubling from 250 ms to 5 min, with half of it at random.
-func backoff(n int) time.Duration {
-	d := min(250*time.Millisecond<<min(n, 20), maxPause)
-	return d/2 + rand.N(d/2)
-}
+// pauseAfter is the wait after attempt n.
+func pauseAfter(n int) time.Duration { return backoff.Delay(n, 500*time.Millisecond, maxPause) }

@@ -6,28 +6,12 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 // Secret is a value that prints as redacted, in every format.
-type Secret string
-
-const redacted = "[redacted]"
-
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return redacted
-}
-
-// GoString keeps %#v from showing the value.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText keeps encoders from showing the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Reveal returns the value itself. Call it only where the value leaves for its owner.
-func (s Secret) Reveal() string { return string(s) }
+type Secret = redact.Secret
 
 // maxSecret bounds a secret read from a file, in bytes.
 const maxSecret = 64 << 10

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 // Limits of the HTTP server. Requests and answers are small and the client is on this machine, so
@@ -64,7 +66,7 @@ type Server struct {
 	backend  Backend
 	log      *slog.Logger
 	listener net.Listener
-	token    token
+	token    redact.Secret
 	guard    guard
 	failures failures
 	metrics  *metrics

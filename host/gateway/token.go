@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 const (
@@ -21,26 +23,20 @@ const (
 	maxToken = 256
 )
 
-// token is the gateway's secret. It prints as redacted.
-type token string
-
-func (token) String() string   { return "[redacted]" }
-func (token) GoString() string { return "[redacted]" }
-
-// matches compares in a time that depends on neither value.
-func (t token) matches(given string) bool {
-	want, got := sha256.Sum256([]byte(t)), sha256.Sum256([]byte(given))
+// matches compares a token with one that was given, in a time that depends on neither value.
+func matches(token redact.Secret, given string) bool {
+	want, got := sha256.Sum256([]byte(token.Reveal())), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // ReadToken returns the token in path for a client. It refuses a file that others could read or have written.
 func ReadToken(path string) (string, error) {
 	t, err := readToken(path)
-	return string(t), err
+	return t.Reveal(), err
 }
 
 // loadToken reads the token, and makes it first if there is none.
-func loadToken(path string) (token, error) {
+func loadToken(path string) (redact.Secret, error) {
 	if path == "" {
 		return "", errors.New("gateway has no token file; set [gateway] token_file")
 	}
@@ -76,7 +72,7 @@ func makeToken(path string) error {
 	return os.Link(tmp.Name(), path)
 }
 
-func readToken(path string) (token, error) {
+func readToken(path string) (redact.Secret, error) {
 	f, err := openNoFollow(path)
 	if err != nil {
 		return "", fmt.Errorf("open token file: %w", err)
@@ -97,7 +93,7 @@ func readToken(path string) (token, error) {
 	if len(text) < minToken || len(text) > maxToken || strings.Trim(text, tokenAlphabet) != "" {
 		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it and a new one is made at the next start", path, minToken, maxToken)
 	}
-	return token(text), nil
+	return redact.Secret(text), nil
 }
 
 // tokenAlphabet is base64url, which needs no escaping in a URL fragment or a header.

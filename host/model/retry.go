@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // How often and how long a tier is tried before its fallbacks are.
@@ -43,7 +45,7 @@ func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Respon
 			return Response{}, err
 		}
 		s.log.Warn("try the model again", "tier", t.name, "attempt", attempt, "wait", wait, "kind", kindOf(err), "error", err)
-		if sleep(ctx, wait) != nil {
+		if backoff.Sleep(ctx, wait) != nil {
 			return Response{}, err
 		}
 	}
@@ -87,28 +89,11 @@ func plan(err error, attempt int) (wait time.Duration, again bool) {
 	if e.RetryAfter > 0 {
 		return e.RetryAfter + rand.N(time.Second), true // not all at once when the door opens
 	}
-	return backOff(attempt), true
-}
-
-// backOff doubles with each attempt; half of it is left to chance.
-func backOff(attempt int) time.Duration {
-	d := min(firstBackOff<<(attempt-1), maxBackOff)
-	return d/2 + rand.N(d/2)
+	return backoff.Delay(attempt, firstBackOff, maxBackOff), true
 }
 
 // fits reports whether there is time left after the wait.
 func fits(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > wait
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -492,16 +492,6 @@ func TestCallsAreReported(t *testing.T) {
 	})
 }
 
-func TestBackOffIsBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		attempt := rapid.IntRange(1, 20).Draw(t, "attempt")
-		full := min(firstBackOff<<(attempt-1), maxBackOff)
-		if d := backOff(attempt); d < full/2 || d >= full {
-			t.Errorf("attempt %d waits %s, want %s to %s", attempt, d, full/2, full)
-		}
-	})
-}
-
 func TestToolCallIsStorableWhateverTheModelWrote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := ToolCall{ID: "c", Name: "n", Args: json.RawMessage(rapid.SliceOf(rapid.Byte()).Draw(t, "args"))}

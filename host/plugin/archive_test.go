@@ -1,12 +1,9 @@
 package plugin
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,55 +13,40 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/install/archive"
+	"github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/fetch"
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
-// entry is one member of a test's archive.
-type entry struct {
-	name, text string
-	kind       byte
-	link       string
-}
-
-func tarOf(t testing.TB, entries ...entry) []byte {
+// tarOf is an archive of programs, by name.
+func tarOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	packed := gzip.NewWriter(&out)
-	w := tar.NewWriter(packed)
-	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Mode: 0o755, Size: int64(len(e.text))}
-		if e.kind == 0 {
-			h.Typeflag = tar.TypeReg
-		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, e.text); err != nil {
+	w := archive.NewWriter(&out)
+	for name, text := range files {
+		if err := w.Write(archive.File{Name: name, Program: true, Content: strings.NewReader(text)}, int64(len(text))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if w.Close() != nil || packed.Close() != nil {
-		t.Fatal("close the archive")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
 	}
 	return out.Bytes()
 }
 
-func zipOf(t testing.TB, entries ...entry) []byte {
+func zipOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
-	for _, e := range entries {
-		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate}
+	for name, text := range files {
+		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
 		h.SetMode(0o755)
-		if e.kind == tar.TypeSymlink {
-			h.SetMode(0o777 | os.ModeSymlink)
-			e.text = e.link
-		}
 		f, err := w.CreateHeader(h)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(f, e.text); err != nil {
+		if _, err := io.WriteString(f, text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,9 +64,9 @@ protocols = [1]
 exec = { any = "bin/small", plan9-mips = "bin/other" }
 `
 
-func release(under string) []entry {
-	return []entry{
-		{name: under + ManifestName, text: twoPlatforms}, {name: under + "bin/small", text: "#!/bin/sh\n"}, {name: under + "bin/other", text: "other"},
+func release(under string) map[string]string {
+	return map[string]string{
+		under + ManifestName: twoPlatforms, under + "bin/small": "#!/bin/sh\n", under + "bin/other": "other", under + ".git/config": "secret", under + "bin/.swp": "secret",
 	}
 }
 
@@ -99,12 +81,10 @@ func saved(t testing.TB, content []byte) string {
 
 func TestInstallFromArchive(t *testing.T) {
 	for name, content := range map[string][]byte{
-		"tar":              tarOf(t, release("")...),
-		"tar in a folder":  tarOf(t, release("small-1.0.0/")...),
-		"tar, dot slash":   tarOf(t, release("./")...),
-		"zip":              zipOf(t, release("")...),
-		"zip in a folder":  zipOf(t, release("small-1.0.0/")...),
-		"tar with folders": tarOf(t, append([]entry{{name: "bin/", kind: tar.TypeDir}}, release("")...)...),
+		"tar":             tarOf(t, release("")),
+		"tar in a folder": tarOf(t, release("small-1.0.0/")),
+		"zip":             zipOf(t, release("")),
+		"zip in a folder": zipOf(t, release("small-1.0.0/")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, file := open(t), saved(t, content)
@@ -118,7 +98,7 @@ func TestInstallFromArchive(t *testing.T) {
 			if _, err := s.Verify("small"); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob(s.path("store", ".*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(s.versions.Dir, ".*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -126,30 +106,20 @@ func TestInstallFromArchive(t *testing.T) {
 }
 
 func TestArchivesThatAreRefused(t *testing.T) {
-	good := release("")
+	without := func(name string) map[string]string {
+		files := release("")
+		delete(files, name)
+		return files
+	}
 	for name, c := range map[string]struct {
 		content []byte
 		says    string
 	}{
-		"no archive":         {[]byte("hello"), "neither a .tar.gz nor a .zip"},
-		"empty":              {nil, "neither a .tar.gz nor a .zip"},
-		"tar, cut short":     {tarOf(t, good...)[:200], "unexpected EOF"},
-		"tar, climbs out":    {tarOf(t, append(good, entry{name: "../evil"})...), `"../evil" is not a name`},
-		"tar, absolute":      {tarOf(t, append(good, entry{name: "/etc/evil"})...), `"/etc/evil" is not a name`},
-		"tar, climbs inside": {tarOf(t, append(good, entry{name: "bin/../../evil"})...), `is not a name`},
-		"tar, backslash":     {tarOf(t, append(good, entry{name: `..\evil`})...), `is not a name`},
-		"tar, link":          {tarOf(t, append(good, entry{name: "l", kind: tar.TypeSymlink, link: "/etc"})...), "not a regular file"},
-		"tar, hard link":     {tarOf(t, append(good, entry{name: "l", kind: tar.TypeLink, link: "bin/small"})...), "not a regular file"},
-		"tar, device":        {tarOf(t, append(good, entry{name: "l", kind: tar.TypeChar})...), "not a regular file"},
-		"tar, twice":         {tarOf(t, append(good, entry{name: "bin/small"})...), "exists"},
-		"tar, file as folder": {
-			tarOf(t, append(good, entry{name: "bin/small/more"})...), "bin/small",
-		},
-		"zip, climbs out": {zipOf(t, append(good, entry{name: "../evil"})...), `"../evil" is not a name`},
-		"zip, link":       {zipOf(t, append(good, entry{name: "l", kind: tar.TypeSymlink, link: "/etc"})...), "not a regular file"},
-		"zip, cut short":  {zipOf(t, good...)[:100], "zip"},
-		"long name":       {tarOf(t, append(good, entry{name: strings.Repeat("a/", 200) + "b"})...), "is not a name"},
-		"no manifest":     {tarOf(t, good[1:]...), ManifestName},
+		"no archive":  {[]byte("hello"), "neither a .tar.gz nor a .zip"},
+		"no manifest": {tarOf(t, without(ManifestName)), ManifestName},
+		"no program":  {tarOf(t, without("bin/small")), "names a file that is missing"},
+		"two folders": {tarOf(t, map[string]string{"a/" + ManifestName: twoPlatforms, "b/c": ""}), ManifestName},
+		"cut short":   {tarOf(t, release(""))[:200], "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -157,28 +127,11 @@ func TestArchivesThatAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %q in it", err, c.says)
 			}
-			if left, _ := filepath.Glob(s.path("store", "*")); len(left) > 0 {
+			if left, _ := os.ReadDir(s.versions.Dir); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
-			if left, _ := filepath.Glob(s.path(".*")); len(left) > 1 {
-				t.Errorf("left behind: %v", left)
-			}
-		})
-	}
-}
-
-func TestBombsAreBounded(t *testing.T) {
-	bomb := tarOf(t, entry{name: "zeros", text: strings.Repeat("\x00", 4<<20)})
-	for name, into := range map[string]*unpacking{"bytes": {left: 1 << 20}, "files": {left: 1 << 30, files: maxFiles}} {
-		t.Run(name, func(t *testing.T) {
-			root, err := os.OpenRoot(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer root.Close()
-			into.root = root
-			if err := into.tarGzip(bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "more than") {
-				t.Errorf("got %v", err)
+			if list, err := s.List(); err != nil || len(list) > 0 {
+				t.Errorf("locked: %v, %v", list, err)
 			}
 		})
 	}
@@ -205,16 +158,16 @@ func TestPackAndSign(t *testing.T) {
 	if _, err := Pack(dir, &two); err != nil || !bytes.Equal(one.Bytes(), two.Bytes()) {
 		t.Errorf("packed twice it is not the same (%v)", err)
 	}
-	archive := saved(t, one.Bytes())
+	packed := saved(t, one.Bytes())
 	pinned := signing.Trust{Keys: []signing.Key{key}, Required: true, Table: "[plugin_trust]"}
 	s := open(t)
-	got, err := s.InstallFrom(t.Context(), archive, Obtain{Options: Options{Trust: pinned}})
+	got, err := s.InstallFrom(t.Context(), packed, Obtain{Options: Options{Trust: pinned}})
 	if err != nil || got.Signer != string(key) {
 		t.Errorf("signer %q, %v", got.Signer, err)
 	}
 	other := pinned
 	other.Keys = nil
-	if _, err := open(t).InstallFrom(t.Context(), archive, Obtain{Options: Options{Trust: other}}); err == nil ||
+	if _, err := open(t).InstallFrom(t.Context(), packed, Obtain{Options: Options{Trust: other}}); err == nil ||
 		!strings.Contains(err.Error(), "which [plugin_trust] keys does not have") {
 		t.Errorf("by a key that nobody pinned: %v", err)
 	}
@@ -229,57 +182,38 @@ func TestPackAndSign(t *testing.T) {
 }
 
 func TestInstallFromURL(t *testing.T) {
-	content := tarOf(t, release("")...)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/small.tar.gz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
-	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/small.tar.gz", http.StatusFound) })
-	mux.HandleFunc("/plain", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://"+r.Host+"/small.tar.gz", http.StatusFound)
-	})
-	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
-	secure, plain := httptest.NewTLSServer(mux), httptest.NewServer(mux)
-	defer secure.Close()
-	defer plain.Close()
-	sum := "#sha256=" + signing.Digest(content)
+	content := tarOf(t, release(""))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	defer server.Close()
+	from, sum := server.URL+"/small.tar.gz", "#sha256="+digest.Of(content)
+	private := fetch.Client{Private: true}
+	key := signing.Trust{Keys: []signing.Key{"ed25519:x"}}
 	for name, c := range map[string]struct {
 		url  string
-		says string // "" is installed
 		o    Obtain
+		says string // "" is installed
 	}{
-		"with its digest":        {url: secure.URL + "/small.tar.gz" + sum},
-		"moved":                  {url: secure.URL + "/moved" + sum},
-		"plain with its digest":  {url: plain.URL + "/small.tar.gz" + sum},
-		"nothing vouches":        {url: secure.URL + "/small.tar.gz", says: "add #sha256=DIGEST"},
-		"keys, and no signature": {url: secure.URL + "/small.tar.gz", o: Obtain{Options: Options{Trust: signing.Trust{Keys: []signing.Key{"ed25519:x"}}}}, says: "it is not signed"},
-		"another digest":         {url: secure.URL + "/small.tar.gz#sha256=" + strings.Repeat("0", 64), says: "what came has the digest"},
-		"half a digest":          {url: secure.URL + "/small.tar.gz#sha256=00", says: "want #sha256="},
-		"leaves https":           {url: secure.URL + "/plain" + sum, says: "a redirect leads from https to http"},
-		"for ever":               {url: secure.URL + "/round" + sum, says: "more than 5 redirects"},
-		"not there":              {url: secure.URL + "/none" + sum, says: "404"},
-		"password":               {url: "https://a:b@example.com/x" + sum, says: "without a password"},
-		"other scheme":           {url: "file:///etc/passwd" + sum, says: "http or https"},
+		"with its digest":        {from + sum, Obtain{Client: private}, ""},
+		"a private address":      {from + sum, Obtain{}, "--allow-private"},
+		"nothing vouches":        {from, Obtain{Client: private}, "add #sha256=DIGEST"},
+		"keys, and no signature": {from, Obtain{Client: private, Options: Options{Trust: key}}, "it is not signed"},
+		"its digest, and keys":   {from + sum, Obtain{Client: private, Options: Options{Trust: key}}, ""},
+		"another digest":         {from + "#sha256=" + strings.Repeat("0", 64), Obtain{Client: private}, "what came has the digest"},
+		"another scheme":         {"file:///etc/passwd" + sum, Obtain{}, "http or https"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.o.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}
-			defer c.o.Transport.(*http.Transport).CloseIdleConnections()
 			s := open(t)
 			got, err := s.InstallFrom(t.Context(), c.url, c.o)
-			if c.says == "" && (err != nil || got.Version != "1.0.0" || strings.Contains(got.Source, "#")) {
+			if c.says == "" && (err != nil || got.Version != "1.0.0" || got.Source != from) {
 				t.Errorf("got %+v, %v", got.Locked, err)
 			}
 			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("got %v, want %q in it", err, c.says)
 			}
-			if left, _ := filepath.Glob(s.path("store", ".*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(s.versions.Dir, ".*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
-	}
-	if _, err := open(t).InstallFrom(t.Context(), plain.URL+"/small.tar.gz"+sum, Obtain{}); err == nil || !strings.Contains(err.Error(), "--allow-private") {
-		t.Errorf("a private address: %v", err)
-	}
-	if _, err := open(t).InstallFrom(t.Context(), plain.URL+"/small.tar.gz"+sum, Obtain{Private: true}); err != nil {
-		t.Errorf("a private address that is allowed: %v", err)
 	}
 }
 
@@ -289,8 +223,8 @@ func TestFirstLockIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := s.path("store", "small", "1.0.0", Platform())
-	if err := os.Rename(s.folder(got.Locked), old); err != nil {
+	old := s.versions.Path("small/1.0.0/" + Platform())
+	if err := os.Rename(s.versions.Path(got.dir()), old); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("lock = 1\n[[plugin]]\nname = \"small\"\nversion = \"1.0.0\"\nplatform = %q\nsource = \"/src\"\n"+
@@ -298,7 +232,7 @@ func TestFirstLockIsRead(t *testing.T) {
 	for name, sum := range got.Files {
 		text += fmt.Sprintf("%q = %q\n", name, sum)
 	}
-	if err := os.WriteFile(s.path(lockName), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(s.lock.Path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if l, err := s.Verify("small"); err != nil || l.Platform != Platform() {
@@ -326,7 +260,7 @@ func TestVersionsAreKeptForARollback(t *testing.T) {
 	if err != nil || r.Active != "1.3.0" || fmt.Sprint(r.Previous) != "[1.2.0 1.1.0]" || len(r.Releases) != 3 {
 		t.Fatalf("got %+v, %v", r.Choice, err)
 	}
-	if _, err := os.Stat(s.path("store", "small", "1.0.0", anyPlatform)); err == nil {
+	if _, err := os.Stat(s.versions.Path("small/1.0.0/" + anyPlatform)); err == nil {
 		t.Error("the version that nothing can go back to is still there")
 	}
 	to, err := r.RollbackTarget()
@@ -363,28 +297,4 @@ func TestUnbuiltSource(t *testing.T) {
 	if _, err := open(t).Install(dir); err != nil {
 		t.Errorf("install what was built: %v", err)
 	}
-}
-
-// FuzzUnpack holds that no archive writes outside of its folder.
-func FuzzUnpack(f *testing.F) {
-	f.Add(tarOf(f, release("")...))
-	f.Add(zipOf(f, release("x/")...))
-	f.Add(tarOf(f, entry{name: "../evil"}))
-	f.Add(zipOf(f, entry{name: "a/../../evil"}))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		around := t.TempDir()
-		dir := filepath.Join(around, "in")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		archive, err := os.Open(saved(t, content))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer archive.Close()
-		_ = unpack(archive, dir)
-		if entries, err := os.ReadDir(around); err != nil || len(entries) != 1 {
-			t.Errorf("%v, %v", entries, err)
-		}
-	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
+
+	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
 // ParseAttach reads "INSTANCE=unix:PATH": an instance whose process a developer has started himself, under a debugger for example.
@@ -70,7 +72,7 @@ func ownSocket(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return fmt.Errorf("%s is not a socket", path)
 	}
-	if uid, ok := owner(info); ok && uid != os.Geteuid() {
+	if uid, ok := fileowner.Of(info); ok && uid != os.Geteuid() {
 		return fmt.Errorf("%s belongs to user %d", path, uid)
 	}
 	return nil

@@ -40,7 +40,7 @@ func shorter(dir string) string {
 
 // hasGo reports whether the plugin's folder holds the source of a Go program.
 func (t *tree) hasGo() bool {
-	names, err := fs.Glob(t.root.FS(), "*.go")
+	names, err := fs.Glob(t.FS(), "*.go")
 	return err == nil && len(names) > 0
 }
 
@@ -51,7 +51,7 @@ func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build a plugin: %w", err)
 	}
-	defer t.close()
+	defer t.Close()
 	m, err := t.manifest()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", dir, err)
@@ -64,7 +64,7 @@ func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
 	if !ok || !t.hasGo() {
 		return "", fmt.Errorf("build %s: it has no Go program to build: there is no .go file, or exec names none of its files", dir)
 	}
-	if err := t.root.MkdirAll(filepath.FromSlash(filepath.Dir(program)), 0o755); err != nil {
+	if err := t.Root().MkdirAll(filepath.FromSlash(filepath.Dir(program)), 0o755); err != nil {
 		return "", fmt.Errorf("build %s: %w", dir, err)
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.FromSlash(program), ".")

@@ -18,7 +18,7 @@ func (r Record) ActiveRelease() Locked { return r.Releases[0] }
 
 // Records returns what the lock holds, by name.
 func (s *Store) Records() ([]Record, error) {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return nil, fmt.Errorf("list plugins: %w", err)
 	}
@@ -41,7 +41,7 @@ func (l lockFile) record(c Choice) Record {
 
 // Record returns what the lock holds of one plugin.
 func (s *Store) Record(name string) (Record, error) {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return Record{}, err
 	}
@@ -55,7 +55,7 @@ func (s *Store) Record(name string) (Record, error) {
 // edit changes what is chosen for one plugin.
 func (s *Store) edit(name string, change func(Choice) (Choice, error)) error {
 	var gone []Locked
-	err := s.change(func(l lockFile) (lockFile, error) {
+	err := s.lock.Change(func(l lockFile) (lockFile, error) {
 		c, ok := l.choice(name)
 		if !ok {
 			return l, s.notInstalled(l, name)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -388,7 +389,7 @@ channel = { exclusive = %t, idempotent = true }
 func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platform, *station) {
 	t.Helper()
 	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.pace.proof = proof })
-	t.Cleanup(func() { _ = removeReadOnly(s.store.dir) })
+	t.Cleanup(func() { _ = folder.Remove(s.store.versions.Dir) })
 	p, st := newPlatform(t), newStation()
 	installCommuter(t, s.store, "1.1.0", exclusive, Options{})
 	installCommuter(t, s.store, "1.0.0", exclusive, Options{})

@@ -54,7 +54,7 @@ func (l *launcher) cell(args []string, path string, opened bool) cell.Cell {
 // host named. A folder that holds the plugin's own cannot be among them, but its list of names can.
 func (h *Host) secretFiles(own string) []string {
 	out := slices.Clone(h.config.Contain.Secret)
-	out = append(out, h.store.path(lockName), h.store.path("store"))
+	out = append(out, h.store.lock.Path, h.store.versions.Dir)
 	if dir, err := filepath.Abs(h.config.StateDir); err == nil && dir != own {
 		out = append(out, dir)
 	}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
@@ -109,7 +110,7 @@ func buryGroups(g *cell.Groups, runDir string) {
 		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
 			continue // it was never a run folder
 		}
-		release, err := flock(filepath.Join(dir, runLock), false)
+		release, err := filelock.Try(filepath.Join(dir, runLock))
 		if err != nil {
 			continue // it lives
 		}

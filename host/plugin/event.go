@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
@@ -95,16 +96,10 @@ func printable(s string) bool {
 }
 
 // bounded makes text valid UTF-8 without NUL and at most limit bytes, cut between characters.
-func bounded(text string, limit int) (_ string, cut bool) {
+func bounded(text string, limit int) (_ string, shorter bool) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	text = strings.ReplaceAll(text, "\x00", "\uFFFD")
-	if len(text) <= limit {
-		return text, false
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit], true
+	return cut.Head(text, limit), len(text) > limit
 }
 
 func sentAt(e *channelv1.Event) time.Time {

@@ -27,9 +27,9 @@ func (h *Host) follow(ctx context.Context) {
 	var seen fs.FileInfo
 	var before lockFile
 	for {
-		info, err := os.Stat(h.store.path(lockName))
+		info, err := os.Stat(h.store.lock.Path)
 		if err == nil && (seen == nil || !os.SameFile(seen, info) || info.ModTime() != seen.ModTime() || info.Size() != seen.Size()) {
-			if l, err := h.store.readLock(); err != nil {
+			if l, err := h.store.lock.Read(); err != nil {
 				h.log.Error("the lock of the plugins cannot be read; nothing changes", "error", err)
 			} else {
 				h.comply(ctx, before, l)
@@ -89,7 +89,7 @@ func (h *Host) byPlugin() map[string][]*unit {
 
 // versionOf is the version of a plugin that its instances run; the active one when the first of them asks.
 func (h *Host) versionOf(name string) string {
-	l, err := h.store.readLock()
+	l, err := h.store.lock.Read()
 	if err != nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
@@ -41,7 +42,7 @@ func FuzzManifest(f *testing.F) {
 			t.Errorf("accepted the name %q, version %q", m.Name, m.Version)
 		}
 		for _, c := range m.Exec {
-			if file, ok := c.file(); ok && (strings.HasPrefix(file, "/") || strings.Contains(file, "..") && !localFile(file)) {
+			if file, ok := c.file(); ok && (strings.HasPrefix(file, "/") || strings.Contains(file, "..") && !folder.Inside(file)) {
 				t.Errorf("accepted the program %q", file)
 			}
 		}
@@ -73,16 +74,16 @@ func FuzzLock(f *testing.F) {
 			return
 		}
 		for _, p := range l.Releases {
-			if !localFile(p.dir()) || strings.Count(p.dir(), "/") != 2 {
+			if !folder.Inside(p.dir()) || strings.Count(p.dir(), "/") != 2 {
 				t.Errorf("accepted the folder %q", p.dir())
 			}
 			for file := range p.Files {
-				if !localFile(file) {
+				if !folder.Inside(file) {
 					t.Errorf("accepted the file %q", file)
 				}
 			}
 		}
-		again, err := l.encode()
+		again, err := l.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,7 +124,7 @@ func New(c Config) (*Host, error) {
 	store.others = slices.Sorted(maps.Keys(c.DevPaths))
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.StateDir == "" {
-		c.StateDir = store.path("state")
+		c.StateDir = filepath.Join(store.dir, "state")
 	}
 	if c.RunDir == "" {
 		if c.RunDir, err = defaultRunDir(c.StateDir); err != nil {

@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/flynnhost/flynn/host/install"
 )
 
 // lockFile is plugins.lock: what may run, by digest. It is the operator's consent, and the only thing that gives it.
@@ -71,17 +71,13 @@ func (l Locked) dir() string {
 }
 
 const (
-	maxLock     = 16 << 20 // bytes
 	lockFormat  = 2
 	keptBefore  = 2 // versions before the active one that a rollback can reach
 	maxRejected = 5 // that the lock remembers for one plugin
 )
 
-// parseLock reads plugins.lock as strictly as plugin.toml: what it names becomes paths.
+// parseLock reads plugins.lock as strictly as plugin.toml.
 func parseLock(text []byte) (lockFile, error) {
-	if len(text) > maxLock {
-		return lockFile{}, fmt.Errorf("%s has %d bytes, at most %d", lockName, len(text), maxLock)
-	}
 	var head struct {
 		Format int `toml:"lock"`
 	}
@@ -94,23 +90,11 @@ func parseLock(text []byte) (lockFile, error) {
 	case 1:
 		l, err = parseFirstLock(text)
 	case lockFormat:
-		err = decodeLock(text, &l)
+		err = install.Decode(lockName, text, &l)
 	default:
 		return lockFile{}, fmt.Errorf("%s: lock is %d, this host reads 1 and %d", lockName, head.Format, lockFormat)
 	}
 	return l, errors.Join(err, l.problems())
-}
-
-func decodeLock(text []byte, into any) error {
-	meta, err := toml.Decode(string(text), into)
-	if err != nil {
-		return fmt.Errorf("%s: %w", lockName, err)
-	}
-	var wrong []error
-	for _, key := range meta.Undecoded() {
-		wrong = append(wrong, fmt.Errorf("%s: unknown key %s", lockName, key))
-	}
-	return errors.Join(wrong...)
 }
 
 // parseFirstLock reads format 1, which knew one version of each plugin, for one platform.
@@ -119,7 +103,7 @@ func parseFirstLock(text []byte) (lockFile, error) {
 		Format  int      `toml:"lock"`
 		Plugins []Locked `toml:"plugin"`
 	}
-	err := decodeLock(text, &first)
+	err := install.Decode(lockName, text, &first)
 	l := lockFile{Format: lockFormat, Releases: first.Plugins}
 	for _, p := range first.Plugins {
 		l.Plugins = append(l.Plugins, Choice{Name: p.Name, Active: p.Version})
@@ -183,25 +167,20 @@ func (l Locked) problems() []error {
 	for _, p := range l.Platforms {
 		check(validName().MatchString(p), "platform %q is none", p)
 	}
-	check(l.Files[ManifestName] != "", "it has no %s", ManifestName)
-	for file, digest := range l.Files {
-		raw, err := hex.DecodeString(digest)
-		check(err == nil && len(raw) == 32 && strings.ToLower(digest) == digest, "digest of %q is no SHA-256", file)
-		check(localFile(file), "%q is not a file of the plugin", file)
+	for _, err := range install.Problems(l.Files, ManifestName) {
+		check(false, "%w", err)
 	}
 	return out
 }
 
-func (l lockFile) encode() ([]byte, error) {
+// Encode returns the text of plugins.lock.
+func (l lockFile) Encode() ([]byte, error) {
 	l.Format = lockFormat
 	slices.SortFunc(l.Plugins, func(a, b Choice) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.Releases, func(a, b Locked) int {
 		return strings.Compare(a.Name+" "+a.Version, b.Name+" "+b.Version)
 	})
-	var out bytes.Buffer
-	out.WriteString("# Written by flynn plugin. Only what stands here may run.\n")
-	err := toml.NewEncoder(&out).Encode(l)
-	return out.Bytes(), err
+	return install.Encode("Written by flynn plugin. Only what stands here may run.", l)
 }
 
 // choice returns what was chosen for the plugin called name.

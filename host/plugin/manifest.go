@@ -15,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"golang.org/x/mod/semver"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
@@ -224,7 +225,7 @@ func (m *Manifest) problems() []error {
 	check(slices.Contains([]string{"", tlsAuto, tlsNone}, m.Run.TLS), "run.tls %q: must be auto or none", m.Run.TLS)
 	check(m.Run.StartTimeout <= Duration(5*time.Minute), "run.start_timeout is above 5m")
 	check(m.Run.StopTimeout <= Duration(time.Minute), "run.stop_timeout is above 1m")
-	check(m.Config.Schema == "" || localFile(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
+	check(m.Config.Schema == "" || folder.Inside(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
 	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
 	check(slices.Contains([]message.SenderProof{message.SendersUnsaid, message.SendersProved, message.SendersClaimed, message.SendersUnproved},
 		m.Channel.Senders), "channel.senders %q: must be proved, claimed or none", m.Channel.Senders)
@@ -245,16 +246,10 @@ func (m *Manifest) problems() []error {
 	check(len(m.Exec) > 0, "exec is empty: name a command for a platform like %s, or any", Platform())
 	for platform, c := range m.Exec {
 		check(len(c) > 0 && c[0] != "", "exec.%s is empty", platform)
-		check(len(c) == 0 || !strings.Contains(c[0], "/") || localFile(c[0]), "exec.%s %q is not a file of the plugin", platform, c)
+		check(len(c) == 0 || !strings.Contains(c[0], "/") || folder.Inside(c[0]), "exec.%s %q is not a file of the plugin", platform, c)
 		check(platform == "any" || strings.Count(platform, "-") == 1, "exec.%s: must be a platform like %s, or any", platform, Platform())
 	}
 	return out
-}
-
-// localFile reports whether name is a clean relative path that stays inside the plugin.
-func localFile(name string) bool {
-	return name != "." && path.Clean(name) == name && !path.IsAbs(name) && name != ".." &&
-		!strings.HasPrefix(name, "../") && !strings.ContainsAny(name, "\\\x00")
 }
 
 func exactSemver(v string) bool {

@@ -13,16 +13,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 // Bounds on what a plugin writes.
 const (
-	maxLine       = 64 << 10 // bytes; the rest of a line is dropped
-	linesPerSec   = 200
-	maxLogAttrs   = 32
-	keptLines     = 5   // of standard error, for error messages
-	maxKeptLine   = 300 // bytes
-	minSecretMask = 4   // a shorter secret would mask half of the language
+	maxLine     = 64 << 10 // bytes; the rest of a line is dropped
+	linesPerSec = 200
+	maxLogAttrs = 32
+	keptLines   = 5   // of standard error, for error messages
+	maxKeptLine = 300 // bytes
 )
 
 // output turns what a plugin writes into records of the host's log: bounded, rate limited, secrets masked.
@@ -39,22 +40,7 @@ type output struct {
 }
 
 func newOutput(log *slog.Logger, secrets map[string]string) *output {
-	return &output{log: log, mask: masker(secrets)}
-}
-
-// masker replaces secrets, longest first, in plain text and as they look inside JSON.
-func masker(secrets map[string]string) *strings.Replacer {
-	values := slices.Collect(maps.Values(secrets))
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, v := range values {
-		if len(v) < minSecretMask {
-			continue
-		}
-		quoted, _ := json.Marshal(v)
-		pairs = append(pairs, v, "[redacted]", string(quoted[1:len(quoted)-1]), "[redacted]")
-	}
-	return strings.NewReplacer(pairs...)
+	return &output{log: log, mask: redact.Words(slices.Collect(maps.Values(secrets))...)}
 }
 
 // stderr reads log lines until r ends.

@@ -33,7 +33,7 @@ func (s *Store) load(name string) (*pack, error) { return s.loadVersion(name, ""
 
 // loadVersion verifies one installed version of a plugin, the active one for "".
 func (s *Store) loadVersion(name, version string) (*pack, error) {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -48,28 +48,22 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	if locked.Platform != "" && locked.Platform != Platform() {
 		return nil, fmt.Errorf("plugin %s was installed for %s, this is %s: install it again", name, locked.Platform, Platform())
 	}
-	dir := s.folder(locked)
-	t, err := openTree(dir)
+	d, err := s.versions.Open(locked.dir())
 	if err != nil {
 		return nil, fmt.Errorf("open plugin %s: %w", name, err)
 	}
-	defer t.close()
-	p, err := t.pack(locked)
+	defer d.Close()
+	p, err := (&tree{d}).pack(locked)
 	if err != nil {
 		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove --force %s, then flynn plugin install DIR", name, locked.Version, err, name)
 	}
-	p.dir = dir
+	p.dir = s.versions.Path(locked.dir())
 	return p, nil
 }
 
 // pack verifies the files against the lock, the manifest among them, and keeps the program open.
 func (t *tree) pack(l Locked) (*pack, error) {
-	f, err := t.verifyFile(ManifestName, l.Files[ManifestName])
-	if err != nil {
-		return nil, err
-	}
-	_ = f.Close()
-	m, err := t.manifest()
+	m, err := t.lockedManifest(l)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +75,7 @@ func (t *tree) pack(l Locked) (*pack, error) {
 		return nil, err
 	}
 	program, _ := c.file()
-	kept, err := t.verify(l.Files, program)
+	kept, err := t.Verify(l.Files, program)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +92,7 @@ func loadDev(dir string) (*pack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the development folder: %w", err)
 	}
-	defer t.close()
+	defer t.Close()
 	m, err := t.manifest()
 	if err == nil {
 		if err = t.complete(m); err != nil {
@@ -114,12 +108,12 @@ func loadDev(dir string) (*pack, error) {
 		return nil, err
 	}
 	if m.Config.Schema != "" {
-		if p.schema, err = t.digest(m.Config.Schema); err != nil {
+		if p.schema, err = t.Digest(m.Config.Schema); err != nil {
 			return nil, err
 		}
 	}
 	if program, ok := c.file(); ok {
-		p.program, err = t.root.Open(program)
+		p.program, err = t.Open(program)
 	}
 	return p, err
 }

@@ -11,6 +11,9 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/filelock"
+	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
 // maxSocket is the longest path that a unix socket can have on every system that we run on, in bytes.
@@ -32,7 +35,7 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 			dir, len(dir), maxSocket-socketTail)
 	}
 	unlock, err := lockRunDir(dir)
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, filelock.ErrHeld) {
 		return nil, fmt.Errorf("prepare the plugin run folder: another host uses %s: stop it or choose another folder", dir)
 	}
 	if err != nil {
@@ -87,7 +90,7 @@ func sweepSiblings(dir string, log *slog.Logger) {
 		if _, err := os.Lstat(lock); err != nil {
 			continue // it was never a run folder
 		}
-		release, err := flock(lock, false)
+		release, err := filelock.Try(lock)
 		if err != nil {
 			continue
 		}
@@ -110,7 +113,7 @@ func privateDir(dir string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
-	if uid, ok := owner(info); ok && uid != os.Geteuid() {
+	if uid, ok := fileowner.Of(info); ok && uid != os.Geteuid() {
 		return fmt.Errorf("%s belongs to user %d", dir, uid)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
@@ -128,9 +131,9 @@ func lockRunDir(dir string) (release func(), err error) {
 			err = privateDir(dir)
 		}
 		if err == nil {
-			release, err = flock(filepath.Join(dir, runLock), false)
+			release, err = filelock.Try(filepath.Join(dir, runLock))
 		}
-		again := errors.Is(err, errLocked) || errors.Is(err, fs.ErrNotExist) // it was removed in between
+		again := errors.Is(err, filelock.ErrHeld) || errors.Is(err, fs.ErrNotExist) // it was removed in between
 		if !again || time.Now().After(late) {
 			return release, err
 		}

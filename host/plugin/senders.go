@@ -28,29 +28,7 @@ func (m *Manifest) senders() Senders {
 
 // Senders reads what the active version of an installed plugin says. Of its files the manifest alone is verified.
 func (s *Store) Senders(name string) (Senders, error) {
-	l, err := s.readLock()
-	if err != nil {
-		return Senders{}, err
-	}
-	c, ok := l.choice(name)
-	if !ok {
-		return Senders{}, s.notInstalled(l, name)
-	}
-	locked, ok := l.release(name, c.Active)
-	if !ok {
-		return Senders{}, s.notInstalled(l, name)
-	}
-	t, err := openTree(s.folder(locked))
-	if err != nil {
-		return Senders{}, err
-	}
-	defer t.close()
-	f, err := t.verifyFile(ManifestName, locked.Files[ManifestName])
-	if err != nil {
-		return Senders{}, err
-	}
-	_ = f.Close()
-	m, err := t.manifest()
+	m, err := s.VerifiedManifest(name)
 	return m.senders(), err
 }
 
@@ -60,7 +38,7 @@ func ReadSenders(dir string) (Senders, error) {
 	if err != nil {
 		return Senders{}, err
 	}
-	defer t.close()
+	defer t.Close()
 	m, err := t.manifest()
 	return m.senders(), err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/flynnhost/flynn/host/install/signing"
+	"github.com/flynnhost/flynn/host/install/digest"
 	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
@@ -132,7 +132,7 @@ func (p *pack) settings() (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
+	defer t.Close()
 	return t.settings(p.manifest, p.schema)
 }
 
@@ -142,13 +142,13 @@ func (t *tree) settings(m Manifest, want string) (*Settings, error) {
 	if out.file == "" {
 		return out, nil
 	}
-	f, err := t.root.Open(out.file)
+	f, err := t.Open(out.file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, schema.MaxBytes+1))
-	if err == nil && len(text) <= schema.MaxBytes && want != "" && signing.Digest(text) != want {
+	if err == nil && len(text) <= schema.MaxBytes && want != "" && digest.Of(text) != want {
 		err = errors.New("it is not the file that was verified")
 	}
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
@@ -96,7 +97,7 @@ func TestInstallTakesNoSchemaThatIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = removeReadOnly(store.dir) })
+	t.Cleanup(func() { _ = folder.Remove(store.versions.Dir) })
 	for name, c := range map[string]struct{ schema, want string }{
 		"no JSON":     {"home = true", "read the schema"},
 		"a reference": {`{"$ref":"http://127.0.0.1:1/"}`, "must stand alone"},

@@ -277,7 +277,7 @@ func TestReplacedOnDiskWhileItRuns(t *testing.T) {
 	bad := &listener{}
 	b.add(Instance{Name: "bad", Plugin: "actor"}, bad)
 	b.await("bad", Ready)
-	binary := filepath.Join(b.store.folder(installed.Locked), "bin", "actor")
+	binary := filepath.Join(b.store.versions.Path(installed.dir()), "bin", "actor")
 	if err := os.Remove(binary); err != nil {
 		t.Fatal(err)
 	}

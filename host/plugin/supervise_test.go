@@ -280,7 +280,7 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	if s.status("one").Dev {
 		t.Error("an installed plugin shows as a development folder")
 	}
-	binary := filepath.Join(s.store.folder(installed.Locked), "bin", "actor")
+	binary := filepath.Join(s.store.versions.Path(installed.dir()), "bin", "actor")
 	if err := os.Remove(binary); err != nil { // the running process holds the old file
 		t.Fatal(err)
 	}

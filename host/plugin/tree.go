@@ -1,145 +1,90 @@
 package plugin
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
+	"runtime"
 	"slices"
-	"strings"
+
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
-// Bounds on one plugin's folder.
-const (
-	maxFiles = 10_000
-	maxBytes = 1 << 30
-)
-
-// tree is a plugin's folder, read through an os.Root so that no name in it leads outside.
-type tree struct{ root *os.Root }
+// tree is a plugin's folder.
+type tree struct{ *folder.Folder }
 
 func openTree(dir string) (*tree, error) {
-	root, err := os.OpenRoot(dir)
+	d, err := folder.Open(dir, limits)
 	if err != nil {
 		return nil, err
 	}
-	return &tree{root}, nil
+	return &tree{d}, nil
 }
 
-func (t *tree) close() { _ = t.root.Close() }
-
-// files lists the regular files. Hidden names are left out when skipHidden is set; anything that is neither a regular file
-// nor a folder is refused, links above all: what they lead to is not covered by any digest.
-func (t *tree) files(skipHidden bool) ([]string, error) {
-	var out []string
-	err := fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case name == ".":
-			return nil
-		case skipHidden && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case d.IsDir():
-			return nil
-		case !d.Type().IsRegular():
-			return fmt.Errorf("%s is not a regular file: a plugin holds only files and folders", name)
-		case !localFile(name):
-			return fmt.Errorf("%q is not a name that a plugin's file can have", name)
-		case len(out) == maxFiles:
-			return fmt.Errorf("there are more than %d files", maxFiles)
-		}
-		out = append(out, name)
-		return nil
-	})
-	slices.Sort(out)
-	return out, err
-}
-
-// digest reads an open file to its end.
-func digest(f io.Reader) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// digest is that of one file.
-func (t *tree) digest(name string) (string, error) {
-	f, err := t.root.Open(name)
+// manifest reads plugin.toml.
+func (t *tree) manifest() (Manifest, error) {
+	text, err := t.Read(ManifestName, maxManifest)
 	if err != nil {
-		return "", err
+		return Manifest{}, err
 	}
-	defer f.Close()
-	return digest(f)
+	return ParseManifest(text)
 }
 
-// verify compares every file with its digest and refuses files without one. The file called keep is returned open, as it was
-// read: the verified content is what runs.
-func (t *tree) verify(want map[string]string, keep string) (*os.File, error) {
-	have, err := t.files(false)
+// lockedManifest is manifest for a version that the lock names, of which this file has to be the one that was installed.
+func (t *tree) lockedManifest(l Locked) (Manifest, error) {
+	f, err := t.VerifyFile(ManifestName, l.Files[ManifestName])
 	if err != nil {
-		return nil, err
+		return Manifest{}, err
 	}
-	if extra := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return want[name] != "" }); len(extra) > 0 {
-		return nil, fmt.Errorf("%s is not in the lock", extra[0])
-	}
-	var kept *os.File
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		f, err := t.verifyFile(name, want[name])
-		if err != nil {
-			if kept != nil {
-				_ = kept.Close()
-			}
-			return nil, err
-		}
-		if name == keep {
-			kept = f
-			continue
-		}
-		_ = f.Close()
-	}
-	return kept, nil
+	_ = f.Close()
+	return t.manifest()
 }
 
-// verifyFile opens one file and returns it if it is what it should be and only its owner can change it.
-func (t *tree) verifyFile(name, want string) (*os.File, error) {
-	f, err := t.root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	err = trusted(f)
-	if err == nil {
-		var got string
-		if got, err = digest(f); err == nil && got != want {
-			err = fmt.Errorf("%s is not the file that was installed: its digest is %.12s, the lock says %.12s", name, got, want)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// trusted refuses files that somebody other than the owner may write, or that belong to another user than root or ours.
-func trusted(f *os.File) error {
-	info, err := f.Stat()
+// complete checks that the files which the manifest names for this machine are there.
+func (t *tree) complete(m Manifest) error {
+	c, err := m.command()
 	if err != nil {
 		return err
 	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (mode %v)", f.Name(), info.Mode().Perm())
+	if program, ok := c.file(); ok {
+		mode, err := t.named(program)
+		if err != nil {
+			return err
+		}
+		if !folder.Program(mode) && runtime.GOOS != "windows" {
+			return fmt.Errorf("%s names the program %s, which is not executable: run chmod +x on it", ManifestName, program)
+		}
 	}
-	if uid, ok := owner(info); ok && uid != 0 && uid != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d", f.Name(), uid)
+	if m.Config.Schema == "" {
+		return nil
+	}
+	_, err = t.named(m.Config.Schema)
+	return err
+}
+
+// named returns the mode of a file that the manifest names.
+func (t *tree) named(name string) (fs.FileMode, error) {
+	mode, err := t.Regular(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, fmt.Errorf("%s names a file that is missing: %w", ManifestName, err)
+	case err != nil:
+		return 0, fmt.Errorf("%s names %s: %w", ManifestName, name, err)
+	}
+	return mode, nil
+}
+
+// everyProgram checks that the program of each platform is there: what is handed on has to be whole.
+func (t *tree) everyProgram(m Manifest) error {
+	for _, platform := range slices.Sorted(maps.Keys(m.Exec)) {
+		program, ok := m.Exec[platform].file()
+		if !ok {
+			continue
+		}
+		if _, err := t.Regular(program); err != nil {
+			return fmt.Errorf("exec.%s: %w: build it, or take the platform out of %s", platform, err, ManifestName)
+		}
 	}
 	return nil
 }

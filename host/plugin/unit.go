@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/plugin/cell"
 )
 
@@ -93,7 +95,7 @@ var errRestart = errors.New("restart asked for")
 
 func newUnit(h *Host, i Instance, use Handler, kept *recent) *unit {
 	return &unit{
-		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: masker(i.Secrets), recent: kept,
+		host: h, instance: i, use: use, ended: make(chan struct{}), trials: make(chan *trial), mask: redact.Words(slices.Collect(maps.Values(i.Secrets))...), recent: kept,
 		log: slog.New(tee{Handler: h.log.With("instance", i.Name, "plugin", i.Plugin).Handler(), recent: kept}),
 		now: Status{
 			Name: i.Name, Plugin: i.Plugin, Kind: i.Kind, Critical: i.Critical, State: Stopped, Since: time.Now(),

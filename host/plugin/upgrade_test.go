@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
 func TestUpgradesLoseAndDoubleNothing(t *testing.T) {
@@ -100,7 +102,7 @@ func (s *stage) move1(version string) error {
 func TestQuarantineEndsWithABetterVersion(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	t.Cleanup(func() { _ = removeReadOnly(s.store.dir) })
+	t.Cleanup(func() { _ = folder.Remove(s.store.versions.Dir) })
 	p, st := newPlatform(t), newStation()
 	installCommuter(t, s.store, badConfig, true, Options{})
 	s.add(Instance{Name: "line", Plugin: "commuter", Settings: map[string]any{"address": p.address}}, st)
@@ -148,52 +150,32 @@ func TestTamperedPluginsDoNotRun(t *testing.T) {
 		says  string
 	}{
 		"changed program": {func(t *testing.T, _ *Store, dir string) error { return appendTo(filepath.Join(dir, "bin/actor")) }, "bin/actor is not the file that was installed"},
-		"added file": {func(t *testing.T, _ *Store, dir string) error {
-			return os.WriteFile(filepath.Join(dir, "bin/x"), nil, 0o600)
-		}, "bin/x is not in the lock"},
 		"changed manifest": {func(t *testing.T, _ *Store, dir string) error {
 			return appendTo(filepath.Join(dir, ManifestName))
 		}, "plugin.toml is not the file that was installed"},
-		"link in place of a file": {func(t *testing.T, _ *Store, dir string) error {
-			name := filepath.Join(dir, "bin/actor")
-			return errors.Join(os.Rename(name, filepath.Join(t.TempDir(), "actor")), os.Symlink("/bin/true", name))
-		}, "not a regular file"},
-		"link in place of its folder": {func(t *testing.T, _ *Store, dir string) error {
-			return errors.Join(os.Rename(filepath.Join(dir, "bin"), filepath.Join(dir, ".bin")), os.Symlink(".bin", filepath.Join(dir, "bin")))
-		}, "bin is not a regular file"},
 		"swapped folder": {func(t *testing.T, s *Store, dir string) error {
-			other := s.path("store", "commuter", "1.1.0", anyPlatform)
+			other := s.versions.Path("commuter/1.1.0/" + anyPlatform)
 			return errors.Join(os.Chmod(filepath.Dir(dir), 0o700), os.Rename(dir, dir+".old"), os.Rename(other, dir))
 		}, "is not the file that was installed"},
 		"changed lock entry": {func(t *testing.T, s *Store, dir string) error {
-			l, err := s.readLock()
+			l, err := s.lock.Read()
 			if err != nil {
 				return err
 			}
 			r, _ := l.release("commuter", "1.0.0")
 			r.Files["bin/actor"] = strings.Repeat("0", 64)
-			return s.change(func(l lockFile) (lockFile, error) { return l.withRelease(r), nil })
+			return s.lock.Change(func(l lockFile) (lockFile, error) { return l.withRelease(r), nil })
 		}, "the lock says 000000000000"},
 		"lock entry without the program": {func(t *testing.T, s *Store, dir string) error {
-			return s.change(func(l lockFile) (lockFile, error) {
+			return s.lock.Change(func(l lockFile) (lockFile, error) {
 				r, _ := l.release("commuter", "1.0.0")
 				delete(r.Files, "bin/actor")
 				return l.withRelease(r), nil
 			})
 		}, "bin/actor is not in the lock"},
 		"broken lock": {func(t *testing.T, s *Store, dir string) error {
-			return os.WriteFile(s.path(lockName), []byte("lock = 2\nx = 1"), 0o600)
+			return os.WriteFile(s.lock.Path, []byte("lock = 2\nx = 1"), 0o600)
 		}, "unknown key x"},
-		"wrong owner": {func(t *testing.T, _ *Store, dir string) error {
-			err := os.Chown(filepath.Join(dir, "bin/actor"), 4242, 4242)
-			if err != nil {
-				t.Skip("needs root: ", err)
-			}
-			return nil
-		}, "belongs to user 4242"},
-		"group-writable": {func(t *testing.T, _ *Store, dir string) error {
-			return os.Chmod(filepath.Join(dir, ManifestName), 0o460)
-		}, "can be written by others"},
 		"replaced by a rename": {func(t *testing.T, _ *Store, dir string) error {
 			name := filepath.Join(dir, "bin/actor")
 			return errors.Join(os.WriteFile(name+".new", []byte("#!/bin/sh\nexit 0\n"), 0o500), os.Rename(name+".new", name))
@@ -207,7 +189,7 @@ func TestTamperedPluginsDoNotRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := s.store.folder(r.ActiveRelease())
+			dir := s.store.versions.Path(r.ActiveRelease().dir())
 			for _, sub := range []string{".", "bin"} {
 				if err := os.Chmod(filepath.Join(dir, sub), 0o700); err != nil {
 					t.Fatal(err)

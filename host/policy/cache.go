@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
 // openCache opens the cache of compiled modules. What lies there is run as machine code and guarded by no more
@@ -46,7 +48,7 @@ func private(dir string) error {
 	if err != nil {
 		return fmt.Errorf("look at the folder for compiled policies: %w", err)
 	}
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || !mine(info) {
+	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ours(info) {
 		return fmt.Errorf("%s holds machine code and must be your own folder with mode 0700; it has %v: run chmod 700, or remove it", dir, info.Mode())
 	}
 	return nil
@@ -74,4 +76,10 @@ func programKey() (string, error) {
 		return "", fmt.Errorf("read this program: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// ours reports whether a folder belongs to the user of this process, where folders belong to users with numbers.
+func ours(info fs.FileInfo) bool {
+	uid, ok := fileowner.Of(info)
+	return !ok || uid == os.Geteuid()
 }

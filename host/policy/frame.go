@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -153,7 +153,7 @@ func (f *Facts) encode(frame []byte, c cursor, when *moment) cursor {
 	c = c.string(frame, abi.SenderName, m.Sender.Name)
 	c = c.optional(frame, abi.Account, m.Sender.Account)
 	c = c.string(frame, abi.Role, f.Role)
-	c = c.string(frame, abi.Text, head(m.Text))
+	c = c.string(frame, abi.Text, cut.Head(m.Text, abi.TextInFrame))
 	c = c.int(frame, abi.TextLen, int64(len(m.Text)))
 	c = c.bool(frame, abi.Addressed, m.Addressed)
 	c = c.int(frame, abi.Attachments, int64(len(m.Attachments)))
@@ -290,18 +290,6 @@ func (f *ToolFacts) encode(frame []byte, c cursor, when *moment, digest []byte) 
 	c = c.bool(frame, abi.Sandboxed, f.Sandboxed)
 	c = c.int(frame, abi.CallsInTurn, int64(f.CallsInTurn))
 	c.int(frame, abi.Turns, int64(f.Used.Turns))
-}
-
-// head is the beginning of the text that goes into the frame, cut at a rune.
-func head(s string) string {
-	if len(s) <= abi.TextInFrame {
-		return s
-	}
-	n := abi.TextInFrame
-	for n > abi.TextInFrame-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // value is one field of a frame.

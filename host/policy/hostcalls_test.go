@@ -12,6 +12,7 @@ import (
 	"time"
 
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"pgregory.net/rapid"
 )
@@ -279,7 +280,7 @@ func TestFrame(t *testing.T) {
 		if err := checkFrame(q.frame, abi.FrameRoute); err != nil {
 			t.Fatal(err)
 		}
-		want := map[abi.Field]string{abi.Text: head(f.Message.Text), abi.Sender: "irc:alice", abi.Zone: "Test/Zone", abi.Door: "channel"}
+		want := map[abi.Field]string{abi.Text: cut.Head(f.Message.Text, abi.TextInFrame), abi.Sender: "irc:alice", abi.Zone: "Test/Zone", abi.Door: "channel"}
 		if f.Message.Sender.Account != "" {
 			want[abi.Account] = f.Message.Sender.Account
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
@@ -301,19 +302,22 @@ func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Re
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	clock := newRunClock(limit, cancel)
-	defer clock.stop()
+	clock := stopwatch.Start(limit, cancel)
+	defer clock.Stop()
 	h := newHelping(outlasting, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
 		return b.link.WriteFile(ctx, name, data, 0o444)
 	})
 	b.setHelping(h)
 	defer h.end()
 	r, err := b.exec(ctx, cmd, c.Spec.WorkspaceDir)
-	if clock.stop() && r.Canceled {
+	if clock.Stop() && r.Canceled {
 		r.TimedOut, r.Canceled = true, false
 	}
 	return r, err
 }
+
+// maxPaused bounds how long the watch of one run may stand still in all.
+const maxPaused = time.Hour
 
 // gathering collects files within bounds. Everything has ended in the container, so nothing changes under it.
 type gathering struct {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 )
 
@@ -75,7 +76,7 @@ type helping struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	answer Helpers
-	clock  *runClock
+	clock  *stopwatch.Watch
 	put    func(ctx context.Context, name string, data []byte) error
 
 	turn chan struct{} // holds a token while a call is answered; guards the two below
@@ -87,7 +88,7 @@ type helping struct {
 	running sync.WaitGroup // calls; added to under mu
 }
 
-func newHelping(ctx context.Context, answer Helpers, clock *runClock, put func(context.Context, string, []byte) error) *helping {
+func newHelping(ctx context.Context, answer Helpers, clock *stopwatch.Watch, put func(context.Context, string, []byte) error) *helping {
 	h := &helping{answer: answer, clock: clock, put: put, turn: make(chan struct{}, 1), room: maxHelperFiles}
 	h.ctx, h.cancel = context.WithCancel(ctx)
 	return h
@@ -133,7 +134,7 @@ func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, 
 	if len(args) > maxHelperArgs {
 		return nil, fmt.Errorf("arguments of %d bytes are more than %d", len(args), maxHelperArgs)
 	}
-	a := h.answer(ctx, HelperCall{Tool: tool, Args: args, Pause: h.clock.pause})
+	a := h.answer(ctx, HelperCall{Tool: tool, Args: args, Pause: h.clock.Pause})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

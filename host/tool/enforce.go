@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Subject is on whose behalf a call is made, and where: everything that the
@@ -234,7 +235,7 @@ func notOffered(name string, offered Set) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("tool %.64q is not offered; no tools are", name)
 	}
-	return fmt.Sprintf("tool %.64q is not offered; these are: %s", name, cutText(strings.Join(names, ", "), maxComplaint))
+	return fmt.Sprintf("tool %.64q is not offered; these are: %s", name, cut.Head(strings.Join(names, ", "), maxComplaint))
 }
 
 func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, v *Verdict) policy.Restrictions {

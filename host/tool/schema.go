@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/flynnhost/flynn/host/internal/schema"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // compileSchema compiles the JSON Schema of a tool's arguments; an empty one takes any object.
@@ -41,5 +42,5 @@ func checkSchema(s *schema.Schema, args any) error {
 		}
 		fmt.Fprintf(&b, "%s: %s\n", where, unit.Error)
 	}
-	return errors.New(cutText(strings.TrimSuffix(b.String(), "\n"), maxComplaint))
+	return errors.New(cut.Head(strings.TrimSuffix(b.String(), "\n"), maxComplaint))
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -78,11 +78,9 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	return p.sweepUploads(time.Now())
 }
 
-// pause is the wait before the next connection: doubling from one second to two minutes, half of it at random. Discord counts how
-// often a bot begins anew.
+// pause is the wait before the next connection. Discord counts how often a bot begins anew.
 func pause(failures int) time.Duration {
-	d := min(time.Second<<min(failures, 10), 2*time.Minute)
-	return d/2 + rand.N(d/2)
+	return backoff.Delay(failures+1, time.Second, 2*time.Minute)
 }
 
 // Run implements channel.Channel: one connection after the other until ctx ends.
@@ -112,7 +110,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			failures = 0
 		}
 		p.report(in, err, failures)
-		_ = sleep(ctx, p.after(err, failures))
+		_ = backoff.Sleep(ctx, p.after(err, failures))
 	}
 	return nil
 }

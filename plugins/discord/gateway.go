@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // The operations of the gateway: https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway.
@@ -253,7 +255,7 @@ func (g *gateway) closed(err error) error {
 
 // beat shows that the bot lives, and finds out whether the other side does.
 func (l *link) beat(ctx context.Context, interval time.Duration) error {
-	if sleep(ctx, rand.N(interval)) != nil {
+	if backoff.Sleep(ctx, rand.N(interval)) != nil {
 		return nil
 	}
 	for {
@@ -263,7 +265,7 @@ func (l *link) beat(ctx context.Context, interval time.Duration) error {
 		if err := l.write(ctx, opHeartbeat, l.position()); err != nil {
 			return fmt.Errorf("send heartbeat: %w", err)
 		}
-		if sleep(ctx, interval) != nil {
+		if backoff.Sleep(ctx, interval) != nil {
 			return nil
 		}
 	}

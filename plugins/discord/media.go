@@ -61,22 +61,8 @@ func (p *plugin) download(ctx context.Context, a *discordgo.MessageAttachment) (
 		answer.Body.Close()
 		return channel.Media{}, fmt.Errorf("fetch attachment: discord answers %d, with %d bytes", answer.StatusCode, answer.ContentLength)
 	}
-	body := &bounded{answer.Body, maxFetch}
+	body := channel.Bounded(answer.Body, maxFetch, nil)
 	return channel.Media{Name: a.Filename, Type: a.ContentType, Size: max(answer.ContentLength, 0), Body: body}, nil
-}
-
-// bounded fails when there is more to read than was allowed.
-type bounded struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *bounded) Read(data []byte) (int, error) {
-	n, err := b.ReadCloser.Read(data)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, errors.New("the attachment is too large")
-	}
-	return n, err
 }
 
 // upload is what is kept of media ahead of a send, beside its bytes.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // place is how far a channel has been handed over.
@@ -219,7 +221,7 @@ func (p *position) Run(ctx context.Context, failed func(error)) {
 			if err := p.save(); err != nil {
 				failed(err)
 			}
-			_ = sleep(ctx, saveEvery)
+			_ = backoff.Sleep(ctx, saveEvery)
 		case <-ctx.Done():
 		}
 	}

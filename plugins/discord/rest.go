@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // client asks the REST API. It sends every request once: who may repeat one has to know what it does.
@@ -90,7 +92,7 @@ func (c *client) patient(ctx context.Context, method, path string, in, out any) 
 		if !ok {
 			return err
 		}
-		if err := sleep(ctx, limited.after); err != nil {
+		if err := backoff.Sleep(ctx, limited.after); err != nil {
 			return err
 		}
 	}
@@ -164,7 +166,7 @@ func (c *client) admit(ctx context.Context, key string) error {
 	if deadline, ok := ctx.Deadline(); wait > shortWait || ok && time.Until(deadline) < wait {
 		return &limitedError{wait}
 	}
-	return sleep(ctx, wait)
+	return backoff.Sleep(ctx, wait)
 }
 
 // note remembers that a bucket is empty.
@@ -233,14 +235,4 @@ func refused(status int, data []byte) error {
 		e.code, e.message = body.Code, body.Message[:min(len(body.Message), 200)]
 	}
 	return e
-}
-
-// sleep waits, or returns when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
@@ -56,21 +56,20 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	var saving sync.WaitGroup
 	defer saving.Wait()
 	saving.Go(func() { p.save(ctx) })
-	for failures := 0; ctx.Err() == nil; {
+	again := backoff.Backoff{First: 500 * time.Millisecond, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		began := time.Now()
 		err := p.once(ctx, in)
 		if ctx.Err() != nil {
 			break
 		}
 		p.board.in(err)
-		if failures++; time.Since(began) > time.Minute {
-			failures = 1
-		}
 		p.log.Warn("following the mailbox failed", "error", clean(err.Error(), 500))
-		select {
-		case <-time.After(backoff(failures, refused(err))):
-		case <-ctx.Done():
+		wait := again.Failed(time.Since(began))
+		if refused(err) && again.Failures() > 2 { // servers lock accounts for passwords that are tried in haste
+			wait = backoff.Delay(1, 5*time.Minute, 5*time.Minute)
 		}
+		_ = backoff.Sleep(ctx, wait)
 	}
 	return nil
 }
@@ -91,16 +90,6 @@ func (p *plugin) tryOut(ctx context.Context) error {
 	defer end()
 	_ = client.Quit() // it is only politeness
 	return nil
-}
-
-// backoff is the wait before the next try: doubling from half a second to two minutes, half of it at random. A password that was refused is not
-// tried in haste: servers lock accounts for that.
-func backoff(failures int, refused bool) time.Duration {
-	d := min(500*time.Millisecond<<min(failures-1, 10), 2*time.Minute)
-	if refused && failures > 2 {
-		d = 5 * time.Minute
-	}
-	return d/2 + rand.N(d/2)
 }
 
 func refused(err error) bool {

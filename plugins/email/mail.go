@@ -7,11 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/emersion/go-message"
 	_ "github.com/emersion/go-message/charset" // the charsets of the world, for message.Read
 	"github.com/emersion/go-message/mail"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // The bounds of a mail on its way in.
@@ -218,13 +219,7 @@ func clean(s string, limit int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) > limit {
-		for limit > 0 && !utf8.RuneStart(s[limit]) {
-			limit--
-		}
-		s = s[:limit]
-	}
-	return s
+	return cut.Head(s, limit)
 }
 
 // oneLine is clean text for a header: white space is one space.

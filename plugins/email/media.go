@@ -86,11 +86,11 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 		end()
 		return channel.Media{}, err
 	}
-	return channel.Media{Body: &stream{body, maxAttachment, func() {
+	return channel.Media{Body: channel.Bounded(body, maxAttachment, func() {
 		_ = c.conn.Close() // what was not read is not needed
 		leave()
 		end()
-	}}}, nil
+	})}, nil
 }
 
 // part begins to fetch a part; what is read is decoded. leave reads what is left.
@@ -141,28 +141,6 @@ func (e *exact) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
-}
-
-// stream is a part on its way, with the connection that brings it.
-type stream struct {
-	io.Reader
-	left int
-	end  func()
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if s.left -= n; s.left < 0 {
-		return 0, fmt.Errorf("the attachment has more than %d MiB", maxAttachment>>20)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (s *stream) Close() error {
-	s.end()
-	return nil
 }
 
 // Upload implements channel.Uploader: a mail is written when it is sent; until then the host keeps the media, by their digest.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
 )
@@ -56,7 +56,8 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
-	for failures := 0; ctx.Err() == nil; {
+	again := backoff.Backoff{First: time.Second, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		in.Status(channel.StateConnecting, p.settings.Address)
 		up, err := p.connected(ctx, in)
 		if ctx.Err() != nil {
@@ -68,21 +69,9 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			state = channel.StateAuthRequired
 		}
 		in.Status(state, err.Error())
-		if failures++; up > time.Minute {
-			failures = 1
-		}
-		select {
-		case <-time.After(pause(failures)):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, again.Failed(up))
 	}
 	return nil
-}
-
-// pause is the wait before the next try: doubling from one second to two minutes, half of it at random.
-func pause(failures int) time.Duration {
-	d := min(time.Second<<min(failures-1, 10), 2*time.Minute)
-	return d/2 + rand.N(d/2)
 }
 
 // connected lives through one connection and tells how long it was up.

@@ -2,7 +2,8 @@ package main
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // piece is a line of an answer, and where in the text what follows it begins.
@@ -33,7 +34,7 @@ func splitText(text string, from, size, most int) []piece {
 		if len(pieces) > most {
 			pieces = pieces[:most]
 			last := &pieces[most-1]
-			last.text, last.next = last.text[:cutRune(last.text, max(0, size-len(tooLong)))]+tooLong, len(text)
+			last.text, last.next = cut.Head(last.text, size-len(tooLong))+tooLong, len(text)
 			break
 		}
 	}
@@ -50,22 +51,11 @@ func cutAt(s string, size int) int {
 	if len(s) <= size {
 		return len(s)
 	}
-	n := cutRune(s, size)
+	n := len(cut.Head(s, size))
 	if space := strings.LastIndexByte(s[:n], ' '); space > n/2 {
 		return space
 	}
 	return max(n, 1)
-}
-
-// cutRune returns the largest cut of at most size bytes that does not split a rune.
-func cutRune(s string, size int) int {
-	if len(s) <= size {
-		return len(s)
-	}
-	for size > 0 && !utf8.RuneStart(s[size]) {
-		size--
-	}
-	return size
 }
 
 // printable replaces a tab by a space and drops other control characters but line breaks.

@@ -164,7 +164,7 @@ func TestSettings(t *testing.T) {
 		settings map[string]any
 		want     string
 	}{
-		{"no address", map[string]any{}, "address: want"},
+		{"no address", map[string]any{}, "address: must be"},
 		{"unknown key", map[string]any{"address": "h:1", "chanels": 1}, "chanels: unknown key"},
 		{"wrong type", map[string]any{"address": 1}, "address: want string"},
 		{"a channel without its mark", map[string]any{"address": "h:1", "channels": []string{"flynn"}}, "channels.0"},

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
@@ -66,7 +66,8 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer p.client.http.CloseIdleConnections()
 	in.Status(channel.StateConnecting, p.settings.Homeserver)
-	for failures := 0; ctx.Err() == nil; {
+	again := backoff.Backoff{First: 500 * time.Millisecond, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		began := time.Now()
 		err := p.once(ctx, in)
 		if ctx.Err() != nil {
@@ -80,14 +81,8 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			state = channel.StateRateLimited
 		}
 		in.Status(state, err.Error())
-		if failures++; time.Since(began) > time.Minute {
-			failures = 1
-		}
 		p.log.Warn("following the homeserver failed", "error", err)
-		select {
-		case <-time.After(max(pause, backoff(failures))):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, max(pause, again.Failed(time.Since(began))))
 	}
 	return nil
 }
@@ -126,10 +121,4 @@ func (p *plugin) show(in channel.Inbox) {
 		return
 	}
 	in.Status(channel.StateReady, p.settings.UserID+" on "+p.settings.Homeserver)
-}
-
-// backoff is the wait before the next try: doubling from half a second to two minutes, half of it at random.
-func backoff(failures int) time.Duration {
-	d := min(500*time.Millisecond<<min(failures-1, 10), 2*time.Minute)
-	return d/2 + rand.N(d/2)
 }

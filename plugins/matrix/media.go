@@ -30,22 +30,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 		answer.Body.Close()
 		return channel.Media{}, fmt.Errorf("media have %d bytes, at most %d are fetched", answer.ContentLength, maxMedia)
 	}
-	return channel.Media{Type: answer.Header.Get("Content-Type"), Size: max(answer.ContentLength, 0), Body: &bounded{answer.Body, maxMedia}}, nil
-}
-
-// bounded fails a body that is longer than was allowed.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("media have more than %d bytes", maxMedia)
-	}
-	return n, err
+	return channel.Media{Type: answer.Header.Get("Content-Type"), Size: max(answer.ContentLength, 0), Body: channel.Bounded(answer.Body, maxMedia, nil)}, nil
 }
 
 // Upload implements channel.Uploader.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/tool"
 )
 
@@ -81,7 +81,7 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 // Run implements tool.Runner: it keeps a connection to the server, however often that goes away.
 func (p *provider) Run(ctx context.Context, b tool.Board) error {
 	p.board = b
-	wait := p.pace.wait
+	again := backoff.Backoff{First: p.pace.wait, Most: p.pace.longest}
 	for {
 		began := time.Now()
 		err := p.once(ctx)
@@ -92,17 +92,12 @@ func (p *provider) Run(ctx context.Context, b tool.Board) error {
 			return fatal
 		}
 		p.lose(err)
-		if time.Since(began) > p.pace.longest {
-			wait = p.pace.wait
-		}
+		wait := again.Failed(time.Since(began))
 		b.Status(tool.StateDegraded, fmt.Sprintf("%v; the next try is in %s", err, wait.Round(time.Second)))
 		p.log.Warn("no connection to the server", "error", err.Error(), "again_in", wait)
-		select {
-		case <-time.After(wait + time.Duration(rand.Int64N(int64(wait)/4+1))): // many that lost one server do not come back as one
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, wait) != nil {
 			return nil
 		}
-		wait = min(2*wait, p.pace.longest)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 		"secret":              {map[string]any{"command": "srv", "secret_variables": map[string]string{"KEY": "secret"}}, map[string]string{"secret": "x"}, ""},
 		"bad variable":        {map[string]any{"command": "srv", "env": map[string]string{"A=B": "x"}}, nil, "no name of a variable"},
 		"header that splits":  {map[string]any{"url": "https://example.org", "headers": map[string]string{"A": "b\r\nC: d"}}, nil, "this is no header"},
-		"root that is none":   {map[string]any{"command": "srv", "roots": []string{"here"}}, nil, "want an absolute path"},
+		"root that is none":   {map[string]any{"command": "srv", "roots": []string{"here"}}, nil, "must be an absolute path"},
 		"unknown key":         {map[string]any{"command": "srv", "comand": "x"}, nil, "unknown key"},
 	} {
 		t.Run(name, func(t *testing.T) {

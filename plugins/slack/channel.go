@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/slack-go/slack"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -70,7 +70,8 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer stop()
 	work.Go(func() { p.work(ctx, in, q) })
 	missed := true
-	for failures := 0; ctx.Err() == nil; {
+	again := backoff.Backoff{First: 250 * time.Millisecond, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		l, err := p.connect(ctx, in, q, &work)
 		began := time.Now()
 		if err == nil {
@@ -80,7 +81,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			// A connection that Slack asks to replace goes on receiving while the next one is opened.
 			if missed, err = l.wait(ctx); err == nil {
 				if time.Since(began) > time.Second {
-					failures = 0
+					again.Reset()
 					continue
 				}
 				err = errors.New("slack wants another connection at once")
@@ -90,14 +91,8 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			break
 		}
 		missed = true
-		if failures++; time.Since(began) > time.Minute {
-			failures = 1
-		}
-		wait := p.report(in, err, failures)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		wait := p.report(in, err, again.Failed(time.Since(began)), again.Failures() > 1)
+		_ = backoff.Sleep(ctx, wait)
 	}
 	return nil
 }
@@ -141,10 +136,10 @@ func (p *plugin) me() self {
 }
 
 // report shows why there is no connection and returns how long to wait.
-func (p *plugin) report(in channel.Inbox, err error, failures int) time.Duration {
+func (p *plugin) report(in channel.Inbox, err error, wait time.Duration, degraded bool) time.Duration {
 	p.log.Warn("connection ended", "error", err)
-	state, wait := channel.StateConnecting, pause(failures)
-	if failures > 1 {
+	state := channel.StateConnecting
+	if degraded {
 		state = channel.StateDegraded
 	}
 	if limited, ok := errors.AsType[*slack.RateLimitedError](err); ok {
@@ -155,10 +150,4 @@ func (p *plugin) report(in channel.Inbox, err error, failures int) time.Duration
 	}
 	in.Status(state, err.Error())
 	return wait
-}
-
-// pause is the wait before the next try: doubling from a quarter of a second to two minutes, half of it at random.
-func pause(failures int) time.Duration {
-	d := min(250*time.Millisecond<<min(failures-1, 12), 2*time.Minute)
-	return d/2 + rand.N(d/2)
 }

@@ -35,30 +35,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 		cancel()
 		return channel.Media{}, err
 	}
-	return channel.Media{Name: f.Name, Type: f.Mimetype, Size: int64(f.Size), Body: &transfer{io.LimitReader(body, maxAttachment+1), body, cancel, 0}}, nil
-}
-
-// transfer is a body that ends with an error when it is larger than what is taken.
-type transfer struct {
-	io.Reader
-	body   io.Closer
-	cancel context.CancelFunc
-	read   int64
-}
-
-// Read implements io.Reader.
-func (t *transfer) Read(b []byte) (int, error) {
-	n, err := t.Reader.Read(b)
-	if t.read += int64(n); t.read > maxAttachment {
-		return 0, fmt.Errorf("the file is larger than %d MiB", maxAttachment>>20)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (t *transfer) Close() error {
-	defer t.cancel()
-	return t.body.Close()
+	return channel.Media{Name: f.Name, Type: f.Mimetype, Size: int64(f.Size), Body: channel.Bounded(body, maxAttachment, cancel)}, nil
 }
 
 // download opens a file with the bot's token, which goes to Slack only: what a message says of a file may name any address.

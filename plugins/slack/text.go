@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // decoder turns Slack's mrkdwn into plain text: entities become what people see, with marks where they stand.
@@ -21,7 +22,7 @@ const (
 // decode returns the text, its marked ranges, and whether it names Flynn. A mention of Flynn at the very beginning is the
 // address, and is taken off.
 func (d decoder) decode(source string) (text string, list []channel.Entity, mentioned bool) {
-	source = strings.ToValidUTF8(source[:min(len(source), maxSource)], "\uFFFD")
+	source = strings.ToValidUTF8(cut.Head(source, maxSource), "\uFFFD")
 	if rest, ok := d.address(source); ok {
 		source, mentioned = rest, true
 	}

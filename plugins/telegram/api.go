@@ -18,6 +18,8 @@ import (
 	"github.com/go-telegram/bot"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // api is the Bot API of one bot: the library's methods, on a wire that tells what may have been carried out and never shows the token,
@@ -209,7 +211,7 @@ func (a *api) words(err error) error {
 		return nil
 	}
 	text := strings.ReplaceAll(err.Error(), a.token, "***")
-	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxWords)], ""))
+	return errors.New(strings.ToValidUTF8(cut.Head(text, maxWords), ""))
 }
 
 // final is an error for the host: words, with the code that says that trying again is of no use where that is so.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -82,19 +82,8 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 		cancel()
 		return m, p.api.final(err)
 	}
-	m.Body = endingBody{m.Body, cancel}
+	m.Body = channel.Bounded(m.Body, math.MaxInt64, cancel)
 	return m, nil
-}
-
-// endingBody frees the deadline of a body with it.
-type endingBody struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (b endingBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
 }
 
 func (p *plugin) fetch(ctx context.Context, handle string) (channel.Media, error) {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-telegram/bot"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
@@ -84,31 +84,20 @@ func (p *plugin) self() self {
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer p.api.close()
 	defer p.answers.Wait()
-	for failures := 0; ctx.Err() == nil; {
+	again := backoff.Backoff{First: time.Second, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		p.health.begin(in)
 		began := time.Now()
 		err := p.connected(ctx, in)
 		if ctx.Err() != nil {
 			break
 		}
-		if failures++; time.Since(began) > time.Minute {
-			failures = 1
-		}
-		wait := max(pause(failures), retryAfter(err))
+		wait := max(again.Failed(time.Since(began)), retryAfter(err))
 		p.log.Warn("connection ended", "error", p.api.words(err), "again_in", wait.Round(time.Millisecond))
 		p.health.fails(p.trouble(err))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, wait)
 	}
 	return nil
-}
-
-// pause is the wait before the next try: doubling from one second to two minutes, half of it at random.
-func pause(failures int) time.Duration {
-	d := min(time.Second<<min(failures-1, 10), 2*time.Minute)
-	return d/2 + rand.N(d/2)
 }
 
 // trouble is the state that an error means, in words for the operator.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"math/rand/v2"
-	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -48,10 +46,4 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	}
 	p.line = newCloud(s, c)
 	return nil
-}
-
-// pause is the wait before the next try: doubling from a quarter of a second to two minutes, half of it at random.
-func pause(failures int) time.Duration {
-	d := min(250*time.Millisecond<<min(failures-1, 12), 2*time.Minute)
-	return d/2 + rand.N(d/2)
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
@@ -42,7 +43,8 @@ func newCloud(s settings, c channel.Config) *cloud {
 // Run implements line: it serves the webhook until ctx ends.
 func (c *cloud) Run(ctx context.Context, in channel.Inbox) error {
 	defer c.graph.http.CloseIdleConnections()
-	for failures := 1; ctx.Err() == nil; failures++ {
+	again := backoff.Backoff{First: 250 * time.Millisecond, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		in.Status(channel.StateConnecting, "registering the webhook")
 		began := time.Now()
 		err := c.host.Webhook(ctx, "", func(url string) { c.greet(ctx, in, url) }, c.handler(in))
@@ -56,13 +58,7 @@ func (c *cloud) Run(ctx context.Context, in channel.Inbox) error {
 		}
 		c.log.Warn("the webhook is not served", "error", err)
 		in.Status(channel.StateDegraded, err.Error())
-		if time.Since(began) > time.Minute {
-			failures = 1
-		}
-		select {
-		case <-time.After(pause(failures)):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, again.Failed(time.Since(began)))
 	}
 	return nil
 }

@@ -60,34 +60,11 @@ func (c *cloud) Fetch(ctx context.Context, handle string) (channel.Media, error)
 		return channel.Media{}, err
 	}
 	kind, _, _ := strings.Cut(at.Mime, ";")
-	m := channel.Media{Type: kind, Size: at.Size, Body: &transfer{io.LimitReader(body, maxAttachment+1), body, cancel, 0}}
+	m := channel.Media{Type: kind, Size: at.Size, Body: channel.Bounded(body, maxAttachment, cancel)}
 	if len(at.SHA256) == 64 && strings.Trim(at.SHA256, "0123456789abcdef") == "" {
 		m.SHA256 = at.SHA256
 	}
 	return m, nil
-}
-
-// transfer is a body that ends with an error when it is larger than what is taken.
-type transfer struct {
-	io.Reader
-	body   io.Closer
-	cancel context.CancelFunc
-	read   int64
-}
-
-// Read implements io.Reader.
-func (t *transfer) Read(b []byte) (int, error) {
-	n, err := t.Reader.Read(b)
-	if t.read += int64(n); t.read > maxAttachment {
-		return 0, fmt.Errorf("the medium is larger than %d MiB", maxAttachment>>20)
-	}
-	return n, err
-}
-
-// Close implements io.Closer.
-func (t *transfer) Close() error {
-	defer t.cancel()
-	return t.body.Close()
 }
 
 // download opens a medium with the token, which goes to Meta only.

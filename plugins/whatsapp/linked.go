@@ -12,6 +12,7 @@ import (
 	"go.mau.fi/whatsmeow/types"
 	"go.mau.fi/whatsmeow/types/events"
 
+	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -49,7 +50,8 @@ type ending struct {
 
 // Run implements line: session after session until ctx ends.
 func (l *linked) Run(ctx context.Context, in channel.Inbox) error {
-	for failures := 1; ctx.Err() == nil; failures++ {
+	again := backoff.Backoff{First: 250 * time.Millisecond, Most: 2 * time.Minute}
+	for ctx.Err() == nil {
 		began := time.Now()
 		end := l.session(ctx, in)
 		if ctx.Err() != nil {
@@ -57,14 +59,7 @@ func (l *linked) Run(ctx context.Context, in channel.Inbox) error {
 		}
 		l.log.Warn("session ended", "reason", end.why)
 		in.Status(end.state, end.why)
-		if time.Since(began) > time.Minute {
-			failures = 1
-		}
-		wait := max(end.wait, pause(failures))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, max(end.wait, again.Failed(time.Since(began))))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
@@ -73,6 +74,36 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 		return failed(err)
 	}
 	return stream.SendAndClose(&channelv1.UploadResponse{Handle: utf8(handle)})
+}
+
+// Bounded makes a body for Media of which no more than limit bytes can be read: the next byte is an error, so that nothing is taken for the
+// whole that is not. Close closes body, if it can be closed, and calls end, if that is not nil.
+func Bounded(body io.Reader, limit int64, end func()) io.ReadCloser {
+	return &bounded{body, limit, limit, end}
+}
+
+type bounded struct {
+	body        io.Reader
+	limit, left int64
+	end         func()
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the file has more than %d bytes", b.limit)
+	}
+	return n, err
+}
+
+func (b *bounded) Close() error {
+	if b.end != nil {
+		defer b.end()
+	}
+	if c, ok := b.body.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // uploadBody reads the chunks of an upload.

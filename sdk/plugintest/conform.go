@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/tool"
 )
 
-// Conformance says what Conform needs to know of a plugin.
+// Conformance describes the plugin that Conform checks.
 type Conformance struct {
 	// Channel and Tools make a plugin that was not configured yet. One of them is nil, unless the plugin is of both kinds.
 	Channel func() channel.Channel

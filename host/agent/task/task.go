@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Name of a task, as in [tasks].
@@ -131,15 +131,7 @@ func Middle(text string, max int) string {
 }
 
 // Ends returns at most so many bytes of both ends of a text, whole runes. Nothing is in both.
-func Ends(text string, first, last int) (head, tail string) {
-	first = min(max(first, 0), len(text))
-	for first > 0 && first < len(text) && !utf8.RuneStart(text[first]) {
-		first--
-	}
-	head, text = text[:first], text[first:]
-	from := max(len(text)-max(last, 0), 0)
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return head, text[from:]
+func Ends(s string, first, last int) (head, tail string) {
+	head = cut.Head(s, first)
+	return head, cut.Tail(s[len(head):], last)
 }

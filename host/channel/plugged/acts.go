@@ -3,12 +3,12 @@ package plugged
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // wanted returns the message that an event is, and whether the configuration has anybody hear of it. The press of a button and a
@@ -45,29 +45,17 @@ func (c *Channels) lookUp(ctx context.Context, m *message.Message) {
 	}
 	sent, err := c.cfg.Store.FindSent(ctx, m.Channel, m.Conversation.ID, m.About.ID)
 	if err == nil {
-		m.About.Ours, m.About.Text, m.Addressed = true, beginning(sent.Reply.Text), true
+		m.About.Ours, m.About.Text, m.Addressed = true, cut.Head(sent.Reply.Text, message.MaxAbout), true
 		return
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		var row store.InboxRow
 		row, err = c.cfg.Store.FindInbox(ctx, m.Channel, m.About.ID)
 		if err == nil && row.Message.Conversation.ID == m.Conversation.ID && row.State != store.InboxDropped {
-			m.About.Text, m.Addressed = beginning(row.Message.Text), true
+			m.About.Text, m.Addressed = cut.Head(row.Message.Text, message.MaxAbout), true
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		c.cfg.Log.Warn("cannot look up an earlier message", "channel", m.Channel, "error", err)
 	}
-}
-
-// beginning is as much of a text as is kept with an act.
-func beginning(text string) string {
-	if len(text) <= message.MaxAbout {
-		return text
-	}
-	end := message.MaxAbout
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
 }

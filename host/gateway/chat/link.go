@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 const (
@@ -73,7 +73,7 @@ func newLink(address, token, channel, conversation string) (*link, error) {
 func (l *link) run(ctx context.Context) error {
 	defer close(l.updates)
 	var lostAt time.Time
-	wait := firstWait
+	again := backoff.Backoff{First: firstWait, Most: lastWait}
 	for first := true; ; first = false {
 		greeted, err := l.connect(ctx)
 		switch {
@@ -84,21 +84,17 @@ func (l *link) run(ctx context.Context) error {
 		case first && !greeted:
 			return fmt.Errorf("reach flynn at %s: %w; is it running? start it with: flynn serve", l.url, err)
 		case greeted || lostAt.IsZero():
-			lostAt, wait = time.Now(), firstWait
+			lostAt = time.Now()
+			again.Reset()
 			if !l.tell(ctx, update{lost: err}) {
 				return nil
 			}
 		case time.Since(lostAt) > l.patience:
 			return fmt.Errorf("flynn has been away for %s: %w", l.patience, err)
 		}
-		pause := time.NewTimer(wait/2 + rand.N(wait))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if backoff.Sleep(ctx, again.Failed(0)) != nil {
 			return nil
 		}
-		wait = min(2*wait, lastWait)
 	}
 }
 

@@ -2,9 +2,7 @@ package signing
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,10 +78,4 @@ func (t Trust) Check(signer Key) (Key, error) {
 		return "", fmt.Errorf("it is signed by %s, which %s keys does not have", signer, t.Table)
 	}
 	return "", nil
-}
-
-// Digest is the SHA-256 of content, lower-case hex.
-func Digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
 }

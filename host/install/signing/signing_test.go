@@ -3,6 +3,7 @@ package signing
 import (
 	"bytes"
 	"crypto/ed25519"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,4 +78,26 @@ func FuzzSignature(f *testing.F) {
 			t.Errorf("%q is another text of the same signature", signature)
 		}
 	})
+}
+
+func TestKeyFilesArePrivate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if _, err := Generate(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Generate(file); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("in place of another: %v", err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPrivate(file); err == nil || !strings.Contains(err.Error(), "others may read the key") {
+		t.Errorf("open to others: %v", err)
+	}
+	if err := os.WriteFile(file+".txt", []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPrivate(file + ".txt"); err == nil || !strings.Contains(err.Error(), "no private key") {
+		t.Errorf("another file: %v", err)
+	}
 }

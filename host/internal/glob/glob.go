@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Bounds of a pattern.
@@ -65,7 +67,7 @@ func clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return strings.ToValidUTF8(cut.Head(s, most), "") + "..."
 }
 
 // String is the source of the pattern.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Difference is one thing in which a value is not what its schema asks for.
@@ -53,7 +55,7 @@ func differences(to []Difference, value any, e *jsonschema.ValidationError) []Di
 	at := slices.Clone(e.InstanceLocation)
 	tell := func(problem string) []Difference {
 		if len(problem) > maxProblem {
-			problem = strings.ToValidUTF8(problem[:maxProblem], "") + "…"
+			problem = cut.Head(problem, maxProblem) + "…"
 		}
 		return append(to, Difference{Path: at, Problem: problem})
 	}

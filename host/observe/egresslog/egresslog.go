@@ -14,6 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Config says where records go and who counts them.
@@ -89,4 +90,4 @@ func agentOf(session string) string {
 	return session[i+1:]
 }
 
-func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD") }
+func clip(s string) string { return strings.ToValidUTF8(cut.Head(s, maxText), "\uFFFD") }

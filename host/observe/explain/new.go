@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Bounds of one text in a trace, in bytes. The whole is in the store.
@@ -161,15 +161,12 @@ func (b *builder) call(v agent.ToolStart) (*ToolCall, error) {
 }
 
 // short is the beginning of a text.
-func short(text string) string {
-	if len(text) <= maxText {
-		return strings.ToValidUTF8(text, "\uFFFD")
+func short(s string) string {
+	head := strings.ToValidUTF8(cut.Head(s, maxText), "\uFFFD")
+	if len(s) <= maxText {
+		return head
 	}
-	end := maxText
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.ToValidUTF8(text[:end], "\uFFFD") + " [...]"
+	return head + " [...]"
 }
 
 // maxReasons is how many restrictions of one call are shown.

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Config says what is checked and how.
+// Config names the plugin to check, and how to check it.
 type Config struct {
 	suite.Config
 	Dir string       // with plugin.toml

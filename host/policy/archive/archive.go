@@ -6,8 +6,6 @@
 package archive
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/install/digest"
 	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
@@ -40,25 +39,24 @@ func (a *Archive) Put(wasm []byte) (string, error) {
 	if len(wasm) > meter.MaxModule {
 		return "", fmt.Errorf("keep a policy's module: it has more than %d bytes", meter.MaxModule)
 	}
-	sum := sha256.Sum256(wasm)
-	digest := hex.EncodeToString(sum[:])
-	if _, err := a.Get(digest); err == nil {
-		return digest, nil
+	sum := digest.Of(wasm)
+	if _, err := a.Get(sum); err == nil {
+		return sum, nil
 	}
-	if err := durable.WriteFile(a.path(digest), wasm, 0o400); err != nil {
+	if err := durable.WriteFile(a.path(sum), wasm, 0o400); err != nil {
 		return "", fmt.Errorf("keep a policy's module: %w", err)
 	}
-	return digest, nil
+	return sum, nil
 }
 
 // Get returns the module with that digest. A file that is not what its name says is an error.
-func (a *Archive) Get(digest string) ([]byte, error) {
-	if !isDigest(digest) {
-		return nil, fmt.Errorf("%q is no SHA-256 in lower-case hex", digest)
+func (a *Archive) Get(sum string) ([]byte, error) {
+	if !digest.Valid(sum) {
+		return nil, fmt.Errorf("%q is no SHA-256 in lower-case hex", sum)
 	}
-	f, err := os.Open(a.path(digest))
+	f, err := os.Open(a.path(sum))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the archive of policies has no module %s: %w", digest, fs.ErrNotExist)
+		return nil, fmt.Errorf("the archive of policies has no module %s: %w", sum, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err
@@ -66,10 +64,10 @@ func (a *Archive) Get(digest string) ([]byte, error) {
 	defer f.Close()
 	wasm, err := io.ReadAll(io.LimitReader(f, meter.MaxModule+1))
 	if err != nil {
-		return nil, fmt.Errorf("read module %s: %w", digest, err)
+		return nil, fmt.Errorf("read module %s: %w", sum, err)
 	}
-	if sum := sha256.Sum256(wasm); hex.EncodeToString(sum[:]) != digest {
-		return nil, fmt.Errorf("%s is not the module that its name says: it was changed on the disk", a.path(digest))
+	if digest.Of(wasm) != sum {
+		return nil, fmt.Errorf("%s is not the module that its name says: it was changed on the disk", a.path(sum))
 	}
 	return wasm, nil
 }
@@ -82,8 +80,8 @@ func (a *Archive) Prune(age time.Duration, keep func(digest string) bool) error 
 	}
 	var errs []error
 	for _, e := range entries {
-		digest, module := strings.CutSuffix(e.Name(), suffix)
-		if module = module && isDigest(digest); module && keep(digest) || !module && !strings.HasPrefix(e.Name(), durable.DraftPrefix) {
+		sum, module := strings.CutSuffix(e.Name(), suffix)
+		if module = module && digest.Valid(sum); module && keep(sum) || !module && !strings.HasPrefix(e.Name(), durable.DraftPrefix) {
 			continue
 		}
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < age {
@@ -94,9 +92,4 @@ func (a *Archive) Prune(age time.Duration, keep func(digest string) bool) error 
 	return errors.Join(errs...)
 }
 
-func (a *Archive) path(digest string) string { return filepath.Join(a.dir, digest+suffix) }
-
-func isDigest(s string) bool {
-	raw, err := hex.DecodeString(s)
-	return err == nil && len(raw) == sha256.Size && strings.ToLower(s) == s
-}
+func (a *Archive) path(sum string) string { return filepath.Join(a.dir, sum+suffix) }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -172,11 +172,7 @@ func clip(s string) string {
 	if len(s) <= maxReason {
 		return s
 	}
-	n := maxReason
-	for n > maxReason-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+	return cut.Head(s, maxReason) + "..."
 }
 
 // add counts a decision of the group. It looks into the frame only if the decision is one of the first.

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // maxShrinks bounds the questions that making one find small may take.
@@ -200,7 +201,7 @@ func changes(was, now author.Case) []string {
 		list = append(list, fmt.Sprintf("%s: %s in place of %s", field.Tag.Get("toml"), shown(b.Field(f).Interface()), shown(a.Field(f).Interface())))
 	}
 	if string(was.Args) != string(now.Args) {
-		list = append(list, fmt.Sprintf("args: %s in place of %s", cut(string(now.Args)), cut(string(was.Args))))
+		list = append(list, fmt.Sprintf("args: %s in place of %s", clip(string(now.Args)), clip(string(was.Args))))
 	}
 	return list
 }
@@ -208,18 +209,18 @@ func changes(was, now author.Case) []string {
 func shown(v any) string {
 	switch v := v.(type) {
 	case string:
-		return cut(strconv.Quote(v))
+		return clip(strconv.Quote(v))
 	case []string:
-		return cut(fmt.Sprintf("%q", v))
+		return clip(fmt.Sprintf("%q", v))
 	}
 	return fmt.Sprint(v)
 }
 
-// cut keeps a line readable; the file of the find has all of it.
-func cut(s string) string {
+// clip keeps a line readable; the file of the find has all of it.
+func clip(s string) string {
 	const most = 200
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("... (%d bytes)", len(s))
+	return cut.Head(s, most) + fmt.Sprintf("... (%d bytes)", len(s))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/archive"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Ledger is the memory of the policy engine.
@@ -99,4 +100,4 @@ func (l *Ledger) Record(ctx context.Context, c policy.Change) error {
 // maxReason bounds the reason of a refusal in the history, in bytes: it may hold a stack.
 const maxReason = 2000
 
-func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
+func clipped(s string) string { return strings.ToValidUTF8(cut.Head(s, maxReason), "") }

@@ -8,8 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -169,7 +169,7 @@ func join(all []Answer) (sum Answer) {
 			reasons = append(reasons, a.Reason)
 		}
 	}
-	sum.Reason = beginning(strings.Join(reasons, "; "))
+	sum.Reason = cut.Head(strings.Join(reasons, "; "), MaxReason)
 	return sum
 }
 
@@ -217,19 +217,7 @@ func (f *fields) name(key string) string {
 	return v
 }
 
-func (f *fields) reason() string { return beginning(f.text("reason")) }
-
-// beginning is what is kept of a reason, cut at a character.
-func beginning(s string) string {
-	if len(s) <= MaxReason {
-		return s
-	}
-	n := MaxReason
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+func (f *fields) reason() string { return cut.Head(f.text("reason"), MaxReason) }
 
 func (f *fields) truth(key string) bool {
 	switch v := f.take(key).(type) {

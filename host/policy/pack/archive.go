@@ -1,99 +1,72 @@
 package pack
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"time"
-)
+	"net/http"
 
-// maxPacked bounds an archive as it comes, maxUnpacked what it may grow to, padding and headers included.
-const (
-	maxPacked   = maxBytes
-	maxUnpacked = maxBytes + maxFiles*1024 + 1<<20
+	"github.com/flynnhost/flynn/host/install/archive"
+	"github.com/flynnhost/flynn/host/install/fetch"
 )
 
 // Pack writes the package as one archive, tar within gzip. The same package makes the same bytes, on every machine.
 func (p *Package) Pack(w io.Writer) error {
-	zip, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	out := tar.NewWriter(zip)
+	out := archive.NewWriter(w)
 	for _, name := range p.names() {
 		content := p.files[name]
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := out.WriteHeader(h); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
-		}
-		if _, err := out.Write(content); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
+		if err := out.Write(archive.File{Name: name, Content: bytes.NewReader(content)}, int64(len(content))); err != nil {
+			return err
 		}
 	}
-	return errors.Join(out.Close(), zip.Close())
+	return out.Close()
 }
 
 // Unpack reads an archive. Nothing of it reaches the disk.
-func Unpack(r io.Reader) (*Package, error) {
-	packed := &io.LimitedReader{R: r, N: maxPacked + 1}
-	zip, err := gzip.NewReader(packed)
+func Unpack(r archive.Source) (*Package, error) {
+	files := map[string][]byte{}
+	err := archive.Read(r, bounds, func(f archive.File) error {
+		most := maxSize(f.Name)
+		content, err := io.ReadAll(io.LimitReader(f.Content, most+1))
+		if err == nil && int64(len(content)) > most {
+			err = fmt.Errorf("%s has more than %d bytes", f.Name, most)
+		}
+		files[f.Name] = content
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("it is no archive of flynn policy pack: %w", err)
-	}
-	zip.Multistream(false)
-	unpacked := &io.LimitedReader{R: zip, N: maxUnpacked + 1}
-	files, err := untar(unpacked)
-	if err == nil {
-		err = drained(unpacked)
-	}
-	switch {
-	case packed.N <= 0 || unpacked.N <= 0:
-		return nil, fmt.Errorf("it has more than %d bytes, or unpacks to more than %d", maxPacked, maxUnpacked)
-	case err != nil:
 		return nil, fmt.Errorf("it is no archive of flynn policy pack: %w", err)
 	}
 	return newPackage(files)
 }
 
-// untar reads the entries: regular files, each once, under names that stay inside.
-func untar(r io.Reader) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	in := tar.NewReader(r)
-	for {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		_, twice := files[h.Name]
-		switch {
-		case h.Typeflag != tar.TypeReg:
-			return nil, fmt.Errorf("%.100q is no regular file", h.Name)
-		case !localName(h.Name):
-			return nil, fmt.Errorf("%.100q is no name of a file inside", h.Name)
-		case twice:
-			return nil, fmt.Errorf("%s is there twice", h.Name)
-		case len(files) == maxFiles:
-			return nil, fmt.Errorf("it has more than %d files", maxFiles)
-		}
-		if err := checkSize(h.Name, h.Size); err != nil {
-			return nil, err
-		}
-		var content bytes.Buffer // grows with what is there, not with what the header says
-		if _, err := io.Copy(&content, in); err != nil {
-			return nil, err
-		}
-		files[h.Name] = content.Bytes()
+// Fetch reads an archive from an https URL. A redirect has to be https as well. Something has to vouch for what comes: #sha256=DIGEST of
+// the archive at the end of the URL, or a signature by a key of trust. A nil transport is the usual one.
+func Fetch(ctx context.Context, from string, trust Trust, transport http.RoundTripper) (*Package, error) {
+	address, err := fetch.Parse(from, "https")
+	if err != nil {
+		return nil, err
 	}
+	p, err := download(ctx, address, trust, fetch.Client{Private: true, Proxy: true, Transport: transport})
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", address, err)
+	}
+	return p, nil
 }
 
-// drained reads to the end, so that the checksum of the archive is looked at.
-func drained(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	return err
+func download(ctx context.Context, from fetch.Address, trust Trust, client fetch.Client) (*Package, error) {
+	trust, err := from.Trust(trust)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	if err := client.Get(ctx, from, &packed, bounds.Bytes); err != nil {
+		return nil, err
+	}
+	p, err := Unpack(bytes.NewReader(packed.Bytes()))
+	if err == nil {
+		_, err = trust.Check(p.Signer)
+	}
+	return p, err
 }

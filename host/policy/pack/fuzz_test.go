@@ -6,6 +6,9 @@ import (
 	"io"
 	"maps"
 	"testing"
+
+	hash "github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
 // FuzzUnpack holds that what an archive yields is a package within its bounds that packs to the same files. It is given the
@@ -13,7 +16,7 @@ import (
 func FuzzUnpack(f *testing.F) {
 	dir, _ := signed(f, "1.0.0", 1)
 	for _, archive := range [][]byte{
-		packed(f, dir), packed(f, folder(f, "2.0.0-rc.1", 2)), archiveOf(f, entry{name: "../policy.toml", body: manifest}), archiveOf(f),
+		packed(f, dir), packed(f, folderOf(f, "2.0.0-rc.1", 2)), archiveOf(f, map[string]string{"../policy.toml": manifest}), archiveOf(f, nil),
 	} {
 		zip := must[*gzip.Reader](f)(gzip.NewReader(bytes.NewReader(archive)))
 		f.Add(must[[]byte](f)(io.ReadAll(zip)))
@@ -27,12 +30,12 @@ func FuzzUnpack(f *testing.F) {
 		if err := zip.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p, err := Unpack(&archive)
+		p, err := Unpack(bytes.NewReader(archive.Bytes()))
 		if err != nil {
 			return
 		}
 		for name := range p.files {
-			if !localName(name) {
+			if !folder.Inside(name) {
 				t.Errorf("a file is called %q", name)
 			}
 		}
@@ -40,7 +43,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := p.Pack(&out); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Unpack(&out)
+		again, err := Unpack(bytes.NewReader(out.Bytes()))
 		if err != nil || !maps.EqualFunc(p.files, again.files, bytes.Equal) {
 			t.Errorf("packed again it is other files (%v)", err)
 		}
@@ -53,7 +56,7 @@ func FuzzSeal(f *testing.F) {
 	f.Add([]byte("name = \"p\""))
 	f.Add([]byte("digest = \"x\"\n[data]\ndigest = \"\"\"\nname = \"\"\""))
 	f.Add([]byte("abi = \"flynn 1\"\nkinds = [\"tool\"]\nlanguage = \"wasm\"\ndescription = \"\"\"\nname = \ndigest = 1\n\"\"\"\nname = \"p\""))
-	sum := digestOf(nil)
+	sum := hash.Of(nil)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		sealed, err := seal(text, sum, sum, true)
 		if err != nil {
@@ -69,7 +72,7 @@ func FuzzSeal(f *testing.F) {
 // FuzzLock holds that a lock that is taken names nothing outside of its folder, and is written as it is read.
 func FuzzLock(f *testing.F) {
 	f.Add([]byte("lock = 1\n"))
-	sum := digestOf(nil)
+	sum := hash.Of(nil)
 	f.Add([]byte("lock = 1\n[[policy]]\nname = \"p\"\nversion = \"1.0.0\"\nkinds = [\"tool\"]\ndigest = \"" + sum + "\"\nfrom = \"/p\"\nmodule = \"p.wasm\"\n" +
 		"[policy.files]\n\"p.wasm\" = \"" + sum + "\"\n\"policy.toml\" = \"" + sum + "\"\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -79,12 +82,12 @@ func FuzzLock(f *testing.F) {
 		}
 		for _, p := range l.Policies {
 			for name := range p.Files {
-				if !localName(name) || !localName(p.folder()) {
+				if !folder.Inside(name) || !folder.Inside(p.folder()) {
 					t.Errorf("%q of %q leads outside", name, p.folder())
 				}
 			}
 		}
-		again, err := l.encode()
+		again, err := l.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

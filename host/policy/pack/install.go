@@ -1,15 +1,14 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/mod/semver"
 
-	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/author"
 )
@@ -28,23 +27,25 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 	if err != nil {
 		return l, false, err
 	}
-	l = Locked{
-		Name: m.Name, Version: m.Version, Kinds: m.Kinds, Digest: m.Digest, Source: m.Source, Key: key, From: from,
-		Module: m.Build.Output, Files: p.digests(),
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return l, false, err
-	}
-	staged, err := s.stage(p)
+	v, err := s.versions.Stage()
 	if err != nil {
 		return l, false, err
 	}
-	defer func() { err = errors.Join(err, removeReadOnly(staged)) }()
-	if err := prove(ctx, p, filepath.Join(staged, filepath.FromSlash(m.Build.Output))); err != nil {
+	defer func() { err = errors.Join(err, v.Discard()) }()
+	for _, name := range p.names() {
+		if err := v.Write(name, false, bytes.NewReader(p.files[name])); err != nil {
+			return l, false, err
+		}
+	}
+	if err := prove(ctx, p, filepath.Join(v.Dir(), filepath.FromSlash(m.Build.Output))); err != nil {
 		return l, false, err
 	}
+	l = Locked{
+		Name: m.Name, Version: m.Version, Kinds: m.Kinds, Digest: m.Digest, Source: m.Source, Key: key, From: from,
+		Module: m.Build.Output, Files: v.Files(),
+	}
 	var replaced Locked
-	err = s.change(func(lock lockFile) (lockFile, error) {
+	err = s.lock.Change(func(lock lockFile) (lockFile, error) {
 		old, ok := lock.find(m.Name)
 		if ok {
 			if err := succeeds(old, l, downgrade); err != nil {
@@ -52,11 +53,11 @@ func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade 
 			}
 			replaced = old
 		}
-		known, err = s.place(staged, l)
+		known, err = v.Place(l.folder())
 		return lock.with(l), err
 	})
 	if err == nil && replaced.Name != "" && replaced.folder() != l.folder() {
-		err = removeReadOnly(s.folder(replaced))
+		err = s.versions.Remove(replaced.folder())
 	}
 	return l, known, err
 }
@@ -88,58 +89,4 @@ func prove(ctx context.Context, p *Package, path string) error {
 		return err
 	}
 	return author.Prove(ctx, path, p.Module, "")
-}
-
-// stage writes the package into a new folder of the store.
-func (s *Store) stage(p *Package) (dir string, err error) {
-	if dir, err = os.MkdirTemp(s.dir, ".staged-"); err != nil {
-		return "", err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, removeReadOnly(dir))
-		}
-	}()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return dir, err
-	}
-	defer root.Close()
-	for _, name := range p.names() {
-		if err := writeNew(root, filepath.FromSlash(name), p.files[name]); err != nil {
-			return dir, err
-		}
-	}
-	return dir, nil
-}
-
-func writeNew(root *os.Root, name string, content []byte) error {
-	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// place moves a staged policy to where it stays. The very same may be there; anything else in its place is replaced, for the name of the
-// folder is that of the contents.
-func (s *Store) place(staged string, l Locked) (known bool, err error) {
-	folder := s.folder(l)
-	if _, err := s.open(l); err == nil {
-		return true, nil
-	}
-	if err := removeReadOnly(folder); err != nil {
-		return false, err
-	}
-	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
-		return false, err
-	}
-	if err := os.Rename(staged, folder); err != nil {
-		return false, err
-	}
-	return false, errors.Join(os.Chmod(folder, 0o500), durable.SyncDir(filepath.Dir(folder)))
 }

@@ -5,17 +5,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	hash "github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/folder"
 )
 
 // opened is a store in a folder of its own.
 func opened(t *testing.T, trust Trust) *Store {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { _ = removeReadOnly(dir) })
+	t.Cleanup(func() { _ = folder.Remove(dir) })
 	return NewStore(filepath.Join(dir, "installed"), filepath.Join(dir, LockName), trust)
 }
 
-func install(t *testing.T, s *Store, dir string, downgrade bool) (Locked, bool, error) {
+func installed(t *testing.T, s *Store, dir string, downgrade bool) (Locked, bool, error) {
 	t.Helper()
 	return s.Install(t.Context(), must[*Package](t)(Open(dir)), dir, downgrade)
 }
@@ -23,11 +26,11 @@ func install(t *testing.T, s *Store, dir string, downgrade bool) (Locked, bool, 
 func TestInstalledPolicyIsLocked(t *testing.T) {
 	dir, key := signed(t, "1.0.0", 1)
 	s := opened(t, Trust{Keys: []Key{key}, Required: true})
-	l, known, err := install(t, s, dir, false)
-	if err != nil || known || l.Key != key || l.Digest != digestOf(denying(1)) {
+	l, known, err := installed(t, s, dir, false)
+	if err != nil || known || l.Key != key || l.Digest != hash.Of(denying(1)) {
 		t.Fatalf("locked %+v, %v, %v", l, known, err)
 	}
-	if _, known, err := install(t, s, dir, false); err != nil || !known {
+	if _, known, err := installed(t, s, dir, false); err != nil || !known {
 		t.Errorf("installed again: %v, %v", known, err)
 	}
 	path, digest, err := s.Find("p")
@@ -37,7 +40,7 @@ func TestInstalledPolicyIsLocked(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o400 {
 		t.Errorf("module: %v, %v", info, err)
 	}
-	if lock := get(t, filepath.Dir(s.lock), LockName); !strings.Contains(lock, l.Digest) || !strings.Contains(lock, string(key)) {
+	if lock := get(t, filepath.Dir(s.lock.Path), LockName); !strings.Contains(lock, l.Digest) || !strings.Contains(lock, string(key)) {
 		t.Errorf("lock is\n%s", lock)
 	}
 	if err := s.Remove("p"); err != nil {
@@ -54,7 +57,7 @@ func TestInstalledPolicyIsLocked(t *testing.T) {
 
 func TestTrust(t *testing.T) {
 	dir, key := signed(t, "1.0.0", 1)
-	plain := folder(t, "1.0.0", 1)
+	plain := folderOf(t, "1.0.0", 1)
 	_, other := private(t)
 	for _, c := range []struct {
 		name  string
@@ -71,7 +74,7 @@ func TestTrust(t *testing.T) {
 		{"signed by another key", dir, Trust{Keys: []Key{other}}, "", "which [policy_trust] keys does not have"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, _, err := install(t, opened(t, c.trust), c.dir, false)
+			l, _, err := installed(t, opened(t, c.trust), c.dir, false)
 			if c.want != "" {
 				refused(t, err, c.want)
 			} else if err != nil || l.Key != c.key {
@@ -84,12 +87,12 @@ func TestTrust(t *testing.T) {
 func TestKeyThatIsNoLongerTrustedTakesItsPoliciesAlong(t *testing.T) {
 	dir, key := signed(t, "1.0.0", 1)
 	s := opened(t, Trust{Keys: []Key{key}})
-	if _, _, err := install(t, s, dir, false); err != nil {
+	if _, _, err := installed(t, s, dir, false); err != nil {
 		t.Fatal(err)
 	}
 	_, other := private(t)
 	for _, trust := range []Trust{{}, {Keys: []Key{other}}, {Required: true}} {
-		if _, _, err := NewStore(s.dir, s.lock, trust).Find("p"); err == nil {
+		if _, _, err := NewStore(s.versions.Dir, s.lock.Path, trust).Find("p"); err == nil {
 			t.Errorf("with %v it is found", trust)
 		}
 	}
@@ -98,7 +101,7 @@ func TestKeyThatIsNoLongerTrustedTakesItsPoliciesAlong(t *testing.T) {
 func TestOlderVersionsAreRefused(t *testing.T) {
 	k, key := private(t)
 	make := func(version string, rule int64, sign bool) string {
-		dir := folder(t, version, rule)
+		dir := folderOf(t, version, rule)
 		if sign {
 			if _, err := Sign(dir, k); err != nil {
 				t.Fatal(err)
@@ -122,11 +125,11 @@ func TestOlderVersionsAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := opened(t, Trust{Keys: []Key{key}})
-			before, _, err := install(t, s, c.old, false)
+			before, _, err := installed(t, s, c.old, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			after, _, err := install(t, s, c.next, c.downgrade)
+			after, _, err := installed(t, s, c.next, c.downgrade)
 			_, digest, found := s.Find("p")
 			switch {
 			case found != nil:
@@ -139,10 +142,10 @@ func TestOlderVersionsAreRefused(t *testing.T) {
 			case err != nil || digest != after.Digest:
 				t.Errorf("locked %s, %v", digest, err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(s.dir, "p", "*")); len(left) != 1 {
+			if left, _ := filepath.Glob(filepath.Join(s.versions.Dir, "p", "*")); len(left) != 1 {
 				t.Errorf("the store has %v", left)
 			}
-			if left, _ := filepath.Glob(filepath.Join(s.dir, ".staged-*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(s.versions.Dir, ".staged-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -157,7 +160,7 @@ func TestPolicyThatIsNotFitIsNotInstalled(t *testing.T) {
 		{"half a version", "policy.toml", strings.Replace(manifest, "VERSION", "1.0", 1), "write an exact one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, s := folder(t, "1.0.0", 1), opened(t, Trust{})
+			dir, s := folderOf(t, "1.0.0", 1), opened(t, Trust{})
 			put(t, dir, c.file, c.text)
 			p, err := Open(dir)
 			if err == nil {
@@ -172,22 +175,22 @@ func TestPolicyThatIsNotFitIsNotInstalled(t *testing.T) {
 }
 
 func TestWhatChangedOnTheDiskIsNotFound(t *testing.T) {
-	dir := folder(t, "1.0.0", 1)
+	dir := folderOf(t, "1.0.0", 1)
 	for _, name := range []string{"policy.wasm", "policy.toml", "cases/a.toml"} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, Trust{})
-			l, _, err := install(t, s, dir, false)
+			l, _, err := installed(t, s, dir, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join(s.folder(l), name)
+			path := filepath.Join(s.versions.Path(l.folder()), name)
 			if err := os.Chmod(path, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			put(t, s.folder(l), name, get(t, s.folder(l), name)+" ")
+			put(t, s.versions.Path(l.folder()), name, get(t, s.versions.Path(l.folder()), name)+" ")
 			_, _, err = s.Find("p")
-			refused(t, err, name+" was changed on the disk")
-			if _, known, err := install(t, s, dir, false); err != nil || known { // which heals it
+			refused(t, err, name+" is not the file that was installed")
+			if _, known, err := installed(t, s, dir, false); err != nil || known { // which heals it
 				t.Errorf("installed again: %v, %v", known, err)
 			}
 			if _, _, err := s.Find("p"); err != nil {
@@ -199,10 +202,10 @@ func TestWhatChangedOnTheDiskIsNotFound(t *testing.T) {
 
 func TestLockIsReadStrictly(t *testing.T) {
 	s := opened(t, Trust{})
-	if _, _, err := install(t, s, folder(t, "1.0.0", 1), false); err != nil {
+	if _, _, err := installed(t, s, folderOf(t, "1.0.0", 1), false); err != nil {
 		t.Fatal(err)
 	}
-	good := get(t, filepath.Dir(s.lock), LockName)
+	good := get(t, filepath.Dir(s.lock.Path), LockName)
 	for _, c := range []struct{ name, old, new, want string }{
 		{"as it is", "", "", ""},
 		{"another format", "lock = 1", "lock = 2", "lock is 2"},

@@ -1,18 +1,17 @@
 package pack
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/BurntSushi/toml"
-
+	"github.com/flynnhost/flynn/host/install"
+	"github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
@@ -37,28 +36,18 @@ type Locked struct {
 }
 
 const (
-	lockName = "policies.lock"
-	maxLock  = 4 << 20 // bytes
+	lockName   = "policies.lock"
+	lockFormat = 1
 )
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`) })
 
-// parseLock reads policies.lock strictly: what it names becomes paths.
+// parseLock reads policies.lock.
 func parseLock(text []byte) (lockFile, error) {
-	if len(text) > maxLock {
-		return lockFile{}, fmt.Errorf("%s has %d bytes, at most %d", lockName, len(text), maxLock)
-	}
 	var l lockFile
-	meta, err := toml.Decode(string(text), &l)
-	if err != nil {
-		return lockFile{}, fmt.Errorf("%s: %w", lockName, err)
-	}
-	var wrong []error
-	for _, key := range meta.Undecoded() {
-		wrong = append(wrong, fmt.Errorf("%s: unknown key %s", lockName, key))
-	}
-	if l.Format != 1 {
-		wrong = append(wrong, fmt.Errorf("%s: lock is %d, this flynn reads 1", lockName, l.Format))
+	wrong := []error{install.Decode(lockName, text, &l)}
+	if wrong[0] == nil && l.Format != lockFormat {
+		wrong = append(wrong, fmt.Errorf("%s: lock is %d, this flynn reads %d", lockName, l.Format, lockFormat))
 	}
 	seen := map[string]bool{}
 	for _, p := range l.Policies {
@@ -80,36 +69,29 @@ func (l Locked) problems() []error {
 	}
 	check(nameForm().MatchString(l.Name) && len(l.Name) <= 100, "that is no policy's name")
 	check(exactVersion(l.Version), "version %q is no exact version", l.Version)
-	check(isDigest(l.Digest), "digest %q is no SHA-256", l.Digest)
-	check(l.Source == "" || isDigest(l.Source), "source_digest %q is no SHA-256", l.Source)
+	check(digest.Valid(l.Digest), "digest %q is no SHA-256", l.Digest)
+	check(l.Source == "" || digest.Valid(l.Source), "source_digest %q is no SHA-256", l.Source)
 	check(path.Ext(l.Module) == ".wasm" && l.Files[l.Module] == l.Digest, "its module %q does not have its digest", l.Module)
-	check(l.Files[manifestName] != "", "it has no %s", manifestName)
 	if l.Key != "" {
 		_, err := signing.ParseKey(string(l.Key))
 		check(err == nil, "%v", err)
 	}
-	for name, digest := range l.Files {
-		check(localName(name), "%q is no name of a file inside", name)
-		check(isDigest(digest), "digest of %q is no SHA-256", name)
+	for _, err := range install.Problems(l.Files, manifestName) {
+		check(false, "%w", err)
 	}
 	return out
 }
 
 // folder is where the policy lies below the store, a name that its contents decide.
 func (l Locked) folder() string {
-	var sums strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(l.Files)) {
-		fmt.Fprintf(&sums, "%s  %s\n", l.Files[name], name)
-	}
-	return path.Join(l.Name, digestOf([]byte(sums.String()))[:32])
+	return path.Join(l.Name, digest.Of(folder.Sums(l.Files))[:32])
 }
 
-func (l lockFile) encode() ([]byte, error) {
+// Encode returns the text of policies.lock.
+func (l lockFile) Encode() ([]byte, error) {
+	l.Format = lockFormat
 	slices.SortFunc(l.Policies, func(a, b Locked) int { return strings.Compare(a.Name, b.Name) })
-	var out bytes.Buffer
-	out.WriteString("# Written by flynn policy install. Only what stands here may come into force by its name.\n")
-	err := toml.NewEncoder(&out).Encode(l)
-	return out.Bytes(), err
+	return install.Encode("Written by flynn policy install. Only what stands here may come into force by its name.", l)
 }
 
 // find returns the policy called name.

@@ -7,21 +7,19 @@
 package pack
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
 
+	"github.com/flynnhost/flynn/host/install/digest"
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
@@ -35,11 +33,12 @@ const (
 
 // Bounds of a package.
 const (
-	maxFiles    = 1000
 	maxManifest = 64 << 10
 	maxText     = 1 << 20 // bytes of any other file but the module
-	maxBytes    = meter.MaxModule + 8<<20
 )
+
+// bounds limit the files of a package, and the archive that it comes in.
+var bounds = folder.Bounds{Files: 1000, Bytes: meter.MaxModule + 8<<20}
 
 // Package is a policy as it is passed on: a few files, in memory.
 type Package struct {
@@ -77,12 +76,12 @@ func Open(name string) (*Package, error) {
 
 // fromFolder reads a policy's folder. Digests that are missing are filled in; those that are there have to be right.
 func fromFolder(dir string) (*Package, error) {
-	root, err := os.OpenRoot(dir)
+	d, err := folder.Open(dir, bounds)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	c, err := readContents(root, manifestName)
+	defer d.Close()
+	c, err := readContents(d, manifestName)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +103,8 @@ type contents struct {
 }
 
 // readContents reads a policy's folder; manifest is what an error calls that file.
-func readContents(root *os.Root, manifest string) (c contents, err error) {
-	if c.text, err = readFile(root, manifestName); errors.Is(err, fs.ErrNotExist) {
+func readContents(d *folder.Folder, manifest string) (c contents, err error) {
+	if c.text, err = d.Read(manifestName, maxManifest); errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("%s is missing: is it a policy's folder? flynn policy new NAME makes one", manifest)
 	}
 	if err != nil {
@@ -114,34 +113,34 @@ func readContents(root *os.Root, manifest string) (c contents, err error) {
 	if c.manifest, err = author.ParseManifest(c.text); err != nil {
 		return c, fmt.Errorf("%s: %w", manifest, err)
 	}
-	if c.files, err = collect(root, c.manifest); err != nil {
+	if c.files, err = collect(d, c.manifest); err != nil {
 		return c, err
 	}
-	c.source, err = sourceDigest(root, c.manifest)
+	c.source, err = sourceDigest(d, c.manifest)
 	return c, err
 }
 
 // seal puts the manifest with the digests among the files.
 func (c contents) seal(replace bool) (err error) {
-	c.files[manifestName], err = seal(c.text, digestOf(c.files[c.manifest.Build.Output]), c.source, replace)
+	c.files[manifestName], err = seal(c.text, digest.Of(c.files[c.manifest.Build.Output]), c.source, replace)
 	return err
 }
 
 const again = "build the policy, and run flynn policy sign or remove digest and source_digest"
 
 // collect reads the files that belong to a package.
-func collect(root *os.Root, m author.Manifest) (map[string][]byte, error) {
+func collect(d *folder.Folder, m author.Manifest) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var names []string
 	for _, pattern := range patterns(m) {
-		found, err := fs.Glob(root.FS(), pattern)
+		found, err := fs.Glob(d.FS(), pattern)
 		if err != nil {
 			return nil, err
 		}
 		names = append(names, found...)
 	}
 	for _, name := range names {
-		content, err := readFile(root, name)
+		content, err := d.Read(name, maxSize(name))
 		if err != nil {
 			return nil, err
 		}
@@ -153,24 +152,6 @@ func collect(root *os.Root, m author.Manifest) (map[string][]byte, error) {
 // patterns are those of all files that a package may have.
 func patterns(m author.Manifest) []string {
 	return []string{manifestName, signatureName, m.Build.Output, casesDir + "/*.toml", casesDir + "/*.golden", "README.md", "LICENSE"}
-}
-
-func readFile(root *os.Root, name string) ([]byte, error) {
-	f, err := root.Open(filepath.FromSlash(name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil {
-		err = checkSize(name, int64(len(content)))
-	}
-	return content, err
 }
 
 // newPackage checks files against each other and makes a package of them.
@@ -204,11 +185,11 @@ func (p *Package) check() error {
 		return fmt.Errorf("%s: build.output = %q: write the path of a .wasm file", manifestName, m.Build.Output)
 	case p.Module == nil:
 		return fmt.Errorf("it has no module %s: run flynn policy build", m.Build.Output)
-	case !isDigest(m.Digest):
+	case !digest.Valid(m.Digest):
 		return fmt.Errorf("%s: digest = %q is no SHA-256: run flynn policy pack", manifestName, m.Digest)
-	case m.Digest != digestOf(p.Module):
+	case m.Digest != digest.Of(p.Module):
 		return fmt.Errorf("%s has the digest of another module: %s", manifestName, again)
-	case m.Source != "" && !isDigest(m.Source):
+	case m.Source != "" && !digest.Valid(m.Source):
 		return fmt.Errorf("%s: source_digest = %q is no SHA-256", manifestName, m.Source)
 	}
 	total := 0
@@ -218,15 +199,15 @@ func (p *Package) check() error {
 		}
 		total += len(content)
 	}
-	if len(p.files) > maxFiles || total > maxBytes {
-		return fmt.Errorf("it has %d files and %d bytes, at most %d and %d", len(p.files), total, maxFiles, maxBytes)
+	if len(p.files) > bounds.Files || int64(total) > bounds.Bytes {
+		return fmt.Errorf("it has %d files and %d bytes, at most %d and %d", len(p.files), total, bounds.Files, bounds.Bytes)
 	}
 	return nil
 }
 
 // allows reports whether a file of that name may be in the package.
 func (p *Package) allows(name string) bool {
-	return localName(name) && slices.ContainsFunc(patterns(p.Manifest), func(pattern string) bool {
+	return folder.Portable(name) && slices.ContainsFunc(patterns(p.Manifest), func(pattern string) bool {
 		if pattern == p.Manifest.Build.Output {
 			return name == pattern
 		}
@@ -235,46 +216,18 @@ func (p *Package) allows(name string) bool {
 	})
 }
 
-// digests are those of all files.
-func (p *Package) digests() map[string]string {
-	sums := map[string]string{}
-	for name, content := range p.files {
-		sums[name] = digestOf(content)
-	}
-	return sums
-}
-
 // names are those of all files, in order.
 func (p *Package) names() []string { return slices.Sorted(maps.Keys(p.files)) }
 
-func checkSize(name string, n int64) error {
-	most := int64(maxText)
+// maxSize is how many bytes a file of that name may have.
+func maxSize(name string) int64 {
 	switch {
 	case name == manifestName || name == signatureName:
-		most = maxManifest
+		return maxManifest
 	case path.Ext(name) == ".wasm":
-		most = meter.MaxModule
+		return meter.MaxModule
 	}
-	if n > most {
-		return fmt.Errorf("%s has more than %d bytes", name, most)
-	}
-	return nil
-}
-
-// localName reports whether name is a clean relative path that stays inside, on every system.
-func localName(name string) bool {
-	return name != "" && name != "." && len(name) <= 256 && path.Clean(name) == name && fs.ValidPath(name) &&
-		!strings.ContainsAny(name, "\\:\x00") && filepath.IsLocal(name)
-}
-
-func digestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
-
-func isDigest(s string) bool {
-	raw, err := hex.DecodeString(s)
-	return err == nil && len(raw) == sha256.Size && strings.ToLower(s) == s
+	return maxText
 }
 
 func exactVersion(v string) bool {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/policy/author"
@@ -64,12 +64,12 @@ func (s statement) verify(text []byte) (Key, error) {
 
 // Sign writes the digests of the module and of its source into a folder's policy.toml, and the signature of it all into its policy.sig.
 func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
-	root, err := os.OpenRoot(dir)
+	d, err := folder.Open(dir, bounds)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	c, err := readContents(root, filepath.Join(dir, manifestName))
+	defer d.Close()
+	c, err := readContents(d, filepath.Join(dir, manifestName))
 	if err != nil {
 		return nil, err
 	}

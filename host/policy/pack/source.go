@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
@@ -26,27 +26,27 @@ const (
 
 // sourceDigest sums up what a module is built from: every file of the folder that is not part of the package, apart from hidden
 // ones and what tools put there. It is "" where there is none.
-func sourceDigest(root *os.Root, m author.Manifest) (string, error) {
+func sourceDigest(d *folder.Folder, m author.Manifest) (string, error) {
 	h := sha256.New()
 	n, left := 0, int64(maxSourceBytes)
-	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(d.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case name == ".":
 			return nil
-		case strings.HasPrefix(path.Base(name), ".") || d.IsDir() && slices.Contains([]string{"node_modules", "target", "build", casesDir}, name):
-			if d.IsDir() {
+		case strings.HasPrefix(path.Base(name), ".") || e.IsDir() && slices.Contains([]string{"node_modules", "target", "build", casesDir}, name):
+			if e.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
-		case !d.Type().IsRegular() || slices.Contains([]string{manifestName, signatureName, m.Build.Output, "README.md", "LICENSE"}, name):
+		case !e.Type().IsRegular() || slices.Contains([]string{manifestName, signatureName, m.Build.Output, "README.md", "LICENSE"}, name):
 			return nil
 		}
 		if n++; n > maxSources {
 			return fmt.Errorf("the folder has more than %d files", maxSources)
 		}
-		sum, err := sumFile(root, name, &left)
+		sum, err := sumFile(d, name, &left)
 		fmt.Fprintf(h, "%s  %s\n", sum, name)
 		return err
 	})
@@ -56,8 +56,8 @@ func sourceDigest(root *os.Root, m author.Manifest) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func sumFile(root *os.Root, name string, left *int64) (string, error) {
-	f, err := root.Open(name)
+func sumFile(d *folder.Folder, name string, left *int64) (string, error) {
+	f, err := d.Open(name)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Workspace is where the session's files are.
@@ -254,7 +256,7 @@ func (m *match) positional(i int, a string) error {
 func quote(text string) string {
 	const most = 80
 	if len(text) > most {
-		return fmt.Sprintf("%q...", strings.ToValidUTF8(text[:most], "\uFFFD"))
+		return fmt.Sprintf("%q...", strings.ToValidUTF8(cut.Head(text, most), "\uFFFD"))
 	}
 	return fmt.Sprintf("%q", text)
 }

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/sandbox/bridge/wire"
-	"github.com/flynnhost/flynn/host/sandbox/scrub"
 )
 
 // Command is one that programs inside may call.
@@ -240,7 +240,7 @@ func (c *call) send(k wire.Kind, p []byte) {
 type scrubbed struct {
 	call    *call
 	secrets []string
-	streams map[bool]*scrub.Scrubber // by whether it is stderr
+	streams map[bool]*redact.Stream // by whether it is stderr
 }
 
 func newScrubbed(c *call, command Command) *scrubbed {
@@ -248,11 +248,11 @@ func newScrubbed(c *call, command Command) *scrubbed {
 	if command.Secrets != nil {
 		s.secrets = command.Secrets()
 	}
-	s.streams = map[bool]*scrub.Scrubber{false: scrub.New(s.secrets...), true: scrub.New(s.secrets...)}
+	s.streams = map[bool]*redact.Stream{false: redact.NewStream(s.secrets...), true: redact.NewStream(s.secrets...)}
 	return s
 }
 
-func (s *scrubbed) clean(text string) string { return scrub.New(s.secrets...).String(text) }
+func (s *scrubbed) clean(text string) string { return redact.NewStream(s.secrets...).String(text) }
 
 func (s *scrubbed) write(stderr bool, p []byte) {
 	if p == nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/sandbox/scrub"
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 // hopByHop are fields that concern one connection only (RFC 9110, 7.6.1), and those that the proxy sets itself.
@@ -66,7 +66,7 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	}
 	response, err := transport.RoundTrip(out)
 	if err != nil {
-		return e.answer(refuse(statusAbove(err), errors.New(scrub.New(r.secrets...).String(err.Error()))))
+		return e.answer(refuse(statusAbove(err), errors.New(redact.NewStream(r.secrets...).String(err.Error()))))
 	}
 	defer response.Body.Close()
 	return e.respond(r, response)
@@ -110,7 +110,7 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 		response.TransferEncoding = nil // the end of the connection is the end of the body
 	}
 	out := bufio.NewWriter(e.conn)
-	body := scrub.Reader(e.carry(response.Body, &e.down), r.secrets...)
+	body := redact.Reader(e.carry(response.Body, &e.down), r.secrets...)
 	response.Body = &flushing{ReadCloser: response.Body, src: body, out: out}
 	if err := response.Write(struct{ io.Writer }{out}); err != nil {
 		return errors.Join(err, out.Flush())

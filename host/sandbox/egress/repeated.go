@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/sandbox/scrub"
+	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
 // wholePage leaves out what would have the server send a part of its answer: of a credential that is cut in two neither part
@@ -20,7 +20,7 @@ func wholePage(h http.Header) {
 
 // blot takes secrets out of a header that repeats them. In a name, of which case means nothing, they cost the whole field.
 func blot(h http.Header, secrets []string) {
-	inValues, inNames := scrub.New(secrets...), scrub.New(lower(secrets)...)
+	inValues, inNames := redact.NewStream(secrets...), redact.NewStream(lower(secrets)...)
 	for name, values := range h {
 		if small := strings.ToLower(name); inNames.String(small) != small {
 			delete(h, name)

@@ -4,9 +4,10 @@ import (
 	"mime"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/gabriel-vasile/mimetype"
+
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Bounds of what a Head may say, in bytes.
@@ -59,12 +60,5 @@ func cleanName(name string) string {
 		return r
 	}, name)
 	name = strings.Trim(name, ". ")
-	if len(name) <= maxName {
-		return name
-	}
-	cut := len(name) - maxName
-	for cut < len(name) && !utf8.RuneStart(name[cut]) {
-		cut++
-	}
-	return strings.TrimLeft(name[cut:], ". ") // its end has the extension
+	return strings.TrimLeft(cut.Tail(name, maxName), ". ") // its end has the extension
 }

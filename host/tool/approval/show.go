@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 const (
@@ -81,11 +81,11 @@ func value(v any) string {
 // a model or a stranger can neither leave its frame nor hide in it. Details has the rest.
 func Text(a store.Approval, o Offer, now time.Time) string {
 	lines := []string{
-		"**Approve?** " + code(cut(brief(a.Args), maxBrief)),
+		"**Approve?** " + code(shortened(brief(a.Args), maxBrief)),
 		fmt.Sprintf("%s %s, agent %s, asked by %s", code(a.Tool), place(a.Where), plain(a.Agent), plain(a.Requester)),
 	}
 	if len(o.Unshown) > 0 {
-		lines = append(lines, "Not shown, but followed: "+plain(cut(strings.Join(o.Unshown, "; "), maxBrief)))
+		lines = append(lines, "Not shown, but followed: "+plain(shortened(strings.Join(o.Unshown, "; "), maxBrief)))
 	}
 	minutes := max(1, int(a.Expires.Sub(now).Round(time.Minute).Minutes()))
 	switch {
@@ -118,22 +118,19 @@ func answers(a store.Approval, o Offer) string {
 // more says how much of a call a notice leaves out.
 func more(a store.Approval) string {
 	text := brief(a.Args)
-	shown := cut(text, maxBrief)
+	shown := shortened(text, maxBrief)
 	if lines := strings.Count(text, lineEnd) - strings.Count(shown, lineEnd); lines > 0 {
 		return fmt.Sprintf("%d more lines (%d bytes in all)", lines, len(Call(a.Args)))
 	}
 	return fmt.Sprintf("%d more bytes", len(text)-maxBrief)
 }
 
-// cut shortens a text to a number of bytes.
-func cut(text string, most int) string {
+// shortened is a text of at most that many bytes, with a mark where more was there.
+func shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + " ..."
+	return cut.Head(text, most) + " ..."
 }
 
 // Details are all that a person may want to know of a request that is Showable, in Markdown.

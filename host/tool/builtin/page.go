@@ -2,9 +2,9 @@ package builtin
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // pageSize is how much text a tool with an offset returns at a time. It stays below what the
@@ -12,19 +12,15 @@ import (
 const pageSize = tool.MaxText - 8<<10
 
 // page returns the text from offset on, at most pageSize bytes and whole runes, with a note where to go on.
-func page(text string, offset int) string {
-	if offset >= len(text) && offset > 0 {
-		return fmt.Sprintf("[the text ends at offset %d]", len(text))
+func page(s string, offset int) string {
+	if offset >= len(s) && offset > 0 {
+		return fmt.Sprintf("[the text ends at offset %d]", len(s))
 	}
-	for offset > 0 && !utf8.RuneStart(text[offset]) {
-		offset--
+	offset = len(cut.Head(s, offset))
+	shown := cut.Head(s[offset:], pageSize)
+	end := offset + len(shown)
+	if end == len(s) {
+		return shown
 	}
-	end := offset + pageSize
-	if end >= len(text) {
-		return text[offset:]
-	}
-	for end > offset && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s\n[%d of %d bytes; go on with offset %d]", text[offset:end], end-offset, len(text), end)
+	return fmt.Sprintf("%s\n[%d of %d bytes; go on with offset %d]", shown, len(shown), len(s), end)
 }

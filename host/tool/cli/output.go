@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 const (
@@ -45,12 +46,9 @@ type text struct {
 }
 
 func (t *text) add(s string) {
-	keep := min(len(s), maxAnswer-t.Len())
-	for keep > 0 && keep < len(s) && !utf8.RuneStart(s[keep]) {
-		keep--
-	}
-	t.WriteString(s[:keep])
-	t.dropped += len(s) - keep
+	kept := cut.Head(s, maxAnswer-t.Len())
+	t.WriteString(kept)
+	t.dropped += len(s) - len(kept)
 }
 
 // tail keeps the last bytes that are written to it.

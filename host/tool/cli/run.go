@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Tool runs one program.
@@ -290,10 +291,7 @@ func (r *run) complaint(why string) string {
 	text := r.config.Name + " " + why
 	for _, said := range []string{clean(r.out.failure), r.errors.String(), r.out.tail.String()} {
 		if said != "" {
-			if len(said) > maxTail {
-				said = said[:maxTail]
-			}
-			return text + ":\n" + strings.ToValidUTF8(said, "")
+			return text + ":\n" + strings.ToValidUTF8(cut.Head(said, maxTail), "")
 		}
 	}
 	return text

@@ -252,7 +252,7 @@ func (s *Server) Refuse(code int) {
 	s.refusal = code
 }
 
-// Drop breaks every connection without a word.
+// Drop breaks every connection without a close code.
 func (s *Server) Drop() { s.each(func(l *link) { l.cancel() }) }
 
 // Hangup closes every connection with a code.

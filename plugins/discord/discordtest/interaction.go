@@ -49,7 +49,7 @@ func (s *Server) interact(channel string, u User, kind int, data map[string]any,
 	return i.ID
 }
 
-// Interaction tells what became of one.
+// Interaction returns one, with the bot's answer to it.
 func (s *Server) Interaction(id string) Interaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -300,7 +300,7 @@ func (s *Server) AwaitMessages(channel string, n int) []Message {
 	return s.Messages(channel)
 }
 
-// Typing tells how often the bot was shown typing.
+// Typing returns how often the bot was shown typing.
 func (s *Server) Typing(channel string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

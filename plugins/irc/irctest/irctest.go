@@ -1,6 +1,6 @@
 // Package irctest is a small IRC server for tests: one that a bot can register with, join channels on, and be talked to, on loopback.
 //
-// Begin with New. Say is what a person writes to the bot or into a channel; Said tells what the bot wrote. Drop breaks every
+// Begin with New. Say is what a person writes to the bot or into a channel; Said is what the bot wrote. Drop breaks every
 // connection, Refuse has the server refuse what is meant for somebody. It speaks RFC 1459 and 2812 as far as a bot needs, with the
 // capabilities message-tags, server-time, account-tag and sasl of IRCv3; operators and other servers it does not have.
 // People are there because they speak: only bots connect.
@@ -101,7 +101,7 @@ func (s *Server) join(nick, channel string) {
 	s.channels[fold(channel)][nick] = true
 }
 
-// Say has a person write to a bot's nick or into a channel, and tells how many bots heard it: what nobody hears is lost, as it is on IRC.
+// Say has a person write to a bot's nick or into a channel, and returns how many bots heard it: a message that nobody hears is lost, as it is on IRC.
 func (s *Server) Say(nick, target, text string) (heard int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

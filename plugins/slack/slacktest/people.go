@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Say posts a message of a person and tells the app of it, twice when it names the bot in a channel. TS is filled in and returned.
+// Say posts a message of a person, of which the app gets an event, or two when it names the bot in a channel. TS is filled in and returned.
 func (s *Server) Say(channel string, m Message) (ts string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Server) Say(channel string, m Message) (ts string) {
 	return m.TS
 }
 
-// emitMessage tells the app of a message. s.mu is held.
+// emitMessage sends the app the event of a message. s.mu is held.
 func (s *Server) emitMessage(channel string, m Message) {
 	o := m.wire(false)
 	s.place(o, channel, m.TS)
@@ -49,7 +49,7 @@ func (s *Server) Edit(channel, ts, text string) {
 	s.emit("events_api", o)
 }
 
-// Unfurl tells of a change that nobody made: Slack added a preview.
+// Unfurl sends the event of a change that nobody made: Slack added a preview.
 func (s *Server) Unfurl(channel, ts string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Server) React(user, channel, ts, name string, added bool) {
 	})
 }
 
-// Join tells that somebody came or went.
+// Join sends the event of somebody who came or went.
 func (s *Server) Join(user, channel string, came bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Server) Command(user, channel, command, text string) *Event {
 	})
 }
 
-// Begin begins a thread with a message of the bot that nobody is told of, and returns its ts.
+// Begin begins a thread with a message of the bot of which no event is sent, and returns its ts.
 func (s *Server) Begin(channel string) (ts string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

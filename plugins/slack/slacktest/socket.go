@@ -25,7 +25,7 @@ type socket struct {
 	writing bool
 }
 
-// Event is something that Slack tells the app, with its deliveries.
+// Event is one event for the app, with its deliveries.
 type Event struct {
 	Kind       string // "events_api", "interactive", "slash_commands"
 	Payload    object
@@ -142,7 +142,7 @@ func (s *Server) readAcks(c *socket) {
 	}
 }
 
-// Emit tells the app something. Payload of the kind "events_api" is the inner event.
+// Emit sends the app an event. Payload of the kind "events_api" is the inner event.
 func (s *Server) Emit(kind string, payload object) *Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *Server) Disable() { s.tell("link_disabled", true) }
 // CloseOld closes the connections that were told to go.
 func (s *Server) CloseOld() { s.close(func(c *socket) bool { return c.leaving }) }
 
-// Drop cuts every connection, without a word.
+// Drop cuts every connection, without a disconnect message.
 func (s *Server) Drop() { s.close(func(*socket) bool { return true }) }
 
 func (s *Server) close(which func(*socket) bool) {

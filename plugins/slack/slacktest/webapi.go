@@ -89,7 +89,7 @@ func (s *Server) authTest(url.Values) object {
 	}
 }
 
-// writable tells why the bot cannot write to a channel, or "".
+// writable returns why the bot cannot write to a channel, or "".
 func (s *Server) writable(id string) string {
 	c, ok := s.channels[id]
 	switch {
@@ -122,7 +122,7 @@ func (s *Server) postMessage(form url.Values) object {
 	m.TS = s.stamp()
 	s.messages[channel] = append(s.messages[channel], m)
 	s.mu.Shown(m.Text)
-	s.emitMessage(channel, m) // Slack tells a bot of its own messages, too
+	s.emitMessage(channel, m) // Slack sends a bot the events of its own messages, too
 	return object{"ok": true, "channel": channel, "ts": m.TS, "message": m.wire(true)}
 }
 

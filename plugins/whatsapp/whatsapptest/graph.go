@@ -57,7 +57,7 @@ func (s *Server) refused(w http.ResponseWriter, r *http.Request) (late, done boo
 	return false, true
 }
 
-// get tells of the number, or of a medium.
+// get describes the number, or a medium.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	late, done := s.refused(w, r)
 	if done {

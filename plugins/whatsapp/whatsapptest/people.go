@@ -40,7 +40,7 @@ func (s *Server) Press(user, message, value, title string) {
 	})
 }
 
-// Tell tells what became of a message: "sent", "delivered", "read", or "failed" with the code of an error.
+// Tell sends a status of a message: "sent", "delivered", "read", or "failed" with the code of an error.
 func (s *Server) Tell(m Sent, status string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

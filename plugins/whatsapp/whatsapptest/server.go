@@ -2,7 +2,7 @@
 // the sender of webhooks with its signatures, redeliveries and statuses.
 //
 // Begin with Start; give URL to the client under test, tell its address with Subscribe, which makes the handshake. Say and the like are what
-// people do; Fail makes calls answer badly; CloseWindow lets 24 hours pass for somebody. Sent tells what the client sent. Errors and
+// people do; Fail makes calls answer badly; CloseWindow lets 24 hours pass for somebody. Sent is what the client sent. Errors and
 // shapes follow Meta's documentation; what a client may rely on is checked by this package's own tests.
 package whatsapptest
 
@@ -40,7 +40,7 @@ type Config struct {
 	RedeliverAfter time.Duration // after an answer other than 200, and twice as long after each further one; 1 s
 	Redeliveries   int           // 10
 	Statuses       bool          // "sent" and "delivered" are told by themselves
-	LateWindow     bool          // that the 24 hours have passed is told by a status, not by the answer
+	LateWindow     bool          // a status says that the 24 hours have passed, not the answer
 }
 
 // Server is the fake.
@@ -188,7 +188,7 @@ func (s *Server) addMedia(name, kind string, body []byte) *Media {
 // Watch makes the server report what people see of the client.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// Subscribe tells the address of the webhook, with the handshake that proves it.
+// Subscribe sets the address of the webhook, after the handshake that proves it.
 func (s *Server) Subscribe(address, verifyToken string) error {
 	const challenge = "1158201444"
 	q := url.Values{"hub.mode": {"subscribe"}, "hub.challenge": {challenge}, "hub.verify_token": {verifyToken}}

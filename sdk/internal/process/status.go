@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
@@ -30,7 +31,7 @@ func (b *Board) Status(s State, text string) {
 }
 
 func statusText(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxStatusText)], "")
+	return strings.ToValidUTF8(cut.Head(text, maxStatusText), "")
 }
 
 func (b *Board) put(s *pluginv1.StatusResponse) {

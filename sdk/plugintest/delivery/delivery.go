@@ -1,8 +1,8 @@
 // Package delivery checks that a channel delivers answers of any length whole, once and in order, whatever its platform's rate limit is.
 //
 // Start with LongAnswers, which does so with a Platform in memory and the clock of a testing/synctest bubble; Wire lets a client that
-// speaks HTTP reach it. Where a platform is of another kind, Deliver sends one answer as the host's outbox does, and CheckLines looks at
-// what came of it.
+// speaks HTTP reach it. Where a platform is of another kind, Deliver sends one answer as the host's outbox does, and CheckLines
+// checks what the platform shows.
 package delivery
 
 import (

@@ -15,7 +15,7 @@ type Fake struct {
 	Post  func(fake.Post) error
 	// Disconnect breaks every connection. It is nil where none lasts.
 	Disconnect func()
-	// Webhook tells where the plugin takes the platform's requests. It is nil for a platform that makes none.
+	// Webhook is called with the address at which the plugin takes the platform's requests. It is nil for a platform that makes none.
 	Webhook func(url string) error
 }
 

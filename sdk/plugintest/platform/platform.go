@@ -31,7 +31,7 @@ type State struct {
 	report  func(fake.Report)
 }
 
-// Wake tells everybody who waits that something changed. The lock is held.
+// Wake wakes everybody who waits: something changed. The lock is held.
 func (s *State) Wake() {
 	if s.changed != nil {
 		close(s.changed)

@@ -46,7 +46,7 @@ func (p *process) refuses(r *pluginv1.ConfigureRequest, what, path string) {
 	case err != nil:
 		p.t.Fail("%s: Configure answers a status instead of field errors: %w", what, err)
 	case len(out.GetErrors()) == 0:
-		p.t.Fail("%s: Configure takes it without a word", what)
+		p.t.Fail("%s: Configure accepts it", what)
 	case !slices.ContainsFunc(out.GetErrors(), func(e *pluginv1.FieldError) bool { return strings.Contains(e.GetPath(), path) }):
 		p.t.Fail("%s: no field error has %q in its path: %s", what, path, fieldErrors(out))
 	}

@@ -36,11 +36,11 @@ func (p *process) receive(window uint32) stream {
 	return stream{wire.Open(p.t.ctx, p.channel, window), p.t}
 }
 
-// next is the event that has to come; without tells what it means that it does not.
-func (s stream) next(without string, args ...any) *channelv1.Event {
+// next returns the next event. Where none comes the check fails, with a message that says which one is missing.
+func (s stream) next(missing string, args ...any) *channelv1.Event {
 	e, err := s.Next(s.t.ctx, s.t.config.Patience)
 	if err != nil {
-		s.t.Fail(without+": %w", append(args, err)...)
+		s.t.Fail(missing+": %w", append(args, err)...)
 	}
 	return e
 }
@@ -61,7 +61,7 @@ func (s stream) some(n int, ack bool) (list []*channelv1.Event) {
 	return list
 }
 
-// missing says what it means that no event came.
+// missing ends a check to which no event came: it is skipped where no platform could make one.
 func (t *T) missing(err error) {
 	if t.stage == nil {
 		t.Skip("no event came within %v: name a fake platform in %s", t.config.Patience, t.plugin.Source)
@@ -198,7 +198,7 @@ func ackBeyond(t *T) {
 	t.must(st.Ack(1 << 40))
 	err, over := st.Ended(t.config.Patience)
 	if !over {
-		t.Fail("an ack of an event that was never sent is taken without a word")
+		t.Fail("an ack of an event that was never sent is accepted")
 	}
 	if status.Code(err) == codes.Unavailable {
 		t.Fail("an ack of an event that was never sent ends the connection: %w", err)

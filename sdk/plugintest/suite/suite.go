@@ -42,7 +42,7 @@ type Plugin struct {
 	Redelivers bool
 	// StopTimeout is how long it may take to answer Shutdown; 20 s.
 	StopTimeout time.Duration
-	// Source is where whoever runs the suite writes settings and calls, for advice.
+	// Source names the place where settings and calls are written, for advice.
 	Source string
 	// Bench makes the place in which one check works.
 	Bench func(check string) (Bench, error)
@@ -93,7 +93,7 @@ type Config struct {
 	Parallel int
 	// Only names the checks to make; all. Without names those that are left out.
 	Only, Without []string
-	// More are checks of whoever runs the suite.
+	// More are checks besides those of the suite.
 	More []Check
 	// Done is called with each result as it comes, one at a time.
 	Done func(Result)
