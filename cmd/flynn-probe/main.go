@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command flynn-probe tries, inside a sandbox, what an attacker there would try and a shell cannot. People never run it by
-// hand: package host/sandbox/verify writes it into a workspace and runs it as the workload.
+// hand: package host/sandbox/selftest writes it into a workspace and runs it as the workload.
 //
 // It is a program of its own rather than a mode of flynn-sandboxd, so that the supervisor, which every container has,
 // stays as small as it can be; this one is only where somebody verifies.

@@ -11,11 +11,10 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
-	"github.com/flynnhost/flynn/host/sandbox/verify"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
 func sandboxCommand() *cli.Command {
@@ -137,7 +136,7 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 		gone, images, err := s.Prune(ctx, sandboxLog(cmd))
 		removed := append(prunedOf("container", gone), prunedOf("image", images)...)
 		if err == nil {
-			err = verify.Sweep(ctx, s.Driver, s.Root)
+			err = selftest.Sweep(ctx, s.Driver, s.Root)
 		}
 		if err == nil && cmd.Bool("volumes") {
 			var volumes []sandbox.Owned
@@ -185,7 +184,7 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		if session := cmd.String("session"); session != "" {
 			return explainSession(ctx, s, out, session)
 		}
-		places, err := host.ExplainSandboxes(ctx, s)
+		places, err := s.Explain(ctx)
 		if err != nil {
 			return err
 		}
@@ -204,11 +203,11 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 }
 
 // ofAgents keeps the places of the agents named; without names, all.
-func ofAgents(places []host.Placement, names []string) ([]host.Placement, error) {
+func ofAgents(places []sandboxes.Placement, names []string) ([]sandboxes.Placement, error) {
 	if len(names) == 0 {
 		return places, nil
 	}
-	var kept []host.Placement
+	var kept []sandboxes.Placement
 	for _, name := range names {
 		before := len(kept)
 		for _, p := range places {

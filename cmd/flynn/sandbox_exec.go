@@ -218,7 +218,7 @@ func runOnce(
 		err = errors.Join(err, manager.DestroyAll(ctx))
 	}()
 	if passing {
-		if err := manager.Passing(session); err != nil {
+		if err := manager.Ephemeral(session); err != nil {
 			return r, err
 		}
 	}

@@ -8,17 +8,16 @@ import (
 	"os"
 	"strings"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // sessionPlace is what a session has, and why.
 type sessionPlace struct {
-	Session    string           `json:"session"`
-	Workspace  string           `json:"workspace"` // empty while there is none
-	Containers []container      `json:"containers"`
-	Places     []host.Placement `json:"places"` // of the agents whose commands run in a sandbox that the session has
+	Session    string                `json:"session"`
+	Workspace  string                `json:"workspace"` // empty while there is none
+	Containers []container           `json:"containers"`
+	Places     []sandboxes.Placement `json:"places"` // of the agents whose commands run in a sandbox that the session has
 }
 
 // explainSession says what is there of a session, running or not, and which settings lead there.
@@ -27,7 +26,7 @@ func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, sessio
 	if err != nil {
 		return err
 	}
-	e := sessionPlace{Session: session, Containers: []container{}, Places: []host.Placement{}}
+	e := sessionPlace{Session: session, Containers: []container{}, Places: []sandboxes.Placement{}}
 	names := map[string]bool{}
 	for _, c := range containers(owned) {
 		if c.Session == session {
@@ -41,7 +40,7 @@ func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, sessio
 	if e.Workspace == "" && len(e.Containers) == 0 {
 		return fmt.Errorf("session %q has neither a workspace nor a container: see flynn sandbox list", session)
 	}
-	places, err := host.ExplainSandboxes(ctx, s)
+	places, err := s.Explain(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -51,7 +51,7 @@ languages = ["python", "javascript"]
 image = "flynn-test/python:1"
 network = "allowlist"
 allowlist = ["a.example:443"]`)
-	var places []host.Placement
+	var places []sandboxes.Placement
 	out, _ := s.flynn(exitOK, "explain", "--json", "coder")
 	if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 4 {
 		t.Fatalf("explained %s (%v)", out, err)
@@ -74,7 +74,7 @@ kind = "code"`)
 		t.Skipf("the engine has it (%v)", err)
 	}
 	for _, agent := range []string{"main", "coder"} {
-		var places []host.Placement
+		var places []sandboxes.Placement
 		out, _ := s.flynn(exitOK, "explain", "--json", agent)
 		if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 {
 			t.Fatalf("explained %s (%v)", out, err)

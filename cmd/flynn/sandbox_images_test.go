@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -42,8 +41,8 @@ func TestSandboxImages(t *testing.T) {
 		}
 		return out
 	}
-	explained := func() host.Placement {
-		var places []host.Placement
+	explained := func() sandboxes.Placement {
+		var places []sandboxes.Placement
 		out, _ := s.flynn(exitOK, "explain", "--json", "builder")
 		if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 {
 			t.Fatalf("%s: %v", out, err)
@@ -132,7 +131,7 @@ func TestSandboxImagesOfServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.stack]\nimage = \"flynn-test/none:1\"\ncompose = %q\nservice = \"app\"\n[agent_configs.stacked]\nsandbox = \"stack\"", file))
-	var places []host.Placement
+	var places []sandboxes.Placement
 	out, _ := s.flynn(exitOK, "explain", "--json", "stacked")
 	if err := json.Unmarshal([]byte(out), &places); err != nil || len(places) != 2 || places[0].Image != sandboxtest.Image || places[0].Strategy != "compose" {
 		t.Errorf("explained %s (%v)", out, err)

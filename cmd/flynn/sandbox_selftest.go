@@ -9,7 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/verify"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
 func selftestCommand(name cli.Flag) *cli.Command {
@@ -40,7 +40,7 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
-		suite, err := newSuite(ctx, s, cmd, verify.Config{Only: only, Progress: shower(cmd, out)})
+		suite, err := newSuite(ctx, s, cmd, selftest.Config{Only: only, Progress: shower(cmd, out)})
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 // newSuite completes c from the configuration.
-func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c verify.Config) (*verify.Suite, error) {
+func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c selftest.Config) (*selftest.Suite, error) {
 	var err error
 	if c.Spec, err = s.Spec(cmd.String("sandbox")); err != nil {
 		return nil, err
@@ -76,19 +76,19 @@ func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c verif
 	}
 	c.Log = nil // what the attacks are refused is the verdict's to tell
 	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules
-	return verify.New(c)
+	return selftest.New(c)
 }
 
 // shower prints outcomes as they come, what held only if asked for.
-func shower(cmd *cli.Command, out *output) func(verify.Outcome) {
+func shower(cmd *cli.Command, out *output) func(selftest.Outcome) {
 	verbose := cmd.Bool("verbose")
-	return func(o verify.Outcome) {
+	return func(o selftest.Outcome) {
 		spoilt := o.Control != nil && !o.Control.Failed
-		if out.asJSON || o.Status == verify.Pass && !spoilt && !verbose {
+		if out.asJSON || o.Status == selftest.Pass && !spoilt && !verbose {
 			return
 		}
 		out.line("%-4s  %-28s  %s", o.Status, o.Name, cell(o.Detail))
-		if o.Status != verify.Pass {
+		if o.Status != selftest.Pass {
 			out.line("      why it matters: %s", o.Why)
 			out.line("      what to change: %s", o.Setting)
 		}
@@ -98,7 +98,7 @@ func shower(cmd *cli.Command, out *output) func(verify.Outcome) {
 	}
 }
 
-func showReport(out *output, r verify.Report) error {
+func showReport(out *output, r selftest.Report) error {
 	if out.asJSON {
 		return out.json(r)
 	}

@@ -218,11 +218,11 @@ func TestSandboxExplain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSandboxes(t, c.settings)
 			out, _ := s.flynn(exitOK, "explain", "--json", c.agent)
-			var places []host.Placement
+			var places []sandboxes.Placement
 			if err := json.Unmarshal([]byte(out), &places); err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(places, func(p host.Placement) bool { return p.Door == c.door })
+			i := slices.IndexFunc(places, func(p sandboxes.Placement) bool { return p.Door == c.door })
 			if i < 0 || len(places) != 2 {
 				t.Fatalf("places %+v", places)
 			}

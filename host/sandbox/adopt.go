@@ -17,7 +17,7 @@ import (
 
 const (
 	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for, which may
-	// take half of it, then tries the lane once a second, and an attempt may fail on a busy machine.
+	// take half of it, then tries the control socket once a second, and an attempt may fail on a busy machine.
 	adoptTimeout = 15 * time.Second
 	// vanishEvery is how often the engine is asked whether the container is there at all.
 	vanishEvery = 500 * time.Millisecond
@@ -59,12 +59,12 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 	if r.Spec, err = m.wanted(ctx, r, owned); err != nil {
 		return err
 	}
-	t := m.newTenure(r.Key)
+	t := m.newOwnership(r.Key)
 	t.lease, t.secret, t.peer, t.recorded = r.Lease, r.Secret, r.Peer, true
-	t.lane = &lane{folder: m.laneFolder(r.Host, r.Key)}
+	t.control = &controlSocket{folder: m.controlFolderOf(r.Host, r.Key)}
 	b, err := m.reach(ctx, r, t)
 	if err != nil {
-		t.lane.shut()
+		t.control.shut()
 		t.release() // the rest is a leftover
 		return err
 	}
@@ -99,7 +99,7 @@ func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) (Spec, er
 		return r.Spec, err
 	}
 	// The rules about the host's folders may have changed, and are those of now.
-	mounted := furniture{m: m, spec: want}
+	mounted := mountSet{m: m, spec: want}
 	defer mounted.release()
 	return want, mounted.holdSources(ctx)
 }
@@ -122,27 +122,27 @@ func (m *Manager) enterAdopted(r record, b *box) bool {
 	return true
 }
 
-// reach opens the lane again and waits for the supervisor.
-func (m *Manager) reach(ctx context.Context, r record, t *tenure) (*box, error) {
+// reach opens the control socket again and waits for the supervisor.
+func (m *Manager) reach(ctx context.Context, r record, t *ownership) (*box, error) {
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not come back"))
 	defer cancel()
-	if info, err := os.Lstat(t.lane.folder); err != nil || !info.IsDir() {
-		return nil, errors.New("its lane is gone")
+	if info, err := os.Lstat(t.control.folder); err != nil || !info.IsDir() {
+		return nil, errors.New("its control socket is gone")
 	}
-	reopened, err := reopenLane(t.lane.folder)
+	reopened, err := reopenControlSocket(t.control.folder)
 	if err != nil {
 		return nil, err
 	}
-	t.lane = reopened
-	defer t.lane.shut()
+	t.control = reopened
+	defer t.control.shut()
 	watching := make(chan struct{})
 	go func() { defer close(watching); m.awaitEnd(ctx, r.Container, gone) }()
 	defer func() { cancel(); <-watching }()
-	defer context.AfterFunc(ctx, t.lane.shut)()
+	defer context.AfterFunc(ctx, t.control.shut)()
 	for {
-		conn, err := t.lane.listener.Accept()
+		conn, err := t.control.listener.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
@@ -180,7 +180,7 @@ func (m *Manager) awaitEnd(ctx context.Context, id string, gone context.CancelCa
 
 // welcomeBack has both ends prove who they are. Commands inside have another user than the supervisor, so most of their
 // attempts end at the first look.
-func (m *Manager) welcomeBack(conn net.Conn, r record, t *tenure) (*box, error) {
+func (m *Manager) welcomeBack(conn net.Conn, r record, t *ownership) (*box, error) {
 	if uid, err := peerUID(conn); err != nil || uid != r.Peer {
 		return nil, errors.Join(link.ErrStranger, err)
 	}
@@ -192,9 +192,9 @@ func (m *Manager) welcomeBack(conn net.Conn, r record, t *tenure) (*box, error) 
 }
 
 // rebuild makes a box of a supervisor that has proved itself.
-func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *tenure, entries []frame.KeptEntry) *box {
-	o := order{
-		debts: m.debts, tenure: t, workspace: m.workspaces.Path(r.Session),
+func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *ownership, entries []frame.KeptEntry) *box {
+	o := launchSpec{
+		reaper: m.reaper, ownership: t, workspace: m.workspaces.Path(r.Session),
 		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
 	}
 	if r.Spec.Network == allowlist {

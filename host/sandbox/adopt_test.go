@@ -171,7 +171,7 @@ func (s supervisorSide) list(entries ...frame.KeptEntry) {
 
 func (s supervisorSide) untilHungUp() { _, _ = io.Copy(io.Discard, s.conn) }
 
-// adoptable is a manager with the record of a container whose lane is there.
+// adoptable is a manager with the record of a container whose control socket is there.
 func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 	t.Helper()
 	d := &bareDriver{}
@@ -185,7 +185,7 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 	r := aRecord()
 	r.Hash = r.Spec.hash(m.digest)
 	d.owned = []Owned{{ID: r.Container, Labels: map[string]string{LabelInstance: "i", LabelKey: r.Key, LabelHost: r.Host}}}
-	if err := os.Mkdir(m.laneFolder(r.Host, r.Key), 0o755); err != nil {
+	if err := os.Mkdir(m.controlFolderOf(r.Host, r.Key), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.write(m.run); err != nil {
@@ -194,15 +194,15 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 	return m, d, r
 }
 
-// visit connects to a lane once it is there, and acts.
+// visit connects to a control socket once it is there, and acts.
 func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
-	folder, err := os.Open(m.laneFolder(r.Host, r.Key)) // a socket's path has to be short
+	folder, err := os.Open(m.controlFolderOf(r.Host, r.Key)) // a socket's path has to be short
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer folder.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), laneSocket)
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), controlName)
 	var conn net.Conn
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var err error
@@ -210,7 +210,7 @@ func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("the lane never opened: %v", err)
+			t.Errorf("the control socket never opened: %v", err)
 			return
 		}
 	}
@@ -340,15 +340,15 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 	}
 }
 
-// Nobody comes to the lane, or only commands do: the container is a leftover.
+// Nobody comes to the control socket, or only commands do: the container is a leftover.
 func TestNobodyAtTheLane(t *testing.T) {
 	for name, change := range map[string]func(m *Manager, d *bareDriver, r *record){
-		"container is gone": func(_ *Manager, d *bareDriver, _ *record) { d.owned = nil },
-		"another's key":     func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[LabelKey] = random() },
-		"lane is gone":      func(m *Manager, _ *bareDriver, r *record) { os.Remove(m.laneFolder(r.Host, r.Key)) },
-		"lane is a link": func(m *Manager, _ *bareDriver, r *record) {
-			os.Remove(m.laneFolder(r.Host, r.Key))
-			_ = os.Symlink("/tmp", m.laneFolder(r.Host, r.Key))
+		"container is gone":      func(_ *Manager, d *bareDriver, _ *record) { d.owned = nil },
+		"another's key":          func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[LabelKey] = random() },
+		"control socket is gone": func(m *Manager, _ *bareDriver, r *record) { os.Remove(m.controlFolderOf(r.Host, r.Key)) },
+		"control socket is a link": func(m *Manager, _ *bareDriver, r *record) {
+			os.Remove(m.controlFolderOf(r.Host, r.Key))
+			_ = os.Symlink("/tmp", m.controlFolderOf(r.Host, r.Key))
 		},
 		"older program": func(m *Manager, _ *bareDriver, r *record) { r.Hash = r.Spec.hash("older"); _ = r.write(m.run) },
 		"half a record": func(m *Manager, _ *bareDriver, r *record) {

@@ -112,7 +112,7 @@ func (t *table) addHost() {
 func (t *table) addRunning(h sandboxtest.Host) {
 	m, config := h.Manager(t.b)
 	streams := config.Spec
-	streams.Runtime = "runc" // named, so without a lane
+	streams.Runtime = "runc" // named, so without a control socket
 	var warm, slow []*sandbox.Session
 	for i := range t.sessions {
 		warm = append(warm, get(t.b, m, fmt.Sprint("warm ", i), config.Spec))
@@ -121,12 +121,12 @@ func (t *table) addRunning(h sandboxtest.Host) {
 	for i := range t.sessions {
 		slow = append(slow, get(t.b, m, fmt.Sprint("streams ", i), streams))
 	}
-	side := t.add("sandbox, warm", 20, "the same under a system call filter and memory limits, and a wake-up each way across the lane",
+	side := t.add("sandbox, warm", 20, "the same under a system call filter and memory limits, and a wake-up each way across the control socket",
 		func(i int) error { return execHello(t.b.Context(), warm[i]) })
 	for _, c := range ids {
 		side.boxes = append(side.boxes, c.ID)
 	}
-	t.add("sandbox, warm, without lane", 10, "the engine, which copies both streams through two more processes",
+	t.add("sandbox, warm, without control socket", 10, "the engine, which copies both streams through two more processes",
 		func(i int) error { return execHello(t.b.Context(), slow[i]) })
 	t.add("docker exec, API", 3, "runc, which is started twice to enter the container",
 		func(i int) error { return greeted(dockerExec(t.b.Context(), h, ids[i].ID)) })

@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/sandbox/carry"
-	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // box is one live container. It is used for one session only and never revived: when its link
 // dies the container is removed and the session gets another box.
 type box struct {
 	driver    Driver
-	debts     *debts.Ledger
+	reaper    *reaper.Reaper
 	log       *slog.Logger
 	id        string
 	spec      string // the hash of what it was made from
@@ -32,10 +32,10 @@ type box struct {
 	born      time.Time
 	shell     string // that runs scripts; "" of a container that was taken over
 	link      *link.Link
-	tenure    *tenure
-	nap       nap
+	ownership *ownership
+	pause     pause
 	project   *project       // or nil; its services go with the container
-	carry     *carry.Carrier // or nil, where the engine sees the host's folder
+	sync      *wssync.Syncer // or nil, where the engine sees the host's folder
 	gone      chan struct{}  // closed once the container is removed, or removal has failed
 	removal   error          // valid once gone is closed
 
@@ -56,17 +56,17 @@ const greetTimeout = 20 * time.Second
 // removeTimeout bounds the removal of a container, all retries together.
 const removeTimeout = 60 * time.Second
 
-// order is what launch needs to make a box.
-type order struct {
+// launchSpec is what launch needs to make a box.
+type launchSpec struct {
 	container Container
-	debts     *debts.Ledger
+	reaper    *reaper.Reaper
 	hello     frame.HelloBody
 	nonce     string
 	workspace string
-	furniture furniture
-	tenure    *tenure
-	carry     *carry.Carrier // or nil
-	lane      *lane          // or nil
+	mounts    mountSet
+	ownership *ownership
+	sync      *wssync.Syncer // or nil
+	control   *controlSocket // or nil
 	egress    *egress.Config // or nil, for no proxy
 	watch     Egress
 	bridges   func(b *box) *bridge.Server // or nil, for none
@@ -74,43 +74,43 @@ type order struct {
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
-func launch(ctx context.Context, d Driver, log *slog.Logger, o order) (*box, error) {
-	defer o.furniture.release()
-	if err := o.furniture.place(ctx, &o); err != nil {
-		o.tenure.end()
+func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box, error) {
+	defer o.mounts.release()
+	if err := o.mounts.place(ctx, &o); err != nil {
+		o.ownership.end()
 		return nil, err
 	}
 	id, err := create(ctx, d, log, o.container)
 	if err != nil {
-		o.debts.Abandon(o.container.Name, err)
-		o.tenure.end()
+		o.reaper.Abandon(o.container.Name, err)
+		o.ownership.end()
 		return nil, err
 	}
 	b := newBox(d, log, id, o)
 	if err := b.boot(ctx, o); err != nil {
-		o.debts.Abandon(id, nil)
-		o.tenure.end()
+		o.reaper.Abandon(id, nil)
+		o.ownership.end()
 		return nil, err
 	}
-	if b.project, err = o.furniture.m.startProject(ctx, o, id); err == nil {
+	if b.project, err = o.mounts.m.startProject(ctx, o, id); err == nil {
 		err = b.beginHome(ctx)
 	}
 	if err != nil {
 		b.link.Close(errEnded)
 		err = errors.Join(err, b.project.remove())
-		o.debts.Abandon(id, nil)
-		o.tenure.end()
+		o.reaper.Abandon(id, nil)
+		o.ownership.end()
 		return nil, err
 	}
-	o.tenure.begin()
+	o.ownership.begin()
 	go b.watch()
 	return b, nil
 }
 
-func newBox(d Driver, log *slog.Logger, id string, o order) *box {
+func newBox(d Driver, log *slog.Logger, id string, o launchSpec) *box {
 	return &box{
-		driver: d, debts: o.debts, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
-		workspace: o.workspace, born: time.Now(), tenure: o.tenure, carry: o.carry,
+		driver: d, reaper: o.reaper, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
+		workspace: o.workspace, born: time.Now(), ownership: o.ownership, sync: o.sync,
 		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
 	}
 }
@@ -133,7 +133,7 @@ func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (strin
 }
 
 // boot attaches, starts and greets.
-func (b *box) boot(ctx context.Context, o order) error {
+func (b *box) boot(ctx context.Context, o launchSpec) error {
 	stdio, err := b.driver.Attach(ctx, b.id, &stderrLog{log: b.log, container: b.id})
 	if err != nil {
 		return err
@@ -150,10 +150,10 @@ func (b *box) boot(ctx context.Context, o order) error {
 		err = checkWelcome(welcome, o)
 	}
 	stream := stdio
-	if err == nil && welcome.Lane {
-		stream, reader, err = b.changeLane(stdio, o.lane)
+	if err == nil && welcome.ControlSocket {
+		stream, reader, err = b.changeStream(stdio, o.control)
 	} else {
-		o.tenure.lease = 0 // the supervisor could not be found again
+		o.ownership.lease = 0 // the supervisor could not be found again
 	}
 	if err != nil {
 		stdio.Close()
@@ -166,7 +166,7 @@ func (b *box) boot(ctx context.Context, o order) error {
 }
 
 // connect makes the link to a supervisor that is known to be ours. To serve it is left to the caller.
-func (b *box) connect(stream Stream, o order) {
+func (b *box) connect(stream Stream, o launchSpec) {
 	handlers := make(map[frame.ConnectKind]link.Handler)
 	if o.egress != nil {
 		handlers[frame.ToProxy] = b.proxy(o).Serve
@@ -178,7 +178,7 @@ func (b *box) connect(stream Stream, o order) {
 }
 
 // proxy makes the proxy of this box, whose decisions concern the session that has it by then.
-func (b *box) proxy(o order) *egress.Proxy {
+func (b *box) proxy(o launchSpec) *egress.Proxy {
 	c := *o.egress
 	c.Log = b.log.With("container", b.id)
 	c.Decided = func(d egress.Decision) { o.watch.Decided(b.owner(), d) }
@@ -199,33 +199,33 @@ func (b *box) serveSession(session string) {
 	b.session = session
 }
 
-// changeLane moves the frames to the lane that the supervisor says it has taken.
-func (b *box) changeLane(stdio Stream, l *lane) (Stream, *frame.Reader, error) {
+// changeStream moves the frames to the control socket that the supervisor says it has taken.
+func (b *box) changeStream(stdio Stream, l *controlSocket) (Stream, *frame.Reader, error) {
 	if l == nil {
-		return nil, nil, fmt.Errorf("%w: no lane was offered", frame.ErrProtocol)
+		return nil, nil, fmt.Errorf("%w: no control socket was offered", frame.ErrProtocol)
 	}
 	conn, err := l.accept()
 	if err != nil {
-		return nil, nil, fmt.Errorf("change lane: %w", err)
+		return nil, nil, fmt.Errorf("change to the control socket: %w", err)
 	}
-	if b.tenure.peer, err = peerUID(conn); err != nil {
+	if b.ownership.peer, err = peerUID(conn); err != nil {
 		conn.Close()
-		return nil, nil, fmt.Errorf("change lane: %w", err)
+		return nil, nil, fmt.Errorf("change to the control socket: %w", err)
 	}
-	return newLaneStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
+	return newControlStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
 }
 
 // watch renews the lease until the link ends, for whatever reason, and removes the container then.
 func (b *box) watch() {
 	defer close(b.gone)
 	b.renewUntilDone()
-	if b.tenure.detached.Load() {
+	if b.ownership.detached.Load() {
 		return
 	}
-	defer b.tenure.end()
+	defer b.ownership.end()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	b.removal = errors.Join(b.project.remove(), b.debts.Remove(ctx, b.id))
+	b.removal = errors.Join(b.project.remove(), b.reaper.Remove(ctx, b.id))
 	if b.removal == nil {
 		b.isRemoved()
 	}
@@ -258,7 +258,7 @@ var errEnded = errors.New("it was ended")
 
 // remove ends the box and waits until its container is gone.
 func (b *box) remove(reason error) error {
-	defer b.debts.Turn()()
+	defer b.reaper.Slot()()
 	if reason == errEnded {
 		b.bringHome(context.Background())
 	}
@@ -294,7 +294,7 @@ const (
 
 // checkWelcome compares what the supervisor sees with what was ordered. Other runtimes fake parts of
 // /proc, so of them only the identity is asked.
-func checkWelcome(w frame.WelcomeBody, o order) error {
+func checkWelcome(w frame.WelcomeBody, o launchSpec) error {
 	switch {
 	case len(w.Shell) > 100:
 		return errors.New("it tells no proper shell")
@@ -317,7 +317,7 @@ func checkWelcome(w frame.WelcomeBody, o order) error {
 	case o.container.Network == "none" && len(w.Interfaces) > 1:
 		return fmt.Errorf("the network is off, but there are interfaces %v", w.Interfaces)
 	}
-	return o.furniture.verify(w)
+	return o.mounts.verify(w)
 }
 
 // stderrLog passes the supervisor's own complaints to the log, which are few and short.

@@ -148,7 +148,7 @@ func (b Bridge) validateOnHost(rules *bridge.Rules) error {
 }
 
 // offerBridges puts the commands into the container and serves them.
-func (m *Manager) offerBridges(o *order, spec Spec) {
+func (m *Manager) offerBridges(o *launchSpec, spec Spec) {
 	var names []string
 	for _, b := range spec.Bridges {
 		names = append(names, b.Name)
@@ -185,7 +185,7 @@ func (m *Manager) linkBridges(names []string) (string, error) {
 }
 
 // serveBridges has calls from the container answered.
-func (m *Manager) serveBridges(o *order, spec Spec) {
+func (m *Manager) serveBridges(o *launchSpec, spec Spec) {
 	o.bridges = func(b *box) *bridge.Server {
 		var commands []bridge.Command
 		for _, one := range spec.Bridges {

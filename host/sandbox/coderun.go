@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
@@ -240,7 +240,7 @@ func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
 func (m *Manager) throwAway(b *box) {
 	err := b.remove(errEnded)
 	if err == nil {
-		err = erase.Folder(b.workspace)
+		err = removeall.Folder(b.workspace)
 	}
 	if err != nil {
 		m.log.Error("cannot remove the container of a code run", "container", b.id, "error", err)
@@ -285,7 +285,7 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 }
 
 // runProgram runs the program, and answers its calls meanwhile. The limit of one that makes calls is the host's to measure,
-// since its clock may stand still; the supervisor's is the last resort then.
+// since its clock may be stopped; the supervisor's is the last resort then.
 func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Result, error) {
 	limit := cmp.Or(max(c.Timeout, 0), c.Spec.Timeout)
 	cmd := machine.Command{Script: script, Stdin: c.Stdin, MaxOutput: c.MaxOutput, Timeout: limit, Progress: c.Progress}

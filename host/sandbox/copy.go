@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/flynnhost/flynn/host/sandbox/archive"
-	"github.com/flynnhost/flynn/host/sandbox/folder"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 )
 
 // CopyOut copies a folder of the workspace into one of the host: files, folders, and links as links. Nothing outside of
@@ -17,7 +17,7 @@ import (
 // l.Hooks lets them through: the host's git would run them.
 func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(b *box, name string) error {
-		if tally, err = b.pack(ctx, name, hooksOf(l, name, to.Name()), folder.Tree{Root: to}.Put); err != nil {
+		if tally, err = b.pack(ctx, name, hooksOf(l, name, to.Name()), fsroot.Tree{Root: to}.Put); err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
 		return nil
@@ -32,8 +32,8 @@ func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally 
 		tally, err = b.unpack(ctx, name, func(w io.Writer) (archive.Tally, error) {
 			var t archive.Tally
 			out := bufio.NewWriterSize(w, frame.MaxData)
-			tree := folder.Tree{Root: from, Passed: func(name string) { t.Leave(name, archive.Special) }}
-			err := tree.Walk(ctx, func(e folder.Entry) error {
+			tree := fsroot.Tree{Root: from, Passed: func(name string) { t.Leave(name, archive.Special) }}
+			err := tree.Walk(ctx, func(e fsroot.Entry) error {
 				t.Count(e.Record)
 				return e.Send(out)
 			})

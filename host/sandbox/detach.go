@@ -45,7 +45,7 @@ func (s *Session) leave() *box {
 		return nil
 	}
 	b := s.launch.box
-	if b.nap.drowsy.Load() || !b.tenure.isRecorded() || !b.running() {
+	if b.pause.marked.Load() || !b.ownership.isRecorded() || !b.running() {
 		return nil
 	}
 	s.retired = true

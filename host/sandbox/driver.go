@@ -11,7 +11,7 @@ import (
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
 // their own on everything they wait for. Paths appear only in a Container's mounts.
 type Driver interface {
-	// Ping says whether containers can be made. Its error wraps machine.ErrUnavailable and
+	// Ping reports whether containers can be made. Its error wraps machine.ErrUnavailable and
 	// names the address that was tried.
 	Ping(ctx context.Context) error
 	// Capabilities says what differs between drivers.
@@ -160,7 +160,7 @@ const (
 	LabelKey      = "flynn.key"
 	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
 	LabelHost = "flynn.host"
-	// LabelPlace tells where the instance's processes can see each other; see package peers.
+	// LabelPlace tells where the instance's processes can see each other; see package liveness.
 	LabelPlace = "flynn.place"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"

@@ -18,7 +18,7 @@ import (
 )
 
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
-// once, and the workspace is a volume that is carried to and fro (package carry); commands run as workspace.Workload.
+// once, and the workspace is a volume that is carried to and fro (package wssync); commands run as workspace.Workload.
 
 // Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
 type Binder interface{ Binds() bool }
@@ -37,8 +37,8 @@ const (
 	workspaceVolume  = ".workspace"
 )
 
-// site is what the host knows about where its engine is.
-type site struct {
+// engineLocation is what the host knows about where its engine is.
+type engineLocation struct {
 	where   atomic.Int32 // unknown, here or elsewhere
 	filling sync.Mutex   // guards filled, and is held over the filling
 	filled  bool         // the supervisor's volume
@@ -49,20 +49,20 @@ const (
 	elsewhere = 2
 )
 
-// binds says whether the engine sees the host's folders.
+// binds reports whether the engine sees the host's folders.
 func (m *Manager) binds(ctx context.Context) (bool, error) {
-	if m.site.where.Load() == 0 {
+	if m.location.where.Load() == 0 {
 		binds, err := askBinds(ctx, m.config.Driver)
 		if err != nil {
 			return false, err
 		}
 		if binds {
-			m.site.where.Store(here)
+			m.location.where.Store(here)
 		} else {
-			m.site.where.Store(elsewhere)
+			m.location.where.Store(elsewhere)
 		}
 	}
-	return m.site.where.Load() == here, nil
+	return m.location.where.Load() == here, nil
 }
 
 // askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
@@ -74,18 +74,18 @@ func askBinds(ctx context.Context, d Driver) (bool, error) {
 	return c.Binds, err
 }
 
-// isElsewhere says whether the engine is known not to see the host's folders.
-func (m *Manager) isElsewhere() bool { return m.site.where.Load() == elsewhere }
+// isElsewhere reports whether the engine is known not to see the host's folders.
+func (m *Manager) isElsewhere() bool { return m.location.where.Load() == elsewhere }
 
-// move makes an order fit for an engine elsewhere, if it is one. It comes before anything else is placed.
-func (f *furniture) move(ctx context.Context, o *order) error {
+// move makes a launch spec fit for an engine elsewhere, if it is one. It comes before anything else is placed.
+func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	m := f.m
 	if binds, err := m.binds(ctx); err != nil || binds {
 		return err
 	}
 	f.owner = workspace.Workload()
 	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
-	o.dropLane()
+	o.dropControlSocket()
 	supervisor, entry, err := m.supervisorMount(ctx, o.container.Image)
 	if err != nil {
 		return err
@@ -106,27 +106,27 @@ func (f *furniture) move(ctx context.Context, o *order) error {
 	return f.refuseBinds(o)
 }
 
-// passingWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
-const passingWorkspace = 256 << 20
+// ephemeralWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
+const ephemeralWorkspace = 256 << 20
 
 // moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
 // than its container, and is kept in memory.
-func (f *furniture) moveWorkspace(ctx context.Context, o *order) (Mount, error) {
+func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (Mount, error) {
 	session, target := o.container.Labels[LabelSession], f.spec.WorkspaceDir
 	if session == "" {
-		return Mount{Kind: Memory, Target: target, Bytes: passingWorkspace}, nil
+		return Mount{Kind: Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
 	name, mark, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
-	o.carry = f.m.carries.Of(session, o.workspace, mark)
+	o.sync = f.m.syncs.Of(session, o.workspace, mark)
 	return Mount{Kind: Volume, Source: name, Target: target}, err
 }
 
 // beginHome makes the volume of an engine elsewhere and the host's folder the same before the first command runs.
 func (b *box) beginHome(ctx context.Context) error {
-	if b.carry == nil {
+	if b.sync == nil {
 		return nil
 	}
-	if err := b.carry.Begin(ctx, b.link); err != nil {
+	if err := b.sync.Begin(ctx, b.link); err != nil {
 		return fmt.Errorf("carry the workspace to the sandbox: %w", err)
 	}
 	return nil
@@ -134,16 +134,16 @@ func (b *box) beginHome(ctx context.Context) error {
 
 // bringHome brings what commands have changed from an engine elsewhere into the host's folder.
 func (b *box) bringHome(ctx context.Context) {
-	if b.carry == nil || b.link.Dead() {
+	if b.sync == nil || b.link.Dead() {
 		return
 	}
-	if err := b.carry.Fetch(ctx, b.link); err != nil {
+	if err := b.sync.Fetch(ctx, b.link); err != nil {
 		b.log.Warn("cannot copy a workspace home; trying again", "container", b.id, "error", err)
 	}
 }
 
 // refuseBinds says what cannot be had on an engine elsewhere.
-func (f *furniture) refuseBinds(o *order) error {
+func (f *mountSet) refuseBinds(o *launchSpec) error {
 	for _, mount := range o.container.Mounts {
 		if mount.Kind == Bind {
 			return fmt.Errorf("%w: the engine is on another machine, where there is nothing to mount at %s: remove credentials from [sandbox], or use an engine on this machine",
@@ -157,17 +157,17 @@ func (f *furniture) refuseBinds(o *order) error {
 	return nil
 }
 
-// dropLane takes back the offer of a socket that the supervisor could not see.
-func (o *order) dropLane() {
-	if o.lane == nil {
+// dropControlSocket takes back the offer of a socket that the supervisor could not see.
+func (o *launchSpec) dropControlSocket() {
+	if o.control == nil {
 		return
 	}
-	o.lane.close()
-	o.lane, o.tenure.lane, o.tenure.lease = nil, nil, 0
-	o.hello.Lane, o.hello.Lease, o.hello.Secret = "", 0, nil
+	o.control.close()
+	o.control, o.ownership.control, o.ownership.lease = nil, nil, 0
+	o.hello.ControlSocket, o.hello.Lease, o.hello.Secret = "", 0, nil
 	kept := o.container.Mounts[:0]
 	for _, mount := range o.container.Mounts {
-		if mount.Target != lanePath {
+		if mount.Target != controlFolder {
 			kept = append(kept, mount)
 		}
 	}
@@ -191,9 +191,9 @@ func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, str
 func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, error) {
 	v := volume{name: supervisorVolume + m.digest}
 	name := v.engineName(m.config.Instance)
-	m.site.filling.Lock()
-	defer m.site.filling.Unlock()
-	if m.site.filled {
+	m.location.filling.Lock()
+	defer m.location.filling.Unlock()
+	if m.location.filled {
 		return name, nil
 	}
 	volumes, is := m.config.Driver.(Volumes)
@@ -211,7 +211,7 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 	if err := m.fill(ctx, filler, name, image, supervisor); err != nil {
 		return "", fmt.Errorf("put the supervisor on the engine: %w", err)
 	}
-	m.site.filled = true
+	m.location.filled = true
 	m.removeOldSupervisors(ctx, name)
 	return name, nil
 }
@@ -219,14 +219,14 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 // fill puts the supervisor into the volume by way of a container that never runs.
 func (m *Manager) fill(ctx context.Context, d Filler, name, image string, supervisor []byte) error {
 	key := random()
-	defer m.newTenure(key).release()
+	defer m.newOwnership(key).release()
 	c := Container{
 		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: Preparer, Entrypoint: []string{"/never"},
 		Labels:  m.labels(key, launchTimeout),
 		Mounts:  []Mount{{Kind: Volume, Source: name, Target: volumeTarget}},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	defer m.debts.Abandon(c.Name, nil)
+	defer m.reaper.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err

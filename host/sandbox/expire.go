@@ -12,7 +12,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.pools.Run(ctx) })
 	running.Go(func() { m.expire(ctx) })
 	running.Go(func() { m.keepTidy(ctx) })
-	running.Go(func() { m.debts.Run(ctx) })
+	running.Go(func() { m.reaper.Run(ctx) })
 	running.Wait()
 	return ctx.Err()
 }
@@ -75,8 +75,8 @@ func (m *Manager) evictIdle(s *Session) {
 }
 
 func (m *Manager) pauseIdle(s *Session) {
-	if b := s.drowse(); b != nil {
+	if b := s.markForPause(); b != nil {
 		m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
-		b.sleep()
+		b.beginPause()
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
 )
 
 // Recipe says how the specification's image comes about.
@@ -31,7 +31,7 @@ func (m *Manager) newBuilder() *image.Builder {
 	instance, key := m.config.Instance, random()
 	m.held[key] = true // lest they are taken for leftovers
 	return image.New(image.Config{
-		Engine: persistent{engine, m.debts}, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+		Engine: persistent{engine, m.reaper}, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
 		Hidden: func() []string {
 			if m.config.MountRules == nil {
 				return nil
@@ -48,20 +48,20 @@ func (m *Manager) newBuilder() *image.Builder {
 // nobody else takes them for leftovers.
 type persistent struct {
 	image.Engine
-	debts *debts.Ledger
+	reaper *reaper.Reaper
 }
 
 // CreateWork implements image.Workbench. An engine that was too slow to answer may make the container yet.
 func (p persistent) CreateWork(ctx context.Context, w image.Work) (string, error) {
 	id, err := p.Engine.CreateWork(ctx, w)
 	if err != nil {
-		p.debts.Abandon(w.Name, err)
+		p.reaper.Abandon(w.Name, err)
 	}
 	return id, err
 }
 
 // Remove implements image.Workbench.
-func (p persistent) Remove(ctx context.Context, id string) error { return p.debts.Remove(ctx, id) }
+func (p persistent) Remove(ctx context.Context, id string) error { return p.reaper.Remove(ctx, id) }
 
 // errNoBuilder is for drivers that take images as they are.
 var errNoBuilder = errors.New("this driver makes no images: set image alone")

@@ -3,7 +3,7 @@
 // Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
 // (package docker below) makes containers; in each of them process 1 is the supervisor
 // (package supervise), spoken to in frames (package link) over its standard streams, or a
-// socket beside them where there is one (lane.go): so it works with the network off, and a
+// socket beside them where there is one (controlsocket.go): so it works with the network off, and a
 // command costs hardly more than on the host.
 //
 // Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: package link
@@ -16,15 +16,15 @@
 //
 // Where to look:
 //
-//   - what a container is made of: spec.go, images.go, furniture.go and volume.go, project.go (services), start.go, credential.go
-//     and package trust, bridged.go; package program finds the supervisor
-//   - its life: manager.go, session.go, provide.go, box.go, expire.go, nap.go (pauses), trouble.go and package debts
+//   - what a container is made of: spec.go, images.go, mountset.go and volume.go, project.go (services), start.go, credential.go
+//     and package proxyca, bridged.go; package program finds the supervisor
+//   - its life: manager.go, session.go, provide.go, box.go, expire.go, pause.go, trouble.go and package reaper
 //     (engines in trouble), reconcile.go
-//   - over a restart of the host: package peers, tenure.go, record.go, detach.go, adopt.go
+//   - over a restart of the host: package liveness, ownership.go, record.go, detach.go, adopt.go
 //   - warm ones: pools.go above package pool, coderun.go; package workspace for the folders of sessions
-//   - what a session does in its container, above package link: exec.go and turns.go, process.go, spawn.go, files.go
-//   - folders as a whole: copy.go, pack.go and packages archive (hostile archives) and folder (the host's); elsewhere.go
-//     and package carry for engines on other machines
+//   - what a session does in its container, above package link: exec.go and startqueue.go, process.go, spawn.go, files.go
+//   - folders as a whole: copy.go, pack.go and packages archive (hostile archives) and fsroot (the host's); elsewhere.go
+//     and package wssync for engines on other machines
 package sandbox
 
 import (
@@ -42,16 +42,16 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/sandbox/carry"
-	"github.com/flynnhost/flynn/host/sandbox/debts"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/liveness"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
-	"github.com/flynnhost/flynn/host/sandbox/peers"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/trust"
+	"github.com/flynnhost/flynn/host/sandbox/proxyca"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
+	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // Config is what a Manager needs.
@@ -75,7 +75,7 @@ type Config struct {
 	IdleAfter time.Duration
 	// MaxAge replaces a container at its first idle moment after that time. 24 hours
 	MaxAge time.Duration
-	// PauseAfter has what runs in a container that nothing has used for so long stand still until its next use. 0: never
+	// PauseAfter pauses what runs in a container that nothing has used for so long, until its next use. 0: never
 	PauseAfter time.Duration
 	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
 	// ends with the host
@@ -141,16 +141,16 @@ type Manager struct {
 	workspaces *workspace.Root
 	images     *image.Builder // or nil, where the driver can make none
 	pools      *pool.Set[*box]
-	debts      *debts.Ledger
+	reaper     *reaper.Reaper
 	volumes    *volumes
-	trusts     *trust.Store
-	site       site
-	carries    *carry.Set
-	turns      *turns
+	proxyCAs   *proxyca.Store
+	location   engineLocation
+	syncs      *wssync.Set
+	starts     *startQueue
 	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll
-	host       *peers.Member
+	host       *liveness.Member
 	tidying    chan struct{} // holds a token while somebody reconciles
 	doubled    sync.Once     // the warning that another host has the instance's name
 	look       chan struct{} // wakes expire, buffered
@@ -159,7 +159,7 @@ type Manager struct {
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	sessions map[key]*Session
-	held     map[string]bool // keys of the containers that are ours; see tenure
+	held     map[string]bool // keys of the containers that are ours; see ownership
 	codeRuns map[*codeRun]bool
 	closed   bool
 	adopted  int // containers that an earlier host has left
@@ -202,7 +202,7 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := peers.Join(run)
+	host, err := liveness.Join(run)
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +210,14 @@ func New(c Config) (*Manager, error) {
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
 		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: short(c.Instance), Host: host, Holds: c.Holds}),
 		sessions:   make(map[key]*Session), held: make(map[string]bool), codeRuns: make(map[*codeRun]bool),
-		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), turns: newTurns(),
+		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), starts: newStartQueue(),
 	}
 	m.ending, m.end = context.WithCancel(context.Background())
-	m.debts = debts.New(c.Driver, m.log)
+	m.reaper = reaper.New(c.Driver, m.log)
 	m.images = m.newBuilder()
 	m.pools, m.volumes = m.newPools(), newVolumes(m)
 	m.SetPools(c.Pools, c.PoolCPU)
-	m.trusts, m.carries = trust.New(run), carry.NewSet(run, m.log)
+	m.proxyCAs, m.syncs = proxyca.New(run), wssync.NewSet(run, m.log)
 	return m, nil
 }
 
@@ -323,7 +323,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.detachAll()
 	err := m.endAll(ctx, func(*Session) bool { return true })
 	m.pools.Close()
-	err = errors.Join(err, m.settle(ctx), m.debts.Settle(ctx))
+	err = errors.Join(err, m.settle(ctx), m.reaper.Settle(ctx))
 	if !ended {
 		m.host.Leave()
 	}

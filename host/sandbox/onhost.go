@@ -14,8 +14,8 @@ import (
 	"syscall"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something
@@ -42,7 +42,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 	if err != nil {
 		return 0, fmt.Errorf("make a folder for the call: %w", err)
 	}
-	defer func() { err = errors.Join(err, erase.Folder(base)) }()
+	defer func() { err = errors.Join(err, removeall.Folder(base)) }()
 	h.folder = filepath.Join(base, "work")
 	if err := h.layOut(call); err != nil {
 		return 1, err

@@ -26,7 +26,7 @@ func ownerPath(run, key string) string { return filepath.Join(run, ownerPrefix+k
 func (m *Manager) noteOwner(b *box, s *Session) {
 	text, err := json.Marshal(claimed{s.session, s.name})
 	if err == nil {
-		err = os.WriteFile(ownerPath(m.run, b.tenure.key), text, 0o600)
+		err = os.WriteFile(ownerPath(m.run, b.ownership.key), text, 0o600)
 	}
 	if err != nil {
 		m.log.Warn("cannot record the owner of a warm sandbox", "container", b.id, "session", s.session, "error", err)

@@ -34,7 +34,7 @@ func (m *Manager) newPools() *pool.Set[*box] {
 	})
 }
 
-// Dead says whether the container is of no further use.
+// Dead reports whether the container is of no further use.
 func (b *box) Dead() bool { return b.link.Dead() }
 
 // Born is when the container was made.
@@ -84,7 +84,7 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
-	o := m.order(spec, folder, owner)
+	o := m.launchSpec(spec, folder, owner)
 	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
 	b, err := launch(ctx, m.config.Driver, m.log, o)
 	if err != nil {

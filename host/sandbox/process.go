@@ -179,7 +179,7 @@ func (b *box) list() []machine.Process {
 	return infos
 }
 
-// running says whether any background process is still at work; the image's own runs as long as the container.
+// running reports whether any background process is still at work; the image's own runs as long as the container.
 func (b *box) running() bool {
 	return slices.ContainsFunc(b.list(), func(p machine.Process) bool { return p.Running && p.ID != ImageProcess })
 }

@@ -29,8 +29,8 @@ type project struct {
 	services []*service
 
 	driver   Services
-	order    order  // of the container that they are beside
-	beside   string // its id
+	launch   launchSpec // of the container that they are beside
+	beside   string     // its id
 	life     context.Context
 	cancel   context.CancelFunc // ends life
 	watching sync.WaitGroup
@@ -169,7 +169,7 @@ func projectVolume(session, name string) volume {
 }
 
 // offerNames lets programs in a container know its services, and its main service's environment.
-func offerNames(o *order, spec Spec) {
+func offerNames(o *launchSpec, spec Spec) {
 	main, ok := spec.main()
 	if !ok {
 		return
@@ -188,8 +188,8 @@ func offerNames(o *order, spec Spec) {
 
 // startProject starts the services beside a container that has been greeted, and waits until they are healthy. A failure
 // removes what it has made.
-func (m *Manager) startProject(ctx context.Context, o order, id string) (*project, error) {
-	spec := o.furniture.spec
+func (m *Manager) startProject(ctx context.Context, o launchSpec, id string) (*project, error) {
+	spec := o.mounts.spec
 	if spec.Compose == nil {
 		return nil, nil
 	}
@@ -197,7 +197,7 @@ func (m *Manager) startProject(ctx context.Context, o order, id string) (*projec
 	if !ok {
 		return nil, errNoServices
 	}
-	p := &project{m: m, owner: o.furniture.owner, driver: driver, order: o, beside: id, turn: make(chan struct{}, 1)}
+	p := &project{m: m, owner: o.mounts.owner, driver: driver, launch: o, beside: id, turn: make(chan struct{}, 1)}
 	for _, s := range spec.Compose.Services {
 		if s.Name != spec.Service {
 			p.services = append(p.services, &service{Service: s, ends: spec.Compose.Ends(s.Name)})
@@ -237,8 +237,8 @@ func (p *project) start(ctx context.Context) error {
 
 // run makes and starts the container of a service.
 func (p *project) run(ctx context.Context, s *service) error {
-	c := serviceContainer(p.order, s.Service, p.beside)
-	sources, err := p.furnish(ctx, p.order, s.Service, &c)
+	c := serviceContainer(p.launch, s.Service, p.beside)
+	sources, err := p.furnish(ctx, p.launch, s.Service, &c)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (p *project) run(ctx context.Context, s *service) error {
 	s.id = id
 	s.mu.Unlock()
 	if err != nil {
-		p.m.debts.Abandon(c.Name, err)
+		p.m.reaper.Abandon(c.Name, err)
 		return err
 	}
 	if err := p.m.config.Driver.Start(ctx, s.id); err != nil {
@@ -267,8 +267,8 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 }
 
 // serviceContainer describes the container of a service beside another.
-func serviceContainer(o order, s compose.Service, beside string) Container {
-	spec := o.furniture.spec
+func serviceContainer(o launchSpec, s compose.Service, beside string) Container {
+	spec := o.mounts.spec
 	c := Container{
 		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: Service, Labels: map[string]string{},
 		MemoryBytes: lower(s.MemoryBytes, spec.MemoryBytes), CPUs: lower(s.CPUs, spec.CPUs), PidsLimit: lower(s.PidsLimit, spec.PidsLimit),
@@ -288,10 +288,10 @@ func serviceContainer(o order, s compose.Service, beside string) Container {
 }
 
 // furnish adds what the service mounts. The sources of binds stay open until it runs.
-func (p *project) furnish(ctx context.Context, o order, s compose.Service, c *Container) (sources []*mounts.Source, err error) {
+func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, c *Container) (sources []*mounts.Source, err error) {
 	session := o.container.Labels[LabelSession]
 	for _, v := range s.Volumes {
-		shared := o.furniture.spec.sharesVolume(v.Name)
+		shared := o.mounts.spec.sharesVolume(v.Name)
 		name, _, err := p.m.volumes.ensure(ctx, projectVolume(session, v.Name))
 		if err != nil {
 			return nil, err
@@ -311,7 +311,7 @@ func (p *project) furnish(ctx context.Context, o order, s compose.Service, c *Co
 	return sources, nil
 }
 
-// sharesVolume says whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
+// sharesVolume reports whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
 // nothing from an image into it, because it would take over the owner as well.
 func (s Spec) sharesVolume(name string) bool {
 	main, _ := s.main()
@@ -339,7 +339,7 @@ func state(d compose.Dependency) wanted {
 	return wanted{"to be healthy", "is not healthy", isHealthy}
 }
 
-// isHealthy says whether a service is, or runs if it has no check.
+// isHealthy reports whether a service is, or runs if it has no check.
 func isHealthy(now Condition) (bool, string) {
 	switch {
 	case !now.Running:
@@ -350,7 +350,7 @@ func isHealthy(now Condition) (bool, string) {
 	return now.Health == "" || now.Health == "healthy", ""
 }
 
-// hasEnded says whether a service has, and well.
+// hasEnded reports whether a service has, and well.
 func hasEnded(now Condition) (bool, string) {
 	if !now.Running && (now.ExitCode != 0 || now.OOM) {
 		return false, endOf(now)
@@ -458,5 +458,5 @@ func (p *project) remove() error {
 			made = append(made, s)
 		}
 	}
-	return each(made, func(s *service) error { return p.m.debts.Remove(ctx, s.id) })
+	return each(made, func(s *service) error { return p.m.reaper.Remove(ctx, s.id) })
 }

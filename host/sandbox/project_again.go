@@ -160,7 +160,7 @@ func (p *project) startAgain(s *service, gone bool) error {
 	}
 	s.begins()
 	if err := p.m.lookAgain(ctx, sources, s.Binds); err != nil {
-		return errors.Join(err, p.m.debts.Remove(ctx, s.id))
+		return errors.Join(err, p.m.reaper.Remove(ctx, s.id))
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (m *Manager) makeFor(ctx context.Context, s *Session, allowed admission) (*
 	if err := m.config.Driver.Ping(ctx); err != nil {
 		return nil, err
 	}
-	o := m.order(s.spec, folder, owner)
+	o := m.launchSpec(s.spec, folder, owner)
 	o.hello.DiskBytes = allowed.disk
 	o.container.Image = ref
 	o.container.Name = "flynn-" + workspace.Name(s.session) + "-" + o.container.Key[:8]
@@ -70,14 +70,14 @@ func (s *Session) folder() string {
 // supervisorPath is where containers see the supervisor.
 const supervisorPath = "/.flynn-sandboxd"
 
-// order describes a container for a folder; the caller names it, and its image.
-func (m *Manager) order(spec Spec, folder string, owner workspace.Owner) order {
+// launchSpec describes a container for a folder; the caller names it, and its image.
+func (m *Manager) launchSpec(spec Spec, folder string, owner workspace.Owner) launchSpec {
 	nonce := random()
-	o := order{
+	o := launchSpec{
 		nonce:     nonce,
-		debts:     m.debts,
+		reaper:    m.reaper,
 		workspace: folder,
-		tenure:    m.newTenure(nonce),
+		ownership: m.newOwnership(nonce),
 		hello: frame.HelloBody{
 			UID: owner.UID, GID: owner.GID, Workspace: spec.WorkspaceDir, DiskBytes: spec.DiskBytes, DiskEntries: spec.DiskEntries,
 		},
@@ -94,14 +94,14 @@ func (m *Manager) order(spec Spec, folder string, owner workspace.Owner) order {
 		},
 	}
 	o.container.Labels[LabelSpec] = spec.hash(m.digest)
-	o.furniture = furniture{m: m, spec: spec, owner: owner}
+	o.mounts = mountSet{m: m, spec: spec, owner: owner}
 	offerNames(&o, spec)
 	if spec.Network == allowlist {
 		m.offerProxy(&o, spec, m.host.ID())
 	}
 	m.offerBridges(&o, spec)
 	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
-		m.offerLane(&o)
+		m.offerControlSocket(&o)
 	}
 	return o
 }
@@ -111,7 +111,7 @@ const trustPath = "/.flynn-trust"
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
 // host is the process that has made the container.
-func (m *Manager) offerProxy(o *order, spec Spec, host string) {
+func (m *Manager) offerProxy(o *launchSpec, spec Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
 	if err != nil { // validate has read them, so this is for a caller that has not asked it: nothing is reached
 		m.log.Error("cannot read the allowlist", "error", err)
@@ -124,7 +124,7 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	o.watch, o.egress = m.config.Egress, &egress.Config{
 		Rules: rules, Network: m.config.Network, Credentials: credentials, Roots: m.config.Roots, Limit: spec.EgressLimit,
 	}
-	trusted, err := m.trusts.Of(host, spec.Allowlist, credentials)
+	trusted, err := m.proxyCAs.Of(host, spec.Allowlist, credentials)
 	if err != nil { // tunnels then stay whole, and carry what the program itself says
 		m.log.Error("cannot put credentials into tunnels", "error", err)
 	}
@@ -137,16 +137,16 @@ func (m *Manager) offerProxy(o *order, spec Spec, host string) {
 	}
 }
 
-// offerLane adds a lane; without one everything works, only slower.
-func (m *Manager) offerLane(o *order) {
-	l, err := newLane(m.laneFolder(m.host.ID(), o.nonce))
+// offerControlSocket adds a control socket; without one everything works, only slower.
+func (m *Manager) offerControlSocket(o *launchSpec) {
+	l, err := newControlSocket(m.controlFolderOf(m.host.ID(), o.nonce))
 	if err != nil {
 		m.log.Warn("sandbox has no control socket", "error", err)
 		return
 	}
-	o.lane, o.tenure.lane = l, l
-	o.hello.Lease, o.hello.Secret = o.tenure.offer(m.leaseOf(o.furniture.spec))
-	o.hello.Lane = lanePath + "/" + laneSocket
+	o.control, o.ownership.control = l, l
+	o.hello.Lease, o.hello.Secret = o.ownership.offer(m.leaseOf(o.mounts.spec))
+	o.hello.ControlSocket = controlFolder + "/" + controlName
 	o.container.Mounts = append(o.container.Mounts, l.mount())
 }
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 const (
@@ -54,7 +54,7 @@ func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned,
 	owned = m.ours(owned)
 	adopt(ctx, owned, alive)
 	left, err := m.removeLeftovers(ctx, owned, alive)
-	return left, errors.Join(err, m.removeExpired(ctx), m.clearPassing(ctx, alive), m.clearOwners(owned), m.clearFolders(alive))
+	return left, errors.Join(err, m.removeExpired(ctx), m.clearEphemeral(ctx, alive), m.clearOwners(owned), m.clearFolders(alive))
 }
 
 // ours are the instance's own: never trust a filter with somebody else's work.
@@ -68,7 +68,7 @@ func (m *Manager) ours(listed []Owned) []Owned {
 	return own
 }
 
-// isOfACopy says whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
+// isOfACopy reports whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
 // here whether they are in use, before they have long been to be replaced.
 func (m *Manager) isOfACopy(c Owned) bool {
 	place := c.Labels[LabelPlace]
@@ -116,7 +116,7 @@ func each[T any](all []T, do func(T) error) error {
 // killed has left it, or a newer one has taken its name while it was in use.
 const namelessFor = time.Hour
 
-// isNameless says whether an image has been without a name for so long. Only those that are finished carry the labels.
+// isNameless reports whether an image has been without a name for so long. Only those that are finished carry the labels.
 func isNameless(o Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
@@ -167,19 +167,19 @@ func (m *Manager) kinds() []kind {
 	return all
 }
 
-// expired says whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
+// expired reports whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
 func expired(labels map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, labels[LabelExpires])
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the lanes, slots and records that no living process has.
+// clearFolders drops the control sockets, slots and records that no living process has.
 func (m *Manager) clearFolders(alive map[string]bool) error {
 	var all error
-	lanes, err := filepath.Glob(filepath.Join(m.run, lanePrefix+"*"))
+	folders, err := filepath.Glob(filepath.Join(m.run, controlPrefix+"*"))
 	all = errors.Join(all, err)
-	for _, folder := range lanes {
-		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), lanePrefix), "-")
+	for _, folder := range folders {
+		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), controlPrefix), "-")
 		if !alive[owner] && !m.holds(key) {
 			all = errors.Join(all, os.RemoveAll(folder))
 		}
@@ -189,10 +189,10 @@ func (m *Manager) clearFolders(alive map[string]bool) error {
 	for _, folder := range calls {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), hostCallPrefix), "-")
 		if owner != m.host.ID() && !alive[owner] {
-			all = errors.Join(all, erase.Folder(folder))
+			all = errors.Join(all, removeall.Folder(folder))
 		}
 	}
-	return errors.Join(all, m.workspaces.ClearSlots(alive), m.trusts.Clear(alive, time.Now()), m.clearRecords(alive))
+	return errors.Join(all, m.workspaces.ClearSlots(alive), m.proxyCAs.Clear(alive, time.Now()), m.clearRecords(alive))
 }
 
 func (m *Manager) clearRecords(alive map[string]bool) error {

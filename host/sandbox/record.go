@@ -78,7 +78,7 @@ func (r record) check() error {
 	return nil
 }
 
-// isKey says whether a text is one that random makes, and so fit for a file's name.
+// isKey reports whether a text is one that random makes, and so fit for a file's name.
 func isKey(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == 16 && text == hex.EncodeToString(b)
@@ -156,7 +156,7 @@ func syncFolder(path string) error {
 
 // remember records the session's box, once. Where that fails the process works all the same, but ends with the host.
 func (s *Session) remember(b *box) {
-	t := b.tenure
+	t := b.ownership
 	if t.lease <= 0 {
 		return
 	}
@@ -177,7 +177,7 @@ func (s *Session) remember(b *box) {
 }
 
 // erase drops the record.
-func (t *tenure) erase() {
+func (t *ownership) erase() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.recorded {
@@ -186,8 +186,8 @@ func (t *tenure) erase() {
 	}
 }
 
-// isRecorded says whether a later host would find the container.
-func (t *tenure) isRecorded() bool {
+// isRecorded reports whether a later host would find the container.
+func (t *ownership) isRecorded() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.recorded

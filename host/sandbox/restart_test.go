@@ -377,7 +377,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// leftFiles are the records, lanes and marks in an instance's folder.
+// leftFiles are the records, control sockets and marks in an instance's folder.
 func leftFiles(t testing.TB, root string) []string {
 	var left []string
 	for _, pattern := range []string{"box-*", "lane-*", "host-*"} {
@@ -476,7 +476,7 @@ func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
 	}
 }
 
-// Commands inside see the lane open again, and get nowhere by it.
+// Commands inside see the control socket open again, and get nowhere by it.
 func TestImpostorsAtTheLane(t *testing.T) {
 	t.Parallel()
 	h, order := restartable(t)
@@ -498,7 +498,7 @@ func TestImpostorsAtTheLane(t *testing.T) {
 		seen = strings.Count(host.do(hostCall{Do: "output", Session: "s", ID: flood.ID}).Text, "seen")
 	}
 	if seen == 0 {
-		t.Error("the flood never saw the lane open")
+		t.Error("the flood never saw the control socket open")
 	}
 	host.do(hostCall{Do: "destroy", Session: "s"})
 	host.do(hostCall{Do: "end"})

@@ -89,7 +89,7 @@ var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrU
 func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
 	b, release, err := s.await(ctx)
 	if err == nil {
-		b.wake()
+		b.endPause()
 	}
 	return b, release, err
 }
@@ -131,7 +131,7 @@ func (s *Session) join() (*pending, error) {
 	return s.launch, nil
 }
 
-// spent says whether the container is of no further use.
+// spent reports whether the container is of no further use.
 func (p *pending) spent() bool {
 	select {
 	case <-p.done:
@@ -151,7 +151,7 @@ func (s *Session) release() {
 	}
 }
 
-// isOld says whether a container has reached its age.
+// isOld reports whether a container has reached its age.
 func (p *pending) isOld(age time.Duration) bool {
 	select {
 	case <-p.done:
@@ -227,7 +227,7 @@ func (s *Session) Close() error { return s.m.drop(s) }
 
 // Exec implements machine.Machine. A time-out or a cancelled context is a verdict, not an error.
 func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
-	defer s.m.turns.take(ctx)()
+	defer s.m.starts.take(ctx)()
 	b, release, err := s.acquire(ctx)
 	if err != nil {
 		return machine.Result{}, err
@@ -337,6 +337,6 @@ func (s *Session) rouse() (*box, func(), error) {
 	s.mu.Lock()
 	s.active++
 	s.mu.Unlock()
-	b.wake()
+	b.endPause()
 	return b, s.release, nil
 }

@@ -20,7 +20,7 @@ const ImageProcess = "image"
 // startDeadline bounds the start of that process.
 const startDeadline = 30 * time.Second
 
-// isImage says whether this is the image's own process. The others are numbered from 1 on.
+// isImage reports whether this is the image's own process. The others are numbered from 1 on.
 func (p *process) isImage() bool { return p.number == 0 }
 
 // id is the process's handle.

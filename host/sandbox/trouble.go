@@ -21,7 +21,7 @@ func (b *box) settle() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	if err := errors.Join(b.project.remove(), b.debts.Remove(ctx, b.id)); err != nil {
+	if err := errors.Join(b.project.remove(), b.reaper.Remove(ctx, b.id)); err != nil {
 		return err
 	}
 	b.isRemoved()
@@ -33,7 +33,7 @@ type Locator interface {
 	Address() string
 }
 
-// whyLost is what people are told when the container's stream has ended by itself.
+// whyLost is the error that people see when the container's stream has ended by itself.
 func (b *box) whyLost() error {
 	if err := b.driver.Ping(context.Background()); err != nil {
 		return errors.New(machine.Reason(err))

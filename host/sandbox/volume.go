@@ -110,7 +110,7 @@ func (vs *volumes) forget(name string) {
 	delete(vs.ready, name)
 }
 
-// ensure makes sure that a volume is there, whoever it belongs to.
+// ensure makes sure that a volume is there, whatever user it belongs to.
 func (vs *volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
 	d, ok := vs.m.config.Driver.(Volumes)
 	if !ok {
@@ -157,7 +157,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		return err
 	}
 	key := random()
-	defer m.newTenure(key).release() // it is nobody's leftover meanwhile
+	defer m.newOwnership(key).release() // it is nobody's leftover meanwhile
 	c := Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
 		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
@@ -169,7 +169,7 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
 	maps.Copy(c.Labels, v.labels(m.config.Instance))
-	defer m.debts.Abandon(c.Name, nil)
+	defer m.reaper.Abandon(c.Name, nil)
 	id, err := create(ctx, m.config.Driver, m.log, c)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (m *Manager) Forget(ctx context.Context, session string) error {
 	return errors.Join(
 		m.Destroy(ctx, session),
 		m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }),
-		m.carries.Forget(session, m.workspaces.Path(session)),
+		m.syncs.Forget(session, m.workspaces.Path(session)),
 	)
 }
 

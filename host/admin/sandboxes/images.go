@@ -87,9 +87,9 @@ func (a *Admin) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logge
 	return spec, err
 }
 
-// ImageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
+// imageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
 // no engine or the image that it begins with is not there yet, it is what the configuration says.
-func (a *Admin) ImageNames(ctx context.Context, engine bool) func(made sandbox.Spec) (ref, strategy string) {
+func (a *Admin) imageNames(ctx context.Context, engine bool) func(made sandbox.Spec) (ref, strategy string) {
 	builder := image.New(image.Config{
 		Engine: a.Driver, Instance: a.Instance, Repository: sandbox.ImageRepository(a.Instance),
 		Hidden: func() []string { return a.MountRules().Hidden },

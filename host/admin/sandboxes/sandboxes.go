@@ -1,7 +1,7 @@
 // Package sandboxes works on the sandboxes of a configuration beside a running host, or without one: what `flynn sandbox` does.
 //
-// Start with Open. An Admin lists and removes what a store has on the engine, makes sandboxes and images, and gives the tools of its
-// commands a Manager. Where an agent's commands run is explained by package explain.
+// Start with Open. An Admin lists and removes what a store has on the engine, makes sandboxes and images, and gives the commands a Manager;
+// Explain says where the commands of each agent run, and why. It decides nothing of that: the host's own enforcer does.
 package sandboxes
 
 import (
@@ -49,9 +49,6 @@ func Open(c *config.Config) (*Admin, error) {
 	}
 	return &Admin{Driver: driver, Instance: instance, Root: fleet.FoldersOf(c.Store.Dir).Workspaces, config: c, specs: specs.New(c)}, nil
 }
-
-// Config is the configuration.
-func (a *Admin) Config() *config.Config { return a.config }
 
 // Spec is what the sandbox of that name is made of; "" is [sandbox].
 func (a *Admin) Spec(name string) (sandbox.Spec, error) {

@@ -95,7 +95,7 @@ func (p *repacker) entry(name string, r frame.Record, content io.Reader, packed 
 	return true, p.write(r, content, packed)
 }
 
-// unwanted says whether an entry is a hook and hooks are left out.
+// unwanted reports whether an entry is a hook and hooks are left out.
 func (p *repacker) unwanted(name string) bool {
 	return !p.limits.Hooks && isHook(path.Join(p.dir, name))
 }

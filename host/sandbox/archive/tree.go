@@ -76,7 +76,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// isFile says whether an earlier entry of exactly that name is a regular file.
+// isFile reports whether an earlier entry of exactly that name is a regular file.
 func (t *tree) isFile(name string) bool {
 	key := name
 	if t.fold {

@@ -131,7 +131,7 @@ func (r *Rules) TakesAnything() bool {
 	})
 }
 
-// HasPaths says whether any form has a path.
+// HasPaths reports whether any form has a path.
 func (r *Rules) HasPaths() bool {
 	return slices.ContainsFunc(r.forms, func(f form) bool {
 		return slices.ContainsFunc(f.args, func(a arg) bool { return a.path })

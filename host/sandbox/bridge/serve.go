@@ -69,7 +69,7 @@ const (
 	exitFailed  = 125
 )
 
-// NewServer returns a Server. decided is told each decision, and ended the same again when an allowed call is over; neither
+// NewServer returns a Server. decided is called for each decision, and ended again when an allowed call is over; neither
 // may wait.
 func NewServer(commands []Command, decided, ended func(Decision)) *Server {
 	s := &Server{commands: make(map[string]Command), decided: decided, ended: ended, slots: make(chan struct{}, maxCalls)}

@@ -97,7 +97,7 @@ func (p *Project) Service(name string) (Service, bool) {
 	return Service{}, false
 }
 
-// Ends says whether a service is to end by itself, because another waits for that.
+// Ends reports whether a service is to end by itself, because another waits for that.
 func (p *Project) Ends(name string) bool {
 	for _, s := range p.Services {
 		for _, d := range s.DependsOn {

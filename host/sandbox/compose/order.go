@@ -73,7 +73,7 @@ func (r *reader) ordered(services []Service) []Service {
 	return sorted
 }
 
-// checked says whether the service's health can be known, as far as the file tells: an image may have a check of its own.
+// checked reports whether the service's health can be known, as far as the file tells: an image may have a check of its own.
 func (s *Service) checked() bool {
 	return s.Health == nil || !slices.Equal(s.Health.Test, []string{"NONE"})
 }

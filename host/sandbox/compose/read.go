@@ -222,7 +222,7 @@ func (r *reader) list(n *yaml.Node, key string) []string {
 	return r.texts(n, key)
 }
 
-// isNull says whether a value was left out.
+// isNull reports whether a value was left out.
 func (r *reader) isNull(n *yaml.Node) bool {
 	n = r.follow(n)
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null"

@@ -33,7 +33,7 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// isFollowed says whether an answer is read bit by bit while the engine works.
+// isFollowed reports whether an answer is read bit by bit while the engine works.
 func isFollowed(path string) bool {
 	return strings.HasSuffix(path, "/build") || strings.HasSuffix(path, "/images/create") || strings.HasSuffix(path, "/logs")
 }

@@ -170,7 +170,7 @@ func (t *trail) built() (image.Built, error) {
 	return b, nil
 }
 
-// isNew says whether the build has made an image, as opposed to found it.
+// isNew reports whether the build has made an image, as opposed to found it.
 func (t *trail) isNew(id string) bool {
 	short := strings.TrimPrefix(id, "sha256:")
 	return len(short) >= 12 && slices.Contains(t.images, short[:12]) && !slices.Contains(t.known, short[:12]) && !slices.Contains(t.bases, id)

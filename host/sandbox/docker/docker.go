@@ -24,7 +24,7 @@
 //
 //	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
 //	crashed    the same; its containers live on until it is back, and are replaced after they were removed
-//	hung, slow commands go on where they have a lane (local engines); what needs a container or its removal fails
+//	hung, slow commands go on where they have a control socket (local engines); what needs a container or its removal fails
 //	           within 6 s, and what could not be removed is removed later
 //	full       a container that cannot be made or started fails at once; existing ones go on
 //	without its containerd, or the image: the same

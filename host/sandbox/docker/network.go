@@ -36,7 +36,7 @@ func (d *Driver) EnsureNetwork(ctx context.Context, name string, labels map[stri
 	return d.keepOne(ctx, name)
 }
 
-// network says whether there is a network of that name, which must be the instance's.
+// network reports whether there is a network of that name, which must be the instance's.
 func (d *Driver) network(ctx context.Context, name string, labels map[string]string) (bool, error) {
 	found, err := d.networks(ctx, name)
 	if err != nil || len(found) == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Weakness is what a negative control takes away from a container's confinement. It exists so that verification can
-// show that its probes are able to fail. No configuration leads here: only package verify makes one.
+// show that its probes are able to fail. No configuration leads here: only package selftest makes one.
 type Weakness struct {
 	Powerful      bool   // the capabilities that matter, no seccomp, nothing masked, a device too many
 	NewPrivileges bool   // set-user-id programs work

@@ -117,7 +117,7 @@ func (c Credential) Check() error {
 // port is the only one of the rule.
 func (c Credential) port() uint16 { return c.Rule.Ports()[0] }
 
-// permits says whether a request may have the credential.
+// permits reports whether a request may have the credential.
 func (c Credential) permits(r *request) bool {
 	if len(c.Methods) > 0 && !slices.Contains(c.Methods, r.Method) {
 		return false

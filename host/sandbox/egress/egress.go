@@ -33,7 +33,7 @@ import (
 type Config struct {
 	// Rules are what may be reached; nothing, if empty.
 	Rules netaddr.Rules
-	// Decided is told each decision, in the order in which they are taken on one connection. It must not wait.
+	// Decided is called for each decision, in the order in which they are taken on one connection. It must not wait.
 	Decided func(Decision)
 	// Network resolves and dials; the host's own if nil. Its Dial is never given an address that is not public.
 	Network Network
@@ -55,7 +55,7 @@ type Config struct {
 	Roots *x509.CertPool
 	// Limit bounds what all connections carry together, both ways, in bytes; none if it is 0.
 	Limit int64
-	// Ended is told, under the same ID as Decided was, how many bytes an allowed request led to. It must not wait.
+	// Ended is called when an allowed request is over, with the ID that Decided got and the bytes carried. It must not wait.
 	Ended func(Decision)
 	Log   *slog.Logger
 }
@@ -131,7 +131,7 @@ func (p *Proxy) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 // errSpent ends a connection when all together have carried what they may.
 var errSpent = errors.New("more bytes than this sandbox may carry")
 
-// spent says whether nothing more may be carried.
+// spent reports whether nothing more may be carried.
 func (p *Proxy) spent() bool { return p.config.Limit > 0 && p.carried.Load() >= p.config.Limit }
 
 // spend counts bytes and says whether they may be carried.

@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -27,7 +27,7 @@ func (f Folders) Size(session string) int64 {
 
 // RemoveHome removes what a session's commands on the host have kept outside of its workspace.
 func (f Folders) RemoveHome(session string) error {
-	return erase.Folder(workspace.Path(f.homes, session))
+	return removeall.Folder(workspace.Path(f.homes, session))
 }
 
 // Holdings counts what sessions have: bytes on the disk, containers and background processes. Whose sessions they are, and the media, are

@@ -16,8 +16,8 @@ type HelloBody struct {
 	UID       int    `json:"uid"` // of the workload, never 0
 	GID       int    `json:"gid"`
 	Workspace string `json:"workspace"` // absolute path inside
-	// Lane is the path of a Unix socket to change to, if the supervisor can reach it.
-	Lane string `json:"lane,omitempty"`
+	// ControlSocket is the path of a Unix socket to change to, if the supervisor can reach it.
+	ControlSocket string `json:"lane,omitempty"`
 	// Proxy asks for the proxy: a loopback port whose connections the host serves.
 	Proxy bool `json:"proxy,omitempty"`
 	// Bridge asks for the socket of bridged commands, whose connections the host serves as well.
@@ -27,7 +27,7 @@ type HelloBody struct {
 	// Mounts are places inside whose identity the welcome tells.
 	Mounts [][]byte `json:"mounts,omitempty"`
 	// Lease is how long background commands outlast the host, and Secret what it proves itself with when it is back.
-	// They count only with a lane.
+	// They count only with a control socket.
 	Lease  time.Duration `json:"lease,omitempty"`
 	Secret []byte        `json:"secret,omitempty"`
 	// Scratch are folders in memory that everybody inside may write to.
@@ -52,8 +52,8 @@ type WelcomeBody struct {
 	WorkspaceMount bool `json:"workspace_mount"`
 	// Interfaces are the network interfaces inside.
 	Interfaces []string `json:"interfaces,omitempty"`
-	// Lane says that all further frames go over the lane.
-	Lane bool `json:"lane,omitempty"`
+	// ControlSocket says that all further frames go over the control socket.
+	ControlSocket bool `json:"lane,omitempty"`
 	// Proxy says that the proxy listens.
 	Proxy bool `json:"proxy,omitempty"`
 	// Bridge says that the socket of bridged commands is open.
@@ -107,9 +107,9 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// NapBody says whether commands are to stand still: nobody uses the container.
-type NapBody struct {
-	Asleep bool `json:"asleep,omitempty"`
+// PauseBody reports whether commands are paused: nobody uses the container.
+type PauseBody struct {
+	On bool `json:"asleep,omitempty"` // the name that supervisors of earlier hosts read
 }
 
 // ConnectBody says what a program inside has connected to.

@@ -44,7 +44,7 @@ func (c ChangesBody) Check() error {
 	return nil
 }
 
-// local says whether a path names something below the folder that it is relative to, in the one way there is.
+// local reports whether a path names something below the folder that it is relative to, in the one way there is.
 func local(p []byte) bool {
 	name := string(p)
 	return name != "" && len(name) <= MaxPath && bytes.IndexByte(p, 0) < 0 && path.Clean(name) == name &&

@@ -65,8 +65,8 @@ const (
 	Fail    Type = 24 // body FailBody; closes the request
 	Connect Type = 25 // body ConnectBody; a program inside has connected; opens the connection
 	Renew   Type = 30 // body RenewBody; the host lives
-	Adopt   Type = 31 // both ways: body AdoptBody; the first frames of a lane that was opened again
-	Nap     Type = 33 // body NapBody
+	Adopt   Type = 31 // both ways: body AdoptBody; the first frames of a control socket that was opened again
+	Pause   Type = 33 // body PauseBody
 	Kept    Type = 32 // asks for the background commands; they come as KeptEntry, one a line, then an empty Reply
 )
 
@@ -77,7 +77,7 @@ const connectionBit = 1 << 31
 // ConnectionID returns the id of the nth connection.
 func ConnectionID(n uint32) uint32 { return n | connectionBit }
 
-// IsConnection says whether an id is a connection's.
+// IsConnection reports whether an id is a connection's.
 func IsConnection(id uint32) bool { return id&connectionBit != 0 }
 
 // Streams of a request.
@@ -112,12 +112,12 @@ type Frame struct {
 	Payload []byte
 }
 
-// accepts says whether a frame of type t may arrive at side.
+// accepts reports whether a frame of type t may arrive at side.
 func (side Side) accepts(t Type) bool {
 	switch t {
 	case Data, End, Credit, Drop, Adopt:
 		return true
-	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Nap, Kept, Resize:
+	case Hello, Exec, Stop, Signal, Forget, Output, Read, Write, List, Sweep, Import, Export, Remove, Stat, Renew, Pause, Kept, Resize:
 		return side == SupervisorSide
 	case Welcome, Started, Exit, Reply, Fail, Connect:
 		return side == HostSide
@@ -148,22 +148,22 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 	return nil
 }
 
-// ofStream says whether the frame's type is one of those that requests and connections share.
+// ofStream reports whether the frame's type is one of those that requests and connections share.
 func (f Frame) ofStream() bool { return f.Type == Data || f.Type == End || f.Type == Credit }
 
-// ofLink says whether frames of this type concern neither a request nor a connection.
+// ofLink reports whether frames of this type concern neither a request nor a connection.
 func (f Frame) ofLink() bool {
-	return f.Type == Hello || f.Type == Welcome || f.Type == Renew || f.Type == Nap || f.Type == Adopt
+	return f.Type == Hello || f.Type == Welcome || f.Type == Renew || f.Type == Pause || f.Type == Adopt
 }
 
-// ofConnection says whether only connections have frames of this type.
+// ofConnection reports whether only connections have frames of this type.
 func (f Frame) ofConnection() bool { return f.Type == Connect || f.Type == Drop }
 
 func maxPayload(t Type) uint32 {
 	switch t {
 	case End, Forget, Drop, Kept:
 		return 0
-	case Renew, Nap, Adopt, Connect:
+	case Renew, Pause, Adopt, Connect:
 		return maxLinkBody
 	case Credit:
 		return 4

@@ -16,7 +16,7 @@ func anyFrame(side Side) *rapid.Generator[Frame] {
 	return rapid.Custom(func(t *rapid.T) Frame {
 		f := Frame{Type: Type(rapid.IntRange(1, 40).Filter(func(n int) bool { return side.accepts(Type(n)) }).Draw(t, "type"))}
 		switch f.Type {
-		case Hello, Welcome, Renew, Nap, Adopt:
+		case Hello, Welcome, Renew, Pause, Adopt:
 		case Connect, Drop:
 			f.ID = ConnectionID(rapid.Uint32().Draw(t, "id"))
 		case Data, End, Credit:

@@ -35,7 +35,7 @@ func (side Side) Prove(secret, hosts, supervisors []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// Proven says whether proof is that of side.
+// Proven reports whether proof is that of side.
 func (side Side) Proven(proof, secret, hosts, supervisors []byte) bool {
 	return len(secret) == SecretSize && len(hosts) == SecretSize && len(supervisors) == SecretSize &&
 		hmac.Equal(proof, side.Prove(secret, hosts, supervisors))

@@ -196,7 +196,7 @@ func (s *binaries) transfer(ctx context.Context, b Binary, to io.Writer) (string
 
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxBinary>>20)
 
-// meter tells how far a transfer is, once a mebibyte.
+// meter reports how far a transfer is, once a mebibyte.
 type meter struct {
 	total, done, told int64
 	tell              func(text string)

@@ -39,7 +39,7 @@ type Store interface {
 type Workbench interface {
 	// CreateWork makes a container that does not run.
 	CreateWork(ctx context.Context, w Work) (id string, err error)
-	// HasPath says whether a path is there in a container.
+	// HasPath reports whether a path is there in a container.
 	HasPath(ctx context.Context, container, path string) (bool, error)
 	// CopyInto unpacks an uncompressed tar in a folder of a container that was never started.
 	CopyInto(ctx context.Context, container, folder string, archive io.Reader) error

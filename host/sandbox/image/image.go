@@ -89,7 +89,7 @@ func New(c Config) *Builder {
 }
 
 // Prepare returns the name of the recipe's image, making it if the engine does not have it. Callers with the same wish share
-// one build. It ends when the last of them has left, and they are told when everything half made is gone. An image
+// one build. It ends when the last of them has left, and their calls return when everything half made is gone. An image
 // that is used as it is need not be there: running it finds out at no cost.
 func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	if r.Strategy() == AsIs {

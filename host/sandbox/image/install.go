@@ -37,7 +37,7 @@ func (b *Builder) install(ctx context.Context, p Plan, image string) (id string,
 	}
 	names := strings.Join(p.recipe.Packages, " ")
 	machine.Notice(ctx, fmt.Sprintf("installing packages with %s: %s", manager.name, names))
-	// One stream: engines do not keep the order of two, and what was said last is told.
+	// One stream: engines do not keep the order of two, and the last lines are reported.
 	argv := append([]string{"/bin/sh", "-c", "exec 2>&1\n" + manager.script, "sh"}, p.recipe.Packages...)
 	w := Work{Image: image, Argv: argv, Network: p.recipe.network()}
 	err = b.work(ctx, w, func(container string) error {

@@ -39,7 +39,7 @@ const (
 	Dockerfile = "dockerfile"
 )
 
-// Strategy tells which one a recipe asks for.
+// Strategy returns the one that a recipe asks for.
 func (r Recipe) Strategy() string {
 	switch {
 	case r.Dockerfile != "":

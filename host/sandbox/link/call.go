@@ -87,7 +87,7 @@ func (c *Call) finish(a answer) {
 	close(c.done)
 }
 
-// isOver says whether the answer is there.
+// isOver reports whether the answer is there.
 func (c *Call) isOver() bool {
 	select {
 	case <-c.done:

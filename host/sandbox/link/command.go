@@ -95,7 +95,7 @@ func (c *Call) Result() machine.Result {
 	return verdict(*c.answer.exit)
 }
 
-// Wait waits for the verdict and collects the output, of which progress, if it is not nil, is told as it comes. When ctx ends it
+// Wait waits for the verdict and collects the output, and passes it to progress, if that is not nil, as it comes. When ctx ends it
 // returns ctx's error and the output so far, and the command goes on.
 func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	var streams [2][]byte

@@ -132,7 +132,7 @@ func (l *Link) Serve(reader *frame.Reader) {
 // Done is closed when the link has ended and Serve with it.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
-// Dead says whether the link is closed.
+// Dead reports whether the link is closed.
 func (l *Link) Dead() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *Link) unanswered(reason error) error {
 	return reason
 }
 
-// isEnd says whether err is only that the other side, or what carries the stream, is gone.
+// isEnd reports whether err is only that the other side, or what carries the stream, is gone.
 func isEnd(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET} {
 		if errors.Is(err, end) {
@@ -199,9 +199,9 @@ func (l *Link) Renew(lease time.Duration) {
 	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
 }
 
-// Nap tells the supervisor whether what runs inside is to stand still. A failure closes the link.
-func (l *Link) Nap(asleep bool) {
-	_ = l.send(frame.Frame{Type: frame.Nap, Payload: frame.Encode(frame.NapBody{Asleep: asleep})})
+// Pause has the supervisor stop what runs inside, or let it go on. A failure closes the link.
+func (l *Link) Pause(on bool) {
+	_ = l.send(frame.Frame{Type: frame.Pause, Payload: frame.Encode(frame.PauseBody{On: on})})
 }
 
 func (l *Link) deliver(f frame.Frame) error {
@@ -287,7 +287,7 @@ func (l *Link) call(id uint32) *Call {
 	return l.calls[id]
 }
 
-// forget says whether the call was still open; if not, Fail has finished it.
+// forget reports whether the call was still open; if not, Fail has finished it.
 func (l *Link) forget(id uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

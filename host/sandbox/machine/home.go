@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // homes makes the home folders of a machine's commands.
@@ -47,7 +47,7 @@ func newHomes(dir, workspace string) (homes, error) {
 	h := homes{dir: resolved}
 	left, err := filepath.Glob(filepath.Join(resolved, commandPrefix+"*"))
 	for _, folder := range left {
-		err = errors.Join(err, erase.Folder(folder))
+		err = errors.Join(err, removeall.Folder(folder))
 	}
 	return h, err
 }
@@ -67,7 +67,7 @@ func (h homes) make(keep bool) (home string, remove func() error, err error) {
 	if home, err = os.MkdirTemp(h.dir, commandPrefix); err != nil {
 		return "", nil, err
 	}
-	remove = func() error { return erase.Folder(home) }
+	remove = func() error { return removeall.Folder(home) }
 	for _, name := range caches() {
 		cache, link := filepath.Join(h.dir, cacheFolder, name), filepath.Join(home, name)
 		if err = errors.Join(os.MkdirAll(cache, 0o700), os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(cache, link)); err != nil {

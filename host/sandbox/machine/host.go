@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox/deletion"
+	"github.com/flynnhost/flynn/host/sandbox/deleteonly"
 )
 
 // Host is the Machine of the computer itself. A command runs with the rights of the daemon: what keeps it in
@@ -179,7 +179,7 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	if err := checkScript(cmd.Script); err != nil {
 		return spec{}, err
 	}
-	if !cmd.KeepHome && !deletion.Only(cmd.Script) { // a program of the configuration is not the one that fills the workspace
+	if !cmd.KeepHome && !deleteonly.Only(cmd.Script) { // a program of the configuration is not the one that fills the workspace
 		if err := h.config.Quota.Command(); err != nil {
 			return spec{}, err
 		}

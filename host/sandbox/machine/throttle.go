@@ -6,7 +6,7 @@ import (
 )
 
 // Throttle passes on at most one line in each period. Of those that come too fast it keeps the last one for when the
-// period is over. After stop nothing is told any more.
+// period is over. After stop it passes on nothing.
 func Throttle(period time.Duration, tell func(line string)) (throttled func(line string), stop func()) {
 	t := &throttle{period: period, tell: tell}
 	return t.line, t.stop

@@ -1,7 +1,7 @@
 // Package mounts decides which folders and files of the host a sandbox may see, and where.
 //
-// Start with Rules: Check says whether a source is allowed, Open does the same and holds what it found, so that whoever
-// mounts it can tell afterwards whether that very folder was mounted. CheckTargets judges the places inside.
+// Start with Rules: Check says whether a source is allowed, Open does the same and holds what it found, so that the
+// caller that mounts it can tell afterwards whether that very folder was mounted. CheckTargets judges the places inside.
 //
 // Nothing of the host may be mounted but what lies below the roots that the owner lists, and some places never are, whatever
 // the roots say: the system's, the engine's, Flynn's own, the store of any other Flynn, and the hidden folders of homes, which hold keys. Links are
@@ -46,7 +46,7 @@ func system() []string {
 // homes are the folders that have homes in them.
 func homes() []string { return []string{"/home", "/Users"} }
 
-// Check says whether a folder or file may be mounted, and returns its path without links.
+// Check reports whether a folder or file may be mounted, and returns its path without links.
 func (r Rules) Check(source string) (resolved string, err error) {
 	s, err := r.Open(source)
 	if err != nil {
@@ -171,12 +171,12 @@ func checkSockets(folder string) error {
 	return err
 }
 
-// below says whether path is folder or lies in it. Both are clean and absolute.
+// below reports whether path is folder or lies in it. Both are clean and absolute.
 func below(path, folder string) bool {
 	return folder != "" && (path == folder || folder == "/" || strings.HasPrefix(path, folder+"/"))
 }
 
-// Below says whether path is folder or lies in it, in the words of both.
+// Below reports whether path is folder or lies in it, in the words of both.
 func Below(path, folder string) bool { return below(filepath.Clean(path), filepath.Clean(folder)) }
 
 // follow resolves the links of as much of a path as exists.

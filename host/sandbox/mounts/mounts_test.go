@@ -213,7 +213,7 @@ func TestCheckTargets(t *testing.T) {
 		"a parent of it":        {targets: []string{"/work"}, err: "hides the workspace"},
 		"a folder of it":        {targets: []string{"/work/space/in"}, err: "lies in the workspace"},
 		"the supervisor":        {targets: []string{"/.flynn-sandboxd"}, err: "Flynn's own"},
-		"the lane":              {targets: []string{"/.flynn-lane/s"}, err: "Flynn's own"},
+		"the control socket":    {targets: []string{"/.flynn-lane/s"}, err: "Flynn's own"},
 		"the same twice":        {targets: []string{"/a", "/b", "/a"}, index: 2, err: "over each other"},
 		"one below another":     {targets: []string{"/a", "/a/b"}, index: 1, err: "over each other"},
 		"one above another":     {targets: []string{"/a/b", "/a"}, index: 1, err: "over each other"},

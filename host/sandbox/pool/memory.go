@@ -25,7 +25,7 @@ const (
 	availableShort, availableEnough = 0.10, 0.15
 )
 
-// update says whether the state has changed.
+// update reports whether the state has changed.
 func (p *pressure) update(s Memory) (changed bool) {
 	was := p.on
 	if p.on {

@@ -21,7 +21,7 @@ import (
 
 // Item is what is kept.
 type Item interface {
-	// Dead says whether it is of no further use. It is called under a lock and must not wait.
+	// Dead reports whether it is of no further use. It is called under a lock and must not wait.
 	Dead() bool
 	// Born is when it was made.
 	Born() time.Time

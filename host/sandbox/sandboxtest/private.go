@@ -54,7 +54,7 @@ func OwnIn(t testing.TB, dir string, args ...string) *Private {
 // Socket is the path of the engine's socket.
 func (p *Private) Socket() string { return filepath.Join(p.Dir, "docker.sock") }
 
-// Address is what a driver is told.
+// Address is the address for a driver.
 func (p *Private) Address() string { return "unix://" + p.Socket() }
 
 // Start starts the engine again after Stop or Crash.

@@ -28,7 +28,7 @@ func (b births) last() (pid int, ok bool) {
 	return pid, err == nil && pid > 0
 }
 
-// none says whether nothing was born since the id given out last was before.
+// none reports whether nothing was born since the id given out last was before.
 func (b births) none(before int) bool {
 	now, ok := b.last()
 	return ok && now == before

@@ -42,7 +42,7 @@ func listenBridge() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "bridge"), nil
 }
 
-// isWorkload says whether the program behind a Unix socket is one of the workload's.
+// isWorkload reports whether the program behind a Unix socket is one of the workload's.
 func (o *outlet) isWorkload(socket *os.File) bool {
 	raw, err := socket.SyscallConn()
 	if err != nil {

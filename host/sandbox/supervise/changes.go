@@ -111,15 +111,15 @@ func (p *fingerprint) size() int64 {
 	return int64(cap(p.paths)) + int64(cap(p.entries))*int64(unsafe.Sizeof(printed{}))
 }
 
-// hides says whether a path lies in a folder that could not be read.
+// hides reports whether a path lies in a folder that could not be read.
 func (p *fingerprint) hides(path []byte) bool {
 	return slices.ContainsFunc(p.closed, func(folder []byte) bool {
 		return len(path) > len(folder) && path[len(folder)] == '/' && bytes.HasPrefix(path, folder)
 	})
 }
 
-// changes compares two fingerprints. Of a workspace that was seen in part, only those files are told of that were seen both
-// times: whether one that was not seen is new, nobody knows.
+// changes compares two fingerprints. Of a workspace that was seen in part, only those files are reported that were seen both
+// times: a file that was not seen before need not be new.
 func changes(before, after *fingerprint) *frame.ChangesBody {
 	c := report{ChangesBody: frame.ChangesBody{Partial: before.cut || after.cut}}
 	whole := !c.Partial

@@ -61,7 +61,7 @@ func (c *client) run() {
 	<-c.sent
 }
 
-// carryIn writes what the host sends. If the program is gone the host is told, and gets credit until it ends the
+// carryIn writes what the host sends. If the program is gone, the host learns it, and gets credit until it ends the
 // connection, so that it is never stuck.
 func (c *client) carryIn() {
 	broken := false

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/sandbox/deletion"
+	"github.com/flynnhost/flynn/host/sandbox/deleteonly"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -66,7 +66,7 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		stop:  make(chan frame.StopBody, 1),
 		began: time.Now(),
 
-		onlyDeletes: body.Argv == nil && deletion.Only(string(body.Script)),
+		onlyDeletes: body.Argv == nil && deleteonly.Only(string(body.Script)),
 	}
 	if body.Background {
 		c.ring = new(ring)
@@ -234,7 +234,7 @@ func (c *command) spawn(brief bool) error {
 		env[i] = string(e)
 	}
 	if c.onlyDeletes {
-		env = []string{deletion.Path}
+		env = []string{deleteonly.Path}
 	}
 	path, argv, err := c.program(env, dir)
 	if err != nil {

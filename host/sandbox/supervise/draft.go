@@ -183,7 +183,7 @@ func (d *draft) commit(perm uint32) error {
 	return d.rename()
 }
 
-// foreign says whether the file belongs to somebody whom the workload cannot give files to.
+// foreign reports whether the file belongs to somebody whom the workload cannot give files to.
 func (d *draft) foreign() (bool, error) {
 	var own unix.Stat_t
 	err := unix.Fstat(int(d.file.Fd()), &own)

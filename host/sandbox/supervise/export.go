@@ -190,7 +190,7 @@ func describeEntry(full string, st unix.Stat_t) frame.Record {
 	return r
 }
 
-// unchanged says whether the host has the file as it is.
+// unchanged reports whether the host has the file as it is.
 func (e *exporter) unchanged(r frame.Record) bool {
 	k, is := e.known[string(r.Path)]
 	return is && k.Mode == r.Mode && k.Size == r.Size && k.Mtime == r.Mtime

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // oldKernel is openBeneath where there is no openat2.
@@ -126,7 +126,7 @@ func (f *files) removeAll(name string) error {
 		return err
 	}
 	defer unix.Close(at)
-	return erase.Tree(at, filepath.Base(name), nil)
+	return removeall.Tree(at, filepath.Base(name), nil)
 }
 
 // swap puts a link in the place of cur and takes it away again, and does the same to the file in it.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // importTree unpacks the host's records into a new folder beside their place, and moves them there when all have come.
@@ -82,7 +82,7 @@ func (im *importer) close() error {
 	if im.top >= 0 {
 		unix.Close(im.top)
 	}
-	err := erase.Tree(im.anchor, im.name, nil)
+	err := removeall.Tree(im.anchor, im.name, nil)
 	return errors.Join(err, unix.Close(im.anchor))
 }
 

@@ -25,5 +25,5 @@ func newIncoming(from io.Reader) *incoming {
 	return in
 }
 
-// isQuiet says whether nothing is read ahead, and what else comes can be seen.
+// isQuiet reports whether nothing is read ahead, and what else comes can be seen.
 func (in *incoming) isQuiet() bool { return in.fd >= 0 && in.Buffered() == 0 }

@@ -32,10 +32,10 @@ const (
 	minTick    = 10 * time.Millisecond
 )
 
-// newLease begins a lease; without a lane there is none, because the host could never come back.
-func newLease(h frame.HelloBody, lane bool, hangUp func()) *lease {
+// newLease begins a lease; without a control socket there is none, because the host could never come back.
+func newLease(h frame.HelloBody, control bool, hangUp func()) *lease {
 	l := &lease{expired: make(chan struct{}), hangUp: hangUp}
-	if lane && h.Lease > 0 && len(h.Secret) == frame.SecretSize {
+	if control && h.Lease > 0 && len(h.Secret) == frame.SecretSize {
 		l.secret, l.length = h.Secret, h.Lease
 		go l.run()
 	}
@@ -83,7 +83,7 @@ func (l *lease) renew(body []byte) error {
 	return nil
 }
 
-// holds says whether we are to outlast the host.
+// holds reports whether we are to outlast the host.
 func (l *lease) holds() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -87,7 +87,7 @@ func (s *supervisor) onlyBackground() bool {
 	})
 }
 
-// atWork says whether a command is at work in the background. The image's own, which has no number, does not count.
+// atWork reports whether a command is at work in the background. The image's own, which has no number, does not count.
 func (s *supervisor) atWork() bool {
 	return slices.ContainsFunc(s.background(), func(c *command) bool { return c.body.Process > 0 && c.isRunning() })
 }
@@ -106,16 +106,16 @@ func (s *supervisor) background() []*command {
 
 // rejoin connects to the host's socket, if it is there again, and returns its frames once both have proved who they are.
 func (s *supervisor) rejoin() *incoming {
-	lane, err := dial(s.hello.Lane)
+	control, err := dial(s.hello.ControlSocket)
 	if err != nil {
 		return nil
 	}
-	in := newIncoming(lane)
-	if err := s.prove(lane, in.Reader); err != nil || !s.lease.revive() {
-		lane.Close()
+	in := newIncoming(control)
+	if err := s.prove(control, in.Reader); err != nil || !s.lease.revive() {
+		control.Close()
 		return nil
 	}
-	s.out.attach(lane)
+	s.out.attach(control)
 	s.closing.Lock()
 	s.parted = false
 	s.closing.Unlock()
@@ -125,8 +125,8 @@ func (s *supervisor) rejoin() *incoming {
 var errStranger = errors.New("the peer at the control socket is not our host")
 
 // prove answers the host's challenge and checks its answer to ours.
-func (s *supervisor) prove(lane *os.File, reader *frame.Reader) error {
-	if err := lane.SetDeadline(time.Now().Add(adoptTimeout)); err != nil {
+func (s *supervisor) prove(control *os.File, reader *frame.Reader) error {
+	if err := control.SetDeadline(time.Now().Add(adoptTimeout)); err != nil {
 		return err
 	}
 	asked, err := nextAdopt(reader)
@@ -136,7 +136,7 @@ func (s *supervisor) prove(lane *os.File, reader *frame.Reader) error {
 	challenge := make([]byte, frame.SecretSize)
 	rand.Read(challenge) // never fails, says its documentation
 	answer := frame.AdoptBody{Challenge: challenge, Proof: frame.SupervisorSide.Prove(s.lease.secret, asked.Challenge, challenge)}
-	if err := frame.NewWriter(lane).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(answer)}); err != nil {
+	if err := frame.NewWriter(control).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(answer)}); err != nil {
 		return err
 	}
 	answered, err := nextAdopt(reader)
@@ -146,7 +146,7 @@ func (s *supervisor) prove(lane *os.File, reader *frame.Reader) error {
 	if !frame.HostSide.Proven(answered.Proof, s.lease.secret, asked.Challenge, challenge) {
 		return errStranger
 	}
-	return lane.SetDeadline(time.Time{})
+	return control.SetDeadline(time.Time{})
 }
 
 func nextAdopt(reader *frame.Reader) (frame.AdoptBody, error) {

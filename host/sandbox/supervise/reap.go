@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper says whether a thread has to wait for any process that ends. None has to while there are only brief commands: who has
-// started one waits for it (brief.go), and it leaves nobody behind. So no second thread wakes up with each of them.
+// reaper reports whether a thread has to wait for any process that ends. None has to while there are only brief commands: who has
+// started one waits for it (fastpath.go), and it leaves nobody behind. So no second thread wakes up with each of them.
 type reaper struct {
 	onDuty atomic.Bool
 	called chan struct{}

@@ -20,7 +20,7 @@ const (
 // before it may run a program, by a system call; and at the end of every child one would wake a thread, to look at
 // SIGCHLD and forget it.
 //
-// Package signal can only ignore signals, which children would inherit. So the kernel is told itself to do
+// Package signal can only ignore signals, which children would inherit. So this asks the kernel itself to do
 // what it does by default, and to process 1 that is nothing.
 func dropHandlers() {
 	drop(unix.SIGCHLD)

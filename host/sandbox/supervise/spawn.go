@@ -133,7 +133,7 @@ type launch struct {
 	dir       string
 	files     [3]int
 	terminal  bool // files are one, which is to be its controlling terminal
-	brief     bool // whoever starts it waits for its end, and gets a handle
+	brief     bool // the caller waits for its end, and gets a handle
 }
 
 // startProgram starts a program as the workload's user. Nobody waits for its end yet: that takes handOver or collect.
@@ -215,7 +215,7 @@ func (s *spawner) takeTag() (int, error) {
 	return 0, errors.New("no free command tag")
 }
 
-// isOrphan says whether a tag belongs to a command that is over.
+// isOrphan reports whether a tag belongs to a command that is over.
 func (s *spawner) isOrphan(tag int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

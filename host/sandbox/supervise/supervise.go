@@ -7,8 +7,8 @@
 // Start with Run. It refuses to work unless it is process 1, because its means of ending
 // commands would harm any other machine. It stays root in the container but without
 // capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and
-// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and what becomes of a
-// connection to the proxy (outlet.go) is for the host to say.
+// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and the host decides about
+// each connection to the proxy (outlet.go).
 //
 // Two ideas carry the package. Each command runs with a supplementary group of its own, its
 // tag, which no descendant can shed and everybody can read in /proc: so a command's processes
@@ -63,7 +63,7 @@ type supervisor struct {
 	guard   *guard
 	files   *files
 	meters  *meters
-	lane    *os.File // the one in use, or nil
+	socket  *os.File // the control socket in use, or nil
 	outlet  *outlet  // or nil
 	lease   *lease
 	tracker *tracker
@@ -117,10 +117,10 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	if err := s.greet(reader.Reader, nonce); err != nil {
 		return err
 	}
-	if s.lane != nil {
-		reader = newIncoming(s.lane)
-		s.out.attach(s.lane)
-		go s.follow(s.lane, in)
+	if s.socket != nil {
+		reader = newIncoming(s.socket)
+		s.out.attach(s.socket)
+		go s.follow(s.socket, in)
 	}
 	if s.outlet != nil {
 		s.outlet.run()
@@ -212,21 +212,21 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 		}
 		welcome.Proxy, welcome.Bridge = s.hello.Proxy, s.hello.Bridge
 	}
-	welcome.Lane = s.changeLane()
-	s.lease = newLease(s.hello, welcome.Lane, s.out.hangUp)
+	welcome.ControlSocket = s.changeStream()
+	s.lease = newLease(s.hello, welcome.ControlSocket, s.out.hangUp)
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
 
-// changeLane connects to the socket that the host offers. It is no failure if it cannot.
-func (s *supervisor) changeLane() bool {
-	if s.hello.Lane == "" {
+// changeStream connects to the socket that the host offers. It is no failure if it cannot.
+func (s *supervisor) changeStream() bool {
+	if s.hello.ControlSocket == "" {
 		return false
 	}
-	lane, err := dial(s.hello.Lane)
+	control, err := dial(s.hello.ControlSocket)
 	if err != nil {
 		return false
 	}
-	s.lane = lane
+	s.socket = control
 	return true
 }
 
@@ -244,10 +244,10 @@ func dial(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// follow ends the lane when stdin ends, although the frames come another way: the host is gone.
-func (s *supervisor) follow(lane io.Closer, stdin io.Reader) {
+// follow ends the control socket when stdin ends, although the frames come another way: the host is gone.
+func (s *supervisor) follow(control io.Closer, stdin io.Reader) {
 	_, _ = io.Copy(io.Discard, stdin)
-	lane.Close()
+	control.Close()
 }
 
 // dispatch acts on one frame without waiting, but for a brief command as long as no other frame comes. An error ends the
@@ -266,8 +266,8 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 		return s.open(f)
 	case frame.Renew:
 		return s.lease.renew(f.Payload)
-	case frame.Nap:
-		return s.nap(f.Payload)
+	case frame.Pause:
+		return s.pause(f.Payload)
 	case frame.Kept:
 		return s.openKept(f)
 	}

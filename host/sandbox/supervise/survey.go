@@ -17,7 +17,7 @@ const stateDir = ".flynn"
 // survey looks at every entry of the workspace once, by handles on folders: no link is followed, and no other file system
 // entered. It runs with the workload's identity, so what the workload hid from itself is not seen without force.
 type survey struct {
-	// see is told of each entry but folders by its path in pieces, and returns whether the walk shall go on.
+	// see is called for each entry but folders, with its path in pieces, and reports whether the walk goes on.
 	see func(folder []byte, name string, st *unix.Stat_t) bool
 	// skip leaves out an entry of the workspace itself.
 	skip string

@@ -30,8 +30,8 @@ type scanner struct {
 }
 
 // find returns the live processes that carry such a tag as a supplementary group. A process can change its name, parent,
-// group and session, but without CAP_SETGID it keeps its supplementary groups, and so do its children. Whoever is born
-// while the scan goes on may be missed: count is for certainty.
+// group and session, but without CAP_SETGID it keeps its supplementary groups, and so do its children. A process that is
+// born during the scan may be missed: count is for certainty.
 func (s *scanner) find(such func(tag int) bool) []process {
 	return slices.DeleteFunc(s.scan(such), func(p process) bool { return p.dead })
 }

@@ -66,7 +66,7 @@ func (m move) recover() error {
 	return m.putBack()
 }
 
-// isFolder says whether a path names that folder.
+// isFolder reports whether a path names that folder.
 func isFolder(path string, folder fs.FileInfo) bool {
 	named, err := os.Lstat(path)
 	return err == nil && os.SameFile(named, folder)

@@ -55,7 +55,7 @@ func (hostFolders) removeEmpty(path string) error {
 type move struct {
 	folders
 	workspace, returning, slot string
-	// undisturbed says whether other processes leave the workspace alone; nil for yes.
+	// undisturbed reports whether other processes leave the workspace alone; nil for yes.
 	undisturbed func() error
 }
 
@@ -92,7 +92,7 @@ func (m move) into() error {
 	return m.removeEmpty(m.returning)
 }
 
-// fits says whether the slot's folder can stand in for the workspace, and what there is to move.
+// fits reports whether the slot's folder can stand in for the workspace, and what there is to move.
 func (m move) fits() (names []string, mode fs.FileMode, err error) {
 	ours, err1 := os.Lstat(m.workspace)
 	theirs, err2 := os.Lstat(m.slot)
@@ -203,7 +203,7 @@ func entries(folder string, n int) ([]string, error) {
 	return names, err
 }
 
-// exists says whether a name is taken, if only by a link to nothing.
+// exists reports whether a name is taken, if only by a link to nothing.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

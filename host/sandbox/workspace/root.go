@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/sandbox/erase"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
 // Host is this process among those that use the root.
@@ -59,7 +59,7 @@ func (r *Root) Prepare(session string) (string, Owner, error) {
 	return ready(r.Path(session))
 }
 
-// fresh says whether the session has no workspace yet.
+// fresh reports whether the session has no workspace yet.
 func (r *Root) fresh(session string) bool {
 	_, err := os.Lstat(r.Path(session))
 	return errors.Is(err, fs.ErrNotExist)
@@ -138,7 +138,7 @@ func (r *Root) ClearSlots(alive map[string]bool) error {
 		owner, _, _ := strings.Cut(filepath.Base(slot), "-")
 		needed := slices.ContainsFunc(moves, func(m move) bool { return m.slot == slot })
 		if owner != r.host.ID() && !alive[owner] && !needed {
-			all = errors.Join(all, erase.Folder(slot))
+			all = errors.Join(all, removeall.Folder(slot))
 		}
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// testFileModes checks that a file keeps what it has, unless it is told otherwise.
+// testFileModes checks that a file keeps its mode, unless a write sets another one.
 func testFileModes(t *testing.T, m machine.Machine) {
 	execute(t, m, machine.Command{Script: "umask 077; : >private; : >open; chmod 666 open; : >run; chmod 755 run"})
 	for _, c := range []struct {

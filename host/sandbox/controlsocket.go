@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A control socket is a Unix socket in a folder that a container mounts: a shorter way to its supervisor than
+// the attached standard streams, which pass through two more processes on their way. Only a
+// local engine has it; where the supervisor cannot connect, the frames stay on the streams.
+//
+// The supervisor connects before the first command runs, and the control socket is shut as soon as it has, so
+// no command finds anybody listening. The folder stays where a lease lets the container outlast the host: a later
+// host opens the same socket again, and then commands can connect to it as well (adopt.go).
+type controlSocket struct {
+	folder   string
+	listener *net.UnixListener
+}
+
+const (
+	// controlFolder is where containers see the folder, controlName the socket in it.
+	controlFolder = "/.flynn-lane"
+	controlName   = "s"
+	controlPrefix = "lane-"
+	// controlTimeout bounds the wait for a supervisor that says it has connected.
+	controlTimeout = 5 * time.Second
+)
+
+func newControlSocket(folder string) (*controlSocket, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	l := &controlSocket{folder: folder}
+	if err := l.listen(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	return l, nil
+}
+
+// listen binds through the folder's descriptor, because a socket's path has to be short.
+func (l *controlSocket) listen() error {
+	dir, err := os.Open(l.folder)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name := filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), controlName)
+	if l.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
+		return err
+	}
+	l.listener.SetUnlinkOnClose(false) // the descriptor in the name is gone by then
+	// The supervisor has no right to pass over permissions.
+	return os.Chmod(filepath.Join(l.folder, controlName), 0o666)
+}
+
+func (l *controlSocket) mount() Mount {
+	return Mount{Source: l.folder, Target: controlFolder, ReadOnly: true}
+}
+
+// accept waits for the supervisor.
+func (l *controlSocket) accept() (net.Conn, error) {
+	if err := l.listener.SetDeadline(time.Now().Add(controlTimeout)); err != nil {
+		return nil, err
+	}
+	return l.listener.Accept()
+}
+
+// reopenControlSocket listens again in the folder that a container has mounted. A new folder would not do: the mount follows
+// the old one.
+func reopenControlSocket(folder string) (*controlSocket, error) {
+	l := &controlSocket{folder: folder}
+	if err := os.Remove(filepath.Join(folder, controlName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reopen the control socket: %w", err)
+	}
+	if err := l.listen(); err != nil {
+		l.shut()
+		return nil, fmt.Errorf("reopen the control socket: %w", err)
+	}
+	return l, nil
+}
+
+// shut ends the listening; a connection made through the control socket stays, and so does the folder.
+func (l *controlSocket) shut() {
+	if l == nil || l.listener == nil {
+		return
+	}
+	l.listener.Close()
+	os.Remove(filepath.Join(l.folder, controlName))
+}
+
+// close shuts the control socket for good; a connection made through it stays.
+func (l *controlSocket) close() {
+	if l == nil {
+		return
+	}
+	l.shut()
+	os.RemoveAll(l.folder)
+}
+
+// controlStream carries frames on the control socket and keeps the standard streams open beside it: their end is
+// what ends the container.
+type controlStream struct {
+	net.Conn
+	stdio   Stream
+	drained chan struct{}
+	once    sync.Once
+}
+
+func newControlStream(conn net.Conn, stdio Stream) *controlStream {
+	s := &controlStream{Conn: conn, stdio: stdio, drained: make(chan struct{})}
+	go s.drain()
+	return s
+}
+
+// drain passes on what the supervisor writes to stderr, and ends the stream with the container.
+func (s *controlStream) drain() {
+	defer close(s.drained)
+	_, _ = io.Copy(io.Discard, s.stdio)
+	s.Conn.Close()
+}
+
+// Close ends both and waits for the goroutine.
+func (s *controlStream) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = errors.Join(s.stdio.Close(), s.Conn.Close())
+		<-s.drained
+	})
+	return err
+}

@@ -1,0 +1,148 @@
+// Package reaper removes containers, and tries again where the engine does not: it is stopped, it hangs, or it may yet make a
+// container whose creation it was too slow to confirm.
+//
+// Start with Reaper.Remove. The containers of a process that has ended are not its business: package sandbox finds them by
+// their labels at the next start.
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+)
+
+// Engine runs the containers.
+type Engine interface {
+	// Ping reports soon whether the engine answers.
+	Ping(ctx context.Context) error
+	// Remove removes a container by its id or name. One that does not exist is no error.
+	Remove(ctx context.Context, id string) error
+}
+
+// Reaper removes containers, and tries again until they are gone. Its methods are safe for
+// concurrent use.
+type Reaper struct {
+	engine Engine
+	log    *slog.Logger
+	kick   chan struct{} // wakes Run, buffered
+	ending chan struct{} // holds a token for each container that is being ended on purpose
+
+	mu   sync.Mutex
+	owed map[string]time.Time // by id or name: until when the container may still appear
+}
+
+const (
+	// maxEnding bounds the containers that are ended at a time: the network code of older engines deadlocks when some dozens
+	// end at once, and hangs the whole engine for good (20.10: processEndpointDelete against getSvcRecords).
+	maxEnding = 8
+	// retryAfter separates attempts.
+	retryAfter = 5 * time.Second
+	// unheardFor is how long an engine may take to make a container that was ordered and given up.
+	unheardFor = 2 * time.Minute
+	// abandonTimeout is how long a caller that wanted a container waits for the removal of an unfinished one.
+	abandonTimeout = 5 * time.Second
+)
+
+// New returns a Reaper that owes nothing.
+func New(e Engine, log *slog.Logger) *Reaper {
+	return &Reaper{engine: e, log: log, kick: make(chan struct{}, 1), ending: make(chan struct{}, maxEnding), owed: make(map[string]time.Time)}
+}
+
+// Slot waits until a container may be ended on purpose; done lets the next one.
+func (r *Reaper) Slot() (done func()) {
+	r.ending <- struct{}{}
+	return func() { <-r.ending }
+}
+
+// Remove removes a container, or owes that. An engine that gives no sign of life is not waited for.
+func (r *Reaper) Remove(ctx context.Context, id string) error {
+	err := r.engine.Ping(ctx)
+	if err == nil {
+		err = r.engine.Remove(ctx, id)
+	}
+	if err != nil {
+		r.log.Error("cannot remove a sandbox container; trying again later", "container", id, "error", err)
+		r.owe(id, time.Time{})
+	}
+	return err
+}
+
+// Abandon removes what an unfinished launch may have left. created is why its container could not be made, if so.
+func (r *Reaper) Abandon(id string, created error) {
+	ctx, cancel := context.WithTimeout(context.Background(), abandonTimeout)
+	defer cancel()
+	if created == nil {
+		_ = r.Remove(ctx, id) // a failure is owed
+		return
+	}
+	if errors.Is(created, machine.ErrUnavailable) {
+		r.owe(id, time.Now().Add(unheardFor))
+	}
+}
+
+func (r *Reaper) owe(id string, until time.Time) {
+	r.mu.Lock()
+	r.owed[id] = until
+	r.mu.Unlock()
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run removes what is owed until ctx ends.
+func (r *Reaper) Run(ctx context.Context) {
+	var pause <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.kick:
+		case <-pause:
+		}
+		pause = nil
+		if r.pay(ctx) > 0 {
+			pause = time.After(retryAfter)
+		}
+	}
+}
+
+// pay tries every debt once and returns how many are left.
+func (r *Reaper) pay(ctx context.Context) int {
+	r.mu.Lock()
+	owed := maps.Clone(r.owed)
+	r.mu.Unlock()
+	if len(owed) == 0 || r.engine.Ping(ctx) != nil {
+		return len(owed)
+	}
+	for id, until := range owed {
+		if r.engine.Remove(ctx, id) == nil && time.Now().After(until) {
+			r.mu.Lock()
+			delete(r.owed, id)
+			r.mu.Unlock()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.owed)
+}
+
+// Settle tries every debt for the last time. What was made unheard since is found by its label at the next start.
+func (r *Reaper) Settle(ctx context.Context) error {
+	r.pay(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all error
+	for id, until := range r.owed {
+		if until.IsZero() {
+			all = errors.Join(all, fmt.Errorf("%w: container %s is left: remove it with: flynn sandbox prune", machine.ErrUnavailable, id))
+		}
+	}
+	return all
+}

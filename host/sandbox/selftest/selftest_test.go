@@ -1,0 +1,60 @@
+package selftest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/selftest"
+)
+
+// suite runs the suite on the tests' engine with the default posture.
+func suite(t *testing.T, adjust func(*selftest.Config)) selftest.Report {
+	t.Helper()
+	h := sandboxtest.Engine(t)
+	config := h.Config(t)
+	config.Spec.DiskBytes = 2 << 30 // as [sandbox] has it by default
+	probe, err := program.FindProbe(config.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := selftest.Config{
+		Driver: h.Driver, Spec: config.Spec, Supervisor: config.Supervisor, Program: probe, Dir: t.TempDir(),
+		Controls: true, Log: config.Log,
+	}
+	if adjust != nil {
+		adjust(&c)
+	}
+	s, err := selftest.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every attack fails on a sandbox as it is by default, and succeeds where it must.
+func TestEveryProbeHoldsAndEveryControlFails(t *testing.T) {
+	current := goleak.IgnoreCurrent()
+	t.Cleanup(func() { sandboxtest.GoroutinesEnd(t, current) }) // after the engine's connections are closed
+	r := suite(t, nil)
+	for _, o := range r.Outcomes {
+		t.Run(o.Name, func(t *testing.T) {
+			if o.Status != selftest.Pass {
+				t.Errorf("%s: %s", o.Status, o.Detail)
+			}
+			if !o.Control.Failed {
+				t.Errorf("the control did not fail: %s", o.Control.Detail)
+			}
+			t.Logf("%d ms, control %d ms; sandbox: %s; control: %s", o.TookMS, o.Control.TookMS, o.Detail, o.Control.Detail)
+		})
+	}
+	if n := len(selftest.Probes()); len(r.Outcomes) != n || r.Failed != 0 || r.Controlled != n || !r.OK() {
+		t.Errorf("%d probes: %d passed, %d weak, %d failed, %d controls failed as they must", n, r.Passed, r.Weak, r.Failed, r.Controlled)
+	}
+}

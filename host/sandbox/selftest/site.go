@@ -1,0 +1,248 @@
+package selftest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+)
+
+// site is everything that one run of the suite has made and takes away again.
+type site struct {
+	driver   *docker.Driver
+	spec     sandbox.Spec
+	instance string
+	scratch  string // workspaces
+	mark     *os.File
+	outside  string
+	program  []byte
+	uid, gid int // of the workload
+	listener net.Listener
+	accepts  sync.WaitGroup
+	manager  *sandbox.Manager
+	between  *middleman
+	subject  Subject
+	weak     map[string]*weakMachine // by their Control
+	bridged  lastCall
+}
+
+// lastCall keeps whether the host has seen the latest call of a bridge as allowed.
+type lastCall struct {
+	sandbox.NoEgress
+	allowed atomic.Bool
+}
+
+// Bridged implements sandbox.Egress.
+func (l *lastCall) Bridged(_ string, d bridge.Decision) { l.allowed.Store(d.Allowed) }
+
+// workloadID is who commands run as where this host is root, as in package sandbox.
+const workloadID = 1000
+
+func openSite(ctx context.Context, c Config) (*site, error) {
+	s := &site{
+		driver: c.Driver, spec: affordable(c.Spec.WithDefaults()), instance: "verify-" + random(),
+		uid: os.Getuid(), gid: os.Getgid(), weak: map[string]*weakMachine{},
+	}
+	if s.uid == 0 {
+		s.uid = workloadID
+	}
+	if s.gid == 0 {
+		s.gid = workloadID
+	}
+	if err := s.prepare(ctx, c); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare verification: %w", err), s.close(ctx))
+	}
+	return s, nil
+}
+
+func (s *site) prepare(ctx context.Context, c Config) error {
+	var err error
+	if s.program, err = os.ReadFile(c.Program); err != nil {
+		return err
+	}
+	if err := Sweep(ctx, c.Driver, c.Dir); err != nil {
+		return err
+	}
+	if err := s.layOut(c.Dir); err != nil {
+		return err
+	}
+	config := sandbox.Config{
+		Driver: c.Driver, Instance: s.instance, WorkspaceRoot: filepath.Join(s.scratch, "workspaces"),
+		Spec: s.spec, Supervisor: c.Supervisor, Log: c.Log, MountRules: c.MountRules, Network: nowhere{}, Egress: &s.bridged,
+	}
+	if s.manager, err = sandbox.New(config); err != nil {
+		return err
+	}
+	if s.between, err = standBetween(c.Driver, filepath.Join(s.outside, "between")); err != nil {
+		return err
+	}
+	if err := s.openTroubled(config); err != nil {
+		return err
+	}
+	return s.settle(ctx)
+}
+
+// layOut makes the folders on the host.
+func (s *site) layOut(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if s.outside, err = os.MkdirTemp("", outsidePrefix); err != nil { // the path of a socket must be short
+		return err
+	}
+	if err := s.openScratch(dir); err != nil {
+		return err
+	}
+	decoy := filepath.Join(s.outside, "decoy")
+	err = errors.Join(
+		os.WriteFile(filepath.Join(s.outside, "secret"), []byte(secret), 0o644),
+		os.WriteFile(decoy, nil, 0o666), os.Chmod(decoy, 0o666),
+	)
+	if err != nil {
+		return err
+	}
+	return s.listen(filepath.Join(s.outside, "engine"))
+}
+
+// listen plays an engine's socket.
+func (s *site) listen(path string) error {
+	var err error
+	if s.listener, err = net.Listen("unix", path); err != nil {
+		return err
+	}
+	s.accepts.Go(func() {
+		for {
+			conn, err := s.listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	})
+	return os.Chmod(path, 0o666)
+}
+
+// settle makes the two sessions and puts the program into the first.
+func (s *site) settle(ctx context.Context) error {
+	target, err := s.manager.Get(ctx, "subject", "verify", s.spec)
+	if err != nil {
+		return err
+	}
+	neighbour, err := s.manager.Get(ctx, "neighbour", "verify", s.spec)
+	if err != nil {
+		return err
+	}
+	behind, err := s.manager.Get(ctx, "proxied", "verify", proxied(s.spec))
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(s.scratch, "workspaces")
+	s.subject = Subject{
+		Troubled: s.subject.Troubled, Target: target, Neighbour: neighbour, Proxied: behind, Spec: s.spec, Outside: s.outside, Logged: s.bridged.allowed.Load,
+		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
+	}
+	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
+		return fmt.Errorf("put %s into the sandbox: %w", programName, err)
+	}
+	for _, name := range []string{programName, setUserID} {
+		if err := target.WriteFile(ctx, name, s.program, 0o755); err != nil {
+			return fmt.Errorf("put %s into the sandbox: %w", programName, err)
+		}
+	}
+	if err := s.lendRights(); err != nil {
+		return err
+	}
+	return s.healthy(ctx) // else every attack would be held, or would seem to harm the neighbour
+}
+
+// lendRights makes the copy a set-user-id program of the user that this host runs as; a change of owner takes the bit away, so it
+// comes second.
+func (s *site) lendRights() error {
+	path := filepath.Join(s.subject.Dir, setUserID)
+	if err := os.Chown(path, os.Getuid(), os.Getgid()); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o755|os.ModeSetuid)
+}
+
+// healthy reports whether the neighbour works as before.
+func (s *site) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
+	defer cancel()
+	r, err := s.subject.Neighbour.Exec(ctx, machine.Command{Script: "echo healthy", Timeout: scriptTimeout})
+	if err == nil && string(r.Stdout) != "healthy\n" {
+		err = fmt.Errorf("exit code %d, stdout %.60q", r.ExitCode, r.Stdout)
+	}
+	return err
+}
+
+// weaken returns the container of a control, and what to call when done with it.
+func (s *site) weaken(ctx context.Context, c Control) (*weakMachine, func(), error) {
+	setup := c.Setup
+	c.Setup = ""
+	key := fmt.Sprintf("%+v", c)
+	w := s.weak[key]
+	if w == nil {
+		var err error
+		if w, err = s.launchWeak(ctx, c); err != nil {
+			return nil, nil, fmt.Errorf("make a weak container: %w", err)
+		}
+		s.weak[key] = w
+	}
+	done := func() {
+		if c.Single {
+			w.remove(ctx)
+			delete(s.weak, key)
+		}
+	}
+	if err := w.setUp(ctx, setup); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return w, done, nil
+}
+
+// closeTimeout bounds the taking away.
+const closeTimeout = 2 * time.Minute
+
+func (s *site) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	for _, w := range s.weak {
+		w.remove(ctx)
+	}
+	var err error
+	if s.manager != nil {
+		err = s.manager.DestroyAll(ctx)
+		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true }))
+	}
+	err = errors.Join(err, s.subject.Troubled.close(ctx), s.between.close())
+	if s.listener != nil {
+		s.listener.Close()
+		s.accepts.Wait()
+	}
+	for _, dir := range []string{s.scratch, s.outside} {
+		if dir != "" {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	if s.mark != nil {
+		s.mark.Close()
+	}
+	return err
+}
+
+func random() string { return rand.Text()[:12] }

@@ -1,0 +1,162 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+)
+
+// Config is what a Suite needs.
+type Config struct {
+	Driver *docker.Driver
+	// Spec is the sandbox to be attacked, as configured.
+	Spec sandbox.Spec
+	// Supervisor and Program are the paths of flynn-sandboxd and flynn-probe.
+	Supervisor, Program string
+	// Dir is an absolute folder that the engine can mount from. A folder in it is made, and removed again.
+	Dir string
+	// Controls has every attack tried on its weak container as well. These have, for seconds, nothing but the
+	// suite's own program in them, but some have all privileges.
+	Controls bool
+	// Only chooses probes by name; nil is all.
+	Only func(name string) bool
+	// Progress, if set, is called for each outcome as it comes.
+	Progress func(Outcome)
+	Log      *slog.Logger
+	// MountRules are those that the sandbox lives by.
+	MountRules func() mounts.Rules
+}
+
+// Suite attacks one sandbox.
+type Suite struct{ config Config }
+
+// New checks the configuration.
+func New(c Config) (*Suite, error) {
+	switch {
+	case c.Driver == nil:
+		return nil, errors.New("verify: no driver")
+	case !filepath.IsAbs(c.Dir):
+		return nil, fmt.Errorf("verify: folder %q is not an absolute path", c.Dir)
+	}
+	if c.Only == nil {
+		c.Only = func(string) bool { return true }
+	}
+	if !slices.ContainsFunc(Probes(), func(p Probe) bool { return c.Only(p.Name) }) {
+		return nil, errors.New("verify: no probe is chosen")
+	}
+	if c.Progress == nil {
+		c.Progress = func(Outcome) {}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Suite{config: c}, nil
+}
+
+// Run makes two sessions, tries every probe on the first, and takes everything away. Its error means that the
+// verdict is incomplete.
+func (s *Suite) Run(ctx context.Context) (report Report, err error) {
+	engine, err := s.config.Driver.Capabilities(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	spec := s.config.Spec.WithDefaults()
+	report = Report{
+		Engine: engine.Engine, Address: engine.Address, Image: spec.Image, Network: spec.Network,
+		Outcomes: []Outcome{},
+	}
+	site, err := openSite(ctx, s.config)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, site.close(ctx)) }()
+	for _, p := range Probes() {
+		if !s.config.Only(p.Name) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return report, interrupted(ctx)
+		}
+		o := site.attack(ctx, p)
+		if s.config.Controls {
+			began := time.Now()
+			o.Control = site.control(ctx, p)
+			o.Control.TookMS = time.Since(began).Milliseconds()
+		}
+		if ctx.Err() != nil {
+			return report, interrupted(ctx) // what was under way shows nothing
+		}
+		report.add(o)
+		s.config.Progress(o)
+	}
+	return report, nil
+}
+
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("the verification was interrupted and is incomplete: %w", ctx.Err())
+}
+
+// probeTimeout bounds one probe, whatever its own deadlines.
+const probeTimeout = 2 * time.Minute
+
+// attack tries a probe on the sandbox.
+func (s *site) attack(ctx context.Context, p Probe) Outcome {
+	began := time.Now()
+	f := s.try(ctx, p, &s.subject)
+	o := Outcome{Name: p.Name, Row: p.Row, Why: p.Why, Status: f.Status, Detail: f.Detail, TookMS: time.Since(began).Milliseconds()}
+	switch {
+	case strings.HasPrefix(o.Detail, untried):
+		o.Setting = "nothing is known to be open: find out why it could not be tried, and verify again"
+	case o.Status != Pass:
+		o.Setting = p.Setting
+	}
+	return o
+}
+
+// untried begins the finding of an attack that could not be made, of which the setting that would stop it says nothing.
+const untried = "could not be tried: "
+
+// try runs the attack and looks after the neighbour.
+func (s *site) try(ctx context.Context, p Probe, subject *Subject) Finding {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	f, err := p.Run(ctx, subject)
+	if err != nil {
+		f = Finding{Fail, untried + err.Error()}
+	}
+	if err := s.healthy(ctx); err != nil {
+		f = Finding{Fail, fmt.Sprintf("the second session suffered: %v", err)}
+	}
+	return f
+}
+
+// control tries the probe where it must not hold.
+func (s *site) control(ctx context.Context, p Probe) *ControlOutcome {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	w, done, err := s.weaken(ctx, p.Control(&s.subject))
+	if err != nil {
+		return &ControlOutcome{Detail: err.Error()}
+	}
+	defer done()
+	weak := s.subject
+	weak.Proxied, weak.Logged = w, nil
+	if p.Control(&s.subject).Trusting {
+		weak.Troubled = s.subject.Troubled.trusting
+	}
+	weak.Target, weak.Dir, weak.Spec.Network = w, w.dir, "none"
+	f, err := p.Run(ctx, &weak)
+	if err != nil {
+		return &ControlOutcome{Detail: fmt.Sprintf("could not be tried: %v", err)}
+	}
+	return &ControlOutcome{Failed: f.Status != Pass, Detail: f.Detail}
+}

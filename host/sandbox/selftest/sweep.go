@@ -1,0 +1,115 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/docker"
+)
+
+const (
+	scratchPrefix = ".verify-"
+	outsidePrefix = "flynn-verify-"
+	// markName is the file in a scratch folder that says what a run has made elsewhere. The run keeps it locked.
+	markName = "mark"
+)
+
+// openScratch makes the run's folder below dir. It has its name once it is locked, so that Sweep takes none for a dead run's that is
+// just being made.
+func (s *site) openScratch(dir string) error {
+	draft, err := os.MkdirTemp(dir, ".making-verify-")
+	if err != nil {
+		return err
+	}
+	s.scratch = draft
+	if s.mark, err = os.OpenFile(filepath.Join(draft, markName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(s.mark, "%s\n%s\n", s.instance, s.outside); err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(s.mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return err
+	}
+	named := filepath.Join(dir, scratchPrefix+random())
+	if err := os.Rename(draft, named); err != nil {
+		return err
+	}
+	s.scratch = named
+	return nil
+}
+
+// instances are the hosts that a run plays.
+func instances(run string) []string { return []string{run, run + "-" + careful, run + "-" + trusting} }
+
+const (
+	careful  = "careful"
+	trusting = "trusting"
+)
+
+// Sweep removes what runs in that folder have left on this machine and the engine because they were killed.
+func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
+	marks, all := filepath.Glob(filepath.Join(dir, scratchPrefix+"*", markName))
+	for _, mark := range marks {
+		if err := sweepRun(ctx, driver, mark); err != nil {
+			all = errors.Join(all, fmt.Errorf("remove what a verification has left in %s: %w", filepath.Dir(mark), err))
+		}
+	}
+	return all
+}
+
+func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
+	f, err := os.OpenFile(mark, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil // it still runs
+	}
+	text, err := os.ReadFile(mark)
+	if err != nil {
+		return err
+	}
+	run, outside, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	for _, instance := range instances(run) {
+		if err := sweepEngine(ctx, driver, instance); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(filepath.Base(outside), outsidePrefix) {
+		err = os.RemoveAll(outside)
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
+}
+
+func sweepEngine(ctx context.Context, driver *docker.Driver, instance string) error {
+	for _, kind := range []struct {
+		list   func(ctx context.Context, instance string) ([]sandbox.Owned, error)
+		remove func(o sandbox.Owned) error
+	}{
+		{driver.List, func(o sandbox.Owned) error { return driver.Remove(ctx, o.ID) }},
+		{driver.ListVolumes, func(o sandbox.Owned) error { return driver.RemoveVolume(ctx, o.Name) }},
+		{driver.ListNetworks, func(o sandbox.Owned) error { return driver.RemoveNetwork(ctx, o.ID) }},
+	} {
+		listed, err := kind.list(ctx, instance)
+		if err != nil {
+			return err
+		}
+		for _, o := range listed {
+			if o.Labels[sandbox.LabelInstance] != instance {
+				continue // never trust a filter with somebody else's work
+			}
+			if err := kind.remove(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

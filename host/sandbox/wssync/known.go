@@ -1,0 +1,117 @@
+package wssync
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+)
+
+// sameEntry reports whether two descriptions are of the same entry in the same state. A folder's times change with what is in
+// it, and a link's with nothing that matters.
+func sameEntry(a, b frame.Record) bool {
+	if a.Type() != b.Type() || a.Size != b.Size || !bytes.Equal(a.Link, b.Link) {
+		return false
+	}
+	switch a.Type() {
+	case frame.TypeLink:
+		return true
+	case frame.TypeFolder:
+		return a.Mode&0o777 == b.Mode&0o777
+	}
+	return a.Mode&0o777 == b.Mode&0o777 && a.Mtime == b.Mtime
+}
+
+// topmost returns the names that such says yes to, without those below another one of them.
+func topmost(all map[string]frame.Record, such func(name string) bool) []string {
+	var chosen []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if such(name) && !below(name, chosen) {
+			chosen = append(chosen, name)
+		}
+	}
+	return chosen
+}
+
+func below(name string, folders []string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if _, is := slices.BinarySearch(folders, dir); is {
+			return true
+		}
+	}
+	return false
+}
+
+// wire is what is known, as the supervisor reads it.
+func (c *Syncer) wire() io.Reader {
+	var wire []byte
+	for _, name := range slices.Sorted(maps.Keys(c.known)) {
+		r := c.known[name]
+		r.Bare = true
+		wire = r.Append(wire)
+	}
+	return bytes.NewReader(wire)
+}
+
+// recall reads what was known when this host, or the one before it, carried last. It says whether anything was.
+func (c *Syncer) recall() bool {
+	if c.known != nil {
+		return true
+	}
+	f, err := os.Open(c.memory)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.log.Warn("cannot read the last known state of a workspace", "error", err)
+		}
+		return false
+	}
+	defer f.Close()
+	volume := c.volume
+	if _, err := io.ReadFull(f, volume[:]); err != nil || volume != c.volume {
+		return false
+	}
+	known := make(map[string]frame.Record)
+	in := frame.NewRecordReader(f)
+	for {
+		r, err := in.Next()
+		if err == io.EOF {
+			c.known = known
+			return true
+		}
+		if err != nil {
+			c.log.Warn("cannot read the last known state of a workspace", "error", err)
+			return false
+		}
+		known[string(r.Path)] = r
+	}
+}
+
+// remember keeps what both have now. Were it lost, the host's state would win at the next launch.
+func (c *Syncer) remember(now map[string]frame.Record) error {
+	changed := c.known == nil || !maps.EqualFunc(c.known, now, func(a, b frame.Record) bool { return sameEntry(a, b) && a.Mtime == b.Mtime })
+	c.known = now
+	if !changed {
+		return nil
+	}
+	draft, err := os.CreateTemp(filepath.Dir(c.memory), "memory-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(draft, io.MultiReader(bytes.NewReader(c.volume[:]), c.wire()))
+	err = cmp.Or(err, draft.Close())
+	if err == nil {
+		err = os.Rename(draft.Name(), c.memory)
+	}
+	if err != nil {
+		os.Remove(draft.Name())
+	}
+	return err
+}
