@@ -3,12 +3,21 @@ package host
 import (
 	"context"
 	"fmt"
-	"reflect"
+	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
+	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/attachments"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/providers"
+	"github.com/flynnhost/flynn/host/plugin/instances"
 	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/tool/elevate"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
@@ -20,7 +29,7 @@ func (h *Host) follow(ctx context.Context) error {
 
 // stage makes a configuration ready beside the one in force. Turns that have begun keep theirs.
 func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rollback func(), err error) {
-	if err := unchangeable(old, next); err != nil {
+	if err := config.RestartNeeded(old, next); err != nil {
 		return nil, nil, err
 	}
 	g, err := h.newGeneration(next)
@@ -35,7 +44,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
 		h.runner.Regroup()
 		h.runner.Readmit()
-		h.budgets.SetZone(budgetZone(next))
+		h.budgets.SetZone(next.Budgets.Zone())
 		h.fleet.Configure(next)
 		h.setChannels(old, next)
 		h.setTools(old, next)
@@ -92,33 +101,69 @@ func (h *Host) inForce() (*agent.Generation, agent.Policies) {
 	return h.current.Load().Generation, h.policies.Pin()
 }
 
-// unchangeable refuses what only a restart can change.
-func unchangeable(old, next *config.Config) error {
-	for _, k := range []struct {
-		key        string
-		was, wants any
-	}{
-		{"store.dir", old.Store.Dir, next.Store.Dir},
-		{"store.max_age_hours", old.Store.MaxAgeHours, next.Store.MaxAgeHours},
-		{"media", old.Media, next.Media},
-		{"plugins.dir", old.Plugins.Dir, next.Plugins.Dir},
-		{"plugins.dev_paths", old.Plugins.DevPaths, next.Plugins.DevPaths},
-		{"gateway.listen", old.Gateway.Listen, next.Gateway.Listen},
-		{"gateway.token_file", old.Gateway.TokenFile, next.Gateway.TokenFile},
-		{"gateway.origins", old.Gateway.Origins, next.Gateway.Origins},
-		{"gateway.hooks_listen", old.Gateway.HooksListen, next.Gateway.HooksListen},
-		{"gateway.public_url", old.Gateway.PublicURL, next.Gateway.PublicURL},
-		{"sandbox.enabled", old.Sandbox.Enabled, next.Sandbox.Enabled},
-		{"sandbox.engine", old.Sandbox.Engine, next.Sandbox.Engine},
-		{"sandbox.pause_after", old.Sandbox.PauseAfter, next.Sandbox.PauseAfter},
-		{"sandbox.idle_after", old.Sandbox.IdleAfter, next.Sandbox.IdleAfter},
-		{"sandbox.max_age", old.Sandbox.MaxAge, next.Sandbox.MaxAge},
-		{"sandbox.lease", old.Sandbox.Lease, next.Sandbox.Lease},
-		{"budgets.parallel_turns", old.Budgets.ParallelTurns, next.Budgets.ParallelTurns},
-	} {
-		if !reflect.DeepEqual(k.was, k.wants) {
-			return fmt.Errorf("%s: %s changed from %v to %v: restart flynn to change it", next.Path, k.key, k.was, k.wants)
-		}
+// generation is a configuration made ready: everything that a turn and the admission of a message need of it.
+type generation struct {
+	*agent.Generation
+	config *config.Config
+	gate   *channel.Gate
+	scope  *route.Scope
+	models *model.Set
+}
+
+// newAssembler returns what makes the agents of a configuration.
+func (h *Host) newAssembler() *assemble.Assembler {
+	return assemble.New(assemble.Config{
+		Sandboxes: h.fleet, Log: h.log,
+		Code: code.Config{
+			Sandboxes: h.fleet, Media: h.files, Events: &h.events, Log: h.log,
+			Attachments: code.Folder{Workspaces: h.fleet, Name: attachments.Dir},
+		},
+	})
+}
+
+// newGeneration makes a configuration ready. It starts nothing.
+func (h *Host) newGeneration(c *config.Config) (*generation, error) {
+	table, findings := route.New(c)
+	for _, f := range findings {
+		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
 	}
-	return nil
+	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
+	options := model.Options{Providers: providers.All(), Log: h.log, Events: &h.events, Counts: &h.counts}
+	if before := h.current.Load(); before != nil {
+		options.Before = before.models
+	}
+	models, err := model.NewSet(c.Models, options)
+	if err != nil {
+		return nil, err
+	}
+	scope := route.NewScope(c.Sessions, roles)
+	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
+	})}
+	late := h.tools.Late(c) // before the registry is made
+	g.Generation, err = h.agents.Generation(c, assemble.Parts{
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope.Persons, Admits: g.gate.Refusal,
+	})
+	return g, err
+}
+
+// withTools is g with the tools that are offered now.
+func (h *Host) withTools(g *generation) (*generation, error) {
+	next := *g
+	late := h.tools.Late(g.config) // before the registry is made
+	var err error
+	next.Generation, err = h.agents.WithTools(g.Generation, g.config, h.tools.Registry(g.config), late)
+	return &next, err
+}
+
+// gates are those of elevated mode in the configuration in force.
+func (h *Host) gates() elevate.Gates {
+	g := h.current.Load()
+	return elevate.Gates{Config: g.config, Roles: g.Roles}
+}
+
+// setTools brings the running providers in line with a configuration.
+func (h *Host) setTools(old, next *config.Config) {
+	instances.Set(h.plugins, h.log, h.tools, old.Tools, next.Tools)
+	h.tools.Started(next)
 }

@@ -15,7 +15,7 @@ func (c *checker) compaction() {
 
 func (c *checker) budgets() {
 	b := c.cfg.Budgets
-	if _, err := b.Location(); err != nil {
+	if _, err := b.location(); err != nil {
 		c.report(keyPath{"budgets", "time_zone"}, fmt.Sprintf("no time zone %q", b.TimeZone), `write a name of the IANA list such as "Europe/Berlin", or remove it`)
 	}
 	for _, d := range []struct {
@@ -44,8 +44,16 @@ func (c *checker) tokensPerDay(at keyPath, tokens int, tiers []string) {
 	}
 }
 
-// Location is the time zone of the budgets' days.
-func (b Budgets) Location() (*time.Location, error) {
+// Zone is the time zone of the budgets' days.
+func (b Budgets) Zone() *time.Location {
+	zone, err := b.location()
+	if err != nil { // a configuration with such a zone is refused
+		return time.Local
+	}
+	return zone
+}
+
+func (b Budgets) location() (*time.Location, error) {
 	if b.TimeZone == "" {
 		return time.Local, nil
 	}

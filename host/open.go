@@ -1,0 +1,264 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flynnhost/flynn/host/access"
+	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/admin/lint"
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/assemble"
+	"github.com/flynnhost/flynn/host/agent/halt"
+	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/attachments"
+	"github.com/flynnhost/flynn/host/channel/command"
+	"github.com/flynnhost/flynn/host/channel/notice"
+	"github.com/flynnhost/flynn/host/channel/plugged"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/api"
+	"github.com/flynnhost/flynn/host/internal/event"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/host/observe/metrics"
+	"github.com/flynnhost/flynn/host/observe/shadowlog"
+	"github.com/flynnhost/flynn/host/observe/telemetry"
+	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/plugin/service"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/gate"
+	"github.com/flynnhost/flynn/host/policy/history"
+	"github.com/flynnhost/flynn/host/sandbox/fleet"
+	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/store/sqlite"
+	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/elevate"
+	"github.com/flynnhost/flynn/host/tool/provider"
+	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
+)
+
+func (h *Host) open(ctx context.Context, c *config.Config) error {
+	for name := range h.attach {
+		if _, ok := c.Channels[name]; !ok {
+			return fmt.Errorf("attach: there is no channel %q: add [channels.%s] to the configuration", name, name)
+		}
+	}
+	var err error
+	if h.store, err = sqlite.Open(ctx, c.Store.Dir); err != nil {
+		return err
+	}
+	if h.kill, err = halt.Open(ctx, h.store, h.log); err != nil {
+		return err
+	}
+	if h.files, err = h.openFiles(c); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	metrics.Subscribe(registry, &h.events)
+	h.watch()
+	own, err := assemble.OwnTools(builtin.Config{Memory: h.store, MaxNotes: h.maxNotes, Results: h.store, Keep: h.files.Keep, Web: h.web})
+	if err != nil {
+		return err
+	}
+	h.egress = egresslog.New(egresslog.Config{Store: h.store, Log: h.log, Events: &h.events})
+	h.fleet, err = fleet.New(fleet.Config{Dir: c.Store.Dir, Store: h.store, Media: h.files.Media(), Egress: h.egress, Outside: h.outside, Log: h.log})
+	if err != nil {
+		return err
+	}
+	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
+		return err
+	}
+	ledger, err := history.Open(c.Store.Dir, h.store)
+	if err != nil {
+		return err
+	}
+	if err := ledger.Prune(ctx); err != nil {
+		h.log.Warn("cannot prune the archive of policies", "error", err)
+	}
+	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
+	event.On(&h.events, h.shadows.Shadowed)
+	cache := filepath.Join(c.Store.Dir, "wasm-cache")
+	h.policies, err = policy.New(ctx, policy.Config{
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, Ledger: ledger,
+		Gate: gate.Gate{Log: h.store, Cache: cache},
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.openServices(c); err != nil {
+		return err
+	}
+	if h.plugins, err = plugin.New(plugin.Config{
+		Services: h.services, Attach: h.attach,
+		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
+		Events: &h.events, Contain: instances.Containment(c, h.launcher),
+		Where: func(kind plugin.Kind, instance string, key []string) string {
+			return instances.Where(h.holder.Current(), kind, instance, key)
+		},
+	}); err != nil {
+		return err
+	}
+	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
+	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
+		Notify:      func(a store.Approval) { h.notices.Changed(a) },
+		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
+	}); err != nil {
+		return err
+	}
+	if h.elevated, err = elevate.New(elevate.Config{Store: h.store, Gates: h.gates, Log: h.log}); err != nil {
+		return err
+	}
+	h.outbox = channel.NewOutbox(channel.OutboxConfig{Store: h.store, Drafts: h.store, Media: h.files.Open, Log: h.log, Events: &h.events})
+	if err := h.openPairings(ctx); err != nil {
+		return err
+	}
+	claims, err := provider.OpenLedger(filepath.Join(c.Store.Dir, "tools.json"))
+	if err != nil {
+		return err
+	}
+	h.agents = h.newAssembler()
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
+	g, err := h.newGeneration(c)
+	if err != nil {
+		return err
+	}
+	h.current.Store(g)
+	h.fleet.Configure(c)
+	h.wire(c)
+	metrics.Observe(registry, state{h})
+	h.gateway, err = gateway.New(gateway.Config{
+		Listen: c.Gateway.Listen, TokenFile: c.Gateway.TokenFile, Origins: c.Gateway.Origins, Log: h.log, Registry: registry,
+		Clients: h.clientAPIs(), Idle: &h.idle,
+	}, h.backend())
+	return err
+}
+
+// openFiles opens the store of attachments.
+func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
+	return attachments.Open(attachments.Config{
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: []string{api.OpenAI},
+		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
+		MaxImage: model.MaxImage, Log: h.log,
+	})
+}
+
+// wire ties inbox, runner and outbox together.
+func (h *Host) wire(c *config.Config) {
+	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone()})
+	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: inForce{h}.streams, Log: h.log})
+	h.notices = notice.New(notice.Config{
+		Store: h.store, Outbox: h.outbox, Requests: h.desk, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
+	})
+	t := turns{h}
+	h.runner = agent.NewRunner(agent.Config{
+		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
+		Ledger: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
+	})
+	h.kill.Govern(h.runner)
+	h.queue = agent.NewQueue(h.runner)
+	h.sessions = session.NewKeeper(session.Config{
+		Store: h.store, Turns: h.runner, Queue: h.queue, Sandboxes: h.fleet, Quota: h.fleet.Quota(), Media: h.files.Media(),
+		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
+		Retention: func() config.Retention { return h.current.Load().config.Retention },
+	})
+	h.commands = command.NewDesk(command.Config{
+		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Places: places{h},
+		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
+	})
+	h.arrivals = agent.NewArrivals(h.queue, h.commands)
+	h.inbox = channel.NewInbox(channel.InboxConfig{
+		Store:     h.store,
+		Admitter:  inForce{h},
+		Strangers: h.pairings,
+		Takers:    takers{h.arrivals, h.notices},
+		MaxAge:    time.Duration(c.Store.MaxAgeHours) * time.Hour,
+		Log:       h.log,
+		Events:    &h.events,
+	})
+	h.channels = plugged.New(plugged.Config{
+		Inbox: h.inbox, Outbox: h.outbox, Files: h.files, Proofs: &h.proofs, Store: h.store, Access: inForce{h}.access, Log: h.log,
+	})
+	h.schedules = schedule.New(schedule.Config{Store: h.store, Log: h.log, Replied: h.outbox.Push, Submit: h.inbox.Accept})
+	h.schedules.Set(schedule.Entries(c))
+}
+
+// takers take up what the inbox has committed.
+type takers struct {
+	*agent.Arrivals
+	*notice.Notices
+}
+
+// setChannels brings the running channels in line with a configuration.
+func (h *Host) setChannels(old, next *config.Config) {
+	h.services.Keep(instances.Names(next))
+	for _, w := range access.Warnings(next) {
+		h.log.Warn("a rule for senders", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
+	}
+	for _, w := range lint.Networks(next) {
+		h.log.Warn("a network of sandboxes", "key", w.Key, "line", w.Line, "problem", w.Problem, "hint", w.Hint)
+	}
+	instances.Set(h.plugins, h.log, h.channels, old.Channels, next.Channels)
+}
+
+// openServices prepares what plugins may ask the host for, and opens the door for their webhooks if the configuration has one.
+func (h *Host) openServices(c *config.Config) (err error) {
+	publicURL := ""
+	if c.Gateway.HooksListen != "" {
+		if h.hooks, err = gateway.NewHooks(c.Gateway.HooksListen, h.log); err != nil {
+			return err
+		}
+		h.hooks.Idle = &h.idle
+		publicURL = cmp.Or(strings.TrimRight(c.Gateway.PublicURL, "/"), "http://"+h.hooks.Addr().String())
+	}
+	h.services, err = service.New(service.Config{
+		Values: h.store, Media: h.files.Media(), PublicURL: publicURL, Log: h.log, Events: &h.events,
+	})
+	return err
+}
+
+// openPairings opens the desk where strangers are let in.
+func (h *Host) openPairings(ctx context.Context) (err error) {
+	h.owners = owners.New(owners.Config{Store: h.store, Rules: inForce{h}.now, Log: h.log})
+	h.pairings, err = pairing.Open(ctx, pairing.Config{
+		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: inForce{h}.pairRole, Events: &h.events,
+	})
+	event.On(&h.events, func(e pairing.Happened) {
+		if e.Event == pairing.Revoked {
+			h.runner.StopFor(e.Sender)
+		}
+	})
+	return err
+}
+
+// watch subscribes those that watch turns: live views, and the exporter of spans, which follows the configuration in force.
+func (h *Host) watch() {
+	event.On(&h.events, h.broker.Publish)
+	h.telemetry = telemetry.New(telemetry.Config{
+		Endpoint: func() string { return h.current.Load().config.Telemetry.OTLPEndpoint },
+		Trace:    explain.Reader{Store: h.store}.Explain,
+		Events:   &h.events,
+		Log:      h.log,
+	})
+	event.On(&h.events, func(e agent.TurnEnded) {
+		if !e.WithParent && !e.Released {
+			h.telemetry.Offer(e.Turn)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/internal/lifecycle"
+	"github.com/flynnhost/flynn/host/plugin/instances"
+)
+
+// Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
+// accepting, then lets replies under way arrive, then stops the plugins.
+func (h *Host) Run(ctx context.Context) error {
+	defer func() {
+		if err := h.close(); err != nil {
+			h.log.Error("close", "error", err)
+		}
+	}()
+	items, err := agent.Recover(ctx, h.store)
+	if err != nil {
+		return err
+	}
+	if err := h.sessions.RestoreQuota(ctx); err != nil {
+		return err
+	}
+	h.questions.Left(backend.Questions(items))
+	for _, it := range items {
+		h.arrivals.Push(it)
+	}
+	noted, err := h.store.NotedInbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, row := range noted {
+		h.runner.Note(row)
+	}
+	for _, door := range config.OwnDoors() {
+		h.outbox.Attach(door, channel.Local{})
+	}
+	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPlugins()
+	outbox, stopOutbox := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopOutbox()
+
+	in, out, last, kept := lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}, lifecycle.Group{Log: h.log}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	last.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
+	out.Go("outbox", stop, func() error { return h.outbox.Run(outbox) })
+	if err := h.desk.WithdrawEnded(ctx, h.store); err != nil {
+		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+	}
+	cfg := h.current.Load().config
+	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
+	defer stopSandboxes()
+	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // they come until the last sandbox is gone
+	defer stopRecords()
+	kept.Go("egress log", stop, func() error { return h.egress.Run(records) })
+	out.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
+	in.Go("live views", stop, func() error { return h.live.Run(ctx) })
+	in.Go("queue", stop, func() error { return h.queue.Run(ctx) })
+	in.Go("commands", stop, func() error { return h.commands.Run(ctx) })
+	in.Go("memory", stop, func() error { return h.runner.Remember(ctx) })
+	in.Go("elevated mode", stop, func() error { return h.elevated.Run(ctx) })
+	in.Go("schedules", stop, func() error { return h.schedules.Run(ctx) })
+	in.Go("policies", stop, func() error { return h.policies.Run(ctx) })
+	in.Go("shadow policies", stop, func() error { return h.policies.RunShadows(ctx) })
+	kept.Go("shadow log", stop, func() error { return h.shadows.Run(records) })
+	in.Go("telemetry", stop, func() error { return h.telemetry.Run(ctx) })
+	in.Go("upkeep", stop, func() error { return h.sessions.Run(ctx) })
+	in.Go("quota", stop, func() error { return h.fleet.Quota().Run(ctx) })
+	in.Go("media", stop, func() error { return h.files.Media().Run(ctx) })
+	in.Go("configuration", stop, func() error { return h.follow(ctx) })
+	in.Go("gateway", stop, func() error { return h.gateway.Run(ctx) })
+	in.Go("webhooks", stop, func() error { return h.runHooks(ctx) })
+	h.setChannels(new(config.Config), cfg)
+	h.setTools(new(config.Config), cfg)
+	in.Go("late tools", stop, func() error { return h.tools.Run(ctx) })
+	in.Go("critical channels", stop, func() error { return instances.AwaitCritical(ctx, h.plugins, instances.CriticalPatience) })
+	h.ready.Store(true)
+	h.log.Info("ready", "url", h.gateway.Addr().String(), "recovered", len(items), "took", time.Since(h.started).Round(time.Millisecond))
+
+	if h.onReady != nil {
+		h.onReady()
+	}
+	<-ctx.Done()
+	h.ready.Store(false)
+	in.Wait()
+	h.servers.Close()
+	stopSandboxes()
+	stopOutbox()
+	if !out.WaitFor(drainTime) {
+		h.log.Warn("replies are still being sent; the next start settles their outcome")
+	}
+	stopPlugins()
+	last.Wait()
+	out.Wait()
+	stopRecords()
+	kept.Wait()
+	return errors.Join(in.Err(), out.Err(), last.Err(), kept.Err())
+}
+
+// drainTime is how long replies under way have to arrive when the host stops.
+const drainTime = 10 * time.Second
+
+// close gives back what New opened.
+func (h *Host) close() error {
+	var errs []error
+	if h.gateway != nil {
+		h.gateway.Close() // a second close of the listener is an error that means nothing
+	}
+	if h.hooks != nil {
+		h.hooks.Close() // likewise
+	}
+	if h.policies != nil {
+		errs = append(errs, h.policies.Close())
+	}
+	if g := h.current.Load(); g != nil {
+		errs = append(errs, g.models.Close())
+	}
+	if h.store != nil {
+		errs = append(errs, h.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// runHooks takes webhooks until ctx ends.
+func (h *Host) runHooks(ctx context.Context) error {
+	if h.hooks == nil {
+		return nil
+	}
+	return h.hooks.Run(ctx, h.services.Hooks())
+}
