@@ -46,7 +46,7 @@ aborts count="1000":
 subagent:
     FLYNN_TEST_REQUIRE=docker,debootstrap,node,cli-agents,subagent-image go test ./host -run TestSubagentImage -count 1 -timeout 20m -v
 
-# benchmarks of one room (policy, sandbox, turnbench, route, plugin, ...), or of all
+# benchmarks of one area (policy, sandbox, route, plugin, internal/bench/turnbench, ...), or of all
 bench what="":
     go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}
 
