@@ -48,7 +48,7 @@ func showStatus(ctx context.Context, cmd *cli.Command) error {
 	}
 	o.line("Flynn %s runs since %s with configuration %d.", cell(s.Version), localTime(s.Started), s.Generation)
 	if h := s.Halt; h != nil {
-		o.line("HALTED since %s by %s%s. Let it go on with: flynn resume", localTime(h.Since), cell(h.By), cell(because(h.Reason)))
+		o.line("HALTED since %s by %s%s. Let it go on with: flynn resume", localTime(h.Since), cell(h.By), because(h.Reason))
 	}
 	for _, e := range s.Elevated {
 		o.line("Elevated mode (%s) in %s until %s.", e.State, cell(e.Conversation), localTime(e.Until))
@@ -71,7 +71,7 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return " (" + reason + ")"
+	return " (" + cell(reason) + ")"
 }
 
 // rows are the parts of the host, those that need somebody marked.
