@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -33,7 +34,9 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token) // here, since tests that set variables cannot run side by side
+	// Here, since tests that set variables cannot run side by side.
+	os.Setenv("FLYNN_LIVETEST_TELEGRAM", telegramtest.Token)
+	os.Setenv("FLYNN_LIVETEST_KEY", modeltest.Key)
 	code := m.Run()
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)

@@ -160,7 +160,6 @@ func scripted(t *testing.T, tier string, script ...modeltest.Reply) (config stri
 	server = modeltest.New(t)
 	server.Script(script...)
 	c := server.Config("openai")
-	t.Setenv("FLYNN_LIVETEST_KEY", c.APIKey.Reveal())
 	return fmt.Sprintf("[models.%s]\nprovider = \"openai\"\nmodel = \"test\"\nbase_url = %q\napi_key_env = \"FLYNN_LIVETEST_KEY\"\n", tier, c.BaseURL), server
 }
 

@@ -127,7 +127,7 @@ func TestQuickstartWithDocker(t *testing.T) {
 }
 
 func TestPageSurvivesAKilledHost(t *testing.T) {
-	s := newSite(t, quickstart(t, "enabled        = true", "enabled = false"))
+	s := newSite(t, quickstart(t, "enabled         = true", "enabled = false"))
 	s.start()
 	p := browse(t, s)
 	p.say("first")

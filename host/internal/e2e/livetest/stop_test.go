@@ -150,7 +150,6 @@ func TestStopEndsAModelCallThatHangs(t *testing.T) {
 	}))
 	defer server.Close()
 	defer server.CloseClientConnections()
-	t.Setenv("FLYNN_LIVETEST_KEY", "k")
 	s := newSite(t, unguarded+fmt.Sprintf("[models.default]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = %q\napi_key_env = \"FLYNN_LIVETEST_KEY\"\n", server.URL))
 	s.start()
 	one := func(what string, of <-chan struct{}) error {
