@@ -120,7 +120,7 @@ func TestSandboxCp(t *testing.T) {
 		{exitUsage, []string{"one"}, "needs a source and a destination"},
 		{exitUsage, []string{in("src"), in("dst")}, "must be SESSION:PATH"},
 		{exitUsage, []string{session + ":a", session + ":b"}, "must be SESSION:PATH"},
-		{exitUsage, []string{"--json", session + ":copied", "-"}, "both want standard output"},
+		{exitUsage, []string{"--json", session + ":copied", "-"}, "both need standard output"},
 		{exitFailure, []string{"nosuch:x", in("dst")}, "no session in"},
 		{exitFailure, []string{session + ":nosuch", in("dst")}, "no such file"},
 		{exitFailure, []string{session + ":../x", in("dst")}, "leaves the workspace"},
