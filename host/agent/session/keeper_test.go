@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,41 +25,54 @@ import (
 type around struct {
 	running, delegated bool
 	retention          config.Retention
-	did                []string // what the keeper asked for
+	mu                 sync.Mutex
+	asked              []string // what the keeper asked for
+}
+
+func (a *around) note(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, what)
+}
+
+func (a *around) did() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
 }
 
 func (a *around) Running(string) bool   { return a.running }
 func (a *around) Delegated(string) bool { return a.delegated }
 
 func (a *around) Stop(place string) bool {
-	a.did = append(a.did, "stop "+place)
+	a.note("stop " + place)
 	a.running = false
 	return true
 }
 
-func (a *around) Forget(key string) { a.did = append(a.did, "turns forget "+key) }
+func (a *around) Forget(key string) { a.note("turns forget " + key) }
 
 func (a *around) Alone(_ string, do func()) { do() }
 
 func (a *around) Prune(context.Context) error {
-	a.did = append(a.did, "prune pairings")
+	a.note("prune pairings")
 	return nil
 }
 
 func (a *around) End(_ context.Context, conversation, by, _ string) (bool, error) {
-	a.did = append(a.did, "elevated mode ends in "+conversation+" by "+by)
+	a.note("elevated mode ends in " + conversation + " by " + by)
 	return true, nil
 }
 
 func (a *around) Restore(home, sender string) {
-	a.did = append(a.did, "quota restore "+home+" "+sender)
+	a.note("quota restore " + home + " " + sender)
 }
 
 // engine is where sessions have sandboxes.
 type engine struct{ *around }
 
 func (e engine) Forget(_ context.Context, homes map[string]bool) error {
-	e.did = append(e.did, fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(homes))))
+	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(homes))))
 	return nil
 }
 
@@ -114,16 +129,16 @@ func TestDelete(t *testing.T) {
 	if err := k.Delete(t.Context(), "tg:ann:a", "web:owner", false); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"turns forget tg:ann:a", "sandboxes forget [tg:ann:a]"}; !slices.Equal(a.did, want) {
-		t.Errorf("after the first: %q, want %q", a.did, want)
+	if want := []string{"turns forget tg:ann:a", "sandboxes forget [tg:ann:a]"}; !slices.Equal(a.did(), want) {
+		t.Errorf("after the first: %q, want %q", a.did(), want)
 	}
-	a.did = nil
+	a.asked = nil
 	if err := k.DeleteConversation(t.Context(), "tg:ann", "web:owner", false); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"elevated mode ends in tg:ann by web:owner", "turns forget tg:ann:a#2", "sandboxes forget [tg:ann:a]"}
-	if !slices.Equal(a.did, want) {
-		t.Errorf("after the last: %q, want %q", a.did, want)
+	if !slices.Equal(a.did(), want) {
+		t.Errorf("after the last: %q, want %q", a.did(), want)
 	}
 	if err := k.DeleteConversation(t.Context(), "tg:ann", "web:owner", false); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an empty conversation: %v", err)
@@ -134,8 +149,8 @@ func TestRestoreQuota(t *testing.T) {
 	s := open(t)
 	answered(t, s, "tg:ann:a#2", noon, "")
 	k, a := keep(t, s, nil)
-	if err := k.RestoreQuota(t.Context()); err != nil || !slices.Equal(a.did, []string{"quota restore tg:ann:a tg:ann"}) {
-		t.Errorf("%q, %v", a.did, err)
+	if err := k.RestoreQuota(t.Context()); err != nil || !slices.Equal(a.did(), []string{"quota restore tg:ann:a tg:ann"}) {
+		t.Errorf("%q, %v", a.did(), err)
 	}
 }
 
@@ -162,8 +177,8 @@ func TestLookFollowsTheConfiguration(t *testing.T) {
 		if left, err := s.ListUsage(t.Context(), store.UsageFilter{}); err != nil || len(left) != c.want {
 			t.Errorf("kept for %d days: %d rows are left (%v), want %d", c.keep, len(left), err, c.want)
 		}
-		if len(a.did) != i+1 || a.did[i] != "prune pairings" {
-			t.Errorf("look %d: %q", i, a.did)
+		if len(a.did()) != i+1 || a.did()[i] != "prune pairings" {
+			t.Errorf("look %d: %q", i, a.did())
 		}
 	}
 }
@@ -198,9 +213,9 @@ func TestFirstLook(t *testing.T) {
 		looked := func(when string, prunes, shrinks int) {
 			t.Helper()
 			synctest.Wait()
-			pruned := len(slices.DeleteFunc(slices.Clone(a.did), func(did string) bool { return did != "prune pairings" }))
-			if pruned != prunes || rows.shrunk != shrinks {
-				t.Errorf("%s: pruned %d times and shrunk %d times, want %d and %d", when, pruned, rows.shrunk, prunes, shrinks)
+			pruned := len(slices.DeleteFunc(a.did(), func(did string) bool { return did != "prune pairings" }))
+			if pruned != prunes || int(rows.shrunk.Load()) != shrinks {
+				t.Errorf("%s: pruned %d times and shrunk %d times, want %d and %d", when, pruned, rows.shrunk.Load(), prunes, shrinks)
 			}
 		}
 		looked("at the start", 1, 1)
@@ -218,14 +233,14 @@ func TestFirstLook(t *testing.T) {
 // looks is a store that has nothing and counts the looks at it.
 type looks struct {
 	Store
-	shrunk int
+	shrunk atomic.Int32
 }
 
 func (*looks) ListLeftovers(context.Context, store.LeftoverKind) ([]store.Leftover, error) {
 	return nil, nil
 }
 func (*looks) Prune(context.Context, store.Retention) (map[string]int, error) { return nil, nil }
-func (l *looks) Shrink(context.Context) (int64, error)                        { l.shrunk++; return 0, nil }
+func (l *looks) Shrink(context.Context) (int64, error)                        { l.shrunk.Add(1); return 0, nil }
 
 // none are no files.
 type none struct{}

@@ -101,7 +101,7 @@ func TestIncidents(t *testing.T) {
 	for _, i := range incidents {
 		for _, line := range i.tests {
 			folder, names, _ := strings.Cut(line, ": ")
-			files, err := filepath.Glob(filepath.Join("../../..", "../../..", folder, "*_test.go"))
+			files, err := filepath.Glob(filepath.Join("../../../..", folder, "*_test.go"))
 			if err != nil || len(files) == 0 {
 				t.Fatalf("%s: no tests in %s, %v", i.what, folder, err)
 			}

@@ -86,7 +86,7 @@ func TestRoutePolicyIsSwappedLive(t *testing.T) {
 		}
 		return nil
 	})
-	s.logged("level=ERROR", "new file is not in force", "policy=words", "words/policy.wasm")
+	s.logged("level=ERROR", "policy file refused", "policy=words", "words/policy.wasm")
 	hear("deploy", "helper speaking")
 	hear("rest", "coder speaking")
 

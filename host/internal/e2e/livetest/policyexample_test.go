@@ -19,7 +19,7 @@ func TestPolicyExample(t *testing.T) {
 	need.Part(t, "clang", err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join("../../..", "../../..", "examples", "policies", "run.sh"), "c")
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "examples", "policies", "run.sh"), "c")
 	cmd.WaitDelay = 10 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

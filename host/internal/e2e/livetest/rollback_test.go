@@ -99,7 +99,7 @@ func TestInstalledPolicyComesIntoForceLive(t *testing.T) {
 	}
 	s.write("policies.lock", s.read("policies.lock")+"\n") // so that it is looked at now
 	stale := func() error {
-		if p := s.policy("p"); p.State != "stale" || p.File != second.File || !strings.Contains(p.Detail, "policy.wasm was changed on the disk") {
+		if p := s.policy("p"); p.State != "stale" || p.File != second.File || !strings.Contains(p.Detail, "policy.wasm is not the file that was installed") {
 			return fmt.Errorf("status %+v", p)
 		}
 		return nil

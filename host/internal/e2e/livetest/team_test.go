@@ -24,7 +24,7 @@ func TestTeamExample(t *testing.T) {
 	for _, c := range [][2]string{
 		{"../../.cache/team", "%DIR%/state"},
 		{"../../policies/owner-only-shell/policy.wasm", "%DIR%/shell/policy.wasm"},
-		{"../../../../plugins/irc", "%BIN%/irc"},
+		{"../../plugins/irc", "%BIN%/irc"},
 		{"127.0.0.1:6667", addr},
 		{"debian:stable-slim", sandboxtest.Image},
 		{"kinds = [\"tool\"]\n", "kinds = [\"tool\"]\n" + unhurried},

@@ -111,7 +111,6 @@ func newHooked(t *testing.T) (*site, *telegramtest.Server, *proxy) {
 }
 
 func TestTelegramBringsItsUpdates(t *testing.T) {
-	t.Parallel()
 	s, tg, p := newHooked(t)
 	s.start()
 	set := tg.Await("setWebhook", 1).Params
