@@ -44,15 +44,15 @@ func Fake(t platform.TB, report func(fake.Report)) platform.Fake {
 
 const pause = 100 * time.Millisecond // between two tries
 
-// insist posts a message until it is taken.
+// insist posts a message until it is taken, or refused for good by the host.
 func (p *insistent) insist(ctx context.Context, m fake.Post) {
 	message := map[string]any{"text": m.Text, "sender": map[string]any{"id": "ann", "name": "Ann"}}
 	url := ""
 	for p.mu.Wait(ctx, func() bool { url = p.url; return url != "" }) && ctx.Err() == nil {
 		switch status, _ := p.system.Post(ctx, url, m.ID, message); status { // without a status it is posted again
-		case http.StatusAccepted:
+		case http.StatusAccepted, http.StatusBadRequest:
 			return
-		case http.StatusBadRequest, http.StatusUnauthorized:
+		case http.StatusUnauthorized:
 			p.t.Fatalf("message %s is refused with status %d", m.ID, status)
 		}
 		platform.Pause(pause, ctx.Done())

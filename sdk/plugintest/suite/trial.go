@@ -260,7 +260,10 @@ func fieldErrors(out *pluginv1.ConfigureResponse) string {
 // answers fails unless err has one of the codes.
 func (t *T) answers(err error, what string, want ...codes.Code) {
 	if !slices.Contains(want, status.Code(err)) {
-		t.Fail("%s answers %v, want %v", what, describe(err), want)
+		if err == nil {
+			t.Fail("%s answers OK, want %v", what, want)
+		}
+		t.Fail("%s answers %w, want %v", what, err, want)
 	}
 }
 

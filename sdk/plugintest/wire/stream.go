@@ -58,7 +58,15 @@ func (s *Stream) read(ctx context.Context) {
 	}
 }
 
-// Close ends the stream.
+// Finish ends the stream once the plugin has read all that was sent, or when that takes too long.
+func (s *Stream) Finish(within time.Duration) {
+	if s.wire != nil && s.wire.CloseSend() == nil {
+		s.Ended(within)
+	}
+	s.Close()
+}
+
+// Close ends the stream. The plugin may not have read what was sent last.
 func (s *Stream) Close() {
 	s.cancel()
 	s.reader.Wait()
