@@ -64,7 +64,7 @@ type Config struct {
 	Version string
 	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
 	Hangup <-chan os.Signal
-	// PluginLauncher is the command that runs cell.Enter; without one plugins are not held in.
+	// PluginLauncher is the command that runs jail.Enter; without one plugins are not held in.
 	PluginLauncher []string
 	// Ready is called once, when the host has started; it may be nil.
 	Ready func()

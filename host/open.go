@@ -108,8 +108,8 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		Services: h.services, Attach: h.attach,
 		Dir: c.Plugins.Dir, StateDir: filepath.Join(c.Store.Dir, "state"), DevPaths: c.Plugins.DevPaths, Log: h.log,
 		Events: &h.events, Contain: instances.Containment(c, h.launcher),
-		Where: func(kind plugin.Kind, instance string, key []string) string {
-			return instances.Where(h.holder.Current(), kind, instance, key)
+		Where: func(section, instance string, key []string) string {
+			return instances.Where(h.holder.Current(), section, instance, key)
 		},
 	}); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == cellCommand {
+	if len(os.Args) == 2 && os.Args[1] == jailCommand {
 		os.Exit(becomePlugin(os.Stderr))
 	}
 	os.Exit(run(context.Background(), os.Args, os.Getenv, os.Stdin, os.Stdout, os.Stderr))

@@ -5,7 +5,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/plugin/scaffold"
 )
 
@@ -28,7 +28,7 @@ func newPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	dir, err := scaffold.Write(scaffold.Config{
-		Name: name, Language: cmd.String("lang"), Kind: plugin.Kind(cmd.String("kind")), Release: version(),
+		Name: name, Language: cmd.String("lang"), Kind: kind.Name(cmd.String("kind")), Release: version(),
 	})
 	if err != nil {
 		return err

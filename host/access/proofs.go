@@ -6,11 +6,13 @@ package access
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 // Proofs are what the channel instances prove about the ids of their senders. The zero value knows what is installed; it is safe for
@@ -40,8 +42,8 @@ func (p *Proofs) Serving(instance string, proof message.SenderProof) (end func()
 func (p *Proofs) Under(c *config.Config) func(instance string) message.SenderProof {
 	installed := make(map[string]message.SenderProof, len(c.Channels))
 	for name, channel := range c.Channels {
-		if says, err := sendersOf(c, channel.Plugin); err == nil { // the start of the instance reports the error
-			installed[name] = says.Under(channel.Settings)
+		if m, err := manifestOf(c, channel.Plugin); err == nil { // the start of the instance reports the error
+			installed[name] = channelkind.OptionsOf(m.Options).Proof(channel.Settings)
 		}
 	}
 	return func(instance string) message.SenderProof {
@@ -58,16 +60,20 @@ func (p *Proofs) Under(c *config.Config) func(instance string) message.SenderPro
 	}
 }
 
-func sendersOf(c *config.Config, name string) (plugin.Senders, error) {
+func manifestOf(c *config.Config, name string) (plugin.Manifest, error) {
 	if dir, ok := c.Plugins.DevPaths[name]; ok {
-		return plugin.ReadSenders(dir)
+		text, err := os.ReadFile(filepath.Join(dir, plugin.ManifestName))
+		if err != nil {
+			return plugin.Manifest{}, err
+		}
+		return plugin.ParseManifest(text)
 	}
 	if _, err := os.Stat(c.Plugins.Dir); err != nil {
-		return plugin.Senders{}, err // reading creates no folder
+		return plugin.Manifest{}, err // reading creates no folder
 	}
 	s, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {
-		return plugin.Senders{}, err
+		return plugin.Manifest{}, err
 	}
-	return s.Senders(name)
+	return s.VerifiedManifest(name)
 }

@@ -18,7 +18,7 @@ func Warnings(c *config.Config) []config.Error {
 	for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
 		channel := c.Channels[instance]
 		proof := proofs(instance)
-		if _, err := sendersOf(c, channel.Plugin); !channel.Enabled || proof == message.SendersProved || err != nil {
+		if _, err := manifestOf(c, channel.Plugin); !channel.Enabled || proof == message.SendersProved || err != nil {
 			continue
 		}
 		problem, hint := weigh(instance, channel.Plugin, proof)

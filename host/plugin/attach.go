@@ -37,29 +37,29 @@ type attached struct {
 var _ process = (*attached)(nil)
 
 // attach connects to the process at address in place of starting one. The manifest still says what it has to be.
-func (h *Host) attach(u *unit, p *pack, o order, address string) (process, error) {
+func (h *Host) attach(sup *supervisor, p *pack, o launchSpec, address string) (process, error) {
 	if o.beside {
 		return nil, fmt.Errorf("the instance is attached to %s: there is no second process of it", address)
 	}
-	u.update(func(s *Status) { s.Attached = address })
+	sup.update(func(s *Status) { s.Attached = address })
 	path := strings.TrimPrefix(address, "unix:")
 	if err := ownSocket(path); err != nil {
 		return nil, fmt.Errorf("attach: %w", err)
 	}
-	stateDir, err := h.stateDir(p.manifest, u.instance.Name)
+	stateDir, err := h.stateDir(p.manifest, sup.instance.Name)
 	if err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
 	dial := &launcher{host: h, config: &goplugin.ClientConfig{}}
-	conn, err := dial.connect(&net.UnixAddr{Name: path, Net: "unix"}, h.observe(u.instance.Name))
+	conn, err := dial.connect(&net.UnixAddr{Name: path, Net: "unix"}, h.observe(sup.instance.Name))
 	if err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", address, err)
 	}
-	u.log.Warn("plugin is attached: somebody has started it by hand, nothing of it is verified, and the host does not end it", "address", address)
+	sup.log.Warn("plugin is attached: somebody has started it by hand, nothing of it is verified, and the host does not end it", "address", address)
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &attached{over: make(chan struct{}), running: &running{
-		conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir, host: h,
-		output: newOutput(u.log, u.instance.Secrets), log: u.log, pace: h.pace, stdioOn: stdioOn, deafen: deafen,
+		conn: conn, manifest: p.manifest, schema: p.schema, instance: sup.instance, stateDir: stateDir, host: h,
+		output: newOutput(sup.log, sup.instance.Secrets), log: sup.log, timeouts: h.timeouts, stdioOn: stdioOn, deafen: deafen,
 	}}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/message"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 // BenchmarkReceive measures acked messages through one plugin process.
@@ -19,9 +20,9 @@ func BenchmarkReceive(b *testing.B) {
 			var count atomic.Int64
 			enough := make(chan struct{})
 			begin := make(chan struct{})
-			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 				<-begin
-				return c.Receive(ctx, window, func(_ Event, done func(error)) {
+				return c.Receive(ctx, window, func(_ channelkind.Event, done func(error)) {
 					done(nil)
 					if count.Add(1) == int64(b.N) {
 						close(enough)
@@ -44,7 +45,7 @@ func BenchmarkSend(b *testing.B) {
 		b.Run("tls="+tls, func(b *testing.B) {
 			s := start(b, map[string]string{"actor": makePack(b, "good", packOptions{tls: tls})})
 			begin, over := make(chan struct{}), make(chan error, 1)
-			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 				<-begin
 				var err error
 				for i := 0; i < b.N && err == nil; i++ {

@@ -47,7 +47,7 @@ func (t *tree) hasGo() bool {
 // Build compiles the Go program in dir to where plugin.toml names it for this machine, and returns that place. What the compiler
 // says goes to out.
 func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
-	t, err := openTree(dir)
+	t, err := openTree(dir, AllKinds())
 	if err != nil {
 		return "", fmt.Errorf("build a plugin: %w", err)
 	}

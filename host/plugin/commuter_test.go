@@ -18,6 +18,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/install/folder"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -259,7 +261,8 @@ func newStation() *station {
 	return &station{taken: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 }
 
-func (s *station) Serve(ctx context.Context, c *Client) error {
+func (s *station) Serve(ctx context.Context, conn *kind.Conn) error {
+	c := channelkind.NewClient(conn)
 	s.enter(1)
 	defer s.enter(-1)
 	sending, stop := context.WithCancel(ctx)
@@ -267,7 +270,7 @@ func (s *station) Serve(ctx context.Context, c *Client) error {
 	sender.Go(func() { s.send(sending, c) })
 	defer sender.Wait()
 	defer stop()
-	return c.Receive(ctx, 32, func(e Event, done func(error)) {
+	return c.Receive(ctx, 32, func(e channelkind.Event, done func(error)) {
 		s.take(e.Message.EventID)
 		done(nil)
 	})
@@ -297,7 +300,7 @@ func (s *station) take(id string) {
 }
 
 // send answers until ctx ends. A send that is under way then is finished.
-func (s *station) send(ctx context.Context, c *Client) {
+func (s *station) send(ctx context.Context, c *channelkind.Client) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		var key string
@@ -388,7 +391,7 @@ channel = { exclusive = %t, idempotent = true }
 // itself.
 func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platform, *station) {
 	t.Helper()
-	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.pace.proof = proof })
+	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.timeouts.proof = proof })
 	t.Cleanup(func() { _ = folder.Remove(s.store.versions.Dir) })
 	p, st := newPlatform(t), newStation()
 	installCommuter(t, s.store, "1.1.0", exclusive, Options{})

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 )
 
 // Containment says how processes are held in.
 type Containment struct {
-	// Launcher is the command that runs cell.Enter and becomes the plugin: the host's own program, as a rule. Without one nothing is
+	// Launcher is the command that runs jail.Enter and becomes the plugin: the host's own program, as a rule. Without one nothing is
 	// held in.
 	Launcher []string
 	// Required starts no plugin whose files and connections cannot be cut down.
@@ -19,10 +19,10 @@ type Containment struct {
 	Secret []string
 }
 
-// cell describes the cell of a process.
-func (l *launcher) cell(args []string, path string, opened bool) cell.Cell {
+// jail returns what the process may use.
+func (l *launcher) jail(args []string, path string, opened bool) jail.Config {
 	m := l.pack.manifest
-	c := cell.New(path, args)
+	c := jail.New(path, args)
 	c.Opened, c.Memory, c.Most, c.Required = opened, int64(m.Run.Memory), l.instance.hardLimit(m), l.host.config.Contain.Required
 	c.Read, c.Write, c.Secret = append(c.Read, l.pack.dir), append(c.Write, l.socketDir), l.host.secretFiles(l.stateDir)
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
@@ -61,15 +61,13 @@ func (h *Host) secretFiles(own string) []string {
 	return out
 }
 
-// Containment tells what holds an instance's process in; nothing while there is none.
-func (h *Host) Containment(instance string) []cell.Measure {
-	h.mu.Lock()
-	u, ok := h.units[instance]
-	h.mu.Unlock()
-	if !ok {
+// Containment returns what holds an instance's process in; nothing while there is none.
+func (h *Host) Containment(instance string) []jail.Measure {
+	sup, err := h.supervisor(instance)
+	if err != nil {
 		return nil
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.measures
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	return sup.measures
 }

@@ -16,7 +16,7 @@ import (
 	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -100,7 +100,7 @@ func (a *actor) spy(c channel.Config) {
 			}
 		}
 	}
-	c.Log.Info("spy", "did", "limits", "got", fmt.Sprint(files.Max, core.Max, facts, os.Getenv(cell.Env)))
+	c.Log.Info("spy", "did", "limits", "got", fmt.Sprint(files.Max, core.Max, facts, os.Getenv(jail.Env)))
 }
 
 // spied runs the spy and returns what it logged: what it did, and what it got.
@@ -130,7 +130,7 @@ func TestContainedPluginSeesNothingOfItsHost(t *testing.T) {
 	if _, err := landlocksys.LandlockGetABIVersion(); err != nil {
 		need.Part(t, "landlock", err)
 	}
-	if why := cell.FindNamespaces().Why; why != "" {
+	if why := jail.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}
 	home := t.TempDir()
@@ -209,7 +209,7 @@ func TestContainedPluginSeesNothingOfItsHost(t *testing.T) {
 		t.Errorf("an address of nobody's: %q", have)
 	}
 	for _, m := range s.Containment("spy") {
-		if !m.On && m.Name != cell.MeasureMemory {
+		if !m.On && m.Name != jail.MeasureMemory {
 			t.Errorf("%+v, want it on", m)
 		}
 	}
@@ -229,7 +229,7 @@ func TestTheKernelEndsALeak(t *testing.T) {
 			if s.groups == nil {
 				need.Part(t, "memory control group", errors.New(s.noGroups))
 			}
-			s.pace.exitLag = patience // a process that the kernel ends surely does
+			s.timeouts.exitLag = patience // a process that the kernel ends surely does
 			bad := &listener{}
 			// Not by the manifest, whose limit of data the race detector could not start in.
 			s.add(Instance{Name: "bad", Plugin: "actor", Grant: Grant{Memory: 256 << 20}}, bad)
@@ -257,7 +257,7 @@ func TestTheKernelEndsALeak(t *testing.T) {
 }
 
 // endedFor reports whether the kernel has ended something in an instance's control group for its use of memory, in either version's file.
-func endedFor(groups *cell.Groups, instance string) bool {
+func endedFor(groups *jail.Groups, instance string) bool {
 	files, _ := filepath.Glob(filepath.Join(groups.Dir, instance+"-*", "memory.*")) // the kernel's names have no pattern in them
 	for _, file := range files {
 		if name := filepath.Base(file); name != "memory.oom_control" && name != "memory.events" {
@@ -344,7 +344,7 @@ func TestPluginWithoutNetwork(t *testing.T) {
 			}
 		}
 		for _, m := range s.Containment("spy") {
-			if want := "none"; (m.Name == cell.MeasureNetwork || m.Name == cell.MeasureSockets) && (!m.On || !strings.HasPrefix(m.Detail, want)) {
+			if want := "none"; (m.Name == jail.MeasureNetwork || m.Name == jail.MeasureSockets) && (!m.On || !strings.HasPrefix(m.Detail, want)) {
 				t.Errorf("%+v, want it on, and %q", m, want)
 			}
 		}
@@ -374,7 +374,7 @@ func TestUncontainedPluginsSaySo(t *testing.T) {
 	}
 	measures := s.Containment("spy")
 	s.awaitLog("missing=\"[files, network, unix sockets, processes, privileges, descriptors, core dumps, memory: [plugins] containment is")
-	if len(measures) != 8 || slices.ContainsFunc(measures, func(m cell.Measure) bool { return m.On || m.Detail == "" }) {
+	if len(measures) != 8 || slices.ContainsFunc(measures, func(m jail.Measure) bool { return m.On || m.Detail == "" }) {
 		t.Errorf("got %+v", measures)
 	}
 }

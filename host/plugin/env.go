@@ -12,14 +12,13 @@ import (
 // among them, since their addresses can hold passwords; a plugin asks for those by permissions.env.
 var passedOn = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ", "SYSTEMROOT"}
 
-// channelThreads is how many threads of a Go program that is only a channel run its code at a time. It passes on what others say: its
-// goroutines hand a message to each other, and one thread does that without waking another for each. One that computes may ask for more
-// by runtime.GOMAXPROCS, or by permissions.env.
-const channelThreads = "GOMAXPROCS=1"
+// oneThread keeps a Go program that only passes on what others say to one thread at a time. One that computes may ask for more by
+// runtime.GOMAXPROCS, or by permissions.env.
+const oneThread = "GOMAXPROCS=1"
 
 // environment is everything that a plugin finds in its environment, besides what the handshake adds. Nothing of the
 // configuration and no secret is in it.
-func environment(m Manifest, scratch string, lookup func(string) (string, bool)) []string {
+func environment(m Manifest, relays bool, scratch string, lookup func(string) (string, bool)) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + scratch,
@@ -27,8 +26,8 @@ func environment(m Manifest, scratch string, lookup func(string) (string, bool))
 		"LANG=C.UTF-8",
 		"FLYNN_PLUGIN_NAME=" + m.Name,
 	}
-	if !slices.ContainsFunc(m.Kinds, func(k Kind) bool { return k != Channel }) {
-		env = append(env, channelThreads)
+	if relays {
+		env = append(env, oneThread)
 	}
 	for _, name := range slices.Concat(passedOn, m.Permissions.Env) {
 		if value, ok := lookup(name); ok {

@@ -231,6 +231,7 @@ var rawModes = map[string]func(){
 	"malformed-events": func() { serveRaw(&rawChannel{events: malformedThenGood}) },
 	"hang-everywhere":  func() { serveRaw(&rawChannel{hangs: true}) },
 	"not-serving":      func() { serveRaw(&rawChannel{sick: true}) },
+	"toaster":          playToaster,
 	"never-exits": func() {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		serveRaw(&rawChannel{immortal: true})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/plugin/testdata/pulse"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -114,9 +115,9 @@ func figuresOfPlugin(b *testing.B, dir string, contain Containment) figures {
 		}
 	}
 	over := make(chan error, 1)
-	s.add(Instance{Name: "latency", Plugin: "pulse"}, handlerFunc(func(ctx context.Context, c *Client) error {
+	s.add(Instance{Name: "latency", Plugin: "pulse"}, handlerFunc(func(ctx context.Context, c client) error {
 		until, enough := context.WithCancel(ctx)
-		err := c.Receive(until, 32, func(e Event, done func(error)) {
+		err := c.Receive(until, 32, func(e channelkind.Event, done func(error)) {
 			m.take(e.Text, time.Now())
 			done(nil)
 			if len(m.f.here) == figureMessages {

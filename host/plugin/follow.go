@@ -14,15 +14,11 @@ import (
 // ErrNoInstance means that no instance has that name.
 var ErrNoInstance = errors.New("there is no plugin instance of that name")
 
-func noInstance(name string) error {
-	return fmt.Errorf("%w: %s: run flynn plugin list to see those that run", ErrNoInstance, name)
-}
-
 // follow keeps the instances in line with the lock until ctx ends: what is removed or disabled stops, what is enabled starts, and a new
 // version takes over or is given up. It looks at the file rather than being told, so that every flynn plugin has the same effect, with
 // or without a way to the running host.
 func (h *Host) follow(ctx context.Context) {
-	tick := time.NewTicker(h.pace.lockEvery)
+	tick := time.NewTicker(h.timeouts.lockEvery)
 	defer tick.Stop()
 	var seen fs.FileInfo
 	var before lockFile
@@ -48,13 +44,13 @@ func (h *Host) follow(ctx context.Context) {
 // comply does what a changed lock asks for.
 func (h *Host) comply(ctx context.Context, before, now lockFile) {
 	used := h.byPlugin()
-	for name, units := range used {
+	for name, all := range used {
 		was, existed := before.choice(name)
 		c, exists := now.choice(name)
-		for _, u := range units {
-			mended := !existed && exists && u.snapshot().State == Quarantined
+		for _, sup := range all {
+			mended := !existed && exists && sup.snapshot().State == Quarantined
 			if mended || existed && (!exists || c.Disabled != was.Disabled) {
-				u.restart()
+				sup.restart()
 			}
 		}
 	}
@@ -74,14 +70,14 @@ func (h *Host) comply(ctx context.Context, before, now lockFile) {
 	}
 }
 
-func (h *Host) byPlugin() map[string][]*unit {
+func (h *Host) byPlugin() map[string][]*supervisor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[string][]*unit{}
-	for _, name := range slices.Sorted(maps.Keys(h.units)) {
-		u := h.units[name]
-		if h.config.DevPaths[u.instance.Plugin] == "" {
-			out[u.instance.Plugin] = append(out[u.instance.Plugin], u)
+	out := map[string][]*supervisor{}
+	for _, name := range slices.Sorted(maps.Keys(h.supervisors)) {
+		sup := h.supervisors[name]
+		if h.config.DevPaths[sup.instance.Plugin] == "" {
+			out[sup.instance.Plugin] = append(out[sup.instance.Plugin], sup)
 		}
 	}
 	return out
@@ -116,8 +112,8 @@ func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 	running := h.versionOf(c.Name)
 	log := h.log.With("plugin", c.Name, "from", running, "to", version)
 	log.Info("trying a plugin version")
-	units := h.byPlugin()[c.Name]
-	failure := h.try(ctx, units, c.Name, version)
+	all := h.byPlugin()[c.Name]
+	failure := h.try(ctx, all, c.Name, version)
 	if ctx.Err() != nil {
 		return // the host stops; it is tried again at the next start
 	}
@@ -132,20 +128,20 @@ func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 		h.mu.Unlock()
 		log.Info("plugin runs in another version")
 	}
-	for _, u := range units {
-		u.unpin()
+	for _, sup := range all {
+		sup.unpin()
 	}
 }
 
-// try verifies a version, looks at it without secrets, and moves the units to it. On an error all of them are where they were.
-func (h *Host) try(ctx context.Context, units []*unit, name, version string) error {
+// try verifies a version, looks at it without secrets, and moves the all to it. On an error all of them are where they were.
+func (h *Host) try(ctx context.Context, all []*supervisor, name, version string) error {
 	p, err := h.store.loadVersion(name, version)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	for _, u := range units {
-		if err := h.fits(p, u.instance); err != nil {
+	for _, sup := range all {
+		if err := h.fits(p, sup.instance); err != nil {
 			return err
 		}
 	}
@@ -154,9 +150,9 @@ func (h *Host) try(ctx context.Context, units []*unit, name, version string) err
 	}
 	running := h.versionOf(name)
 	beside := !p.manifest.alone() && !h.aloneNow(name, running)
-	for i, u := range units {
-		if err := u.try(ctx, version, beside); err != nil {
-			for _, moved := range units[:i] {
+	for i, sup := range all {
+		if err := sup.try(ctx, version, beside); err != nil {
+			for _, moved := range all[:i] {
 				if back := moved.try(ctx, running, beside); back != nil {
 					moved.log.Error("cannot roll back to the previous version", "version", running, "error", back)
 				}
@@ -180,7 +176,12 @@ func (h *Host) aloneNow(name, running string) bool {
 // alone reports whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
 // share a folder, a route, or the key to the host's services.
 func (m *Manifest) alone() bool {
-	return m.Channel.Exclusive || m.Permissions.State || len(m.Permissions.Host) > 0
+	for _, o := range m.Options {
+		if o.Alone() {
+			return true
+		}
+	}
+	return m.Permissions.State || len(m.Permissions.Host) > 0
 }
 
 // rehearsal bounds the orderly end of a process that was only looked at.
@@ -188,14 +189,14 @@ const rehearsal = 2 * time.Second
 
 // rehearse starts a process without settings, secrets and state, and asks it who it is.
 func (h *Host) rehearse(ctx context.Context, p *pack) error {
-	u := newUnit(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil, &recent{})
-	started, err := h.startProcess(ctx, u, p, order{beside: true, bare: true})
+	sup := newSupervisor(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil, &recent{})
+	started, err := h.startProcess(ctx, sup, p, launchSpec{beside: true, bare: true})
 	if err != nil {
 		return err
 	}
 	defer started.kill()
 	if err := started.describe(ctx); err != nil {
-		return u.because(ctx, started, fmt.Errorf("describe: %w", err))
+		return sup.because(ctx, started, fmt.Errorf("describe: %w", err))
 	}
 	end, cancel := context.WithTimeout(ctx, rehearsal)
 	defer cancel()

@@ -1,17 +1,12 @@
 package plugin
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/flynnhost/flynn/host/install/folder"
-	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/sdk/proto/channelv1"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 const goodManifest = `manifest = 1
@@ -89,46 +84,6 @@ func FuzzLock(f *testing.F) {
 		}
 		if _, err := parseLock(again); err != nil {
 			t.Errorf("cannot read what was written: %v\n%s", err, again)
-		}
-	})
-}
-
-func FuzzEvent(f *testing.F) {
-	for _, change := range []func(*channelv1.Event){
-		same,
-		func(e *channelv1.Event) { e.Text = strings.Repeat("é", 40<<10) },
-		func(e *channelv1.Event) { e.Sender.Id = "a\nb" },
-		func(e *channelv1.Event) { e.Attachments = []*channelv1.Attachment{{Handle: "h", Size: 1 << 63}} },
-	} {
-		raw, err := proto.Marshal(rawEvent(1, change).GetEvent())
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-	}
-	f.Add([]byte("\xff"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var wire channelv1.Event
-		if proto.Unmarshal(raw, &wire) != nil {
-			return
-		}
-		e, err := eventFromWire("one", &wire)
-		if err != nil {
-			return
-		}
-		for _, id := range []string{e.EventID, e.Conversation.ID, e.Sender.ID} {
-			if id == "" || len(id) > maxID || !printable(id) {
-				t.Errorf("accepted the id %q", id)
-			}
-		}
-		if !utf8.ValidString(e.Text) || len(e.Text) > message.MaxText {
-			t.Errorf("accepted a text of %d bytes", len(e.Text))
-		}
-		if len(e.Sender.Name) > maxName || len(e.Attachments) > message.MaxAttachments || len(e.Target) > maxID || len(e.ReplyTo) > maxID {
-			t.Errorf("accepted %+v", e)
-		}
-		if _, err := json.Marshal(e); err != nil {
-			t.Errorf("cannot be written down: %v", err)
 		}
 	})
 }
@@ -217,7 +172,7 @@ func TestManifestValues(t *testing.T) {
 	if m.Run.Memory != 64<<20 || time.Duration(m.Run.StopTimeout) != 10*time.Second || m.Exec["any"][1] != "main.mjs" {
 		t.Errorf("got %+v", m)
 	}
-	c := m.capabilities()
+	c := channelkind.OptionsOf(m.Options).Capabilities(nil)
 	if !c.Edit || !c.Exclusive || c.MaxTextRunes != 4096 || c.MinEditInterval != time.Second || c.React {
 		t.Errorf("got %+v", c)
 	}

@@ -12,6 +12,7 @@ import (
 
 	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/plugins/mcp/mcptest"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -46,7 +47,7 @@ func TestToolServerUsesWhatIsGranted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startContained(t, pack, c.contain)
 			calls := make(chan toolUse)
-			i := Instance{Name: "files", Plugin: "mcp", Kind: Tools, Settings: settings, Grant: Grant{Read: []string{server, shared}, Write: []string{work}}}
+			i := Instance{Name: "files", Plugin: "mcp", Kind: toolkind.Name, Settings: settings, Grant: Grant{Read: []string{server, shared}, Write: []string{work}}}
 			if err := s.Add(i, calledTools(calls)); err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +62,7 @@ func TestToolServerUsesWhatIsGranted(t *testing.T) {
 				{"read_text_file", other, c.fenced},
 				{"write_file", other, c.fenced},
 			} {
-				use := toolUse{tool: try.tool, args: map[string]string{"path": filepath.Join(try.dir, "note.txt"), "content": "changed"}, got: make(chan ToolResult)}
+				use := toolUse{tool: try.tool, args: map[string]string{"path": filepath.Join(try.dir, "note.txt"), "content": "changed"}, got: make(chan toolkind.Result)}
 				select {
 				case calls <- use:
 				case <-time.After(patience):
@@ -90,14 +91,14 @@ func refusedByKernel(text string) bool {
 type toolUse struct {
 	tool string
 	args map[string]string
-	got  chan ToolResult
+	got  chan toolkind.Result
 }
 
 // calledTools makes the calls, once the server has told its tools.
 func calledTools(calls chan toolUse) Handler {
-	return handlerFunc(func(ctx context.Context, c *Client) error {
+	return handlerFunc(func(ctx context.Context, c client) error {
 		for {
-			list, err := c.Tools(ctx)
+			list, err := c.tools.List(ctx)
 			if err != nil {
 				return err
 			}
@@ -117,9 +118,9 @@ func calledTools(calls chan toolUse) Handler {
 				if err != nil {
 					return err
 				}
-				r, err := c.CallTool(ctx, ToolCall{ID: "1", Key: "1", Tool: use.tool, Args: args}, func([]byte) {})
+				r, err := c.tools.Call(ctx, toolkind.Call{ID: "1", Key: "1", Tool: use.tool, Args: args}, func([]byte) {})
 				if err != nil {
-					r = ToolResult{IsError: true, Text: err.Error()}
+					r = toolkind.Result{IsError: true, Text: err.Error()}
 				}
 				use.got <- r
 			case <-ctx.Done():

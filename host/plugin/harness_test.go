@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/event"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 // patience bounds every wait of these tests; a correct host needs a fraction of it. It is below the longest stop_timeout.
@@ -115,9 +117,9 @@ func orElse(s, fallback string) string {
 	return s
 }
 
-// quickPace is supervision for tests: the same rules, shorter periods. A process has long to answer: the machine may have other work.
-func quickPace() pace {
-	return pace{
+// quickTimeouts is supervision for tests: the same rules, shorter periods. A process has long to answer: the machine may have other work.
+func quickTimeouts() timeouts {
+	return timeouts{
 		describe: 30 * time.Second, healthEvery: 50 * time.Millisecond, healthIn: 20 * time.Second, healthMiss: 3,
 		statusEvery: time.Millisecond, stdin: 200 * time.Millisecond, reap: 30 * time.Second,
 		lockEvery: 20 * time.Millisecond, namesEvery: 20 * time.Millisecond, proof: 500 * time.Millisecond, exitLag: time.Second,
@@ -153,7 +155,7 @@ func startPrepared(t testing.TB, dev map[string]string, contain Containment, pre
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Host.pace = quickPace()
+	s.Host.timeouts = quickTimeouts()
 	prepare(s.Host)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -242,7 +244,7 @@ func (s *stage) until(what string, is func() bool) {
 // add adds an instance of the development plugin called actor.
 func (s *stage) add(i Instance, use Handler) {
 	s.t.Helper()
-	i.Kind = Channel
+	i.Kind = channelkind.Name
 	if err := s.Add(i, use); err != nil {
 		s.t.Fatal(err)
 	}
@@ -252,11 +254,11 @@ func (s *stage) add(i Instance, use Handler) {
 type listener struct {
 	count atomic.Int64
 	mu    sync.Mutex
-	seen  []Event
+	seen  []channelkind.Event
 }
 
-func (l *listener) Serve(ctx context.Context, c *Client) error {
-	return c.Receive(ctx, 32, func(e Event, done func(error)) {
+func (l *listener) Serve(ctx context.Context, c *kind.Conn) error {
+	return channelkind.NewClient(c).Receive(ctx, 32, func(e channelkind.Event, done func(error)) {
 		l.mu.Lock()
 		if len(l.seen) < 100 {
 			l.seen = append(l.seen, e)

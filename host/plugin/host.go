@@ -15,17 +15,9 @@ import (
 	"sync"
 
 	"github.com/flynnhost/flynn/host/internal/event"
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
+	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/plugin/service"
-)
-
-// Kind is a sort of plugin, as plugin.toml names it.
-type Kind string
-
-// The sorts of plugin.
-const (
-	Channel Kind = "channel"
-	Tools   Kind = "tools"
 )
 
 // Config configures a Host. Dir is required.
@@ -49,8 +41,11 @@ type Config struct {
 	Services *service.Server
 	Log      *slog.Logger
 
-	// Where says where the setting of an instance stands, such as "flynn.toml:12: "; nil says nothing.
-	Where func(kind Kind, instance string, key []string) string
+	// Kinds are those that may run; AllKinds.
+	Kinds Kinds
+	// Where returns the position of the setting of an instance, given by its table in flynn.toml and its name, such as "flynn.toml:12: ";
+	// nil leaves positions out.
+	Where func(section, instance string, key []string) string
 	// Events gets StateChanged, one at a time per instance, and Called; it may be nil.
 	Events *event.Bus
 }
@@ -59,7 +54,7 @@ type Config struct {
 type Instance struct {
 	Name     string
 	Plugin   string
-	Kind     Kind
+	Kind     kind.Name
 	Settings map[string]any
 	Secrets  map[string]string
 	// Critical instances keep WaitCritical from returning until they are ready.
@@ -80,33 +75,33 @@ type Grant struct {
 type Handler interface {
 	// Serve is called whenever the instance has become ready. ctx ends when the process is gone or has to stop; Serve returns
 	// when its use of c is over. A return before that is a failure of the instance, which is restarted.
-	Serve(ctx context.Context, c *Client) error
+	Serve(ctx context.Context, c *kind.Conn) error
 }
 
 // Host runs plugin processes. A plugin that fails never keeps another one from working.
 type Host struct {
-	config Config
-	store  *Store
-	log    *slog.Logger
-	pace   pace
+	config   Config
+	store    *Store
+	log      *slog.Logger
+	timeouts timeouts
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
-	nameFiles []string                                                     // that processes see change
-	random    func() float64                                               // of the pause after a failure
-	start     func(ctx context.Context, u *unit, o order) (process, error) // launches; replaced by tests
-	spaces    func() cell.Namespaces                                       // in which processes can be started
-	groups    *cell.Groups                                                 // nil where there are none, for the reason of noGroups
+	nameFiles []string                                                        // that processes see change
+	random    func() float64                                                  // of the pause after a failure
+	start     func(context.Context, *supervisor, launchSpec) (process, error) // launches; replaced by tests
+	spaces    func() jail.Namespaces                                          // in which processes can be started
+	groups    *jail.Groups                                                    // nil where there are none, for the reason of noGroups
 	noGroups  string
-	names     *cell.Names // nil where the files for names are shown as they are
+	names     *jail.Names // nil where the files for names are shown as they are
 
-	mu      sync.Mutex
-	running map[string]string // by plugin: the version that its instances run, which only follow changes
-	ctx     context.Context   // of Run; nil before
-	closed  bool              // Run waits for the last ones
-	units   map[string]*unit
-	logs    map[string]*recent // of all instances that there were, by name
-	working sync.WaitGroup     // one for each unit that runs
-	changed chan struct{}      // closed and replaced at each change of state
+	mu          sync.Mutex
+	running     map[string]string      // by plugin: the version that its instances run, which only follow changes
+	ctx         context.Context        // of Run; nil before
+	closed      bool                   // Run waits for the last ones
+	supervisors map[string]*supervisor // by instance
+	logs        map[string]*recent     // of all instances that there were, by name
+	working     sync.WaitGroup         // one for each supervisor that runs
+	changed     chan struct{}          // closed and replaced at each change of state
 
 	claimed  chan struct{} // closed once Run has the run folder, or has failed to get it
 	claim    func(error)   // closes it, the first time
@@ -119,7 +114,10 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	store.others = slices.Sorted(maps.Keys(c.DevPaths))
+	if c.Kinds == nil {
+		c.Kinds = AllKinds()
+	}
+	store.kinds, store.others = c.Kinds, slices.Sorted(maps.Keys(c.DevPaths))
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.StateDir == "" {
 		c.StateDir = filepath.Join(store.dir, "state")
@@ -130,9 +128,9 @@ func New(c Config) (*Host, error) {
 		}
 	}
 	h := &Host{
-		config: c, store: store, log: c.Log.With("component", "plugin"), pace: defaultPace(),
-		units: map[string]*unit{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
-		spaces: sync.OnceValue(cell.FindNamespaces), nameFiles: cell.NameFiles(),
+		config: c, store: store, log: c.Log.With("component", "plugin"), timeouts: defaultTimeouts(),
+		supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
+		spaces: sync.OnceValue(jail.FindNamespaces), nameFiles: jail.NameFiles(),
 	}
 	h.start = h.launch
 	h.claimed = make(chan struct{})
@@ -166,13 +164,13 @@ func (h *Host) Run(ctx context.Context) error {
 		return errors.New("run the plugin host: it ran before")
 	}
 	h.ctx = ctx
-	for _, u := range h.units {
-		h.begin(u)
+	for _, sup := range h.supervisors {
+		h.begin(sup)
 	}
 	h.mu.Unlock()
 	h.working.Go(func() { h.follow(ctx) })
 	if h.names != nil {
-		h.working.Go(func() { h.names.Follow(ctx, h.pace.namesEvery) })
+		h.working.Go(func() { h.names.Follow(ctx, h.timeouts.namesEvery) })
 	}
 	<-ctx.Done()
 	h.mu.Lock()
@@ -182,35 +180,35 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin runs u. h.mu is held and Run is under way.
-func (h *Host) begin(u *unit) {
+// begin runs sup. h.mu is held and Run is under way.
+func (h *Host) begin(sup *supervisor) {
 	ctx, stop := context.WithCancel(h.ctx)
-	u.stop = stop
+	sup.stop = stop
 	h.working.Go(func() {
-		defer close(u.ended)
+		defer close(sup.ended)
 		defer stop()
-		u.run(ctx)
+		sup.run(ctx)
 	})
 }
 
 // Add adds an instance and, while Run is under way, starts it.
 func (h *Host) Add(i Instance, use Handler) error {
-	if err := checkInstance(i); err != nil {
+	if err := h.checkInstance(i); err != nil {
 		return err
 	}
 	i.Critical = i.Critical || h.declaredCritical(i.Plugin)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.units[i.Name]; ok {
+	if _, ok := h.supervisors[i.Name]; ok {
 		return fmt.Errorf("add plugin instance %s: there is one already", i.Name)
 	}
 	if h.closed {
 		return fmt.Errorf("add plugin instance %s: the host is stopping", i.Name)
 	}
-	u := newUnit(h, i, use, h.recentOf(i.Name))
-	h.units[i.Name] = u
+	sup := newSupervisor(h, i, use, h.recentOf(i.Name))
+	h.supervisors[i.Name] = sup
 	if h.ctx != nil {
-		h.begin(u)
+		h.begin(sup)
 	}
 	return nil
 }
@@ -219,21 +217,25 @@ func (h *Host) Add(i Instance, use Handler) error {
 // no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
 func (h *Host) declaredCritical(name string) bool {
 	if dir, ok := h.config.DevPaths[name]; ok {
-		m, err := ReadManifest(dir)
-		return err == nil && m.Critical
+		p, err := loadDev(dir, h.config.Kinds)
+		if err != nil {
+			return false
+		}
+		defer p.close()
+		return p.manifest.Critical
 	}
 	m, err := h.store.Manifest(name)
 	return err == nil && m.Critical
 }
 
-func checkInstance(i Instance) error {
+func (h *Host) checkInstance(i Instance) error {
 	switch {
 	case !validName().MatchString(i.Name):
 		return fmt.Errorf("add plugin instance %q: a name has 1 to 40 letters, digits, - or _", i.Name)
 	case !validPlugin().MatchString(i.Plugin):
 		return fmt.Errorf("add plugin instance %s: %q is not a plugin's name", i.Name, i.Plugin)
-	case i.Kind != Channel && i.Kind != Tools:
-		return fmt.Errorf("add plugin instance %s: kind is %q, want channel or tools", i.Name, i.Kind)
+	case h.config.Kinds.Get(i.Kind) == nil:
+		return fmt.Errorf("add plugin instance %s: kind is %q, want %s", i.Name, i.Kind, h.config.Kinds)
 	}
 	return nil
 }
@@ -241,46 +243,54 @@ func checkInstance(i Instance) error {
 // Remove stops an instance and returns when its process is gone.
 func (h *Host) Remove(name string) error {
 	h.mu.Lock()
-	u, ok := h.units[name]
-	delete(h.units, name)
-	running := ok && u.stop != nil
+	sup, ok := h.supervisors[name]
+	delete(h.supervisors, name)
+	running := ok && sup.stop != nil
 	h.mu.Unlock()
 	if !ok {
 		return fmt.Errorf("remove plugin instance %s: there is none", name)
 	}
 	if running {
-		u.stop()
-		<-u.ended
+		sup.stop()
+		<-sup.ended
 	}
 	return nil
 }
 
 // Restart stops the process of an instance and starts it again at once; a quarantine ends.
 func (h *Host) Restart(name string) error {
-	h.mu.Lock()
-	u, ok := h.units[name]
-	h.mu.Unlock()
-	if !ok {
-		return noInstance(name)
+	sup, err := h.supervisor(name)
+	if err == nil {
+		sup.restart()
 	}
-	u.restart()
-	return nil
+	return err
 }
 
-// Status tells how every instance is, by name.
+// supervisor returns that of an instance.
+func (h *Host) supervisor(name string) (*supervisor, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sup, ok := h.supervisors[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s: run flynn plugin list to see those that run", ErrNoInstance, name)
+	}
+	return sup, nil
+}
+
+// Status returns the status of every instance, by name.
 func (h *Host) Status() []Status {
 	h.mu.Lock()
-	units := slices.Collect(maps.Values(h.units))
+	all := slices.Collect(maps.Values(h.supervisors))
 	h.mu.Unlock()
-	out := make([]Status, len(units))
-	for i, u := range units {
-		out[i] = u.snapshot()
+	out := make([]Status, len(all))
+	for i, sup := range all {
+		out[i] = sup.snapshot()
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-// CriticalDown says which critical instances are not ready; nil when all are.
+// CriticalDown returns an error that names the critical instances that are not ready; nil when all are.
 func (h *Host) CriticalDown() error {
 	var down error
 	for _, s := range h.Status() {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/flynnhost/flynn/sdk/proto/bounds"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
@@ -72,8 +73,8 @@ func (t *Probe) services(ctx context.Context) []string {
 	var names []string
 	list := answer.GetListServicesResponse().GetService()
 	for _, s := range list[:min(len(list), maxServices)] {
-		if name, _ := bounded(s.GetName(), maxName); printable(name) {
-			names = append(names, name)
+		if bounds.ID(s.GetName()) == nil {
+			names = append(names, s.GetName())
 		}
 	}
 	slices.Sort(names)

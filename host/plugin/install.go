@@ -133,7 +133,7 @@ func (s *Store) installFolder(dir string, o Options) (Installed, error) {
 	if err != nil {
 		return Installed{}, err
 	}
-	t, err := openTree(dir)
+	t, err := openTree(dir, s.kinds)
 	if err != nil {
 		return Installed{}, err
 	}
@@ -164,7 +164,7 @@ func (s *Store) install(o Options, fill func(*install.Staged) error) (out Instal
 		return out, err
 	}
 	defer d.Close()
-	t, files := &tree{d}, v.Files()
+	t, files := &tree{d, s.kinds}, v.Files()
 	m, err := t.acceptable(o)
 	if err != nil {
 		return out, err

@@ -22,12 +22,12 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// order says what is to be started.
-type order struct {
+// launchSpec says which process is to be started.
+type launchSpec struct {
 	version string // installed version; "" for the one that the instance runs
 	// beside is set where another process of the instance is at work: its status is not this one's.
 	beside bool
@@ -35,28 +35,28 @@ type order struct {
 	bare bool
 }
 
-// launch verifies the plugin of u and starts a process of it, up to and including the handshake.
-func (h *Host) launch(ctx context.Context, u *unit, o order) (process, error) {
-	p, err := h.load(u.instance.Plugin, cmp.Or(o.version, u.pinned()))
+// launch verifies the plugin of sup and starts a process of it, up to and including the handshake.
+func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (process, error) {
+	p, err := h.load(sup.instance.Plugin, cmp.Or(o.version, sup.pinned()))
 	if err == nil {
 		defer p.close()
-		err = h.fits(p, u.instance)
+		err = h.fits(p, sup.instance)
 	}
 	if err != nil {
 		return nil, permanent{err}
 	}
 	if p.dev {
-		u.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
+		sup.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
 	}
 	if !o.beside {
-		u.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
-		u.set(Verified, "")
-		u.set(Starting, "")
+		sup.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
+		sup.set(Verified, "")
+		sup.set(Starting, "")
 	}
-	if address, ok := h.config.Attach[u.instance.Name]; ok && !o.bare {
-		return h.attach(u, p, o, address)
+	if address, ok := h.config.Attach[sup.instance.Name]; ok && !o.bare {
+		return h.attach(sup, p, o, address)
 	}
-	return h.startProcess(ctx, u, p, o)
+	return h.startProcess(ctx, sup, p, o)
 }
 
 // load opens the plugin called name: the development folder if there is one, else an installed and locked version, by default the one
@@ -69,7 +69,7 @@ func (h *Host) load(name, version string) (*pack, error) {
 		}
 		return h.store.loadVersion(name, cmp.Or(version, h.versionOf(name)))
 	}
-	p, err := loadDev(dir)
+	p, err := loadDev(dir, h.config.Kinds)
 	if err == nil && p.manifest.Name != name {
 		p.close()
 		err = fmt.Errorf("development folder %s holds the plugin %s, not %s", dir, p.manifest.Name, name)
@@ -107,38 +107,38 @@ func (h *Host) stateDir(m Manifest, instance string) (string, error) {
 }
 
 // startProcess starts the process and connects to it. Whatever goes wrong, nothing is left of it.
-func (h *Host) startProcess(ctx context.Context, u *unit, p *pack, o order) (process, error) {
+func (h *Host) startProcess(ctx context.Context, sup *supervisor, p *pack, o launchSpec) (process, error) {
 	var stateDir string
 	var err error
 	if !o.bare {
-		stateDir, err = h.stateDir(p.manifest, u.instance.Name)
+		stateDir, err = h.stateDir(p.manifest, sup.instance.Name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
-	out := newOutput(u.log, u.instance.Secrets)
+	out := newOutput(sup.log, sup.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: u.log}, stateDir: stateDir, instance: u.instance,
+		host: h, pack: p, output: out, log: &libraryLog{log: sup.log}, stateDir: stateDir, instance: sup.instance,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
 	run.hear()
 	if !o.beside {
-		u.contained(run.measures)
+		sup.contained(run.measures)
 	}
 	if err != nil {
 		run.remove()
 		return nil, run.explain(err)
 	}
-	conn, err := run.connect(addr, h.observe(u.instance.Name))
+	conn, err := run.connect(addr, h.observe(sup.instance.Name))
 	if err != nil {
 		run.remove()
 		return nil, fmt.Errorf("connect to the plugin: %w", err)
 	}
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &running{
-		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: u.instance, stateDir: stateDir, measures: run.measures,
-		host: h, output: out, remove: run.remove, group: run.group, log: u.log, pace: h.pace,
+		runner: run.runner, conn: conn, manifest: p.manifest, schema: p.schema, instance: sup.instance, stateDir: stateDir, measures: run.measures,
+		host: h, output: out, remove: run.remove, group: run.group, log: sup.log, timeouts: h.timeouts,
 		stdioOn: stdioOn, deafen: deafen,
 	}, nil
 }
@@ -155,9 +155,9 @@ type launcher struct {
 	stateDir  string
 	instance  Instance
 
-	group           *cell.Group    // nil without one
+	group           *jail.Group    // nil without one
 	report, reportW *os.File       // from the process that becomes the plugin, see enclose
-	measures        []cell.Measure // that it reported
+	measures        []jail.Measure // that it reported
 	refused         string         // why it did not become the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
@@ -192,7 +192,7 @@ func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(environment(l.pack.manifest, socketDir, l.host.lookupEnv), spec.Env...)
+	cmd.Env = append(environment(l.pack.manifest, l.host.config.Kinds.relays(l.pack.manifest), socketDir, l.host.lookupEnv), spec.Env...)
 	if err := l.enclose(cmd, len(cmd.ExtraFiles) > 0); err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (l *launcher) remove() {
 		l.runner.kill()
 		select {
 		case <-l.runner.done:
-		case <-time.After(l.host.pace.reap):
+		case <-time.After(l.host.timeouts.reap):
 			l.log.Error("plugin process cannot be killed", "pid", l.runner.pid())
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
@@ -30,14 +31,14 @@ func playHost(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	ready := handlerFunc(func(ctx context.Context, c *Client) error {
+	ready := handlerFunc(func(ctx context.Context, c client) error {
 		var first sync.Once
-		return c.Receive(ctx, 32, func(_ Event, done func(error)) {
+		return c.Receive(ctx, 32, func(_ channelkind.Event, done func(error)) {
 			first.Do(func() { fmt.Println(h.Status()[0].PID) })
 			done(nil)
 		})
 	})
-	if err := h.Add(Instance{Name: "one", Plugin: "actor", Kind: Channel}, ready); err != nil {
+	if err := h.Add(Instance{Name: "one", Plugin: "actor", Kind: channelkind.Name}, ready); err != nil {
 		panic(err)
 	}
 	fmt.Println(h.Run(context.Background()))
@@ -91,7 +92,7 @@ func killedHost(t *testing.T, mode, run, launcher string) (pid int) {
 
 // sweepGroups is what the next host does with the control groups of a killed one.
 func sweepGroups(run string) {
-	if g, err := cell.OpenGroups(memoryGroupName(run + "/r")); err == nil {
+	if g, err := jail.OpenGroups(memoryGroupName(run + "/r")); err == nil {
 		g.Close()
 	}
 }

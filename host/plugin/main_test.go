@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		fmt.Fprintln(os.Stderr, cell.Enter())
+		fmt.Fprintln(os.Stderr, jail.Enter())
 		os.Exit(1)
 	}
 	if dir, ok := strings.CutPrefix(firstArg(), "host:"); ok {

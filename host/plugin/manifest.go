@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/flynnhost/flynn/host/install/folder"
-	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/host/plugin/service"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
@@ -30,15 +29,16 @@ type Manifest struct {
 	Name        string             `toml:"name"`     // [a-z0-9-], 2 to 40 characters
 	Version     string             `toml:"version"`  // exact semver, no "v"
 	Description string             `toml:"description"`
-	Kinds       []Kind             `toml:"kinds"`
+	Kinds       []kind.Name        `toml:"kinds"`
 	Protocols   []int              `toml:"protocols"`
 	Critical    bool               `toml:"critical"` // the host should not serve without it
 	Host        HostRange          `toml:"host"`
 	Exec        map[string]Command `toml:"exec"` // by platform ("linux-amd64"), or "any"
 	Run         RunOptions         `toml:"run"`
 	Config      ConfigOptions      `toml:"config"`
-	Channel     ChannelOptions     `toml:"channel"`
 	Permissions Permissions        `toml:"permissions"`
+	// Options are the tables of the kinds that have one, each with its default where the file has none.
+	Options map[kind.Name]kind.Options `toml:"-"`
 }
 
 // HostRange says with which hosts the plugin works.
@@ -71,43 +71,17 @@ func (c *Command) UnmarshalTOML(v any) error {
 
 // RunOptions say how the process is run.
 type RunOptions struct {
-	TLS          string   `toml:"tls"` // "auto" (default) or "none"
-	StartTimeout Duration `toml:"start_timeout"`
-	StopTimeout  Duration `toml:"stop_timeout"`
-	Memory       Size     `toml:"memory"` // handed to Go programs as GOMEMLIMIT; 0: no limit
-	Reload       bool     `toml:"reload"`
+	TLS          string        `toml:"tls"` // "auto" (default) or "none"
+	StartTimeout kind.Duration `toml:"start_timeout"`
+	StopTimeout  kind.Duration `toml:"stop_timeout"`
+	Memory       kind.Size     `toml:"memory"` // handed to Go programs as GOMEMLIMIT; 0: no limit
+	Reload       bool          `toml:"reload"`
 }
 
 // ConfigOptions describe the settings.
 type ConfigOptions struct {
 	Schema  string   `toml:"schema"`  // file with a JSON schema
 	Secrets []string `toml:"secrets"` // names that an instance may or must have
-}
-
-// ChannelOptions are the capabilities of a channel, which its process has to confirm.
-type ChannelOptions struct {
-	MaxText         int      `toml:"max_text"` // code points
-	MaxAttachment   Size     `toml:"max_attachment"`
-	Edit            bool     `toml:"edit"`
-	EditWindow      Duration `toml:"edit_window"`
-	MinEditInterval Duration `toml:"min_edit_interval"`
-	Typing          bool     `toml:"typing"`
-	Delete          bool     `toml:"delete"`
-	React           bool     `toml:"react"`
-	Fetch           bool     `toml:"fetch"`
-	Upload          bool     `toml:"upload"`
-	Resolve         bool     `toml:"resolve"`
-	Reconcile       bool     `toml:"reconcile"`
-	Idempotent      bool     `toml:"idempotent"`
-	Exclusive       bool     `toml:"exclusive"`
-	Threads         bool     `toml:"threads"`
-	Markdown        bool     `toml:"markdown"`
-	Buttons         bool     `toml:"buttons"`
-	// Senders says what the platform proves about the ids of senders: "proved", "claimed" or "none".
-	Senders message.SenderProof `toml:"senders"`
-	// ClaimedWhen are settings with which the ids of senders are mere claims although Senders says "proved". An operator who writes one
-	// of them accepts the claims.
-	ClaimedWhen map[string]any `toml:"claimed_when"`
 }
 
 // Permissions are what the plugin says it needs. State, env and host are enforced; the ports of network, read and write are where the
@@ -118,42 +92,9 @@ type Permissions struct {
 	Env     []string `toml:"env"`     // variables of the host to pass on
 	State   bool     `toml:"state"`   // a folder that survives restarts
 	// WebhookBody is how long a request to its webhooks may be, where its platform sends more than others; 0: 256 KiB.
-	WebhookBody Size     `toml:"webhook_body"`
-	Read        []string `toml:"read"`  // files and folders of the machine, beside the system's own
-	Write       []string `toml:"write"` // the same, to read and write
-}
-
-// Duration is a time span, written "10s".
-type Duration time.Duration
-
-// UnmarshalText parses the written form.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err == nil && v < 0 {
-		err = errors.New("it is negative")
-	}
-	*d = Duration(v)
-	return err
-}
-
-// Size is a number of bytes, written "64MiB", "512KiB" or "1GiB".
-type Size int64
-
-// UnmarshalText parses the written form.
-func (s *Size) UnmarshalText(text []byte) error {
-	for unit, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		number, ok := strings.CutSuffix(string(text), unit)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n < 0 || n > 1<<40/factor {
-			return fmt.Errorf("%q is not a size", text)
-		}
-		*s = Size(n * factor)
-		return nil
-	}
-	return fmt.Errorf("%q is not a size: write it as 64MiB", text)
+	WebhookBody kind.Size `toml:"webhook_body"`
+	Read        []string  `toml:"read"`  // files and folders of the machine, beside the system's own
+	Write       []string  `toml:"write"` // the same, to read and write
 }
 
 var (
@@ -166,20 +107,28 @@ var (
 const maxManifest = 64 << 10 // bytes
 
 // ParseManifest reads a plugin.toml. Every key has to be known and every value to make sense; the error names all that do not.
-func ParseManifest(text []byte) (Manifest, error) {
+func ParseManifest(text []byte) (Manifest, error) { return AllKinds().parse(text) }
+
+func (ks Kinds) parse(text []byte) (Manifest, error) {
 	if len(text) > maxManifest {
 		return Manifest{}, fmt.Errorf("%s has %d bytes, at most %d", ManifestName, len(text), maxManifest)
 	}
 	var m Manifest
 	meta, err := toml.Decode(string(text), &m)
+	var known func(toml.Key) bool
+	if err == nil {
+		m.Options, known, err = ks.options(string(text))
+	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("%s: %w", ManifestName, err)
 	}
 	var wrong []error
 	for _, key := range meta.Undecoded() {
-		wrong = append(wrong, fmt.Errorf("%s: unknown key %s", ManifestName, key))
+		if !known(key) {
+			wrong = append(wrong, fmt.Errorf("%s: unknown key %s", ManifestName, key))
+		}
 	}
-	wrong = append(wrong, m.problems()...)
+	wrong = append(wrong, m.problems(ks)...)
 	if err := errors.Join(wrong...); err != nil {
 		return Manifest{}, err
 	}
@@ -192,10 +141,10 @@ func (m *Manifest) setDefaults() {
 		m.Run.TLS = tlsAuto
 	}
 	if m.Run.StartTimeout == 0 {
-		m.Run.StartTimeout = Duration(10 * time.Second)
+		m.Run.StartTimeout = kind.Duration(10 * time.Second)
 	}
 	if m.Run.StopTimeout == 0 {
-		m.Run.StopTimeout = Duration(10 * time.Second)
+		m.Run.StopTimeout = kind.Duration(10 * time.Second)
 	}
 }
 
@@ -206,35 +155,24 @@ const (
 )
 
 // problems names everything in m that makes no sense.
-func (m *Manifest) problems() []error {
+func (m *Manifest) problems(ks Kinds) []error {
 	var out []error
+	report := func(format string, args ...any) { out = append(out, fmt.Errorf(ManifestName+": "+format, args...)) }
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
-			out = append(out, fmt.Errorf(ManifestName+": "+format, args...))
+			report(format, args...)
 		}
 	}
 	check(m.Format == 1, "manifest is %d, this host reads 1", m.Format)
 	check(validPlugin().MatchString(m.Name), "name %q: must be 2 to 40 of a-z, 0-9 and - inside", m.Name)
 	check(exactSemver(m.Version), "version %q: must be an exact version like 1.4.0, no v", m.Version)
 	check(m.Host.Min == "" || exactSemver(m.Host.Min), "host.min %q: must be an exact version like 1.4.0, no v", m.Host.Min)
-	check(len(m.Kinds) > 0, "kinds is empty: name channel, tools or both")
-	for _, k := range m.Kinds {
-		check(k == Channel || k == Tools, "kind %q: must be channel or tools", k)
-	}
+	ks.problems(m, report)
 	check(slices.Contains(m.Protocols, handshake.Protocol), "protocols %v: this host speaks %d", m.Protocols, handshake.Protocol)
 	check(slices.Contains([]string{"", tlsAuto, tlsNone}, m.Run.TLS), "run.tls %q: must be auto or none", m.Run.TLS)
-	check(m.Run.StartTimeout <= Duration(5*time.Minute), "run.start_timeout is above 5m")
-	check(m.Run.StopTimeout <= Duration(time.Minute), "run.stop_timeout is above 1m")
+	check(m.Run.StartTimeout <= kind.Duration(5*time.Minute), "run.start_timeout is above 5m")
+	check(m.Run.StopTimeout <= kind.Duration(time.Minute), "run.stop_timeout is above 1m")
 	check(m.Config.Schema == "" || folder.Inside(m.Config.Schema), "config.schema %q is not a file of the plugin", m.Config.Schema)
-	check(m.Channel.MaxText >= 0 && m.Channel.MaxText <= 1<<30, "channel.max_text %d is out of range", m.Channel.MaxText)
-	check(slices.Contains([]message.SenderProof{message.SendersUnsaid, message.SendersProved, message.SendersClaimed, message.SendersUnproved},
-		m.Channel.Senders), "channel.senders %q: must be proved, claimed or none", m.Channel.Senders)
-	check(len(m.Channel.ClaimedWhen) == 0 || m.Channel.Senders == message.SendersProved, "channel.claimed_when needs senders = \"proved\"")
-	for key, value := range m.Channel.ClaimedWhen {
-		_, text := value.(string)
-		_, truth := value.(bool)
-		check(text || truth, "channel.claimed_when.%s: must be a string, true or false", key)
-	}
 	check(knownServices(m.Permissions.Host), "permissions.host %q: must be some of %q, each once", m.Permissions.Host, service.Names())
 	check(m.Permissions.WebhookBody <= service.MaxHookBody, "permissions.webhook_body: at most %d MiB", service.MaxHookBody>>20)
 	for _, name := range m.Permissions.Env {
@@ -268,20 +206,4 @@ func (m *Manifest) command() (Command, error) {
 		return c, nil
 	}
 	return nil, fmt.Errorf("plugin %s %s has no program for %s", m.Name, m.Version, Platform())
-}
-
-// capabilities is the [channel] table in the form in which a process declares it.
-func (m *Manifest) capabilities() message.Capabilities {
-	c := m.Channel
-	out := message.Capabilities{
-		MaxTextRunes: c.MaxText, MaxAttachmentBytes: int64(c.MaxAttachment),
-		Edit: c.Edit, EditWindow: time.Duration(c.EditWindow), MinEditInterval: time.Duration(c.MinEditInterval),
-		Typing: c.Typing, Delete: c.Delete, React: c.React, Fetch: c.Fetch, Upload: c.Upload, Resolve: c.Resolve,
-		Reconcile: c.Reconcile, Idempotent: c.Idempotent, Exclusive: c.Exclusive, Threads: c.Threads, Markdown: c.Markdown,
-		Buttons: c.Buttons, Senders: c.Senders,
-	}
-	if out.MinEditInterval == 0 {
-		out.MinEditInterval = defaultEditInterval
-	}
-	return out
 }

@@ -31,7 +31,7 @@ func (r *running) weighed() bool { return r.group != nil && r.group.Occupied() }
 // weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
 func (r *running) weigh() {
 	limit := r.instance.hardLimit(r.manifest)
-	tick := time.NewTicker(max(r.pace.healthEvery/10, 10*time.Millisecond))
+	tick := time.NewTicker(max(r.timeouts.healthEvery/10, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {

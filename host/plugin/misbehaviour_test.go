@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 // TestMisbehaviour runs one bad plugin of each sort beside a good one. The host says what is wrong in one clear sentence, and the
@@ -54,11 +56,11 @@ func TestMisbehaviour(t *testing.T) {
 			s := startPrepared(t, packs, Containment{}, func(h *Host) {
 				switch c.mode {
 				case "no-listener", "garbage-socket", "hang-describe":
-					h.pace.describe = 3 * time.Second
+					h.timeouts.describe = 3 * time.Second
 				case "stop-self":
-					h.pace.healthIn = 2 * time.Second
+					h.timeouts.healthIn = 2 * time.Second
 				case "crash-ready", "fail-run":
-					h.pace.exitLag = patience // the process surely ends, and says why
+					h.timeouts.exitLag = patience // the process surely ends, and says why
 				}
 			})
 			good := &listener{}
@@ -86,8 +88,8 @@ func makeGood(t testing.TB) string {
 
 // hold takes events and, when asked to, never says that it is done with them.
 func hold(forever bool) Handler {
-	return handlerFunc(func(ctx context.Context, c *Client) error {
-		return c.Receive(ctx, 32, func(_ Event, done func(error)) {
+	return handlerFunc(func(ctx context.Context, c client) error {
+		return c.Receive(ctx, 32, func(_ channelkind.Event, done func(error)) {
 			if !forever {
 				done(nil)
 			}

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
 func TestAProcessSeesFilesForNamesChange(t *testing.T) {
 	t.Parallel()
-	if why := cell.FindNamespaces().Why; why != "" {
+	if why := jail.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}
 	file := filepath.Join(t.TempDir(), "resolv.conf")

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -45,7 +45,7 @@ func oldKernel() error {
 // TestKernelWithoutLandlock has plugins run where it is not needed, with what is missing said, and not where it is.
 func TestKernelWithoutLandlock(t *testing.T) {
 	t.Parallel()
-	if why := cell.FindNamespaces().Why; why != "" {
+	if why := jail.FindNamespaces().Why; why != "" {
 		need.Part(t, "namespaces", errors.New(why))
 	}
 	launcher := append(testLauncher(t), "old kernel")
@@ -58,14 +58,14 @@ func TestKernelWithoutLandlock(t *testing.T) {
 	if got := spied(t, s, map[string]any{"read": []any{secret}}); !strings.Contains(got["read "+secret], "no such file") {
 		t.Errorf("its view of files does without Landlock, and it reads: %q", got["read "+secret])
 	}
-	missing := []string{cell.MeasureFiles, cell.MeasureNetwork, cell.MeasureProcesses} // of its view, the ways to what it holds can still be listed
+	missing := []string{jail.MeasureFiles, jail.MeasureNetwork, jail.MeasureProcesses} // of its view, the ways to what it holds can still be listed
 	for _, m := range s.Containment("spy") {
 		switch {
 		case slices.Contains(missing, m.Name):
 			if m.On || !strings.Contains(m.Detail, "this kernel has no Landlock") {
 				t.Errorf("missing, and it says %+v", m)
 			}
-		case m.Name != cell.MeasureMemory && !m.On: // the manifest asks for no limit of memory
+		case m.Name != jail.MeasureMemory && !m.On: // the manifest asks for no limit of memory
 			t.Errorf("it needs no Landlock: %+v", m)
 		}
 	}

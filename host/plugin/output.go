@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/redact"
+	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
 // Bounds on what a plugin writes.
@@ -115,7 +116,7 @@ func (o *output) flush() {
 
 // keep remembers the first and the last lines for error messages.
 func (o *output) keep(line string) {
-	line, _ = bounded(line, maxKeptLine)
+	line = kind.Text(line, maxKeptLine)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.first) < keptLines {

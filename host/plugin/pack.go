@@ -53,7 +53,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 		return nil, fmt.Errorf("open plugin %s: %w", name, err)
 	}
 	defer d.Close()
-	p, err := (&tree{d}).pack(locked)
+	p, err := (&tree{d, s.kinds}).pack(locked)
 	if err != nil {
 		return nil, fmt.Errorf("verify plugin %s %s: %w: run flynn plugin remove --force %s, then flynn plugin install DIR", name, locked.Version, err, name)
 	}
@@ -83,12 +83,12 @@ func (t *tree) pack(l Locked) (*pack, error) {
 }
 
 // loadDev opens a development folder without verifying anything.
-func loadDev(dir string) (*pack, error) {
+func loadDev(dir string, kinds Kinds) (*pack, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTree(dir)
+	t, err := openTree(dir, kinds)
 	if err != nil {
 		return nil, fmt.Errorf("open the development folder: %w", err)
 	}

@@ -93,7 +93,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	instance := Instance{Name: "probe", Plugin: name, Kind: p.manifest.Kinds[0]}
-	return h.startProcess(ctx, newUnit(h, instance, nil, &recent{}), p, order{})
+	return h.startProcess(ctx, newSupervisor(h, instance, nil, &recent{}), p, launchSpec{})
 }
 
 // shortTemp makes a temporary folder in which a socket's path is short enough, in /tmp if need be.
@@ -122,12 +122,7 @@ func (t *Probe) Admit() (endpoint, token string) { return t.process.admit() }
 
 // Disagreements says in which respects d is not what plugin.toml says.
 func (t *Probe) Disagreements(d *pluginv1.DescribeResponse) []string {
-	return disagreements(t.process.manifest, t.process.schema, d)
-}
-
-// Client is the client that the host would use of the process.
-func (t *Probe) Client() *Client {
-	return t.process.client(context.Background(), context.Background())
+	return t.process.disagreements(d)
 }
 
 // HangUp closes the plugin's standard input, as the death of the host would.
@@ -178,7 +173,7 @@ func (t *Probe) Close() {
 
 // ReadManifest reads the manifest of the plugin in a folder and checks that what it names is there.
 func ReadManifest(dir string) (Manifest, error) {
-	p, err := loadDev(dir)
+	p, err := loadDev(dir, AllKinds())
 	if err != nil {
 		return Manifest{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
 // Line is one line of an instance's log.
@@ -32,7 +34,7 @@ type recent struct {
 }
 
 func (r *recent) add(at time.Time, level slog.Level, text string) {
-	text, _ = bounded(text, maxRecent)
+	text = kind.Text(text, maxRecent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
@@ -66,13 +68,11 @@ func (h *Host) recentOf(name string) *recent {
 
 // Logs returns the last lines of an instance that came after seq.
 func (h *Host) Logs(instance string, seq uint64) ([]Line, error) {
-	h.mu.Lock()
-	u, ok := h.units[instance]
-	h.mu.Unlock()
-	if !ok {
-		return nil, noInstance(instance)
+	sup, err := h.supervisor(instance)
+	if err != nil {
+		return nil, err
 	}
-	return u.recent.after(seq), nil
+	return sup.recent.after(seq), nil
 }
 
 // tee is a handler of log records that keeps them beside passing them on.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
 // runnerProcess is one operating system process with its group, its pipes and its lifeline. It implements go-plugin's Runner and
@@ -208,7 +210,7 @@ func (r *runnerProcess) checkHandshake(line string) error {
 }
 
 func notHandshake(line string) error {
-	line, _ = bounded(line, 80)
+	line = kind.Text(line, 80)
 	return fmt.Errorf("the plugin printed %q on standard output before its handshake: log to standard error instead", line)
 }
 

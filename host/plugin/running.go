@@ -19,7 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
+	"github.com/flynnhost/flynn/host/plugin/kind"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
@@ -32,14 +33,14 @@ type running struct {
 	instance Instance
 	schema   string // digest of the settings' schema
 	stateDir string
-	measures []cell.Measure
+	measures []jail.Measure
 	host     *Host
 	output   *output
 	remove   func()      // kills, waits, removes the sockets
-	group    *cell.Group // nil without one
+	group    *jail.Group // nil without one
 	grant    grant
 	log      *slog.Logger
-	pace     pace
+	timeouts timeouts
 
 	tooHeavy atomic.Pointer[heavy] // set when the process was ended for its use of memory
 	killing  sync.Once
@@ -52,7 +53,7 @@ var _ process = (*running)(nil)
 
 func (r *running) pid() int                   { return r.runner.pid() }
 func (r *running) version() string            { return r.manifest.Version }
-func (r *running) held() []cell.Measure       { return r.measures }
+func (r *running) held() []jail.Measure       { return r.measures }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
@@ -82,25 +83,21 @@ func (r *running) describe(ctx context.Context) error {
 	if r.runner != nil && !r.weighed() { // without a runner the process is not ours
 		r.stdio.Go(r.weigh)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.pace.describe)
+	ctx, cancel := context.WithTimeout(ctx, r.timeouts.describe)
 	defer cancel()
 	d, err := pluginv1.NewPluginClient(r.conn).Describe(ctx, &pluginv1.DescribeRequest{HostVersion: r.host.config.Version})
 	if err != nil {
 		return err
 	}
-	if wrong := disagreements(r.manifest, r.schema, d); len(wrong) > 0 {
+	if wrong := r.disagreements(d); len(wrong) > 0 {
 		return permanent{fmt.Errorf("the process is not what %s says: %s", ManifestName, strings.Join(wrong, "; "))}
 	}
 	return nil
 }
 
-// wireKinds are the kinds on the wire.
-func wireKinds() map[Kind]pluginv1.Kind {
-	return map[Kind]pluginv1.Kind{Channel: pluginv1.Kind_KIND_CHANNEL, Tools: pluginv1.Kind_KIND_TOOLS}
-}
-
-// disagreements says in which respects a process is not what its manifest says. The schema is given by its digest.
-func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []string {
+// disagreements says in which respects a process is not what its manifest says.
+func (r *running) disagreements(d *pluginv1.DescribeResponse) []string {
+	m := r.manifest
 	var out []string
 	if d.GetName() != m.Name {
 		out = append(out, fmt.Sprintf("name is %s, but the process says %.40q", m.Name, d.GetName()))
@@ -111,19 +108,10 @@ func disagreements(m Manifest, schema string, d *pluginv1.DescribeResponse) []st
 	if !slices.Contains(d.GetProtocols(), handshake.Protocol) {
 		out = append(out, fmt.Sprintf("the process does not speak protocol %d", handshake.Protocol))
 	}
-	if d.GetConfigSchemaDigest() != schema {
+	if d.GetConfigSchemaDigest() != r.schema {
 		out = append(out, fmt.Sprintf("config.schema %q is not the schema that the process was built with", m.Config.Schema))
 	}
-	for kind, wire := range wireKinds() {
-		if has := slices.Contains(d.GetKinds(), wire); has != slices.Contains(m.Kinds, kind) {
-			out = append(out, fmt.Sprintf("kinds are %v, but the process says %v", m.Kinds, d.GetKinds()))
-			break
-		}
-	}
-	if slices.Contains(m.Kinds, Channel) {
-		out = append(out, differences(m.capabilities(), capabilitiesFromWire(d.GetChannel()))...)
-	}
-	return out
+	return append(out, r.host.config.Kinds.differences(m, d)...)
 }
 
 // configure hands over settings and secrets. Settings that the plugin refuses are permanent.
@@ -143,7 +131,7 @@ func (r *running) configure(ctx context.Context) error {
 		LogLevel:     logLevel(r.log),
 		HostEndpoint: endpoint,
 		HostToken:    token,
-		Kind:         wireKinds()[r.instance.Kind],
+		Kind:         r.host.config.Kinds.Get(r.instance.Kind).Wire(),
 	})
 	if status.Code(err) == codes.InvalidArgument {
 		return permanent{err}
@@ -160,33 +148,13 @@ const (
 	maxFieldErrors = 20        // count
 )
 
-// FieldError is one thing that a plugin does not accept in the configuration of an instance.
-type FieldError struct {
-	Instance string
-	Kind     Kind   // of the instance: where it stands in flynn.toml
-	Path     string // dotted path of the key; empty for the whole
-	Message  string
-}
-
-func (e FieldError) Error() string {
-	where := "channels." + e.Instance
-	if e.Kind == Tools {
-		where = "tools." + e.Instance
-	}
-	if e.Path != "" {
-		where += "." + e.Path
-	}
-	return where + ": " + e.Message
-}
-
 func (r *running) fieldErrors(list []*pluginv1.FieldError) error {
 	if len(list) == 0 {
 		return nil
 	}
 	var wrong []string
 	for _, e := range list[:min(len(list), maxFieldErrors)] {
-		path, _ := bounded(e.GetPath(), maxID)
-		text, _ := bounded(e.GetMessage(), maxDetail)
+		path, text := kind.Text(e.GetPath(), kind.MaxName), kind.Text(e.GetMessage(), kind.MaxDetail)
 		var key []string
 		if path != "" {
 			key = strings.Split(path, ".")
@@ -221,7 +189,7 @@ func (r *running) check(ctx context.Context) error {
 	return err
 }
 
-// watch takes the states that the plugin shows, not more often than pace allows: a plugin that changes its mind all the
+// watch takes the states that the plugin shows, not more often than timeouts allows: a plugin that changes its mind all the
 // time is slowed down by the stream's own back pressure.
 func (r *running) watch(ctx context.Context, tell func(s State, detail, login string)) {
 	stream, err := pluginv1.NewPluginClient(r.conn).Status(ctx, &pluginv1.StatusRequest{})
@@ -236,7 +204,7 @@ func (r *running) watch(ctx context.Context, tell func(s State, detail, login st
 		state, detail := platformState(s)
 		tell(state, detail, loginCode(s))
 		select {
-		case <-time.After(r.pace.statusEvery):
+		case <-time.After(r.timeouts.statusEvery):
 		case <-ctx.Done():
 			return
 		}
@@ -244,7 +212,7 @@ func (r *running) watch(ctx context.Context, tell func(s State, detail, login st
 }
 
 func platformState(s *pluginv1.StatusResponse) (State, string) {
-	text, _ := bounded(s.GetText(), maxDetail)
+	text := kind.Text(s.GetText(), kind.MaxDetail)
 	var prefix string
 	switch s.GetState() {
 	case pluginv1.State_STATE_CONNECTING:
@@ -264,11 +232,11 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 	return Degraded, prefix
 }
 
-// client makes the client for a Handler.
-func (r *running) client(gone, draining context.Context) *Client {
-	c := r.manifest.capabilities()
-	c.Senders = r.manifest.senders().Under(r.instance.Settings)
-	return newClient(r.instance.Name, c, r.conn, r.log, gone, draining)
+func (r *running) use(gone, draining context.Context) *kind.Conn {
+	return &kind.Conn{
+		ClientConnInterface: r.conn, Instance: r.instance.Name, Settings: r.instance.Settings, Options: r.manifest.Options[r.instance.Kind],
+		Log: r.log, Gone: gone, Draining: draining,
+	}
 }
 
 // shutdown asks the process to end, then hangs up, and waits a little after each.
@@ -283,7 +251,7 @@ func (r *running) shutdown(ctx context.Context) {
 		return
 	}
 	r.runner.hangUp()
-	ctx, cancel := context.WithTimeout(context.Background(), r.pace.stdin)
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeouts.stdin)
 	defer cancel()
 	r.gone(ctx)
 }

@@ -118,7 +118,7 @@ func (s *Store) Settings(name, version string) (*Settings, error) {
 
 // ReadSettings reads the schema of the plugin in a folder.
 func ReadSettings(dir string) (*Settings, error) {
-	p, err := loadDev(dir)
+	p, err := loadDev(dir, AllKinds())
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func ReadSettings(dir string) (*Settings, error) {
 
 // settings compiles the schema of a plugin that may run.
 func (p *pack) settings() (*Settings, error) {
-	t, err := openTree(p.dir)
+	t, err := openTree(p.dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -179,9 +179,13 @@ func (h *Host) agrees(p *pack, i Instance) error {
 
 // located says where in the configuration something is wrong, and what. path is how the key is written.
 func (h *Host) located(i Instance, key []string, path, problem string) string {
-	said := FieldError{i.Name, i.Kind, path, problem}.Error()
-	if h.config.Where != nil {
-		said = h.config.Where(i.Kind, i.Name, key) + said
+	section := h.config.Kinds.Get(i.Kind).Section()
+	at := section + "." + i.Name
+	if path != "" {
+		at += "." + path
 	}
-	return said
+	if h.config.Where != nil {
+		at = h.config.Where(section, i.Name, key) + at
+	}
+	return at + ": " + problem
 }

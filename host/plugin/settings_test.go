@@ -70,7 +70,7 @@ func TestSettingsErrorsSayWhereAndHideValues(t *testing.T) {
 	const secret, open = "tok-5ecret", "hidden-in-a-setting"
 	dir := makePack(t, "crash-start", packOptions{schema: roomSchema})
 	s := start(t, map[string]string{"actor": dir, "good-actor": makeGood(t)})
-	s.config.Where = func(_ Kind, instance string, key []string) string {
+	s.config.Where = func(_, instance string, key []string) string {
 		return "flynn.toml:7(" + instance + "," + strings.Join(key, "|") + "): "
 	}
 	good := &listener{}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/flynnhost/flynn/host/message"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
@@ -69,65 +71,65 @@ func (c *rawChannel) stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 }
 
 func TestAPluginMayHangInAnyCall(t *testing.T) {
-	for name, call := range map[string]func(context.Context, *Client) error{
-		"Send": func(ctx context.Context, c *Client) error {
+	for name, call := range map[string]func(context.Context, client) error{
+		"Send": func(ctx context.Context, c client) error {
 			r, err := c.Send(ctx, message.Reply{Key: "k"})
 			if r.Outcome != message.Unknown {
 				t.Errorf("the outcome of a send that hangs is %v", r.Outcome)
 			}
 			return err
 		},
-		"Edit": func(ctx context.Context, c *Client) error {
+		"Edit": func(ctx context.Context, c client) error {
 			_, err := c.Edit(ctx, message.Revision{MessageID: "1", Number: 1})
 			return err
 		},
-		"SetTyping": func(ctx context.Context, c *Client) error {
+		"SetTyping": func(ctx context.Context, c client) error {
 			return c.Typing(ctx, message.Conversation{ID: "c"}, true, time.Second)
 		},
-		"Reconcile": func(ctx context.Context, c *Client) error {
+		"Reconcile": func(ctx context.Context, c client) error {
 			_, err := c.Reconcile(ctx, message.Reply{Key: "k"})
 			return err
 		},
-		"Fetch": func(ctx context.Context, c *Client) error {
+		"Fetch": func(ctx context.Context, c client) error {
 			_, err := c.Fetch(ctx, "h", 100)
 			return err
 		},
-		"Delete": func(ctx context.Context, c *Client) error {
-			_, err := c.channel.Delete(ctx, &channelv1.DeleteRequest{})
+		"Delete": func(ctx context.Context, c client) error {
+			_, err := channelv1.NewChannelClient(c).Delete(ctx, &channelv1.DeleteRequest{})
 			return err
 		},
-		"React": func(ctx context.Context, c *Client) error {
-			_, err := c.channel.React(ctx, &channelv1.ReactRequest{})
+		"React": func(ctx context.Context, c client) error {
+			_, err := channelv1.NewChannelClient(c).React(ctx, &channelv1.ReactRequest{})
 			return err
 		},
-		"Resolve": func(ctx context.Context, c *Client) error {
-			_, err := c.channel.Resolve(ctx, &channelv1.ResolveRequest{})
+		"Resolve": func(ctx context.Context, c client) error {
+			_, err := channelv1.NewChannelClient(c).Resolve(ctx, &channelv1.ResolveRequest{})
 			return err
 		},
-		"Upload": func(ctx context.Context, c *Client) error {
-			s, err := c.channel.Upload(ctx)
+		"Upload": func(ctx context.Context, c client) error {
+			s, err := channelv1.NewChannelClient(c).Upload(ctx)
 			if err == nil {
 				_, err = s.CloseAndRecv()
 			}
 			return err
 		},
-		"List": func(ctx context.Context, c *Client) error {
-			_, err := c.Tools(ctx)
+		"List": func(ctx context.Context, c client) error {
+			_, err := c.tools.List(ctx)
 			return err
 		},
-		"Call": func(ctx context.Context, c *Client) error {
-			_, err := c.CallTool(ctx, ToolCall{Tool: "t"}, func([]byte) {})
+		"Call": func(ctx context.Context, c client) error {
+			_, err := c.tools.Call(ctx, toolkind.Call{Tool: "t"}, func([]byte) {})
 			return err
 		},
 		// These two are to last: their end is asked for.
-		"Receive": func(ctx context.Context, c *Client) error {
-			if err := c.Receive(ctx, 8, func(Event, func(error)) {}); err != nil {
+		"Receive": func(ctx context.Context, c client) error {
+			if err := c.Receive(ctx, 8, func(channelkind.Event, func(error)) {}); err != nil {
 				return err
 			}
 			return ctx.Err()
 		},
-		"Watch": func(ctx context.Context, c *Client) error {
-			if err := c.WatchTools(ctx, func() {}); err != nil {
+		"Watch": func(ctx context.Context, c client) error {
+			if err := c.tools.Watch(ctx, func() {}); err != nil {
 				return err
 			}
 			return ctx.Err()
@@ -137,7 +139,7 @@ func TestAPluginMayHangInAnyCall(t *testing.T) {
 			t.Parallel()
 			b := newBurden(t, "hang-everywhere", packOptions{tls: "none", stop: "300ms"})
 			ended := make(chan error, 1)
-			b.add(Instance{Name: "bad", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+			b.add(Instance{Name: "bad", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 				limit := 200 * time.Millisecond
 				if name == "Send" {
 					limit = 5 * time.Second // it has to be under way by then, or it would surely not be sent
@@ -192,7 +194,7 @@ func TestABurdenIsNobodyElses(t *testing.T) {
 			}
 			if c.state == Quarantined {
 				b.random = func() float64 { return 0 } // no pause between the failures
-				b.pace.exitLag = patience              // the process surely ends
+				b.timeouts.exitLag = patience          // the process surely ends
 			}
 			b.add(Instance{Name: "bad", Plugin: "actor"}, bad)
 			if c.state == "" {

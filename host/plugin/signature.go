@@ -87,7 +87,7 @@ func Pack(dir string, w io.Writer) (Manifest, error) {
 
 // survey opens the plugin in dir, which has to be whole, and digests every file of it that would be installed.
 func survey(dir string) (*tree, Manifest, map[string]string, error) {
-	t, err := openTree(dir)
+	t, err := openTree(dir, AllKinds())
 	if err != nil {
 		return nil, Manifest{}, nil, err
 	}

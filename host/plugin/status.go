@@ -1,6 +1,10 @@
 package plugin
 
-import "time"
+import (
+	"time"
+
+	"github.com/flynnhost/flynn/host/plugin/kind"
+)
 
 // State is where an instance is in its life.
 type State string
@@ -25,7 +29,7 @@ type Status struct {
 	Name      string    `json:"name"`
 	Plugin    string    `json:"plugin"`
 	Version   string    `json:"version,omitempty"`
-	Kind      Kind      `json:"kind"`
+	Kind      kind.Name `json:"kind"`
 	State     State     `json:"state"`
 	Since     time.Time `json:"since"`            // of State
 	Detail    string    `json:"detail,omitempty"` // what the plugin says about its platform, or why it is degraded

@@ -26,6 +26,7 @@ var limits = folder.Bounds{Files: 10_000, Bytes: 1 << 30}
 // Nothing runs merely because it lies there: Install puts it into the lock.
 type Store struct {
 	dir      string
+	kinds    Kinds
 	others   []string // plugins that run without being installed
 	versions install.Store
 	lock     install.Lock[lockFile]
@@ -41,7 +42,7 @@ func OpenStore(dir string) (*Store, error) {
 		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
 	s := &Store{
-		dir:      dir,
+		dir: dir, kinds: AllKinds(),
 		versions: install.Store{Dir: filepath.Join(dir, "store"), Max: limits},
 		lock: install.Lock[lockFile]{
 			Path: filepath.Join(dir, lockName), Guard: filepath.Join(dir, ".flock"), Mode: 0o600, Parse: parseLock,
@@ -116,7 +117,7 @@ func (s *Store) active(name string) (Locked, *tree, error) {
 	if err != nil {
 		return Locked{}, nil, fmt.Errorf("open plugin %s: %w", name, err)
 	}
-	return locked, &tree{d}, nil
+	return locked, &tree{d, s.kinds}, nil
 }
 
 // Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.

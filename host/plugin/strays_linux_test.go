@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/plugin/cell"
+	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -97,7 +97,7 @@ func TestAControlGroupKeepsWhatHides(t *testing.T) {
 	needProcesses(t)
 	run := shortDir(t)
 	killedHost(t, "strays", run, testLauncher(t)[0])
-	groups, err := cell.OpenGroups(memoryGroupName(filepath.Join(run, "r")))
+	groups, err := jail.OpenGroups(memoryGroupName(filepath.Join(run, "r")))
 	if err != nil {
 		need.Part(t, "memory control group", err)
 	}
@@ -118,13 +118,13 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	needProcesses(t)
 	parent := shortDir(t)
 	log := slog.New(slog.DiscardHandler)
-	open := func(name string) (*cell.Groups, func()) {
+	open := func(name string) (*jail.Groups, func()) {
 		dir := filepath.Join(parent, name)
 		release, err := claimRunDir(dir, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := cell.OpenGroups(memoryGroupName(dir))
+		g, err := jail.OpenGroups(memoryGroupName(dir))
 		if err != nil {
 			release()
 			need.Part(t, "memory control group", err)
@@ -137,7 +137,7 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	defer livingLock()
 	defer living.Close()
 	defer busy.Close()
-	for _, g := range []*cell.Groups{dead, busy} {
+	for _, g := range []*jail.Groups{dead, busy} {
 		if _, err := g.Add("one", 64<<20); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestEmptyGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	defer release()
 	defer next.Close()
 	buryGroups(next, filepath.Join(parent, "flynn-next"))
-	for g, stays := range map[*cell.Groups]bool{dead: false, busy: true, living: true, next: true} {
+	for g, stays := range map[*jail.Groups]bool{dead: false, busy: true, living: true, next: true} {
 		if _, err := os.Stat(g.Dir); (err == nil) != stays {
 			t.Errorf("%s: %v, want it to stay: %t", g.Dir, err, stays)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 func TestEventsAndReplies(t *testing.T) {
@@ -26,10 +27,10 @@ func TestEventsAndReplies(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	l := &listener{}
-	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 		result, err := c.Send(ctx, message.Reply{Key: "k1", Conversation: message.Conversation{ID: "c"}, Text: "hi \xff"})
 		answers <- answer{result, err}
-		return l.Serve(ctx, c)
+		return l.Serve(ctx, c.Conn)
 	}))
 	st := s.await("one", Ready)
 	if st.Version != "1.0.0" || !st.Dev || st.PID == 0 {
@@ -43,7 +44,7 @@ func TestEventsAndReplies(t *testing.T) {
 	l.mu.Lock()
 	e := l.seen[0]
 	l.mu.Unlock()
-	if e.Channel != "one" || e.EventID != "e1" || e.Sender.ID != "u" || e.Text != "hello" || !e.Addressed || e.Kind != EventMessage {
+	if e.Channel != "one" || e.EventID != "e1" || e.Sender.ID != "u" || e.Text != "hello" || !e.Addressed || e.Kind != channelkind.EventMessage {
 		t.Errorf("event is %+v", e)
 	}
 }
@@ -126,7 +127,7 @@ func TestSendOutcomes(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s := start(t, map[string]string{"actor": makePack(t, mode, packOptions{stop: "1s"})})
 			results := make(chan message.Delivery, 1)
-			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+			s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 				call, cancel := context.WithTimeout(ctx, test.within)
 				defer cancel()
 				r, err := c.Send(call, message.Reply{Key: "k"})
@@ -148,7 +149,7 @@ func TestSendsInFlightFinishBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "slow-send", packOptions{})})
 	sending, sent := make(chan struct{}), make(chan error, 1)
-	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
+	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
 		close(sending)
 		_, err := c.Send(ctx, message.Reply{Key: "k"})
 		sent <- err
@@ -233,7 +234,7 @@ func TestAddRemoveRestart(t *testing.T) {
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
 	first := s.await("one", Ready).PID
-	if err := s.Add(Instance{Name: "one", Plugin: "actor", Kind: Channel}, &listener{}); err == nil {
+	if err := s.Add(Instance{Name: "one", Plugin: "actor", Kind: channelkind.Name}, &listener{}); err == nil {
 		t.Error("a second instance of one name was added")
 	}
 	if err := s.Restart("one"); err != nil {
@@ -369,15 +370,15 @@ func TestFailedTakeoverBreaksTheStreamAndReplays(t *testing.T) {
 	t.Parallel()
 	s := start(t, map[string]string{"actor": makePack(t, "good", packOptions{})})
 	ids := make(chan string, 2)
-	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c *Client) error {
-		err := c.Receive(ctx, 4, func(e Event, done func(error)) {
+	s.add(Instance{Name: "one", Plugin: "actor"}, handlerFunc(func(ctx context.Context, c client) error {
+		err := c.Receive(ctx, 4, func(e channelkind.Event, done func(error)) {
 			ids <- e.EventID
 			done(errNotDurable)
 		})
 		if !errors.Is(err, errNotDurable) || !strings.Contains(err.Error(), "take over event 1") {
 			t.Errorf("receive returned %v", err)
 		}
-		return c.Receive(ctx, 4, func(e Event, done func(error)) {
+		return c.Receive(ctx, 4, func(e channelkind.Event, done func(error)) {
 			select {
 			case ids <- e.EventID:
 			default:

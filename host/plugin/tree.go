@@ -12,14 +12,17 @@ import (
 )
 
 // tree is a plugin's folder.
-type tree struct{ *folder.Folder }
+type tree struct {
+	*folder.Folder
+	kinds Kinds
+}
 
-func openTree(dir string) (*tree, error) {
+func openTree(dir string, kinds Kinds) (*tree, error) {
 	d, err := folder.Open(dir, limits)
 	if err != nil {
 		return nil, err
 	}
-	return &tree{d}, nil
+	return &tree{d, kinds}, nil
 }
 
 // manifest reads plugin.toml.
@@ -28,7 +31,7 @@ func (t *tree) manifest() (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	return ParseManifest(text)
+	return t.kinds.parse(text)
 }
 
 // lockedManifest is manifest for a version that the lock names, of which this file has to be the one that was installed.

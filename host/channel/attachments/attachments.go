@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
@@ -26,9 +26,9 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// Source is a channel from which attachments are fetched by their handles; *plugin.Client implements it.
+// Source is a channel from which attachments are fetched by their handles; *channelkind.Client implements it.
 type Source interface {
-	Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error)
+	Fetch(ctx context.Context, handle string, limit int64) (channelkind.Media, error)
 }
 
 // Workspaces hold the files of sessions, and bound those of a sender.
@@ -188,13 +188,13 @@ func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
 type kept struct{ store *media.Store }
 
 // Fetch implements Source.
-func (k kept) Fetch(ctx context.Context, handle string, limit int64) (plugin.Media, error) {
+func (k kept) Fetch(ctx context.Context, handle string, limit int64) (channelkind.Media, error) {
 	body, info, err := k.store.Open(ctx, handle)
 	if err != nil {
-		return plugin.Media{}, err
+		return channelkind.Media{}, err
 	}
 	if info.Size > limit {
-		return plugin.Media{}, errors.Join(media.ErrTooLarge, body.Close())
+		return channelkind.Media{}, errors.Join(media.ErrTooLarge, body.Close())
 	}
-	return plugin.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
+	return channelkind.Media{Name: info.Name, Type: info.Type(), Size: info.Size, Body: body}, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/tool/builtin"
@@ -24,15 +24,15 @@ import (
 // shop is a channel with attachments by handle.
 type shop map[string]string
 
-func (s shop) Fetch(_ context.Context, handle string, limit int64) (plugin.Media, error) {
+func (s shop) Fetch(_ context.Context, handle string, limit int64) (channelkind.Media, error) {
 	text, ok := s[handle]
 	if !ok {
-		return plugin.Media{}, errors.New("the platform says 404")
+		return channelkind.Media{}, errors.New("the platform says 404")
 	}
 	if int64(len(text)) > limit {
-		return plugin.Media{}, fmt.Errorf("it has %d bytes, at most %d", len(text), limit)
+		return channelkind.Media{}, fmt.Errorf("it has %d bytes, at most %d", len(text), limit)
 	}
-	return plugin.Media{Size: int64(len(text)), Body: io.NopCloser(strings.NewReader(text))}, nil
+	return channelkind.Media{Size: int64(len(text)), Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
 const (

@@ -7,29 +7,29 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // wanted returns the message that an event is, and whether the configuration has anybody hear of it. The press of a button and a
 // command of the platform are messages with the text that they stand for.
-func wanted(e plugin.Event, c config.Access) (message.Message, bool) {
+func wanted(e channelkind.Event, c config.Access) (message.Message, bool) {
 	m, want := e.Message, c.Edits
 	switch e.Kind {
-	case plugin.EventMessage, plugin.EventButton, plugin.EventCommand:
+	case channelkind.EventMessage, channelkind.EventButton, channelkind.EventCommand:
 		return m, true
-	case plugin.EventEdit:
+	case channelkind.EventEdit:
 		if want == "answer" {
 			return m, true // like any message; Message.Edited says what it is
 		}
 		m.Act = message.Edit
-	case plugin.EventDelete:
+	case channelkind.EventDelete:
 		if want == "answer" { // what is not there any more cannot be answered
 			want = "note"
 		}
 		m.Act = message.Delete
-	case plugin.EventReaction:
+	case channelkind.EventReaction:
 		m.Act, want = message.React, c.Reactions
 	default:
 		return m, false

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -18,23 +18,23 @@ import (
 func TestAct(t *testing.T) {
 	for _, c := range []struct {
 		name             string
-		kind             plugin.EventKind
+		kind             channelkind.EventKind
 		edits, reactions string
 		want, noted      bool
 		act              message.Act
 	}{
-		{"edit, noted", plugin.EventEdit, "note", "", true, true, message.Edit},
-		{"edit, answered like a message", plugin.EventEdit, "answer", "", true, false, ""},
-		{"edit, ignored", plugin.EventEdit, "ignore", "", false, false, message.Edit},
-		{"deletion, noted", plugin.EventDelete, "note", "", true, true, message.Delete},
-		{"deletion, which nobody can answer", plugin.EventDelete, "answer", "", true, true, message.Delete},
-		{"deletion, ignored", plugin.EventDelete, "ignore", "note", false, false, message.Delete},
-		{"reaction, noted", plugin.EventReaction, "ignore", "note", true, true, message.React},
-		{"reaction, answered", plugin.EventReaction, "", "answer", true, false, message.React},
-		{"reaction, ignored", plugin.EventReaction, "note", "ignore", false, false, message.React},
+		{"edit, noted", channelkind.EventEdit, "note", "", true, true, message.Edit},
+		{"edit, answered like a message", channelkind.EventEdit, "answer", "", true, false, ""},
+		{"edit, ignored", channelkind.EventEdit, "ignore", "", false, false, message.Edit},
+		{"deletion, noted", channelkind.EventDelete, "note", "", true, true, message.Delete},
+		{"deletion, which nobody can answer", channelkind.EventDelete, "answer", "", true, true, message.Delete},
+		{"deletion, ignored", channelkind.EventDelete, "ignore", "note", false, false, message.Delete},
+		{"reaction, noted", channelkind.EventReaction, "ignore", "note", true, true, message.React},
+		{"reaction, answered", channelkind.EventReaction, "", "answer", true, false, message.React},
+		{"reaction, ignored", channelkind.EventReaction, "note", "ignore", false, false, message.React},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := plugin.Event{Kind: c.kind, Target: "m"}
+			e := channelkind.Event{Kind: c.kind, Target: "m"}
 			m, want := wanted(e, config.Access{Edits: c.edits, Reactions: c.reactions})
 			if want != c.want || m.Noted != c.noted || m.Act != c.act {
 				t.Errorf("wanted %v, %+v", want, m)
@@ -103,7 +103,7 @@ func TestActsGoThroughAdmission(t *testing.T) {
 		{"to a message of another conversation", "6", "ann", "q", message.Conversation{ID: "ann", Kind: message.DM}, mailbox.InboxNoted, message.About{ID: "q"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := plugin.Event{Kind: plugin.EventReaction, Target: c.target, Message: message.Message{
+			e := channelkind.Event{Kind: channelkind.EventReaction, Target: c.target, Message: message.Message{
 				Channel: "tg", EventID: c.event, Conversation: c.conversation, Sender: message.Sender{ID: c.by}, Text: "👍", Addressed: c.conversation.Kind == message.DM,
 			}}
 			m, ok := wanted(e, access)

@@ -2,7 +2,7 @@
 // the way for the replies of the outbox.
 //
 // Start with Channels.Serve. An event was checked and bounded when package plugin made a message of it; this package decides which
-// events are messages (acts.go), and looks up the earlier message that an edit or a reaction is about. It sends nothing: a *plugin.Client
+// events are messages (acts.go), and looks up the earlier message that an edit or a reaction is about. It sends nothing: the client of a channel
 // is itself the channel.Sender of its instance.
 package plugged
 
@@ -21,6 +21,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
 // Inbox takes what plugins receive; *channel.Inbox implements it.
@@ -80,7 +82,7 @@ func (*Channels) Same(a, b config.Channel) bool {
 // Instance implements instances.Kind.
 func (c *Channels) Instance(name string, t config.Channel) (plugin.Instance, plugin.Handler, error) {
 	return plugin.Instance{
-		Name: name, Plugin: t.Plugin, Kind: plugin.Channel, Settings: t.Settings, Secrets: instances.Reveal(t.Secrets), Critical: t.Critical,
+		Name: name, Plugin: t.Plugin, Kind: channelkind.Name, Settings: t.Settings, Secrets: instances.Reveal(t.Secrets), Critical: t.Critical,
 	}, c, nil
 }
 
@@ -98,8 +100,8 @@ type arrival struct {
 
 // Serve implements plugin.Handler. Events of one conversation are committed in their order, those of different ones
 // side by side.
-func (c *Channels) Serve(ctx context.Context, client *plugin.Client) error {
-	name := client.Instance()
+func (c *Channels) Serve(ctx context.Context, conn *kind.Conn) error {
+	name, client := conn.Instance, channelkind.NewClient(conn)
 	defer c.cfg.Outbox.Attach(name, client)()
 	defer c.cfg.Files.Attach(name, client)()
 	defer c.cfg.Proofs.Serving(name, client.Capabilities().Senders)()
@@ -112,7 +114,7 @@ func (c *Channels) Serve(ctx context.Context, client *plugin.Client) error {
 	taking.Go(func() { arrivals.Run(ctx) })
 	defer taking.Wait()
 	defer cancel()
-	return client.Receive(ctx, receiveWindow, func(e plugin.Event, done func(error)) {
+	return client.Receive(ctx, receiveWindow, func(e channelkind.Event, done func(error)) {
 		m, ok := wanted(e, c.cfg.Access())
 		if !ok {
 			done(nil)

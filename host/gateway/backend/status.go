@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/provider"
@@ -74,7 +75,7 @@ func (s Status) Status(ctx context.Context) gateway.Status {
 		Halt: s.halt(), Elevated: s.elevations(ctx), Warnings: s.warnings(now.Config),
 	}
 	for _, p := range s.Plugins.Status() {
-		if p.Kind == plugin.Tools {
+		if p.Kind == toolkind.Name {
 			out.Tools = append(out.Tools, s.tools(now, p))
 			continue
 		}

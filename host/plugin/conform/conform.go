@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
@@ -65,16 +66,12 @@ type kit struct {
 
 // plugin is what plugin.toml and conform.toml say, as the suite takes it.
 func (k *kit) plugin() suite.Plugin {
-	kinds := map[plugin.Kind]pluginv1.Kind{plugin.Channel: pluginv1.Kind_KIND_CHANNEL, plugin.Tools: pluginv1.Kind_KIND_TOOLS}
-	p := suite.Plugin{
-		Name: k.manifest.Name, Version: k.manifest.Version, Settings: k.file.Settings, Secrets: k.file.Secrets, Optional: k.file.Optional,
+	return suite.Plugin{
+		Kinds: plugin.AllKinds().Wire(k.manifest.Kinds),
+		Name:  k.manifest.Name, Version: k.manifest.Version, Settings: k.file.Settings, Secrets: k.file.Secrets, Optional: k.file.Optional,
 		Named: k.manifest.Config.Secrets, Calls: k.file.Calls, Redelivers: k.file.Fake.Redelivers,
 		StopTimeout: time.Duration(k.manifest.Run.StopTimeout), Source: FileName, Bench: k.bench,
 	}
-	for _, kind := range k.manifest.Kinds {
-		p.Kinds = append(p.Kinds, kinds[kind])
-	}
-	return p
 }
 
 // checks are those of plugin.toml, which the suite does not know.
@@ -105,7 +102,7 @@ func (k *kit) schema(t *suite.T) {
 // senders checks that the plugin says what its platform proves about a sender. That the process says the same as plugin.toml is part of
 // "describe".
 func (k *kit) senders(t *suite.T) {
-	declared := k.manifest.Channel
+	declared := channelkind.OptionsOf(k.manifest.Options)
 	if declared.Senders == "" {
 		t.Fail("channel.senders is missing in plugin.toml: the host takes every id for a mere claim, and every sender for a guest at most")
 	}

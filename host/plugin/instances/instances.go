@@ -95,7 +95,7 @@ func Reveal(secrets map[string]config.Secret) map[string]string {
 	return open
 }
 
-// Containment says how the processes of a configuration are held in by launcher, the command that runs cell.Enter. The probe tries to
+// Containment says how the processes of a configuration are held in by launcher, the command that runs jail.Enter. The probe tries to
 // read the configuration, the database and the token.
 func Containment(c *config.Config, launcher []string) plugin.Containment {
 	if c.Plugins.Containment == "off" {

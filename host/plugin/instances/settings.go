@@ -10,6 +10,8 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/install/signing"
 	"github.com/flynnhost/flynn/host/plugin"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
 // Trust returns whose plugins a configuration takes.
@@ -31,7 +33,7 @@ func CheckSettings(c *config.Config, name string, s *plugin.Settings) config.Err
 			wrong = []plugin.SettingError{{Problem: err.Error()}}
 		}
 		for _, w := range wrong {
-			key := keyOf(i.Kind, i.Name, w.Key)
+			key := slices.Concat([]string{plugin.AllKinds().Get(i.Kind).Section(), i.Name}, w.Key)
 			e := config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: w.Problem}
 			if len(w.Known) > 0 && len(w.Key) > 0 {
 				e.Hint = hint(w.Key[len(w.Key)-1], w.Known)
@@ -64,10 +66,10 @@ func CheckAllSettings(c *config.Config) config.Errors {
 	return out
 }
 
-// Where returns the position in the file of a setting of an instance, or that of the table where it would stand, such as
+// Where returns the position in the file of a setting of an instance, or that of the table around it, such as
 // "flynn.toml:12: ".
-func Where(c *config.Config, kind plugin.Kind, instance string, key []string) string {
-	if line := c.Line(keyOf(kind, instance, key)...); line > 0 {
+func Where(c *config.Config, section, instance string, key []string) string {
+	if line := c.Line(slices.Concat([]string{section, instance}, key)...); line > 0 {
 		return fmt.Sprintf("%s:%d: ", c.Path, line)
 	}
 	return c.Path + ": "
@@ -86,7 +88,7 @@ func of(c *config.Config, name string) []plugin.Instance {
 	var out []plugin.Instance
 	for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
 		if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
-			out = append(out, plugin.Instance{Name: instance, Plugin: name, Kind: plugin.Channel, Settings: use.Settings})
+			out = append(out, plugin.Instance{Name: instance, Plugin: name, Kind: channelkind.Name, Settings: use.Settings})
 		}
 	}
 	for _, instance := range slices.Sorted(maps.Keys(c.Tools)) {
@@ -94,22 +96,13 @@ func of(c *config.Config, name string) []plugin.Instance {
 		if !use.Enabled || use.Plugin != name {
 			continue
 		}
-		i := plugin.Instance{Name: instance, Plugin: name, Kind: plugin.Tools, Settings: use.Settings}
+		i := plugin.Instance{Name: instance, Plugin: name, Kind: toolkind.Name, Settings: use.Settings}
 		if use.Sandbox.Enabled {
 			i.Settings = use.Reach("/run/server") // as the plugin of a server in a sandbox gets them, with another name
 		}
 		out = append(out, i)
 	}
 	return out
-}
-
-// keyOf is the key in flynn.toml of a setting of an instance.
-func keyOf(kind plugin.Kind, instance string, key []string) []string {
-	table := "channels"
-	if kind == plugin.Tools {
-		table = "tools"
-	}
-	return slices.Concat([]string{table, instance}, key)
 }
 
 func settingsOf(c *config.Config, name string) (*plugin.Settings, error) {

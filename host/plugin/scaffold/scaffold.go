@@ -19,6 +19,9 @@ import (
 	"sync"
 
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk"
 )
 
@@ -33,7 +36,7 @@ type Config struct {
 	Dir      string // to make; ./NAME
 	Name     string
 	Language string // "go"
-	Kind     plugin.Kind
+	Kind     kind.Name
 	// Release of Flynn that a Go module requires, such as "v1.2.3"; without one it brings the SDK of this Flynn along.
 	Release string
 }
@@ -43,17 +46,17 @@ type Config struct {
 type fill map[string]string
 
 // sections are what plugin.toml has for one kind alone.
-var sections = map[plugin.Kind]string{
-	plugin.Channel: `
+var sections = map[kind.Name]string{
+	channelkind.Name: `
 # What the platform proves about a sender: "proved", "claimed" or "none". Others than proved are guests at most.
 [channel]
 senders = "none"
 `,
 }
 
-var descriptions = map[plugin.Kind]string{
-	plugin.Channel: "Says something once in a while and hears the answer",
-	plugin.Tools:   "Rolls dice",
+var descriptions = map[kind.Name]string{
+	channelkind.Name: "Says something once in a while and hears the answer",
+	toolkind.Name:    "Rolls dice",
 }
 
 var (
@@ -63,7 +66,7 @@ var (
 
 // Write makes the folder and returns its name. A folder that exists is left alone.
 func Write(c Config) (dir string, err error) {
-	c.Language, c.Kind = cmp.Or(c.Language, "go"), cmp.Or(c.Kind, plugin.Channel)
+	c.Language, c.Kind = cmp.Or(c.Language, "go"), cmp.Or(c.Kind, channelkind.Name)
 	c.Dir = cmp.Or(c.Dir, c.Name)
 	switch {
 	case !validName().MatchString(c.Name):
@@ -71,7 +74,7 @@ func Write(c Config) (dir string, err error) {
 	case !slices.Contains(Languages(), c.Language):
 		return "", fmt.Errorf("there is no template for the language %q: use %s", c.Language, strings.Join(Languages(), " or "))
 	case descriptions[c.Kind] == "":
-		return "", fmt.Errorf("there is no template for the kind %q: want channel or tools", c.Kind)
+		return "", fmt.Errorf("there is no template for the kind %q: want %s", c.Kind, plugin.AllKinds())
 	}
 	if !validRelease().MatchString(c.Release) {
 		c.Release = "" // a build of somebody's own

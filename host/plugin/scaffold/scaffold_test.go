@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/conform"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/sdk"
 	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
@@ -67,7 +69,7 @@ func conforms(t *testing.T, dir string) {
 
 func TestGo(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []plugin.Kind{plugin.Channel, plugin.Tools} {
+	for _, kind := range []kind.Name{channelkind.Name, toolkind.Name} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, Config{Name: "my-plugin", Kind: kind, Release: "v0.1.0"})
@@ -90,7 +92,7 @@ func TestNode(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("node")
 	need.Part(t, "node", err)
-	for _, kind := range []plugin.Kind{plugin.Channel, plugin.Tools} {
+	for _, kind := range []kind.Name{channelkind.Name, toolkind.Name} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			conforms(t, write(t, Config{Name: "my-plugin", Language: "node", Kind: kind}))
@@ -144,7 +146,7 @@ func TestStepsOfTheREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := Write(Config{Name: "my-plugin", Dir: filepath.Join(t.TempDir(), "my-plugin"), Kind: plugin.Tools})
+	dir, err := Write(Config{Name: "my-plugin", Dir: filepath.Join(t.TempDir(), "my-plugin"), Kind: toolkind.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

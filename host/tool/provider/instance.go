@@ -8,6 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
 )
 
@@ -34,7 +35,7 @@ func (s *Set) Same(a, b config.ToolProvider) bool {
 // which the plugin is given.
 func (s *Set) Instance(name string, c config.ToolProvider) (plugin.Instance, plugin.Handler, error) {
 	i := plugin.Instance{
-		Name: name, Plugin: c.Plugin, Kind: plugin.Tools, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),
+		Name: name, Plugin: c.Plugin, Kind: toolkind.Name, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),
 		Grant: plugin.Grant{Read: c.Read, Write: c.Write, Network: c.Network, Memory: int64(c.MemoryLimit)},
 	}
 	if c.Sandbox.Enabled {

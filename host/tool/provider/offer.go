@@ -11,19 +11,19 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/plugin"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
 // offer is a tool as its provider describes it, made harmless to read.
 type offer struct {
-	spec   plugin.ToolSpec
+	spec   toolkind.Spec
 	digest string // of everything that the provider says of it
 }
 
 // newOffers brings a list into order: by name, without what cannot be shown, within bounds. left says what is missing.
-func newOffers(specs []plugin.ToolSpec) (offers []offer, left []string) {
+func newOffers(specs []toolkind.Spec) (offers []offer, left []string) {
 	specs = slices.Clone(specs)
-	slices.SortFunc(specs, func(a, b plugin.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(specs, func(a, b toolkind.Spec) int { return strings.Compare(a.Name, b.Name) })
 	words := 0
 	for i, s := range specs {
 		o := offer{spec: s, digest: digest(s)}
@@ -44,7 +44,7 @@ func newOffers(specs []plugin.ToolSpec) (offers []offer, left []string) {
 }
 
 // digest names what a provider says of a tool, to the last byte.
-func digest(s plugin.ToolSpec) string {
+func digest(s toolkind.Spec) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %t %d", s.Name, s.Description, s.InputSchema, s.OutputSchema, s.Effect, s.Idempotent, s.Timeout)
 	return hex.EncodeToString(h.Sum(nil))

@@ -24,13 +24,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/host/plugin"
+	"github.com/flynnhost/flynn/host/plugin/kind"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
-// Client is what a Provider needs of a running plugin; *plugin.Client is the one that there is.
+// Client is what a Provider needs of a running plugin; *toolkind.Client implements it.
 type Client interface {
-	Tools(ctx context.Context) ([]plugin.ToolSpec, error)
-	WatchTools(ctx context.Context, changed func()) error
-	CallTool(ctx context.Context, call plugin.ToolCall, progress func(p []byte)) (plugin.ToolResult, error)
+	List(ctx context.Context) ([]toolkind.Spec, error)
+	Watch(ctx context.Context, changed func()) error
+	Call(ctx context.Context, call toolkind.Call, progress func(p []byte)) (toolkind.Result, error)
 }
 
 // Config is what a Provider is made from.
@@ -78,7 +80,9 @@ func New(c Config) *Provider {
 }
 
 // Serve implements plugin.Handler.
-func (p *Provider) Serve(ctx context.Context, c *plugin.Client) error { return p.serve(ctx, c) }
+func (p *Provider) Serve(ctx context.Context, c *kind.Conn) error {
+	return p.serve(ctx, toolkind.NewClient(c))
+}
 
 // serve keeps the list while the plugin runs.
 func (p *Provider) serve(ctx context.Context, c Client) error {
@@ -97,7 +101,7 @@ func (p *Provider) serve(ctx context.Context, c Client) error {
 	defer watching.Wait()
 	failed := make(chan error, 1)
 	watching.Go(func() {
-		failed <- c.WatchTools(ctx, func() {
+		failed <- c.Watch(ctx, func() {
 			select {
 			case changes <- struct{}{}:
 			default: // one reading serves all that came before it
@@ -129,7 +133,7 @@ func (p *Provider) serve(ctx context.Context, c Client) error {
 
 // read lists the tools and takes them over.
 func (p *Provider) read(ctx context.Context, c Client, use int) error {
-	specs, err := c.Tools(ctx)
+	specs, err := c.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/plugin"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -24,21 +24,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a running plugin whose list can change.
 type fake struct {
 	mu      sync.Mutex
-	specs   []plugin.ToolSpec
+	specs   []toolkind.Spec
 	listed  int
 	changed func()
-	call    func(ctx context.Context, c plugin.ToolCall, progress func([]byte)) (plugin.ToolResult, error)
+	call    func(ctx context.Context, c toolkind.Call, progress func([]byte)) (toolkind.Result, error)
 	watch   error // what ends the watching at once
 }
 
-func (f *fake) Tools(context.Context) ([]plugin.ToolSpec, error) {
+func (f *fake) List(context.Context) ([]toolkind.Spec, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed++
 	return slices.Clone(f.specs), nil
 }
 
-func (f *fake) WatchTools(ctx context.Context, changed func()) error {
+func (f *fake) Watch(ctx context.Context, changed func()) error {
 	if f.watch != nil {
 		return f.watch
 	}
@@ -50,12 +50,12 @@ func (f *fake) WatchTools(ctx context.Context, changed func()) error {
 	return nil
 }
 
-func (f *fake) CallTool(ctx context.Context, c plugin.ToolCall, progress func([]byte)) (plugin.ToolResult, error) {
+func (f *fake) Call(ctx context.Context, c toolkind.Call, progress func([]byte)) (toolkind.Result, error) {
 	return f.call(ctx, c, progress)
 }
 
 // set changes the list and says so.
-func (f *fake) set(specs ...plugin.ToolSpec) {
+func (f *fake) set(specs ...toolkind.Spec) {
 	f.mu.Lock()
 	f.specs = specs
 	changed := f.changed
@@ -65,8 +65,8 @@ func (f *fake) set(specs ...plugin.ToolSpec) {
 	}
 }
 
-func spec(name string) plugin.ToolSpec {
-	return plugin.ToolSpec{Name: name, Description: "does " + name, InputSchema: json.RawMessage(`{"type":"object"}`), Effect: "read"}
+func spec(name string) toolkind.Spec {
+	return toolkind.Spec{Name: name, Description: "does " + name, InputSchema: json.RawMessage(`{"type":"object"}`), Effect: "read"}
 }
 
 // start runs a provider over f until the test ends, and returns it with a channel that hears of changes.
@@ -98,7 +98,7 @@ func namesOf(tools []tool.Tool) (out []string) {
 }
 
 func TestRulesAreTheHosts(t *testing.T) {
-	f := &fake{specs: []plugin.ToolSpec{spec("look"), spec("erase"), spec("other"), spec("deny_me")}}
+	f := &fake{specs: []toolkind.Spec{spec("look"), spec("erase"), spec("other"), spec("deny_me")}}
 	p, _, _ := start(t, f, Config{})
 	for name, c := range map[string]struct {
 		rules Rules
@@ -129,11 +129,11 @@ func TestRulesAreTheHosts(t *testing.T) {
 }
 
 func TestHostileLists(t *testing.T) {
-	many := make([]plugin.ToolSpec, 500)
+	many := make([]toolkind.Spec, 500)
 	for i := range many {
 		many[i] = spec(fmt.Sprintf("t%03d", i))
 	}
-	wordy := make([]plugin.ToolSpec, 100)
+	wordy := make([]toolkind.Spec, 100)
 	for i := range wordy {
 		wordy[i] = spec(fmt.Sprintf("t%03d", i))
 		wordy[i].Description = strings.Repeat("x", 4<<10)
@@ -146,7 +146,7 @@ func TestHostileLists(t *testing.T) {
 	key := spec("key")
 	key.InputSchema = json.RawMessage(`{"properties":{"a\u200bb":{}}}`)
 	for name, c := range map[string]struct {
-		specs   []plugin.ToolSpec
+		specs   []toolkind.Spec
 		rules   Rules
 		want    []string
 		count   int
@@ -154,17 +154,17 @@ func TestHostileLists(t *testing.T) {
 	}{
 		"too many":           {specs: many, count: maxTools, problem: "at most 128 tools"},
 		"too many words":     {specs: wordy, count: 63, problem: "at most 128 tools"},
-		"nested too deep":    {specs: []plugin.ToolSpec{deep, spec("a")}, want: []string{"ext.a"}, problem: "deep: its schema cannot be read"},
-		"a key that hides":   {specs: []plugin.ToolSpec{key}, want: nil, problem: "key: its schema cannot be read"},
-		"one name after all": {specs: []plugin.ToolSpec{spec("a.b"), spec("a_b"), spec("A_b")}, want: []string{"ext.a_b"}, problem: "A_b would have the name of a_b; give it another one by rename; the tool a.b would have the name of a_b"},
+		"nested too deep":    {specs: []toolkind.Spec{deep, spec("a")}, want: []string{"ext.a"}, problem: "deep: its schema cannot be read"},
+		"a key that hides":   {specs: []toolkind.Spec{key}, want: nil, problem: "key: its schema cannot be read"},
+		"one name after all": {specs: []toolkind.Spec{spec("a.b"), spec("a_b"), spec("A_b")}, want: []string{"ext.a_b"}, problem: "A_b would have the name of a_b; give it another one by rename; the tool a.b would have the name of a_b"},
 		"name of another": {
-			specs: []plugin.ToolSpec{spec("read"), spec("read_text")}, rules: Rules{Tools: map[string]Rule{"read_text": {Rename: "read"}}},
+			specs: []toolkind.Spec{spec("read"), spec("read_text")}, rules: Rules{Tools: map[string]Rule{"read_text": {Rename: "read"}}},
 			want: []string{"ext.read"}, problem: "read would have the name of read_text",
 		},
-		"leading signs":       {specs: []plugin.ToolSpec{spec("_x"), spec("-y"), spec("..z"), spec("9")}, want: []string{"ext.x-y", "ext.x__z", "ext.9", "ext.x_x"}},
-		"rule for no tool":    {specs: []plugin.ToolSpec{spec("a")}, rules: Rules{Tools: map[string]Rule{"aa": {}}}, want: []string{"ext.a"}, problem: "a rule for the tool aa"},
-		"characters unseen":   {specs: []plugin.ToolSpec{hidden}, want: []string{"ext.hidden"}},
-		"pattern that is bad": {specs: []plugin.ToolSpec{spec("a")}, rules: Rules{Deny: []string{"["}}, problem: "not closed"},
+		"leading signs":       {specs: []toolkind.Spec{spec("_x"), spec("-y"), spec("..z"), spec("9")}, want: []string{"ext.x-y", "ext.x__z", "ext.9", "ext.x_x"}},
+		"rule for no tool":    {specs: []toolkind.Spec{spec("a")}, rules: Rules{Tools: map[string]Rule{"aa": {}}}, want: []string{"ext.a"}, problem: "a rule for the tool aa"},
+		"characters unseen":   {specs: []toolkind.Spec{hidden}, want: []string{"ext.hidden"}},
+		"pattern that is bad": {specs: []toolkind.Spec{spec("a")}, rules: Rules{Deny: []string{"["}}, problem: "not closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, _ := start(t, &fake{specs: c.specs}, Config{})
@@ -192,8 +192,8 @@ func TestHostileLists(t *testing.T) {
 }
 
 func TestToolThatChangesIsNotCalled(t *testing.T) {
-	f := &fake{specs: []plugin.ToolSpec{spec("a"), spec("b")}, call: func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-		return plugin.ToolResult{Text: "ran"}, nil
+	f := &fake{specs: []toolkind.Spec{spec("a"), spec("b")}, call: func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+		return toolkind.Result{Text: "ran"}, nil
 	}}
 	p, changes, stop := start(t, f, Config{})
 	before, _ := p.Tools(Rules{})
@@ -232,7 +232,7 @@ func TestToolThatChangesIsNotCalled(t *testing.T) {
 
 // TestNewProcessBesideTheOld is an upgrade: the end of the old process takes nothing from the new one.
 func TestNewProcessBesideTheOld(t *testing.T) {
-	old, next := &fake{specs: []plugin.ToolSpec{spec("a")}}, &fake{specs: []plugin.ToolSpec{spec("a"), spec("b")}}
+	old, next := &fake{specs: []toolkind.Spec{spec("a")}}, &fake{specs: []toolkind.Spec{spec("a"), spec("b")}}
 	p, changes, stopOld := start(t, old, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -256,7 +256,7 @@ func TestNewProcessBesideTheOld(t *testing.T) {
 }
 
 func TestFloodOfChangesIsReadSlowly(t *testing.T) {
-	f := &fake{specs: []plugin.ToolSpec{spec("a")}}
+	f := &fake{specs: []toolkind.Spec{spec("a")}}
 	_, _, stop := start(t, f, Config{})
 	for range 10_000 {
 		f.mu.Lock()
@@ -274,38 +274,38 @@ func TestFloodOfChangesIsReadSlowly(t *testing.T) {
 
 func TestCallsThatGoWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		call func(ctx context.Context, c plugin.ToolCall, progress func([]byte)) (plugin.ToolResult, error)
+		call func(ctx context.Context, c toolkind.Call, progress func([]byte)) (toolkind.Result, error)
 		want string
 		fine bool
 	}{
-		"failure of the tool": {func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-			return plugin.ToolResult{Text: "no such file", IsError: true}, nil
+		"failure of the tool": {func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+			return toolkind.Result{Text: "no such file", IsError: true}, nil
 		}, "no such file", false},
-		"failure of the plugin": {func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-			return plugin.ToolResult{}, errors.New("connection lost\x1b[2J")
+		"failure of the plugin": {func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+			return toolkind.Result{}, errors.New("connection lost\x1b[2J")
 		}, "provider ext failed; whether the call had an effect is not known: connection lost[2J", false},
-		"never ends": {func(ctx context.Context, _ plugin.ToolCall, progress func([]byte)) (plugin.ToolResult, error) {
+		"never ends": {func(ctx context.Context, _ toolkind.Call, progress func([]byte)) (toolkind.Result, error) {
 			for ctx.Err() == nil {
 				progress([]byte("still at it"))
 			}
-			return plugin.ToolResult{}, ctx.Err()
+			return toolkind.Result{}, ctx.Err()
 		}, "took longer than 20ms", false},
-		"result after its end": {func(ctx context.Context, _ plugin.ToolCall, _ func([]byte)) (plugin.ToolResult, error) {
+		"result after its end": {func(ctx context.Context, _ toolkind.Call, _ func([]byte)) (toolkind.Result, error) {
 			<-ctx.Done()
-			return plugin.ToolResult{Text: "too late"}, nil
+			return toolkind.Result{Text: "too late"}, nil
 		}, "took longer than 20ms", false},
-		"structure alone": {func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-			return plugin.ToolResult{Structured: json.RawMessage(`{"a":1}`)}, nil
+		"structure alone": {func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+			return toolkind.Result{Structured: json.RawMessage(`{"a":1}`)}, nil
 		}, `{"a":1}`, true},
-		"a picture": {func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-			return plugin.ToolResult{Text: "look", Media: []plugin.ToolMedia{{SHA256: strings.Repeat("ab", 32), Type: "image/png", Name: "a\n.png"}}}, nil
+		"a picture": {func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+			return toolkind.Result{Text: "look", Media: []toolkind.Media{{SHA256: strings.Repeat("ab", 32), Type: "image/png", Name: "a\n.png"}}}, nil
 		}, `[file "a\n.png" of type "image/png", kept as abababababab]`, true},
-		"nothing": {func(context.Context, plugin.ToolCall, func([]byte)) (plugin.ToolResult, error) {
-			return plugin.ToolResult{}, nil
+		"nothing": {func(context.Context, toolkind.Call, func([]byte)) (toolkind.Result, error) {
+			return toolkind.Result{}, nil
 		}, "(no output)", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _, _ := start(t, &fake{specs: []plugin.ToolSpec{spec("a")}, call: c.call}, Config{})
+			p, _, _ := start(t, &fake{specs: []toolkind.Spec{spec("a")}, call: c.call}, Config{})
 			limit := time.Minute
 			if strings.Contains(c.want, "20ms") {
 				limit = 20 * time.Millisecond
@@ -320,7 +320,7 @@ func TestCallsThatGoWrong(t *testing.T) {
 }
 
 func TestListThatNeverChanges(t *testing.T) {
-	p, _, stop := start(t, &fake{specs: []plugin.ToolSpec{spec("a")}}, Config{})
+	p, _, stop := start(t, &fake{specs: []toolkind.Spec{spec("a")}}, Config{})
 	if tools, _ := p.Tools(Rules{}); len(tools) != 1 {
 		t.Errorf("%d tools", len(tools))
 	}
@@ -344,7 +344,7 @@ func TestLedgerRemembersAcrossRestarts(t *testing.T) {
 		}
 		s := spec("a")
 		s.Description = description
-		offers, _ := newOffers([]plugin.ToolSpec{s})
+		offers, _ := newOffers([]toolkind.Spec{s})
 		changes, err := l.Note("ext", offers)
 		if err != nil {
 			t.Fatal(err)
@@ -370,9 +370,9 @@ func FuzzOffers(f *testing.F) {
 	f.Add("a.b", "\xff\u200b", []byte(`{"a":1e999}`))
 	f.Fuzz(func(t *testing.T, name, description string, schema []byte) {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" || len(name) > 64 {
-			t.Skip() // plugin.Client lets none of them through
+			t.Skip() // toolkind.Client lets none of them through
 		}
-		offers, _ := newOffers([]plugin.ToolSpec{{Name: name, Description: description, InputSchema: schema}})
+		offers, _ := newOffers([]toolkind.Spec{{Name: name, Description: description, InputSchema: schema}})
 		for _, o := range offers {
 			if !json.Valid(o.spec.InputSchema) {
 				t.Errorf("schema %q", o.spec.InputSchema)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/glob"
-	"github.com/flynnhost/flynn/host/plugin"
+	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -184,7 +184,7 @@ func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	case <-ctx.Done():
 		return failed("the provider %s is busy: %d calls are under way", t.spec.Provider, maxCalls), nil
 	}
-	out, err := client.CallTool(ctx, plugin.ToolCall{ID: call.ID, Key: call.ID, Tool: t.offer.spec.Name, Args: call.Args}, call.Progress)
+	out, err := client.Call(ctx, toolkind.Call{ID: call.ID, Key: call.ID, Tool: t.offer.spec.Name, Args: call.Args}, call.Progress)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return failed("%s took longer than %s and was cancelled; whether it had an effect is not known", t.spec.Name, t.timeout), nil
@@ -198,7 +198,7 @@ func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 }
 
 // result is what a model is told. Files are named in the text, whatever can be made of them.
-func result(out plugin.ToolResult) tool.Result {
+func result(out toolkind.Result) tool.Result {
 	r := tool.Result{Text: out.Text, IsError: out.IsError}
 	if r.Text == "" {
 		r.Text = string(out.Structured)

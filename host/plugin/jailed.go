@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/flynnhost/flynn/host/internal/filelock"
+	"github.com/flynnhost/flynn/host/plugin/jail"
+)
+
+// Bounds on the launcher's report.
+const (
+	maxReport  = 64 << 10
+	reportTime = 2 * time.Second
+)
+
+// enclose makes cmd start the launcher, which becomes what cmd was to start. opened tells that descriptor 3 is the verified program.
+func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
+	contain := l.host.config.Contain
+	if len(contain.Launcher) == 0 || runtime.GOOS != "linux" {
+		why := "this system has nothing for it that Flynn knows"
+		if runtime.GOOS == "linux" {
+			why = `[plugins] containment is "off", or the host was started without a launcher`
+		}
+		l.measures = jail.Open(why)
+		if contain.Required {
+			return permanent{errors.New(`the plugin cannot be held in, and [plugins] containment = "required": ` + why)}
+		}
+		return nil
+	}
+	c := l.jail(cmd.Args, cmd.Path, opened)
+	spaces := l.host.spaces()
+	if c.NoView = spaces.Why; spaces.Why == "" {
+		c.Root = filepath.Join(l.host.config.RunDir, viewDir)
+		if err := os.MkdirAll(c.Root, 0o700); err != nil {
+			return err
+		}
+	}
+	l.group, c.Group, c.NoGroup = l.host.group(l.instance.Name, c.Most)
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	l.report, l.reportW = from, to
+	cmd.ExtraFiles = append(cmd.ExtraFiles, to)
+	cmd.Env = append(cmd.Env, jail.Env+"="+string(text))
+	cmd.Path, cmd.Args = contain.Launcher[0], contain.Launcher
+	spaces.Apply(cmd)
+	return nil
+}
+
+// viewDir is an empty folder in the run folder. Each process mounts its own view of files on it, which nobody else sees.
+const viewDir = "view"
+
+// group makes the control group of a process; nil and why not where there is none.
+func (h *Host) group(name string, limit int64) (g *jail.Group, dir, why string) {
+	if h.groups == nil {
+		return nil, "", h.noGroups
+	}
+	g, err := h.groups.Add(name, limit)
+	if err != nil {
+		return nil, "", err.Error()
+	}
+	return g, g.Dir, ""
+}
+
+// memoryGroupName is another one for each host of a machine, and the same one at the next start, which sweeps what was left.
+func memoryGroupName(runDir string) string {
+	return fmt.Sprintf("flynn-%x", sha256.Sum256([]byte(runDir)))[:len("flynn-")+16]
+}
+
+// openGroups makes the host's own control group, where processes are held in and the system allows it.
+func (h *Host) openGroups() (end func()) {
+	if len(h.config.Contain.Launcher) == 0 {
+		return func() {}
+	}
+	g, err := jail.OpenGroups(memoryGroupName(h.config.RunDir))
+	if err != nil {
+		h.noGroups = err.Error()
+		h.log.Info("plugins have no control groups: the processes that they start are not counted", "reason", err)
+		return func() {}
+	}
+	buryGroups(g, h.config.RunDir)
+	h.groups = g
+	return g.Close
+}
+
+// buryGroups removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside
+// runDir nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere,
+// as one of another service has, are not seen; there, the maker of that place removes it.
+func buryGroups(g *jail.Groups, runDir string) {
+	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
+	for _, dir := range siblings {
+		group := g.Beside(memoryGroupName(dir))
+		if group == "" || dir == runDir || privateDir(dir) != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
+			continue // it was never a run folder
+		}
+		release, err := filelock.Try(filepath.Join(dir, runLock))
+		if err != nil {
+			continue // it lives
+		}
+		jail.RemoveEmpty(group)
+		release()
+	}
+}
+
+// openNames makes the copies of the files by which names are looked up, where processes have views in which they can be shown.
+func (h *Host) openNames() (err error) {
+	if len(h.config.Contain.Launcher) == 0 || runtime.GOOS != "linux" {
+		return nil
+	}
+	if h.names, err = jail.OpenNames(h.config.RunDir, h.nameFiles, h.log); err != nil {
+		return fmt.Errorf("copy the files for names: %w", err)
+	}
+	return nil
+}
+
+// hear takes the launcher's report, which is there once the plugin has said its handshake. Words of the plugin cannot be among it: the
+// launcher closes its end when it becomes the plugin.
+func (l *launcher) hear() {
+	if l.report == nil {
+		return
+	}
+	_ = l.reportW.Close()
+	_ = l.report.SetReadDeadline(time.Now().Add(reportTime))
+	in := json.NewDecoder(io.LimitReader(l.report, maxReport))
+	var heard jail.Report
+	for {
+		var r jail.Report
+		if err := in.Decode(&r); err != nil {
+			break
+		}
+		if r.Measures != nil {
+			heard.Measures = r.Measures
+		}
+		if r.Error != "" {
+			heard.Error = r.Error
+		}
+	}
+	_ = l.report.Close()
+	l.report = nil
+	if heard.Measures == nil {
+		heard.Measures = jail.Open("the launcher said nothing")
+	}
+	l.measures, l.refused = heard.Measures, heard.Error
+}
+
+// refusal is why the launcher did not become the plugin.
+func (l *launcher) refusal() error {
+	if l.refused == "" {
+		return nil
+	}
+	return permanent{fmt.Errorf("start the plugin: %s", l.refused)}
+}
