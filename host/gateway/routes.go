@@ -40,7 +40,7 @@ const historyLimit = 500
 //	POST /api/v1/access/revoke      {"sender"}
 //	POST /api/v1/access/role        {"sender","role"}
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
-//	POST /api/v1/memory/forget      Forget; answers [store.Note]
+//	POST /api/v1/memory/forget      Forget; answers [memory.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/stop               {"channel","conversation"}
 //	GET  /api/v1/schedules          [ScheduleStatus]

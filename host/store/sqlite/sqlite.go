@@ -28,9 +28,7 @@ type Store struct {
 	read   *sql.DB
 }
 
-var (
-	_ store.Store = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // Open opens or creates the database flynn.db in dir and brings its schema up to date.
 func Open(ctx context.Context, dir string) (*Store, error) {
