@@ -10,9 +10,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 
 // adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
 // One that is wrong in any way is left, and so removed.
-func (m *Manager) adoptAll(ctx context.Context, owned []Owned, alive map[string]bool) {
+func (m *Manager) adoptAll(ctx context.Context, owned []driver.Owned, alive map[string]bool) {
 	keys, err := recordKeys(m.run)
 	if err != nil {
 		m.log.Warn("cannot list records", "error", err)
@@ -54,7 +56,7 @@ func (m *Manager) adoptAll(ctx context.Context, owned []Owned, alive map[string]
 var errNotThere = errors.New("the container is gone")
 
 // adopt makes the container of a record the session's again.
-func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
+func (m *Manager) adopt(ctx context.Context, r record, owned []driver.Owned) error {
 	var err error
 	if r.Spec, err = m.wanted(ctx, r, owned); err != nil {
 		return err
@@ -79,8 +81,8 @@ func (m *Manager) adopt(ctx context.Context, r record, owned []Owned) error {
 }
 
 // wanted returns the specification of a record's container, which must be there and still be what its session would get.
-func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) (Spec, error) {
-	at := slices.IndexFunc(owned, func(o Owned) bool { return o.ID == r.Container && o.Labels[LabelKey] == r.Key })
+func (m *Manager) wanted(ctx context.Context, r record, owned []driver.Owned) (spec.Spec, error) {
+	at := slices.IndexFunc(owned, func(o driver.Owned) bool { return o.ID == r.Container && o.Labels[driver.LabelKey] == r.Key })
 	if at < 0 {
 		return r.Spec, errNotThere
 	}
@@ -92,10 +94,10 @@ func (m *Manager) wanted(ctx context.Context, r record, owned []Owned) (Spec, er
 		}
 		want = current.WithDefaults()
 	}
-	if want.hash(m.digest) != r.Hash || r.Spec.hash(m.digest) != r.Hash {
+	if want.Hash(m.digest) != r.Hash || r.Spec.Hash(m.digest) != r.Hash {
 		return r.Spec, errors.New("it was made by another configuration, or an older program")
 	}
-	if err := want.validate(); err != nil {
+	if err := want.Check(); err != nil {
 		return r.Spec, err
 	}
 	// The rules about the host's folders may have changed, and are those of now.
@@ -171,7 +173,7 @@ func (m *Manager) awaitEnd(ctx context.Context, id string, gone context.CancelCa
 		case <-clock.C:
 		}
 		owned, err := m.config.Driver.List(ctx, m.config.Instance)
-		if err == nil && !slices.ContainsFunc(owned, func(o Owned) bool { return o.ID == id }) {
+		if err == nil && !slices.ContainsFunc(owned, func(o driver.Owned) bool { return o.ID == id }) {
 			gone(errNotThere)
 			return
 		}
@@ -195,9 +197,9 @@ func (m *Manager) welcomeBack(conn net.Conn, r record, t *ownership) (*box, erro
 func (m *Manager) rebuild(conn net.Conn, reader *frame.Reader, r record, t *ownership, entries []frame.KeptEntry) *box {
 	o := launchSpec{
 		reaper: m.reaper, ownership: t, workspace: m.workspaces.Path(r.Session),
-		container: Container{Image: r.Spec.Image, Labels: map[string]string{LabelSession: r.Session}},
+		container: driver.Container{Image: r.Spec.Image, Labels: map[string]string{driver.LabelSession: r.Session}},
 	}
-	if r.Spec.Network == allowlist {
+	if r.Spec.Network == spec.Allowlist {
 		m.offerProxy(&o, r.Spec, r.Host)
 	}
 	if len(r.Spec.Bridges) > 0 {

@@ -18,16 +18,18 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // aRecord is one that parseRecord accepts.
 func aRecord() record {
-	spec := Spec{Image: "x"}.WithDefaults()
+	wanted := spec.Spec{Image: "x"}.WithDefaults()
 	return record{
-		Version: recordVersion, Key: random(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
-		Hash: spec.hash("digest"), Spec: spec, Timeout: spec.Timeout, Born: time.Now(), Lease: time.Minute,
+		Version: recordVersion, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
+		Hash: wanted.Hash("digest"), Spec: wanted, Timeout: wanted.Timeout, Born: time.Now(), Lease: time.Minute,
 		Peer: uint32(os.Getuid()), Secret: bytes.Repeat([]byte{7}, frame.SecretSize),
 	}
 }
@@ -43,13 +45,13 @@ func TestRecordIsPrivateAndComesBack(t *testing.T) {
 		t.Errorf("mode %v (%v)", info.Mode(), err)
 	}
 	got, err := readRecord(run, r.Key)
-	if err != nil || got.Spec.Timeout != r.Timeout || got.Spec.hash("digest") != r.Hash || !bytes.Equal(got.Secret, r.Secret) || !got.Born.Equal(r.Born) {
+	if err != nil || got.Spec.Timeout != r.Timeout || got.Spec.Hash("digest") != r.Hash || !bytes.Equal(got.Secret, r.Secret) || !got.Born.Equal(r.Born) {
 		t.Errorf("came back as %+v (%v)", got, err)
 	}
 	if keys, err := recordKeys(run); err != nil || len(keys) != 1 || keys[0] != r.Key {
 		t.Errorf("keys %v (%v)", keys, err)
 	}
-	other := random()
+	other := spec.NewKey()
 	if err := os.Rename(recordPath(run, r.Key), recordPath(run, other)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +99,14 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !isKey(r.Key) || strings.ContainsAny(r.Container, "/?") || len(r.Secret) != frame.SecretSize {
+		if !spec.IsKey(r.Key) || strings.ContainsAny(r.Container, "/?") || len(r.Secret) != frame.SecretSize {
 			t.Errorf("accepted %+v", r)
 		}
 		again, err := json.Marshal(r)
 		if err != nil {
 			t.Skip("a time that JSON cannot say")
 		}
-		if second, err := parseRecord(again); err != nil || second.Key != r.Key || second.Spec.hash("") != r.Spec.hash("") {
+		if second, err := parseRecord(again); err != nil || second.Key != r.Key || second.Spec.Hash("") != r.Spec.Hash("") {
 			t.Errorf("%s became %s (%v)", text, again, err)
 		}
 	})
@@ -112,8 +114,8 @@ func FuzzRecord(f *testing.F) {
 
 // bareDriver has one container that can be removed.
 type bareDriver struct {
-	Driver
-	owned []Owned
+	driver.Driver
+	owned []driver.Owned
 
 	mu      sync.Mutex
 	removed []string
@@ -121,7 +123,7 @@ type bareDriver struct {
 
 func (d *bareDriver) Ping(context.Context) error { return nil }
 
-func (d *bareDriver) List(context.Context, string) ([]Owned, error) { return d.owned, nil }
+func (d *bareDriver) List(context.Context, string) ([]driver.Owned, error) { return d.owned, nil }
 
 func (d *bareDriver) Remove(_ context.Context, id string) error {
 	d.mu.Lock()
@@ -183,8 +185,8 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 		t.Fatal(err)
 	}
 	r := aRecord()
-	r.Hash = r.Spec.hash(m.digest)
-	d.owned = []Owned{{ID: r.Container, Labels: map[string]string{LabelInstance: "i", LabelKey: r.Key, LabelHost: r.Host}}}
+	r.Hash = r.Spec.Hash(m.digest)
+	d.owned = []driver.Owned{{ID: r.Container, Labels: map[string]string{driver.LabelInstance: "i", driver.LabelKey: r.Key, driver.LabelHost: r.Host}}}
 	if err := os.Mkdir(m.controlFolderOf(r.Host, r.Key), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -344,13 +346,13 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 func TestNobodyAtTheLane(t *testing.T) {
 	for name, change := range map[string]func(m *Manager, d *bareDriver, r *record){
 		"container is gone":      func(_ *Manager, d *bareDriver, _ *record) { d.owned = nil },
-		"another's key":          func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[LabelKey] = random() },
+		"another's key":          func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[driver.LabelKey] = spec.NewKey() },
 		"control socket is gone": func(m *Manager, _ *bareDriver, r *record) { os.Remove(m.controlFolderOf(r.Host, r.Key)) },
 		"control socket is a link": func(m *Manager, _ *bareDriver, r *record) {
 			os.Remove(m.controlFolderOf(r.Host, r.Key))
 			_ = os.Symlink("/tmp", m.controlFolderOf(r.Host, r.Key))
 		},
-		"older program": func(m *Manager, _ *bareDriver, r *record) { r.Hash = r.Spec.hash("older"); _ = r.write(m.run) },
+		"older program": func(m *Manager, _ *bareDriver, r *record) { r.Hash = r.Spec.Hash("older"); _ = r.write(m.run) },
 		"half a record": func(m *Manager, _ *bareDriver, r *record) {
 			_ = os.WriteFile(recordPath(m.run, r.Key), []byte(`{"ver`), 0o600)
 		},

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
-	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
@@ -22,7 +22,7 @@ import (
 // box is one live container. It is used for one session only and never revived: when its link
 // dies the container is removed and the session gets another box.
 type box struct {
-	driver    Driver
+	driver    driver.Driver
 	reaper    *reaper.Reaper
 	log       *slog.Logger
 	id        string
@@ -58,7 +58,7 @@ const removeTimeout = 60 * time.Second
 
 // launchSpec is what launch needs to make a box.
 type launchSpec struct {
-	container Container
+	container driver.Container
 	reaper    *reaper.Reaper
 	hello     frame.HelloBody
 	nonce     string
@@ -74,7 +74,7 @@ type launchSpec struct {
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
-func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box, error) {
+func launch(ctx context.Context, d driver.Driver, log *slog.Logger, o launchSpec) (*box, error) {
 	defer o.mounts.release()
 	if err := o.mounts.place(ctx, &o); err != nil {
 		o.ownership.end()
@@ -107,29 +107,12 @@ func launch(ctx context.Context, d Driver, log *slog.Logger, o launchSpec) (*box
 	return b, nil
 }
 
-func newBox(d Driver, log *slog.Logger, id string, o launchSpec) *box {
+func newBox(d driver.Driver, log *slog.Logger, id string, o launchSpec) *box {
 	return &box{
-		driver: d, reaper: o.reaper, log: log, id: id, spec: o.container.Labels[LabelSpec], image: o.container.Image,
+		driver: d, reaper: o.reaper, log: log, id: id, spec: o.container.Labels[driver.LabelSpec], image: o.container.Image,
 		workspace: o.workspace, born: time.Now(), ownership: o.ownership, sync: o.sync,
-		gone: make(chan struct{}), session: o.container.Labels[LabelSession], processes: make(map[string]*process),
+		gone: make(chan struct{}), session: o.container.Labels[driver.LabelSession], processes: make(map[string]*process),
 	}
-}
-
-// create makes the container, fetching its image if that is all that is missing.
-func create(ctx context.Context, d Driver, log *slog.Logger, c Container) (string, error) {
-	id, err := d.Create(ctx, c)
-	if !errors.Is(err, ErrNoImage) {
-		return id, err
-	}
-	puller, ok := d.(Puller)
-	if !ok {
-		return "", err
-	}
-	log.Info("sandbox image is missing, pulling it", "image", c.Image)
-	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
-		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
-	}
-	return d.Create(ctx, c)
 }
 
 // boot attaches, starts and greets.
@@ -166,7 +149,7 @@ func (b *box) boot(ctx context.Context, o launchSpec) error {
 }
 
 // connect makes the link to a supervisor that is known to be ours. To serve it is left to the caller.
-func (b *box) connect(stream Stream, o launchSpec) {
+func (b *box) connect(stream driver.Stream, o launchSpec) {
 	handlers := make(map[frame.ConnectKind]link.Handler)
 	if o.egress != nil {
 		handlers[frame.ToProxy] = b.proxy(o).Serve
@@ -200,7 +183,7 @@ func (b *box) serveSession(session string) {
 }
 
 // changeStream moves the frames to the control socket that the supervisor says it has taken.
-func (b *box) changeStream(stdio Stream, l *controlSocket) (Stream, *frame.Reader, error) {
+func (b *box) changeStream(stdio driver.Stream, l *controlSocket) (driver.Stream, *frame.Reader, error) {
 	if l == nil {
 		return nil, nil, fmt.Errorf("%w: no control socket was offered", frame.ErrProtocol)
 	}

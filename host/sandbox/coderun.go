@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
@@ -24,7 +25,7 @@ import (
 type Code struct {
 	// Spec is what the container is made of; without an image it is CodeSpec of the Manager's. Give a Manager a Pool
 	// of the same Spec, and runs begin at once.
-	Spec Spec
+	Spec spec.Spec
 	// Language is python, node or sh.
 	Language string
 	// Argv is the command line instead; the name of the program's file becomes its last argument.
@@ -54,16 +55,6 @@ type CodeResult struct {
 	Left int `json:"left,omitempty"`
 	// NoRoutes counts what the program has tried to reach beyond a container without a network.
 	NoRoutes int64 `json:"no_routes,omitempty"`
-}
-
-// CodeSpec is what code runs are made of: the image of base, no network, little of everything.
-func CodeSpec(base Spec) Spec {
-	return Spec{
-		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,
-		Dockerfile: base.Dockerfile, BuildContext: base.BuildContext, BuildNetwork: base.BuildNetwork,
-		Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
-		Network: "none", MemoryBytes: 512 << 20, CPUs: 1, PidsLimit: 100, Timeout: 30 * time.Second,
-	}.WithDefaults()
 }
 
 const (
@@ -106,13 +97,13 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 		return CodeResult{}, err
 	}
 	if c.Spec.Image == "" && c.Spec.Dockerfile == "" {
-		c.Spec = CodeSpec(m.config.Spec)
+		c.Spec = spec.CodeSpec(m.config.Spec)
 	}
 	c.Spec = c.Spec.WithDefaults()
-	if err := c.Spec.validate(); err != nil {
+	if err := c.Spec.Check(); err != nil {
 		return CodeResult{}, err
 	}
-	if c.Spec.isPersonal() || c.Spec.Start != nil {
+	if c.Spec.IsPersonal() || c.Spec.Start != nil {
 		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
 	}
 	if err := m.enterWork(); err != nil {
@@ -189,13 +180,13 @@ func (c Code) check() (language, error) {
 
 // codeBox takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away. Where none is returned,
 // leave is called once there is none.
-func (m *Manager) codeBox(ctx context.Context, spec Spec, leave func()) (*box, error) {
+func (m *Manager) codeBox(ctx context.Context, spec spec.Spec, leave func()) (*box, error) {
 	if err := ctx.Err(); err != nil {
 		leave()
 		return nil, err
 	}
 	defer m.pools.Hurry()()
-	if b := m.claimSlot(spec.hash(m.digest)); b != nil {
+	if b := m.claimSlot(spec.Hash(m.digest)); b != nil {
 		return b, nil
 	}
 	type launched struct {
@@ -225,7 +216,7 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec, leave func()) (*box, e
 	}
 }
 
-func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
+func (m *Manager) makeCodeBox(ctx context.Context, spec spec.Spec) (*box, error) {
 	ref, err := m.PrepareImage(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -273,7 +264,7 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 	if err != nil || r.Canceled || b.link.Dead() {
 		return result, err
 	}
-	if c.Spec.driverNetwork() == "none" {
+	if c.Spec.DriverNetwork() == "none" {
 		result.NoRoutes = b.noRoutes(ctx, c.Spec.WorkspaceDir)
 	}
 	g := gathering{b: b, files: map[string][]byte{}, room: maxCodeBytes}

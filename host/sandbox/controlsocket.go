@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 // A control socket is a Unix socket in a folder that a container mounts: a shorter way to its supervisor than
@@ -62,8 +64,8 @@ func (l *controlSocket) listen() error {
 	return os.Chmod(filepath.Join(l.folder, controlName), 0o666)
 }
 
-func (l *controlSocket) mount() Mount {
-	return Mount{Source: l.folder, Target: controlFolder, ReadOnly: true}
+func (l *controlSocket) mount() driver.Mount {
+	return driver.Mount{Source: l.folder, Target: controlFolder, ReadOnly: true}
 }
 
 // accept waits for the supervisor.
@@ -110,12 +112,12 @@ func (l *controlSocket) close() {
 // what ends the container.
 type controlStream struct {
 	net.Conn
-	stdio   Stream
+	stdio   driver.Stream
 	drained chan struct{}
 	once    sync.Once
 }
 
-func newControlStream(conn net.Conn, stdio Stream) *controlStream {
+func newControlStream(conn net.Conn, stdio driver.Stream) *controlStream {
 	s := &controlStream{Conn: conn, stdio: stdio, drained: make(chan struct{})}
 	go s.drain()
 	return s

@@ -6,28 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // An engine on another machine sees none of the host's folders. There the supervisor comes from a volume that is filled
 // once, and the workspace is a volume that is carried to and fro (package wssync); commands run as workspace.Workload.
-
-// Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
-type Binder interface{ Binds() bool }
-
-// Filler is a Driver that can put files into a container.
-type Filler interface {
-	// Fill unpacks a tar in a folder of a container that was never started.
-	Fill(ctx context.Context, id, dir string, files io.Reader) error
-}
 
 const (
 	// supervisorFolder is where containers see the volume with the supervisor.
@@ -66,8 +58,8 @@ func (m *Manager) binds(ctx context.Context) (bool, error) {
 }
 
 // askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
-func askBinds(ctx context.Context, d Driver) (bool, error) {
-	if b, is := d.(Binder); is {
+func askBinds(ctx context.Context, d driver.Driver) (bool, error) {
+	if b, is := d.(driver.Binder); is {
 		return b.Binds(), nil
 	}
 	c, err := d.Capabilities(ctx)
@@ -111,14 +103,14 @@ const ephemeralWorkspace = 256 << 20
 
 // moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
 // than its container, and is kept in memory.
-func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (Mount, error) {
-	session, target := o.container.Labels[LabelSession], f.spec.WorkspaceDir
+func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mount, error) {
+	session, target := o.container.Labels[driver.LabelSession], f.spec.WorkspaceDir
 	if session == "" {
-		return Mount{Kind: Memory, Target: target, Bytes: ephemeralWorkspace}, nil
+		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
 	name, mark, err := f.m.volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
 	o.sync = f.m.syncs.Of(session, o.workspace, mark)
-	return Mount{Kind: Volume, Source: name, Target: target}, err
+	return driver.Mount{Kind: driver.Volume, Source: name, Target: target}, err
 }
 
 // beginHome makes the volume of an engine elsewhere and the host's folder the same before the first command runs.
@@ -145,7 +137,7 @@ func (b *box) bringHome(ctx context.Context) {
 // refuseBinds says what cannot be had on an engine elsewhere.
 func (f *mountSet) refuseBinds(o *launchSpec) error {
 	for _, mount := range o.container.Mounts {
-		if mount.Kind == Bind {
+		if mount.Kind == driver.Bind {
 			return fmt.Errorf("%w: the engine is on another machine, where there is nothing to mount at %s: remove credentials from [sandbox], or use an engine on this machine",
 				machine.ErrUnavailable, mount.Target)
 		}
@@ -175,16 +167,16 @@ func (o *launchSpec) dropControlSocket() {
 }
 
 // supervisorMount is how a container gets the supervisor, and where it finds it.
-func (m *Manager) supervisorMount(ctx context.Context, image string) (Mount, string, error) {
+func (m *Manager) supervisorMount(ctx context.Context, image string) (driver.Mount, string, error) {
 	binds, err := m.binds(ctx)
 	if err != nil {
-		return Mount{}, "", err
+		return driver.Mount{}, "", err
 	}
 	if binds {
-		return Mount{Source: m.supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
+		return driver.Mount{Source: m.supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
 	}
 	name, err := m.fillSupervisor(ctx, image)
-	return Mount{Kind: Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + program.Supervisor, err
+	return driver.Mount{Kind: driver.Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + program.Supervisor, err
 }
 
 // fillSupervisor makes the volume with this host's supervisor, once in this process.
@@ -196,8 +188,8 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 	if m.location.filled {
 		return name, nil
 	}
-	volumes, is := m.config.Driver.(Volumes)
-	filler, can := m.config.Driver.(Filler)
+	volumes, is := m.config.Driver.(driver.Volumes)
+	filler, can := m.config.Driver.(driver.Filler)
 	if !is || !can {
 		return "", fmt.Errorf("%w: this engine neither sees the host's folders nor keeps volumes", machine.ErrUnavailable)
 	}
@@ -217,13 +209,13 @@ func (m *Manager) fillSupervisor(ctx context.Context, image string) (string, err
 }
 
 // fill puts the supervisor into the volume by way of a container that never runs.
-func (m *Manager) fill(ctx context.Context, d Filler, name, image string, supervisor []byte) error {
-	key := random()
+func (m *Manager) fill(ctx context.Context, d driver.Filler, name, image string, supervisor []byte) error {
+	key := spec.NewKey()
 	defer m.newOwnership(key).release()
-	c := Container{
-		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: Preparer, Entrypoint: []string{"/never"},
+	c := driver.Container{
+		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: driver.Preparer, Entrypoint: []string{"/never"},
 		Labels:  m.labels(key, launchTimeout),
-		Mounts:  []Mount{{Kind: Volume, Source: name, Target: volumeTarget}},
+		Mounts:  []driver.Mount{{Kind: driver.Volume, Source: name, Target: volumeTarget}},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
 	defer m.reaper.Abandon(c.Name, nil)
@@ -246,7 +238,7 @@ func (m *Manager) fill(ctx context.Context, d Filler, name, image string, superv
 // removeOldSupervisors removes the volumes of earlier supervisors. The engine keeps those that are in use, for the next time.
 func (m *Manager) removeOldSupervisors(ctx context.Context, current string) {
 	prefix := volume{name: supervisorVolume}.engineName(m.config.Instance)
-	err := m.RemoveVolumes(ctx, func(o Owned) bool { return o.Name != current && strings.HasPrefix(o.Name, prefix) })
+	err := m.RemoveVolumes(ctx, func(o driver.Owned) bool { return o.Name != current && strings.HasPrefix(o.Name, prefix) })
 	if err != nil {
 		m.log.Debug("volumes of earlier supervisors stay", "error", err)
 	}

@@ -7,20 +7,15 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Recipe says how the specification's image comes about.
-func (s Spec) Recipe() image.Recipe {
-	return image.Recipe{
-		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
-	}
-}
-
 // ImageRepository is the name that the instance's images have in common.
-func ImageRepository(instance string) string { return "flynn-" + short(instance) }
+func ImageRepository(instance string) string { return "flynn-" + spec.Short(instance) }
 
 // newBuilder returns what makes this instance's images, or nil if the driver can make none.
 func (m *Manager) newBuilder() *image.Builder {
@@ -28,7 +23,7 @@ func (m *Manager) newBuilder() *image.Builder {
 	if !ok {
 		return nil
 	}
-	instance, key := m.config.Instance, random()
+	instance, key := m.config.Instance, spec.NewKey()
 	m.held[key] = true // lest they are taken for leftovers
 	return image.New(image.Config{
 		Engine: persistent{engine, m.reaper}, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
@@ -67,7 +62,7 @@ func (p persistent) Remove(ctx context.Context, id string) error { return p.reap
 var errNoBuilder = errors.New("this driver makes no images: set image alone")
 
 // PrepareImage returns the name of the specification's image, which is there unless it is one that is used as it is.
-func (m *Manager) PrepareImage(ctx context.Context, spec Spec) (string, error) {
+func (m *Manager) PrepareImage(ctx context.Context, spec spec.Spec) (string, error) {
 	recipe := spec.Recipe()
 	switch {
 	case recipe.Strategy() == image.AsIs:
@@ -87,7 +82,7 @@ func (m *Manager) PrepareImage(ctx context.Context, spec Spec) (string, error) {
 
 // RebuildImage makes the specification's image anew, and removes those that the same settings led to before unless a container
 // needs them.
-func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Owned, error) {
+func (m *Manager) RebuildImage(ctx context.Context, spec spec.Spec) (image.Plan, []driver.Owned, error) {
 	if m.images == nil {
 		return image.Plan{}, nil, errNoBuilder
 	}
@@ -95,7 +90,7 @@ func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Ow
 	if err != nil || plan.Family == "" {
 		return plan, nil, err
 	}
-	removed, err := m.removeImages(ctx, func(o Owned) bool {
+	removed, err := m.removeImages(ctx, func(o driver.Owned) bool {
 		return o.Labels[image.LabelFamily] == plan.Family && o.Name != plan.Ref
 	})
 	return plan, removed, err
@@ -104,7 +99,7 @@ func (m *Manager) RebuildImage(ctx context.Context, spec Spec) (image.Plan, []Ow
 // PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them;
 // downloads that none of them names go as well.
 // Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
-func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, error) {
+func (m *Manager) PruneImages(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
 	if m.images == nil {
 		return nil, nil
 	}
@@ -119,17 +114,17 @@ func (m *Manager) PruneImages(ctx context.Context, needed []Spec) ([]Owned, erro
 		}
 		refs[plan.Ref] = true
 	}
-	removed, err := m.removeImages(ctx, func(o Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+	removed, err := m.removeImages(ctx, func(o driver.Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
 	return removed, errors.Join(err, m.images.KeepDownloads(binaries))
 }
 
 // removeImages removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
-func (m *Manager) removeImages(ctx context.Context, chosen func(Owned) bool) ([]Owned, error) {
-	driver, ok := m.config.Driver.(Images)
+func (m *Manager) removeImages(ctx context.Context, chosen func(driver.Owned) bool) ([]driver.Owned, error) {
+	keeper, ok := m.config.Driver.(driver.Images)
 	if !ok {
 		return nil, nil
 	}
-	listed, err := driver.ListImages(ctx, m.config.Instance)
+	listed, err := keeper.ListImages(ctx, m.config.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +134,13 @@ func (m *Manager) removeImages(ctx context.Context, chosen func(Owned) bool) ([]
 			kept[o.Name] = true
 		}
 	}
-	var removed []Owned
+	var removed []driver.Owned
 	var all error
 	for _, o := range m.ours(listed) {
 		if of := image.StageOf(o.Name); of != "" && kept[of] || of == "" && !chosen(o) {
 			continue
 		}
-		switch err := driver.RemoveImage(ctx, cmp.Or(o.Name, o.ID)); {
+		switch err := keeper.RemoveImage(ctx, cmp.Or(o.Name, o.ID)); {
 		case err == nil:
 			removed = append(removed, o)
 		case !errors.Is(err, image.ErrInUse):

@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/liveness"
@@ -50,20 +51,21 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/proxyca"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // Config is what a Manager needs.
 type Config struct {
-	Driver Driver
+	Driver driver.Driver
 	// Instance names this host among others on the same engine. It must be stable over
 	// restarts and must not be shared.
 	Instance string
 	// WorkspaceRoot is the absolute host folder with a folder for each session.
 	WorkspaceRoot string
 	// Spec is the sandbox that code runs are like where they name none.
-	Spec Spec
+	Spec spec.Spec
 	// Supervisor is the path of flynn-sandboxd; see program.FindSupervisor.
 	Supervisor string
 	// Pools are the containers kept ready. Two for the same specification add up.
@@ -92,7 +94,7 @@ type Config struct {
 	// secret that a specification names, "" where there is none. They change with the configuration, so each is called every time. A
 	// container that an earlier host has left must have the current specification to be gone on with; where Current is nil, the one
 	// that it was made with. Without MountRules, nothing may be mounted.
-	Current    func(name string) (Spec, bool)
+	Current    func(name string) (spec.Spec, bool)
 	MountRules func() mounts.Rules
 	Secret     func(name string) string
 
@@ -208,7 +210,7 @@ func New(c Config) (*Manager, error) {
 	}
 	m := &Manager{
 		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: short(c.Instance), Host: host, Holds: c.Holds}),
+		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds}),
 		sessions:   make(map[key]*Session), held: make(map[string]bool), codeRuns: make(map[*codeRun]bool),
 		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), starts: newStartQueue(),
 	}
@@ -222,13 +224,15 @@ func New(c Config) (*Manager, error) {
 }
 
 // runFolder is where an instance keeps what belongs to its processes and containers.
-func runFolder(root, instance string) string { return filepath.Join(root, ".run-"+short(instance)) }
+func runFolder(root, instance string) string {
+	return filepath.Join(root, ".run-"+spec.Short(instance))
+}
 
 // Get returns the session's sandbox of that name, with a live container. A spec that differs from the
 // last one's replaces the container, and ends what runs in it.
-func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Session, error) {
+func (m *Manager) Get(ctx context.Context, session, name string, spec spec.Spec) (*Session, error) {
 	spec = spec.WithDefaults()
-	if err := spec.validate(); err != nil {
+	if err := spec.Check(); err != nil {
 		return nil, err
 	}
 	s, old, err := m.lookup(session, name, spec)
@@ -249,9 +253,9 @@ func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Se
 }
 
 // lookup finds or enters the session. old is one with another spec that has to go first.
-func (m *Manager) lookup(session, name string, spec Spec) (s, old *Session, err error) {
+func (m *Manager) lookup(session, name string, spec spec.Spec) (s, old *Session, err error) {
 	k := key{session, name}
-	hash := spec.hash(m.digest)
+	hash := spec.Hash(m.digest)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

@@ -9,89 +9,13 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
-
-// HostMount is a folder or file of the host that a sandbox sees.
-type HostMount struct {
-	Source   string // absolute
-	Target   string // absolute, inside
-	Writable bool
-}
-
-// VolumeMount is a volume of the engine, which outlives containers.
-type VolumeMount struct {
-	Name   string
-	Target string
-	// Shared is one volume for all sessions; otherwise each session has its own.
-	Shared   bool
-	ReadOnly bool
-}
-
-// MemoryMount is a folder in memory.
-type MemoryMount struct {
-	Target string
-	Bytes  int64
-}
-
-// validateMounts refuses what no driver could honour. Whether a source may be mounted is decided when it is.
-func (s Spec) validateMounts() error {
-	var targets []string
-	for _, m := range s.hostMounts() {
-		targets = append(targets, m.Target)
-	}
-	main, _ := s.main()
-	for _, v := range main.Volumes {
-		targets = append(targets, v.Target)
-	}
-	for _, v := range s.Volumes {
-		if !volumeNames().MatchString(v.Name) {
-			return badVolumeName(v.Name)
-		}
-		targets = append(targets, v.Target)
-	}
-	for _, t := range s.memoryMounts() {
-		if t.Bytes <= 0 {
-			return fmt.Errorf("sandbox: tmpfs at %s has no size", t.Target)
-		}
-		targets = append(targets, t.Target)
-	}
-	if err := mounts.CheckTargets(s.WorkspaceDir, targets); err != nil {
-		return fmt.Errorf("sandbox: %w", err)
-	}
-	return nil
-}
-
-// isPersonal reports whether the container is made for one session from the start, so that none can wait in the pool.
-func (s Spec) isPersonal() bool {
-	if s.Compose != nil {
-		return true
-	}
-	for _, v := range s.Volumes {
-		if !v.Shared {
-			return true
-		}
-	}
-	return false
-}
-
-// hostMounts are those of the configuration, and of the main service of a project.
-func (s Spec) hostMounts() []HostMount {
-	main, _ := s.main()
-	return append(s.Mounts[:len(s.Mounts):len(s.Mounts)], hostMountsOf(main)...)
-}
-
-func (s Spec) memoryMounts() []MemoryMount {
-	all := s.Tmpfs[:len(s.Tmpfs):len(s.Tmpfs)]
-	main, _ := s.main()
-	for _, t := range main.Tmpfs {
-		all = append(all, MemoryMount{Target: t.Target, Bytes: t.Bytes})
-	}
-	return all
-}
 
 // heldBytes bounds what is held for a program: the program, the files beside it and the modules of Flynn's.
 const heldBytes = maxCodeBytes + 1<<20
@@ -99,7 +23,7 @@ const heldBytes = maxCodeBytes + 1<<20
 // mountSet is all that a container mounts besides its own files and the workspace.
 type mountSet struct {
 	m     *Manager
-	spec  Spec
+	spec  spec.Spec
 	owner workspace.Owner
 	held  []*mounts.Source // in the order of hostMounts
 }
@@ -112,31 +36,31 @@ func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
 	if err := f.holdSources(ctx); err != nil {
 		return err
 	}
-	for i, h := range f.spec.hostMounts() {
+	for i, h := range f.spec.HostMounts() {
 		o.hello.Mounts = append(o.hello.Mounts, []byte(h.Target))
 		o.container.Mounts = append(o.container.Mounts,
-			Mount{Source: f.held[i].Path, Target: h.Target, ReadOnly: !h.Writable, Alone: true})
+			driver.Mount{Source: f.held[i].Path, Target: h.Target, ReadOnly: !h.Writable, Alone: true})
 	}
 	if err := f.placeVolumes(ctx, o); err != nil {
 		return err
 	}
-	o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: frame.HeldFolder, Bytes: heldBytes})
+	o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Memory, Target: frame.HeldFolder, Bytes: heldBytes})
 	o.hello.Scratch = append(o.hello.Scratch, []byte("/tmp"))
-	for _, t := range f.spec.memoryMounts() {
+	for _, t := range f.spec.MemoryMounts() {
 		o.hello.Scratch = append(o.hello.Scratch, []byte(t.Target))
-		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Memory, Target: t.Target, Bytes: t.Bytes})
+		o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Memory, Target: t.Target, Bytes: t.Bytes})
 	}
 	return nil
 }
 
 func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
-	session := o.container.Labels[LabelSession]
+	session := o.container.Labels[driver.LabelSession]
 	place := func(v volume, target string, readOnly bool) error {
 		name, _, err := f.m.volumes.provide(ctx, v, o.container.Image, f.owner)
 		if err != nil {
 			return err
 		}
-		o.container.Mounts = append(o.container.Mounts, Mount{Kind: Volume, Source: name, Target: target, ReadOnly: readOnly})
+		o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Volume, Source: name, Target: target, ReadOnly: readOnly})
 		return nil
 	}
 	for _, v := range f.spec.Volumes {
@@ -148,7 +72,7 @@ func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 			return err
 		}
 	}
-	main, _ := f.spec.main()
+	main, _ := f.spec.Main()
 	for _, v := range main.Volumes {
 		if err := place(projectVolume(session, v.Name), v.Target, v.ReadOnly); err != nil {
 			return err
@@ -159,7 +83,7 @@ func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 
 // holdSources applies the rules of this moment to the host's folders and files.
 func (f *mountSet) holdSources(ctx context.Context) (err error) {
-	f.held, err = f.m.openSources(ctx, f.spec.hostMounts())
+	f.held, err = f.m.openSources(ctx, f.spec.HostMounts())
 	return err
 }
 
@@ -175,7 +99,7 @@ func closeAll(sources []*mounts.Source) {
 }
 
 // openSources applies the rules of this moment to folders and files of the host. Close what it returns.
-func (m *Manager) openSources(ctx context.Context, wanted []HostMount) ([]*mounts.Source, error) {
+func (m *Manager) openSources(ctx context.Context, wanted []spec.HostMount) ([]*mounts.Source, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -249,7 +173,7 @@ func (f *mountSet) verify(w frame.WelcomeBody) error {
 	}
 	for i, s := range f.held {
 		if found := (mounts.ID{Dev: w.Mounts[i].Dev, Ino: w.Mounts[i].Ino}); found != s.ID() {
-			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.hostMounts()[i].Target, s.Path)
+			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.HostMounts()[i].Target, s.Path)
 		}
 	}
 	return nil

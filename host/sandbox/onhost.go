@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something
@@ -30,7 +31,7 @@ const maxHostFiles = 64 << 20
 // own, with copies of the files that its arguments name.
 type hostCall struct {
 	m       *Manager
-	bridge  Bridge
+	bridge  spec.Bridge
 	session string
 	there   string // stands for the folder in the arguments
 	folder  string
@@ -52,7 +53,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 		return 0, err
 	}
 	host, err := machine.NewHost(machine.HostConfig{
-		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.timeout(), MaxTimeout: h.bridge.timeout(), Log: h.m.log,
+		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.m.log,
 	})
 	if err != nil {
 		return 0, err
@@ -60,13 +61,13 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 	defer func() { err = errors.Join(err, host.Close()) }()
 	r, err := host.Exec(ctx, machine.Command{
 		Script: "exec " + quoteArgv(append([]string{h.bridge.Program}, h.arguments(call)...)), Dir: call.Dir, Env: env, Stdin: stdin,
-		Timeout: h.bridge.timeout(), MaxOutput: h.bridge.MaxOutput,
+		Timeout: h.bridge.Limit(), MaxOutput: h.bridge.MaxOutput,
 		Progress: func(stream machine.Stream, p []byte) { out(stream == machine.Stderr, p) },
 	})
 	if err != nil {
 		return 0, err
 	}
-	return h.bridge.verdict(r, out)
+	return bridgedResult(h.bridge, r, out)
 }
 
 // arguments have the paths of the copies.

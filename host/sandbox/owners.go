@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // The labels of a container cannot change, so those of one from a pool never say whose it has become. A file of the instance's folder does,
@@ -35,15 +38,15 @@ func (m *Manager) noteOwner(b *box, s *Session) {
 
 // WithOwners returns containers of an instance with the labels that they would have if they had been made for who has them. Root is that
 // of the instance's workspaces.
-func WithOwners(root, instance string, owned []Owned) []Owned {
+func WithOwners(root, instance string, owned []driver.Owned) []driver.Owned {
 	run := runFolder(root, instance)
-	var all []Owned
+	var all []driver.Owned
 	for _, o := range owned {
-		if key := o.Labels[LabelKey]; o.Labels[LabelSession] == "" && isKey(key) {
+		if key := o.Labels[driver.LabelKey]; o.Labels[driver.LabelSession] == "" && spec.IsKey(key) {
 			var c claimed
 			if text, err := os.ReadFile(ownerPath(run, key)); err == nil && json.Unmarshal(text, &c) == nil {
 				o.Labels = maps.Clone(o.Labels)
-				o.Labels[LabelSession], o.Labels[LabelSandbox] = c.Session, c.Sandbox
+				o.Labels[driver.LabelSession], o.Labels[driver.LabelSandbox] = c.Session, c.Sandbox
 			}
 		}
 		all = append(all, o)
@@ -52,10 +55,10 @@ func WithOwners(root, instance string, owned []Owned) []Owned {
 }
 
 // clearOwners drops what is said of containers that are gone; listed are those that there were.
-func (m *Manager) clearOwners(listed []Owned) error {
+func (m *Manager) clearOwners(listed []driver.Owned) error {
 	there := map[string]bool{}
 	for _, o := range listed {
-		there[o.Labels[LabelKey]] = true
+		there[o.Labels[driver.LabelKey]] = true
 	}
 	paths, all := filepath.Glob(ownerPath(m.run, "*"))
 	for _, path := range paths {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -20,7 +22,7 @@ import (
 
 // Pool is a number of containers to keep ready for one specification.
 type Pool struct {
-	Spec Spec
+	Spec spec.Spec
 	Size int
 }
 
@@ -45,11 +47,11 @@ func (m *Manager) SetPools(wanted []Pool, cpu float64) {
 	var wishes []pool.Wish[*box]
 	for _, w := range wanted {
 		spec := w.Spec.WithDefaults()
-		if w.Size <= 0 || spec.validate() != nil || spec.isPersonal() { // Get reports what is wrong to whom it concerns
+		if w.Size <= 0 || spec.Check() != nil || spec.IsPersonal() { // Get reports what is wrong to whom it concerns
 			continue
 		}
 		wishes = append(wishes, pool.Wish[*box]{
-			Kind: spec.hash(m.digest), Size: w.Size,
+			Kind: spec.Hash(m.digest), Size: w.Size,
 			Make: func(ctx context.Context) (*box, time.Duration, error) { return m.makeWarm(ctx, spec) },
 		})
 	}
@@ -57,7 +59,7 @@ func (m *Manager) SetPools(wanted []Pool, cpu float64) {
 }
 
 // makeWarm makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
-func (m *Manager) makeWarm(ctx context.Context, spec Spec) (*box, time.Duration, error) {
+func (m *Manager) makeWarm(ctx context.Context, spec spec.Spec) (*box, time.Duration, error) {
 	if binds, err := m.binds(ctx); err == nil && !binds {
 		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
 	}
@@ -77,14 +79,14 @@ func (m *Manager) makeWarm(ctx context.Context, spec Spec) (*box, time.Duration,
 
 // launchSlot makes a container with an empty folder of its own, for whom it may concern. It is seen through even when
 // ctx ends meanwhile, so that the engine is never left with half a container.
-func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, error) {
-	folder, owner, err := m.workspaces.Slot(random())
+func (m *Manager) launchSlot(ctx context.Context, wanted spec.Spec, ref string) (*box, error) {
+	folder, owner, err := m.workspaces.Slot(spec.NewKey())
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
 	defer cancel()
-	o := m.launchSpec(spec, folder, owner)
+	o := m.launchSpec(wanted, folder, owner)
 	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
 	b, err := launch(ctx, m.config.Driver, m.log, o)
 	if err != nil {
@@ -92,7 +94,7 @@ func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, 
 	}
 	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
 	// such command, and a container that has died is found out by who takes it.
-	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
+	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, wanted.WorkspaceDir)
 	return b, nil
 }
 
@@ -150,7 +152,7 @@ func (m *Manager) giveTo(s *Session, b *box) {
 			return
 		}
 		m.noteOwner(b, s)
-		r, ok := m.config.Driver.(Renamer)
+		r, ok := m.config.Driver.(driver.Renamer)
 		if !ok {
 			return
 		}

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +10,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -28,7 +29,7 @@ type project struct {
 	owner    workspace.Owner
 	services []*service
 
-	driver   Services
+	driver   driver.Services
 	launch   launchSpec // of the container that they are beside
 	beside   string     // its id
 	life     context.Context
@@ -51,11 +52,8 @@ type service struct {
 	mu    sync.Mutex
 	id    string // changes where another container takes its place, while the project's turn is held
 	since time.Time
-	ended *Condition // nil while it runs
+	ended *driver.Condition // nil while it runs
 }
-
-// LabelService is a service's name, on its container.
-const LabelService = "flynn.service"
 
 const (
 	// healthPatience bounds the wait for one service to become healthy.
@@ -66,102 +64,8 @@ const (
 	maxLastWords = 2 << 10
 )
 
-// main is the service where commands run.
-func (s Spec) main() (compose.Service, bool) {
-	if s.Compose == nil {
-		return compose.Service{}, false
-	}
-	return s.Compose.Service(s.Service)
-}
-
 // errNoServices is what a specification with a project gets from a driver that cannot look after one.
 var errNoServices = fmt.Errorf("%w: this engine runs no services: remove compose from [sandbox]", machine.ErrUnavailable)
-
-// validateProject refuses what no driver could honour.
-func (s Spec) validateProject() error {
-	if s.Compose == nil {
-		return nil
-	}
-	if _, ok := s.main(); !ok {
-		return fmt.Errorf("sandbox: %s has no service %q: set service in [sandbox] to one of %s", s.Compose.File, s.Service,
-			strings.Join(s.Compose.Names(), ", "))
-	}
-	switch {
-	case s.Dockerfile != "":
-		return errors.New("sandbox: dockerfile and compose both say what the image is: remove one of them from [sandbox]")
-	case s.Network == "host":
-		return errors.New(`sandbox: services need a network of their own: set network in [sandbox] to none, allowlist or bridge`)
-	case s.Runtime != "" && s.Runtime != "runc":
-		return fmt.Errorf("sandbox: services share their network, which runtime %s does not: remove compose or runtime from [sandbox]", s.Runtime)
-	}
-	for _, service := range s.Compose.Services {
-		if err := s.validateService(service); err != nil {
-			return fmt.Errorf("sandbox: %s:%d: services.%s.%w", s.Compose.File, service.Line, service.Name, err)
-		}
-	}
-	return nil
-}
-
-func (s Spec) validateService(service compose.Service) error {
-	switch {
-	case service.MemoryBytes > s.MemoryBytes:
-		return errors.New("mem_limit is above memory_limit of the sandbox: lower the one or raise the other")
-	case service.CPUs > s.CPUs:
-		return errors.New("cpus is above cpu_limit of the sandbox: lower the one or raise the other")
-	case service.PidsLimit > s.PidsLimit:
-		return errors.New("pids_limit is above that of the sandbox: lower the one or raise the other")
-	}
-	if service.Name == s.Service {
-		for _, other := range s.Compose.Services {
-			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Ended: true}) {
-				return fmt.Errorf("depends_on: %s waits for the end of the service where commands run, which does not end: remove that", other.Name)
-			}
-			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Healthy: true}) {
-				return fmt.Errorf("healthcheck is not looked at where commands run: let %s depend on service_started", other.Name)
-			}
-		}
-		if service.User != "" {
-			return errors.New("user is not honoured where commands run: they are their workspace's owner's: remove it")
-		}
-		return nil // its places are judged with the sandbox's own
-	}
-	if err := mounts.CheckTargets("", targetsOf(service)); err != nil {
-		return fmt.Errorf("volumes: %w", err)
-	}
-	return nil
-}
-
-func targetsOf(s compose.Service) (targets []string) {
-	for _, b := range s.Binds {
-		targets = append(targets, b.Target)
-	}
-	for _, v := range s.Volumes {
-		targets = append(targets, v.Target)
-	}
-	for _, t := range s.Tmpfs {
-		targets = append(targets, t.Target)
-	}
-	return targets
-}
-
-// withLimits lets the main service ask for less than the sandbox has.
-func (s Spec) withLimits() Spec {
-	if main, ok := s.main(); ok {
-		s.MemoryBytes = lower(main.MemoryBytes, s.MemoryBytes)
-		s.CPUs = lower(main.CPUs, s.CPUs)
-		s.PidsLimit = lower(main.PidsLimit, s.PidsLimit)
-	}
-	return s
-}
-
-// lower is what a service asks for, if anything, and never more than the limit.
-func lower[T cmp.Ordered](asked, limit T) T {
-	var none T
-	if asked == none {
-		return limit
-	}
-	return min(asked, limit)
-}
 
 // projectVolume is the engine's volume of a project's. A dot keeps its name apart from those of the configuration.
 func projectVolume(session, name string) volume {
@@ -169,16 +73,16 @@ func projectVolume(session, name string) volume {
 }
 
 // offerNames lets programs in a container know its services, and its main service's environment.
-func offerNames(o *launchSpec, spec Spec) {
-	main, ok := spec.main()
+func offerNames(o *launchSpec, wanted spec.Spec) {
+	main, ok := wanted.Main()
 	if !ok {
 		return
 	}
-	for _, name := range spec.Compose.Names() {
+	for _, name := range wanted.Compose.Names() {
 		o.container.Hosts = append(o.container.Hosts, name+":127.0.0.1")
 	}
-	if spec.Network == allowlist { // services are not reached through the proxy
-		direct := strings.Join(append([]string{"localhost", "127.0.0.1"}, spec.Compose.Names()...), ",")
+	if wanted.Network == spec.Allowlist { // services are not reached through the proxy
+		direct := strings.Join(append([]string{"localhost", "127.0.0.1"}, wanted.Compose.Names()...), ",")
 		o.hello.Env = append(o.hello.Env, []byte("NO_PROXY="+direct), []byte("no_proxy="+direct))
 	}
 	for _, variable := range main.Environment {
@@ -193,11 +97,11 @@ func (m *Manager) startProject(ctx context.Context, o launchSpec, id string) (*p
 	if spec.Compose == nil {
 		return nil, nil
 	}
-	driver, ok := m.config.Driver.(Services)
+	looker, ok := m.config.Driver.(driver.Services)
 	if !ok {
 		return nil, errNoServices
 	}
-	p := &project{m: m, owner: o.mounts.owner, driver: driver, launch: o, beside: id, turn: make(chan struct{}, 1)}
+	p := &project{m: m, owner: o.mounts.owner, driver: looker, launch: o, beside: id, turn: make(chan struct{}, 1)}
 	for _, s := range spec.Compose.Services {
 		if s.Name != spec.Service {
 			p.services = append(p.services, &service{Service: s, ends: spec.Compose.Ends(s.Name)})
@@ -267,68 +171,53 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 }
 
 // serviceContainer describes the container of a service beside another.
-func serviceContainer(o launchSpec, s compose.Service, beside string) Container {
-	spec := o.mounts.spec
-	c := Container{
-		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: Service, Labels: map[string]string{},
-		MemoryBytes: lower(s.MemoryBytes, spec.MemoryBytes), CPUs: lower(s.CPUs, spec.CPUs), PidsLimit: lower(s.PidsLimit, spec.PidsLimit),
-		Program: &Program{
+func serviceContainer(o launchSpec, s compose.Service, beside string) driver.Container {
+	c := driver.Container{
+		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: map[string]string{},
+		Program: &driver.Program{
 			Entrypoint: s.Entrypoint, Cmd: s.Command, Env: s.Environment, Dir: s.WorkingDir, User: s.User,
 			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside,
 		},
 	}
+	c.MemoryBytes, c.CPUs, c.PidsLimit = o.mounts.spec.Limits(s)
 	if h := s.Health; h != nil {
-		c.Program.Health = &HealthCheck{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
+		c.Program.Health = &driver.HealthCheck{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
 	}
 	for name, value := range o.container.Labels {
 		c.Labels[name] = value
 	}
-	c.Labels[LabelService] = s.Name
+	c.Labels[driver.LabelService] = s.Name
 	return c
 }
 
 // furnish adds what the service mounts. The sources of binds stay open until it runs.
-func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, c *Container) (sources []*mounts.Source, err error) {
-	session := o.container.Labels[LabelSession]
+func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
+	session := o.container.Labels[driver.LabelSession]
 	for _, v := range s.Volumes {
-		shared := o.mounts.spec.sharesVolume(v.Name)
+		shared := o.mounts.spec.SharesVolume(v.Name)
 		name, _, err := p.m.volumes.ensure(ctx, projectVolume(session, v.Name))
 		if err != nil {
 			return nil, err
 		}
-		c.Mounts = append(c.Mounts, Mount{Kind: Volume, Source: name, Target: v.Target, ReadOnly: v.ReadOnly, Fill: !shared})
+		c.Mounts = append(c.Mounts, driver.Mount{Kind: driver.Volume, Source: name, Target: v.Target, ReadOnly: v.ReadOnly, Fill: !shared})
 	}
 	for _, t := range s.Tmpfs {
-		c.Mounts = append(c.Mounts, Mount{Kind: Memory, Target: t.Target, Bytes: t.Bytes})
+		c.Mounts = append(c.Mounts, driver.Mount{Kind: driver.Memory, Target: t.Target, Bytes: t.Bytes})
 	}
-	sources, err = p.m.openSources(ctx, hostMountsOf(s))
+	sources, err = p.m.openSources(ctx, spec.HostMountsOf(s))
 	if err != nil {
 		return nil, err
 	}
 	for i, b := range s.Binds {
-		c.Mounts = append(c.Mounts, Mount{Source: sources[i].Path, Target: b.Target, ReadOnly: b.ReadOnly, Alone: true})
+		c.Mounts = append(c.Mounts, driver.Mount{Source: sources[i].Path, Target: b.Target, ReadOnly: b.ReadOnly, Alone: true})
 	}
 	return sources, nil
 }
 
-// sharesVolume reports whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
-// nothing from an image into it, because it would take over the owner as well.
-func (s Spec) sharesVolume(name string) bool {
-	main, _ := s.main()
-	return slices.ContainsFunc(main.Volumes, func(v compose.Volume) bool { return v.Name == name })
-}
-
-func hostMountsOf(s compose.Service) (wanted []HostMount) {
-	for _, b := range s.Binds {
-		wanted = append(wanted, HostMount{Source: b.Source, Target: b.Target, Writable: !b.ReadOnly})
-	}
-	return wanted
-}
-
 // wanted is a state that a service is waited for in.
 type wanted struct {
-	notice, late string                                  // for who waits: what for, and what has not come in time
-	reached      func(Condition) (is bool, never string) // never says why it will not be reached
+	notice, late string                                         // for who waits: what for, and what has not come in time
+	reached      func(driver.Condition) (is bool, never string) // never says why it will not be reached
 }
 
 // state is what a dependency asks for.
@@ -340,7 +229,7 @@ func state(d compose.Dependency) wanted {
 }
 
 // isHealthy reports whether a service is, or runs if it has no check.
-func isHealthy(now Condition) (bool, string) {
+func isHealthy(now driver.Condition) (bool, string) {
 	switch {
 	case !now.Running:
 		return false, endOf(now)
@@ -351,7 +240,7 @@ func isHealthy(now Condition) (bool, string) {
 }
 
 // hasEnded reports whether a service has, and well.
-func hasEnded(now Condition) (bool, string) {
+func hasEnded(now driver.Condition) (bool, string) {
 	if !now.Running && (now.ExitCode != 0 || now.OOM) {
 		return false, endOf(now)
 	}
@@ -393,7 +282,7 @@ func (p *project) await(ctx context.Context, name string, w wanted) error {
 }
 
 // endOf says how a service has ended.
-func endOf(c Condition) string {
+func endOf(c driver.Condition) string {
 	if c.Gone {
 		return "was removed from the engine"
 	}
@@ -404,7 +293,7 @@ func endOf(c Condition) string {
 }
 
 // failure says what became of a service, with its last words.
-func (p *project) failure(s *service, what string, c Condition) error {
+func (p *project) failure(s *service, what string, c driver.Condition) error {
 	text := fmt.Sprintf("%s: service %s %s", machine.ErrUnavailable, s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
 		text += fmt.Sprintf("; its check says %q", check)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // A service that fails while commands may use it is started again when the next command comes, which waits for it and learns of it.
@@ -29,7 +31,7 @@ func (p *project) watch(s *service) {
 	s.mu.Lock()
 	id := s.id
 	s.mu.Unlock()
-	var now Condition
+	var now driver.Condition
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		err := p.driver.AwaitEnd(p.life, id)
 		if err == nil {
@@ -54,7 +56,7 @@ func (p *project) watch(s *service) {
 }
 
 // enterEnd notes the end of a service, and reports whether somebody has to attend to it. Both are seen together.
-func (p *project) enterEnd(s *service, end Condition) bool {
+func (p *project) enterEnd(s *service, end driver.Condition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.mu.Lock()
@@ -144,7 +146,7 @@ func (p *project) startAgain(s *service, gone bool) error {
 	if gone {
 		return p.run(ctx, s)
 	}
-	sources, err := p.m.openSources(ctx, hostMountsOf(s.Service))
+	sources, err := p.m.openSources(ctx, spec.HostMountsOf(s.Service))
 	if err != nil {
 		return err
 	}

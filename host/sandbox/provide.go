@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/netaddr"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -54,14 +56,14 @@ func (m *Manager) makeFor(ctx context.Context, s *Session, allowed admission) (*
 	o.hello.DiskBytes = allowed.disk
 	o.container.Image = ref
 	o.container.Name = "flynn-" + workspace.Name(s.session) + "-" + o.container.Key[:8]
-	o.container.Labels[LabelSession] = s.session
-	o.container.Labels[LabelSandbox] = s.name
+	o.container.Labels[driver.LabelSession] = s.session
+	o.container.Labels[driver.LabelSandbox] = s.name
 	return launch(ctx, m.config.Driver, m.log, o)
 }
 
 // folder names the session's workspace, or one of its own.
 func (s *Session) folder() string {
-	if s.spec.Workspace == workspaceOwn {
+	if s.spec.Workspace == spec.WorkspaceOwn {
 		return s.session + "\x00" + s.name
 	}
 	return s.session
@@ -71,36 +73,36 @@ func (s *Session) folder() string {
 const supervisorPath = "/.flynn-sandboxd"
 
 // launchSpec describes a container for a folder; the caller names it, and its image.
-func (m *Manager) launchSpec(spec Spec, folder string, owner workspace.Owner) launchSpec {
-	nonce := random()
+func (m *Manager) launchSpec(wanted spec.Spec, folder string, owner workspace.Owner) launchSpec {
+	nonce := spec.NewKey()
 	o := launchSpec{
 		nonce:     nonce,
 		reaper:    m.reaper,
 		workspace: folder,
 		ownership: m.newOwnership(nonce),
 		hello: frame.HelloBody{
-			UID: owner.UID, GID: owner.GID, Workspace: spec.WorkspaceDir, DiskBytes: spec.DiskBytes, DiskEntries: spec.DiskEntries,
+			UID: owner.UID, GID: owner.GID, Workspace: wanted.WorkspaceDir, DiskBytes: wanted.DiskBytes, DiskEntries: wanted.DiskEntries,
 		},
-		container: Container{
+		container: driver.Container{
 			Key:        nonce,
 			Entrypoint: []string{supervisorPath, nonce},
 			Labels:     m.labels(nonce, m.config.MaxAge),
-			Mounts: []Mount{
+			Mounts: []driver.Mount{
 				{Source: m.supervisor, Target: supervisorPath, ReadOnly: true},
-				{Source: folder, Target: spec.WorkspaceDir, ReadOnly: spec.Workspace == workspaceReadOnly},
+				{Source: folder, Target: wanted.WorkspaceDir, ReadOnly: wanted.Workspace == spec.WorkspaceReadOnly},
 			},
-			Network: spec.driverNetwork(), MemoryBytes: spec.MemoryBytes, CPUs: spec.CPUs,
-			PidsLimit: spec.PidsLimit, Runtime: spec.Runtime,
+			Network: wanted.DriverNetwork(), MemoryBytes: wanted.MemoryBytes, CPUs: wanted.CPUs,
+			PidsLimit: wanted.PidsLimit, Runtime: wanted.Runtime,
 		},
 	}
-	o.container.Labels[LabelSpec] = spec.hash(m.digest)
-	o.mounts = mountSet{m: m, spec: spec, owner: owner}
-	offerNames(&o, spec)
-	if spec.Network == allowlist {
-		m.offerProxy(&o, spec, m.host.ID())
+	o.container.Labels[driver.LabelSpec] = wanted.Hash(m.digest)
+	o.mounts = mountSet{m: m, spec: wanted, owner: owner}
+	offerNames(&o, wanted)
+	if wanted.Network == spec.Allowlist {
+		m.offerProxy(&o, wanted, m.host.ID())
 	}
-	m.offerBridges(&o, spec)
-	if spec.Runtime == "" { // other runtimes do not let the host's sockets in
+	m.offerBridges(&o, wanted)
+	if wanted.Runtime == "" { // other runtimes do not let the host's sockets in
 		m.offerControlSocket(&o)
 	}
 	return o
@@ -111,12 +113,12 @@ const trustPath = "/.flynn-trust"
 
 // offerProxy lets programs in a container without a network reach what the specification lists.
 // host is the process that has made the container.
-func (m *Manager) offerProxy(o *launchSpec, spec Spec, host string) {
+func (m *Manager) offerProxy(o *launchSpec, spec spec.Spec, host string) {
 	rules, err := netaddr.ParseRules(spec.Allowlist)
 	if err != nil { // validate has read them, so this is for a caller that has not asked it: nothing is reached
 		m.log.Error("cannot read the allowlist", "error", err)
 	}
-	credentials, err := spec.parseCredentials(m.config.Secret)
+	credentials, err := spec.ParseCredentials(m.config.Secret)
 	if err != nil {
 		m.log.Error("cannot read credentials", "error", err)
 	}
@@ -133,7 +135,7 @@ func (m *Manager) offerProxy(o *launchSpec, spec Spec, host string) {
 		for _, variable := range trusted.Env(trustPath) {
 			o.hello.Env = append(o.hello.Env, []byte(variable))
 		}
-		o.container.Mounts = append(o.container.Mounts, Mount{Source: trusted.Folder, Target: trustPath, ReadOnly: true})
+		o.container.Mounts = append(o.container.Mounts, driver.Mount{Source: trusted.Folder, Target: trustPath, ReadOnly: true})
 	}
 }
 
@@ -151,7 +153,7 @@ func (m *Manager) offerControlSocket(o *launchSpec) {
 }
 
 // leaseOf is none for a container with services: nobody would look after them meanwhile.
-func (m *Manager) leaseOf(spec Spec) time.Duration {
+func (m *Manager) leaseOf(spec spec.Spec) time.Duration {
 	if spec.Compose != nil {
 		return 0
 	}
@@ -161,7 +163,7 @@ func (m *Manager) leaseOf(spec Spec) time.Duration {
 // labels are those of a container that this process makes, by which it is found should the process die.
 func (m *Manager) labels(key string, life time.Duration) map[string]string {
 	return map[string]string{
-		LabelInstance: m.config.Instance, LabelHost: m.host.ID(), LabelPlace: m.host.Place(), LabelKey: key,
-		LabelExpires: time.Now().Add(life).UTC().Format(time.RFC3339),
+		driver.LabelInstance: m.config.Instance, driver.LabelHost: m.host.ID(), driver.LabelPlace: m.host.Place(), driver.LabelKey: key,
+		driver.LabelExpires: time.Now().Add(life).UTC().Format(time.RFC3339),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
@@ -31,12 +32,12 @@ const (
 func (m *Manager) Reconcile(ctx context.Context) error { _, err := m.tidy(ctx, m.adoptAll); return err }
 
 // Prune removes what earlier runs left, also what a host could have taken over, and returns the containers.
-func (m *Manager) Prune(ctx context.Context) ([]Owned, error) {
-	return m.tidy(ctx, func(context.Context, []Owned, map[string]bool) {})
+func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) {
+	return m.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {})
 }
 
 // tidy lists what the instance has, lets adopt take over what it can, and removes the rest.
-func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned, map[string]bool)) ([]Owned, error) {
+func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool)) ([]driver.Owned, error) {
 	select {
 	case m.tidying <- struct{}{}:
 		defer func() { <-m.tidying }()
@@ -58,10 +59,10 @@ func (m *Manager) tidy(ctx context.Context, adopt func(context.Context, []Owned,
 }
 
 // ours are the instance's own: never trust a filter with somebody else's work.
-func (m *Manager) ours(listed []Owned) []Owned {
-	var own []Owned
+func (m *Manager) ours(listed []driver.Owned) []driver.Owned {
+	var own []driver.Owned
 	for _, o := range listed {
-		if o.Labels[LabelInstance] == m.config.Instance {
+		if o.Labels[driver.LabelInstance] == m.config.Instance {
 			own = append(own, o)
 		}
 	}
@@ -70,14 +71,14 @@ func (m *Manager) ours(listed []Owned) []Owned {
 
 // isOfACopy reports whether a container is one of a copy of this instance, as far as that can be told. Of those nobody knows
 // here whether they are in use, before they have long been to be replaced.
-func (m *Manager) isOfACopy(c Owned) bool {
-	place := c.Labels[LabelPlace]
+func (m *Manager) isOfACopy(c driver.Owned) bool {
+	place := c.Labels[driver.LabelPlace]
 	return place != "" && place != m.host.Place() && !expired(c.Labels, time.Now().Add(-m.config.MaxAge))
 }
 
 // removeLeftovers removes the containers that no living process has.
-func (m *Manager) removeLeftovers(ctx context.Context, owned []Owned, alive map[string]bool) ([]Owned, error) {
-	var left []Owned
+func (m *Manager) removeLeftovers(ctx context.Context, owned []driver.Owned, alive map[string]bool) ([]driver.Owned, error) {
+	var left []driver.Owned
 	for _, c := range owned {
 		if m.isOfACopy(c) {
 			m.doubled.Do(func() {
@@ -86,12 +87,12 @@ func (m *Manager) removeLeftovers(ctx context.Context, owned []Owned, alive map[
 			})
 			continue
 		}
-		if !m.holds(c.Labels[LabelKey]) && !alive[c.Labels[LabelHost]] {
+		if !m.holds(c.Labels[driver.LabelKey]) && !alive[c.Labels[driver.LabelHost]] {
 			left = append(left, c)
 		}
 	}
-	return left, each(left, func(c Owned) error {
-		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[LabelSession])
+	return left, each(left, func(c driver.Owned) error {
+		m.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[driver.LabelSession])
 		return m.config.Driver.Remove(ctx, c.ID)
 	})
 }
@@ -117,7 +118,7 @@ func each[T any](all []T, do func(T) error) error {
 const namelessFor = time.Hour
 
 // isNameless reports whether an image has been without a name for so long. Only those that are finished carry the labels.
-func isNameless(o Owned) bool {
+func isNameless(o driver.Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
 
@@ -148,28 +149,28 @@ func (m *Manager) removeExpired(ctx context.Context) error {
 // kind is something besides containers that the driver makes.
 type kind struct {
 	name   string
-	list   func(ctx context.Context, instance string) ([]Owned, error)
-	remove func(ctx context.Context, o Owned) error
-	spent  func(o Owned) bool // or nil: of no use although its time has not passed
+	list   func(ctx context.Context, instance string) ([]driver.Owned, error)
+	remove func(ctx context.Context, o driver.Owned) error
+	spent  func(o driver.Owned) bool // or nil: of no use although its time has not passed
 }
 
 func (m *Manager) kinds() []kind {
 	var all []kind
-	if d, ok := m.config.Driver.(Volumes); ok {
-		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o Owned) error { return d.RemoveVolume(ctx, o.Name) }, nil})
+	if d, ok := m.config.Driver.(driver.Volumes); ok {
+		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o driver.Owned) error { return d.RemoveVolume(ctx, o.Name) }, nil})
 	}
-	if d, ok := m.config.Driver.(Networks); ok {
-		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o Owned) error { return d.RemoveNetwork(ctx, o.ID) }, nil})
+	if d, ok := m.config.Driver.(driver.Networks); ok {
+		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o driver.Owned) error { return d.RemoveNetwork(ctx, o.ID) }, nil})
 	}
-	if d, ok := m.config.Driver.(Images); ok {
-		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }, isNameless})
+	if d, ok := m.config.Driver.(driver.Images); ok {
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o driver.Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }, isNameless})
 	}
 	return all
 }
 
 // expired reports whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
 func expired(labels map[string]string, now time.Time) bool {
-	until, err := time.Parse(time.RFC3339, labels[LabelExpires])
+	until, err := time.Parse(time.RFC3339, labels[driver.LabelExpires])
 	return err == nil && now.After(until)
 }
 

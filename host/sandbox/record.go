@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
@@ -26,7 +26,7 @@ type record struct {
 	Session   string        `json:"session"`
 	Sandbox   string        `json:"sandbox"`
 	Hash      string        `json:"hash"` // of Spec and the supervisor
-	Spec      Spec          `json:"spec"`
+	Spec      spec.Spec     `json:"spec"`
 	Timeout   time.Duration `json:"timeout"` // which Spec's JSON leaves out
 	Born      time.Time     `json:"born"`
 	Lease     time.Duration `json:"lease"`
@@ -62,7 +62,7 @@ func (r record) check() error {
 	switch {
 	case r.Version != recordVersion:
 		return fmt.Errorf("it has version %d", r.Version)
-	case !isKey(r.Key):
+	case !spec.IsKey(r.Key):
 		return fmt.Errorf("key %.40q is malformed", r.Key)
 	case r.Host == "" || len(r.Host) > maxName:
 		return errors.New("it names no process")
@@ -76,12 +76,6 @@ func (r record) check() error {
 		return fmt.Errorf("the secret has %d bytes", len(r.Secret))
 	}
 	return nil
-}
-
-// isKey reports whether a text is one that random makes, and so fit for a file's name.
-func isKey(text string) bool {
-	b, err := hex.DecodeString(text)
-	return err == nil && len(b) == 16 && text == hex.EncodeToString(b)
 }
 
 func recordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
@@ -115,7 +109,7 @@ func recordKeys(run string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(run, recordPrefix+"*"+recordSuffix))
 	var keys []string
 	for _, name := range names {
-		if key := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), recordPrefix), recordSuffix); isKey(key) {
+		if key := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), recordPrefix), recordSuffix); spec.IsKey(key) {
 			keys = append(keys, key)
 		}
 	}

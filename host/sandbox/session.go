@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Session is a conversation's sandbox: a workspace that lasts and a container that comes and goes. Each
@@ -18,7 +19,7 @@ type Session struct {
 	m       *Manager
 	session string // the conversation's id
 	name    string // the sandbox's name
-	spec    Spec
+	spec    spec.Spec
 	hash    string
 	timeout atomic.Int64 // of commands that name none; the only part of spec that may change
 

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func spawn(t testing.TB, s *sandbox.Session, script string, terminal ...sandbox.Size) *sandbox.Live {
@@ -277,7 +278,7 @@ func TestHostileLiveStreams(t *testing.T) {
 				}
 			}}
 			m := fakeManager(t, d)
-			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+			s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}

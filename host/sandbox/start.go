@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.
@@ -54,7 +56,7 @@ func (m *Manager) provideStarted(p *pending, s *Session) (*box, error) {
 
 // startImage starts the image's process as a background process of the workload's user. It is not started again when it
 // ends: its verdict is among the processes.
-func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
+func (m *Manager) startImage(ctx context.Context, b *box, spec spec.Spec) error {
 	body, err := m.imageBody(ctx, b.image, spec)
 	if err != nil {
 		return err
@@ -74,9 +76,9 @@ func (m *Manager) startImage(ctx context.Context, b *box, spec Spec) error {
 }
 
 // imageBody puts the program, the image's environment and its working directory into the wire's words.
-func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.ExecBody, error) {
+func (m *Manager) imageBody(ctx context.Context, ref string, spec spec.Spec) (frame.ExecBody, error) {
 	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput}
-	inspector, ok := m.config.Driver.(Inspector)
+	inspector, ok := m.config.Driver.(driver.Inspector)
 	if !ok {
 		return body, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
 	}
@@ -109,8 +111,8 @@ func (m *Manager) imageBody(ctx context.Context, ref string, spec Spec) (frame.E
 
 // composed is what an image says about starting it where a compose file has a say as well. A new entrypoint drops the
 // image's command, as the engine does.
-func composed(info image.Info, spec Spec) image.Info {
-	main, ok := spec.main()
+func composed(info image.Info, spec spec.Spec) image.Info {
+	main, ok := spec.Main()
 	if !ok {
 		return info
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
@@ -28,18 +29,13 @@ func (b *box) settle() error {
 	return nil
 }
 
-// Locator is a Driver that can tell where its engine is.
-type Locator interface {
-	Address() string
-}
-
 // whyLost is the error that people see when the container's stream has ended by itself.
 func (b *box) whyLost() error {
 	if err := b.driver.Ping(context.Background()); err != nil {
 		return errors.New(machine.Reason(err))
 	}
 	where := ""
-	if l, ok := b.driver.(Locator); ok {
+	if l, ok := b.driver.(driver.Locator); ok {
 		where = " on engine " + l.Address()
 	}
 	return fmt.Errorf("its container ended%s: the next command gets a new one", where)
@@ -50,7 +46,7 @@ var errPaused = errors.New("somebody has paused its container on the engine")
 
 // whyHung is errPaused where the engine has the container paused, which this host never asks for.
 func (b *box) whyHung() error {
-	d, can := b.driver.(Services)
+	d, can := b.driver.(driver.Services)
 	if !can {
 		return nil
 	}

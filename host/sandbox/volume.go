@@ -9,18 +9,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
-
-// LabelVolume is the name that the configuration gives a volume. A volume of one session carries LabelSession too.
-const LabelVolume = "flynn.volume"
 
 // errNoVolumes is what a specification with volumes gets from a driver without.
 var errNoVolumes = fmt.Errorf("%w: this engine keeps no volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
@@ -56,22 +54,15 @@ func (v volume) engineName(instance string) string {
 		sum := sha256.Sum256([]byte(v.session))
 		whose = hex.EncodeToString(sum[:16])
 	}
-	return "flynn-" + short(instance) + "-" + whose + "-" + v.name
+	return "flynn-" + spec.Short(instance) + "-" + whose + "-" + v.name
 }
 
 func (v volume) labels(instance string) map[string]string {
-	labels := map[string]string{LabelInstance: instance, LabelVolume: v.name}
+	labels := map[string]string{driver.LabelInstance: instance, driver.LabelVolume: v.name}
 	if v.session != "" {
-		labels[LabelSession] = v.session
+		labels[driver.LabelSession] = v.session
 	}
 	return labels
-}
-
-// volumeNames is what the configuration may call a volume.
-var volumeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`) })
-
-func badVolumeName(name string) error {
-	return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)
 }
 
 // provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
@@ -112,7 +103,7 @@ func (vs *volumes) forget(name string) {
 
 // ensure makes sure that a volume is there, whatever user it belongs to.
 func (vs *volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
-	d, ok := vs.m.config.Driver.(Volumes)
+	d, ok := vs.m.config.Driver.(driver.Volumes)
 	if !ok {
 		return "", "", errNoVolumes
 	}
@@ -156,15 +147,15 @@ func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o
 	if err != nil {
 		return err
 	}
-	key := random()
+	key := spec.NewKey()
 	defer m.newOwnership(key).release() // it is nobody's leftover meanwhile
-	c := Container{
-		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: Preparer,
+	c := driver.Container{
+		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: driver.Preparer,
 		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
 		Labels:     m.labels(key, ownTimeout),
-		Mounts: []Mount{
+		Mounts: []driver.Mount{
 			program,
-			{Kind: Volume, Source: name, Target: volumeTarget},
+			{Kind: driver.Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
@@ -223,14 +214,14 @@ func (b *bounded) String() string {
 func (m *Manager) Forget(ctx context.Context, session string) error {
 	return errors.Join(
 		m.Destroy(ctx, session),
-		m.RemoveVolumes(ctx, func(o Owned) bool { return o.Labels[LabelSession] == session }),
+		m.RemoveVolumes(ctx, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == session }),
 		m.syncs.Forget(session, m.workspaces.Path(session)),
 	)
 }
 
 // RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
-func (m *Manager) RemoveVolumes(ctx context.Context, such func(Owned) bool) error {
-	d, ok := m.config.Driver.(Volumes)
+func (m *Manager) RemoveVolumes(ctx context.Context, such func(driver.Owned) bool) error {
+	d, ok := m.config.Driver.(driver.Volumes)
 	if !ok {
 		return nil
 	}
@@ -240,7 +231,7 @@ func (m *Manager) RemoveVolumes(ctx context.Context, such func(Owned) bool) erro
 	}
 	var all error
 	for _, v := range owned {
-		if v.Labels[LabelInstance] != m.config.Instance || !such(v) {
+		if v.Labels[driver.LabelInstance] != m.config.Instance || !such(v) {
 			continue // never trust a filter with somebody else's work
 		}
 		m.volumes.forget(v.Name)

@@ -1,4 +1,8 @@
-package sandbox
+// Package spec says what a sandbox is to be: image, mounts, network, limits, credentials, bridged commands and services.
+//
+// Start with Spec, which is plain data: Check refuses what no driver could honour, Hash names the containers that can stand in for each
+// other. It makes nothing, and imports nothing of what makes, runs or removes containers.
+package spec
 
 import (
 	"crypto/sha256"
@@ -42,14 +46,14 @@ type Spec struct {
 	Dockerfile, BuildContext string
 	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
 	BuildNetwork string `json:"-"`
-	// Mounts are folders and files of the host; Config.MountRules says which may be.
+	// Mounts are folders and files of the host; the rules of the moment say which may be.
 	Mounts []HostMount
 	// Volumes are kept by the engine.
 	Volumes []VolumeMount
 	// Tmpfs are kept in memory, and count as it.
 	Tmpfs []MemoryMount
 	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
-	// own. See start.go.
+	// own.
 	Start []string
 	// Credentials are given to requests to their hosts. They count for Network allowlist only, as does EgressLimit, which
 	// bounds what a container's connections carry together, in bytes. 10 GiB
@@ -59,10 +63,10 @@ type Spec struct {
 	Workspace string
 	// Bridges are commands that run in a second container.
 	Bridges []Bridge
-	// Helpers lets programs of code runs call the functions of Code.Helpers.
+	// Helpers lets programs of code runs call helper functions.
 	Helpers bool `json:",omitempty"`
 	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
-	// container is made of that one's image then, and finds in it what the file says. See project.go.
+	// container is made of that one's image then, and finds in it what the file says.
 	Compose *compose.Project
 	Service string
 	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. What exceeds it ends them,
@@ -80,12 +84,12 @@ func (s Spec) WithDefaults() Spec {
 	if s.Network == "" {
 		s.Network = "none"
 	}
-	if s.Network != allowlist {
+	if s.Network != Allowlist {
 		s.Allowlist, s.Credentials, s.EgressLimit = nil, nil, 0
 	} else if s.EgressLimit == 0 {
 		s.EgressLimit = 10 << 30
 	}
-	if main, ok := s.main(); ok {
+	if main, ok := s.Main(); ok {
 		s.Image = main.Image
 	}
 	if s.MemoryBytes == 0 {
@@ -120,9 +124,9 @@ func (s Spec) validate() error {
 	switch {
 	case s.Image == "" && s.Dockerfile == "":
 		return fmt.Errorf("sandbox: no image is configured; set image in [sandbox]")
-	case s.Network == allowlist && len(s.Allowlist) == 0:
+	case s.Network == Allowlist && len(s.Allowlist) == 0:
 		return fmt.Errorf(`sandbox: network "allowlist" needs an allowlist, such as ["registry.npmjs.org:443"]`)
-	case !slices.Contains([]string{"none", "bridge", "host", allowlist}, s.Network):
+	case !slices.Contains([]string{"none", "bridge", "host", Allowlist}, s.Network):
 		return fmt.Errorf("sandbox: network %q is not one of none, bridge, host, allowlist", s.Network)
 	case s.MemoryBytes < minMemory:
 		return fmt.Errorf("sandbox: memory_limit of %d bytes is below %d", s.MemoryBytes, minMemory)
@@ -141,13 +145,13 @@ func (s Spec) validate() error {
 	if _, err := netaddr.ParseRules(s.Allowlist); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if _, err := s.parseCredentials(nil); err != nil {
+	if _, err := s.ParseCredentials(nil); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	if err := s.validateBridges(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if !slices.Contains([]string{workspaceWritable, workspaceReadOnly, workspaceOwn}, s.Workspace) {
+	if !slices.Contains([]string{workspaceWritable, WorkspaceReadOnly, WorkspaceOwn}, s.Workspace) {
 		return fmt.Errorf("sandbox: workspace %q is not one of ro, none", s.Workspace)
 	}
 	if err := s.Recipe().Validate(); err != nil {
@@ -159,26 +163,43 @@ func (s Spec) validate() error {
 	return s.validateMounts()
 }
 
-// allowlist is the network of containers that have none, but a proxy.
-const allowlist = "allowlist"
+// Allowlist is the network of containers that have none, but a proxy.
+const Allowlist = "allowlist"
 
-// driverNetwork is the network that a driver gives the container.
-func (s Spec) driverNetwork() string {
-	if s.Network == allowlist {
+// DriverNetwork is the network that a driver gives the container.
+func (s Spec) DriverNetwork() string {
+	if s.Network == Allowlist {
 		return "none"
 	}
 	return s.Network
 }
 
 // Digest names what sandboxes of a specification are made of, for people who agree to what is done in one.
-func (s Spec) Digest() string { return s.WithDefaults().hash("") }
+func (s Spec) Digest() string { return s.WithDefaults().Hash("") }
 
-// hash identifies containers that can stand in for each other.
-func (s Spec) hash(supervisor string) string {
+// Hash identifies containers that can stand in for each other.
+func (s Spec) Hash(supervisor string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic("sandbox: a specification is plain data: " + err.Error())
 	}
 	sum := sha256.Sum256(append(text, supervisor...))
 	return hex.EncodeToString(sum[:8])
+}
+
+// Recipe says how the specification's image comes about.
+func (s Spec) Recipe() image.Recipe {
+	return image.Recipe{
+		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
+	}
+}
+
+// CodeSpec is what code runs are made of: the image of base, no network, little of everything.
+func CodeSpec(base Spec) Spec {
+	return Spec{
+		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,
+		Dockerfile: base.Dockerfile, BuildContext: base.BuildContext, BuildNetwork: base.BuildNetwork,
+		Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
+		Network: "none", MemoryBytes: 512 << 20, CPUs: 1, PidsLimit: 100, Timeout: 30 * time.Second,
+	}.WithDefaults()
 }

@@ -1,11 +1,18 @@
-package sandbox
+// Package driver says what a sandbox needs of an engine: Driver, and the smaller interfaces of what not every engine can do.
+//
+// Package docker implements it; packages launch, container and reconcile use it. It knows no sessions and no specifications.
+package driver
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // Driver makes containers somewhere. Its methods are safe for concurrent use and put a deadline of
@@ -151,6 +158,17 @@ type Owned struct {
 	Created      time.Time // known of containers and images
 }
 
+// OwnedBy returns those of an instance: never trust a filter with somebody else's work.
+func OwnedBy(instance string, listed []Owned) []Owned {
+	var own []Owned
+	for _, o := range listed {
+		if o.Labels[LabelInstance] == instance {
+			own = append(own, o)
+		}
+	}
+	return own
+}
+
 // Labels on every container.
 const (
 	LabelInstance = "flynn.instance"
@@ -165,3 +183,32 @@ const (
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
 )
+
+// Locator is a Driver that can tell where its engine is.
+type Locator interface {
+	Address() string
+}
+
+// Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
+type Binder interface{ Binds() bool }
+
+// Filler is a Driver that can put files into a container.
+type Filler interface {
+	// Fill unpacks a tar in a folder of a container that was never started.
+	Fill(ctx context.Context, id, dir string, files io.Reader) error
+}
+
+// LabelVolume is the name that the configuration gives a volume. A volume of one session carries LabelSession too.
+const LabelVolume = "flynn.volume"
+
+// LabelService is a service's name, on its container.
+const LabelService = "flynn.service"
+
+// Supports says why the engine cannot make containers with a runtime, as far as it is known beforehand.
+func (c Capabilities) Supports(runtime string) error {
+	if runtime == "" || slices.Contains(c.Runtimes, runtime) {
+		return nil
+	}
+	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
+		machine.ErrUnavailable, c.Address, runtime, strings.Join(slices.Sorted(slices.Values(c.Runtimes)), ", "))
+}

@@ -1,4 +1,4 @@
-package sandbox
+package spec
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // Credential is a secret that requests to a host are given on their way through the proxy; see egress.Credential. It is
-// only named here: Config.Secret knows it.
+// only named here: sandbox.Config.Secret knows it.
 type Credential struct {
 	Host           string // one of the allowlist, with at most one port
 	Header, Prefix string
@@ -47,8 +47,8 @@ func (c Credential) parse(rules netaddr.Rules, secret func(string) string) (egre
 	return parsed, nil
 }
 
-// parseCredentials reads those of a specification.
-func (s Spec) parseCredentials(secret func(string) string) ([]egress.Credential, error) {
+// ParseCredentials reads the credentials of a specification. secret returns a secret by its name; nil has none.
+func (s Spec) ParseCredentials(secret func(string) string) ([]egress.Credential, error) {
 	rules, err := netaddr.ParseRules(s.Allowlist)
 	if err != nil {
 		return nil, err
