@@ -3,113 +3,42 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// aRecord is one that parseRecord accepts.
-func aRecord() record {
+// aRecord is one that a host accepts.
+func aRecord() container.Record {
 	wanted := spec.Spec{Image: "x"}.WithDefaults()
-	return record{
-		Version: recordVersion, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
+	return container.Record{
+		Version: 1, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
 		Hash: wanted.Hash("digest"), Spec: wanted, Timeout: wanted.Timeout, Born: time.Now(), Lease: time.Minute,
 		Peer: uint32(os.Getuid()), Secret: bytes.Repeat([]byte{7}, frame.SecretSize),
 	}
 }
 
-func TestRecordIsPrivateAndComesBack(t *testing.T) {
-	run := t.TempDir()
-	r := aRecord()
-	if err := r.write(run); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(recordPath(run, r.Key))
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v (%v)", info.Mode(), err)
-	}
-	got, err := readRecord(run, r.Key)
-	if err != nil || got.Spec.Timeout != r.Timeout || got.Spec.Hash("digest") != r.Hash || !bytes.Equal(got.Secret, r.Secret) || !got.Born.Equal(r.Born) {
-		t.Errorf("came back as %+v (%v)", got, err)
-	}
-	if keys, err := recordKeys(run); err != nil || len(keys) != 1 || keys[0] != r.Key {
-		t.Errorf("keys %v (%v)", keys, err)
-	}
-	other := spec.NewKey()
-	if err := os.Rename(recordPath(run, r.Key), recordPath(run, other)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readRecord(run, other); err == nil {
-		t.Error("a record under another's name is taken")
-	}
-}
+// runOf is the instance's folder, and controlOf that of a control socket in it.
+func runOf(m *Manager) string { return runFolder(m.config.WorkspaceRoot, m.config.Instance) }
 
-func TestRecordRefusals(t *testing.T) {
-	for name, spoil := range map[string]func(*record){
-		"version":   func(r *record) { r.Version++ },
-		"key":       func(r *record) { r.Key = "../../../../../../../../../../x" },
-		"short key": func(r *record) { r.Key = "ab" },
-		"host":      func(r *record) { r.Host = "" },
-		"container": func(r *record) { r.Container = "../containers/other" },
-		"lease":     func(r *record) { r.Lease = -1 },
-		"secret":    func(r *record) { r.Secret = r.Secret[1:] },
-		"no date":   func(r *record) { r.Born = time.Time{} },
-		"name":      func(r *record) { r.Session = strings.Repeat("x", maxName+1) },
-	} {
-		r := aRecord()
-		spoil(&r)
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parseRecord(text); err == nil {
-			t.Errorf("accepted: %s", name)
-		}
-	}
-}
-
-// FuzzRecord: what is accepted is fit to name files and containers, and says the same when it is written again.
-func FuzzRecord(f *testing.F) {
-	text, err := json.Marshal(aRecord())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(text)
-	f.Add(append(text, "{}"...))
-	f.Add(bytes.Replace(text, []byte(`"key":"`), []byte(`"key":"/`), 1))
-	f.Add([]byte(`{"version":1,"spec":{"Image":"x"}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := parseRecord(text)
-		if err != nil {
-			return
-		}
-		if !spec.IsKey(r.Key) || strings.ContainsAny(r.Container, "/?") || len(r.Secret) != frame.SecretSize {
-			t.Errorf("accepted %+v", r)
-		}
-		again, err := json.Marshal(r)
-		if err != nil {
-			t.Skip("a time that JSON cannot say")
-		}
-		if second, err := parseRecord(again); err != nil || second.Key != r.Key || second.Spec.Hash("") != r.Spec.Hash("") {
-			t.Errorf("%s became %s (%v)", text, again, err)
-		}
-	})
+func controlOf(m *Manager, r container.Record) string {
+	return container.ControlFolderOf(runOf(m), r.Host, r.Key)
 }
 
 // bareDriver has one container that can be removed.
@@ -174,7 +103,7 @@ func (s supervisorSide) list(entries ...frame.KeptEntry) {
 func (s supervisorSide) untilHungUp() { _, _ = io.Copy(io.Discard, s.conn) }
 
 // adoptable is a manager with the record of a container whose control socket is there.
-func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
+func adoptable(t *testing.T) (*Manager, *bareDriver, container.Record) {
 	t.Helper()
 	d := &bareDriver{}
 	m, err := New(Config{
@@ -187,24 +116,24 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 	r := aRecord()
 	r.Hash = r.Spec.Hash(m.digest)
 	d.owned = []driver.Owned{{ID: r.Container, Labels: map[string]string{driver.LabelInstance: "i", driver.LabelKey: r.Key, driver.LabelHost: r.Host}}}
-	if err := os.Mkdir(m.controlFolderOf(r.Host, r.Key), 0o755); err != nil {
+	if err := os.Mkdir(controlOf(m, r), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.write(m.run); err != nil {
+	if err := r.Write(runOf(m)); err != nil {
 		t.Fatal(err)
 	}
 	return m, d, r
 }
 
 // visit connects to a control socket once it is there, and acts.
-func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
-	folder, err := os.Open(m.controlFolderOf(r.Host, r.Key)) // a socket's path has to be short
+func visit(t *testing.T, m *Manager, r container.Record, act func(s supervisorSide)) {
+	folder, err := os.Open(controlOf(m, r)) // a socket's path has to be short
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer folder.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), controlName)
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), path.Base(container.ControlPath))
 	var conn net.Conn
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var err error
@@ -223,46 +152,46 @@ func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
 // A peer that lies at the control socket is refused, and the supervisor behind it is still let in.
 func TestLiarsAtTheLane(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 2, PID: 7, Script: []byte("sleep 9"), Started: time.Now().UnixNano()}
-	for name, lie := range map[string]func(s supervisorSide, r record){
-		"hangs up":     func(supervisorSide, record) {},
-		"says nothing": func(s supervisorSide, _ record) { s.untilHungUp() },
-		"garbage":      func(s supervisorSide, _ record) { _, _ = s.conn.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
-		"no proof":     func(s supervisorSide, _ record) { s.next(); s.adopt(frame.AdoptBody{}); s.untilHungUp() },
-		"a long answer": func(s supervisorSide, _ record) {
+	for name, lie := range map[string]func(s supervisorSide, r container.Record){
+		"hangs up":     func(supervisorSide, container.Record) {},
+		"says nothing": func(s supervisorSide, _ container.Record) { s.untilHungUp() },
+		"garbage":      func(s supervisorSide, _ container.Record) { _, _ = s.conn.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
+		"no proof":     func(s supervisorSide, _ container.Record) { s.next(); s.adopt(frame.AdoptBody{}); s.untilHungUp() },
+		"a long answer": func(s supervisorSide, _ container.Record) {
 			_, _ = s.conn.Write([]byte{0, 4, 0, 0, 31, 0, 0, 0, 0, 0, 0, 0})
 			s.untilHungUp()
 		},
-		"a wrong secret": func(s supervisorSide, _ record) {
+		"a wrong secret": func(s supervisorSide, _ container.Record) {
 			s.prove(bytes.Repeat([]byte{8}, frame.SecretSize))
 			s.untilHungUp()
 		},
-		"the question thrown back": func(s supervisorSide, r record) {
+		"the question thrown back": func(s supervisorSide, r container.Record) {
 			asked := s.next()
 			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Proof: asked.Challenge})
 			s.untilHungUp()
 		},
-		"the host's own proof": func(s supervisorSide, r record) {
+		"the host's own proof": func(s supervisorSide, r container.Record) {
 			asked := s.next()
 			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Proof: frame.HostSide.Prove(r.Secret, asked.Challenge, asked.Challenge)})
 			s.untilHungUp()
 		},
-		"welcome instead": func(s supervisorSide, _ record) {
+		"welcome instead": func(s supervisorSide, _ container.Record) {
 			s.next()
 			_ = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: []byte("{}")})
 			s.untilHungUp()
 		},
-		"endless list": func(s supervisorSide, r record) {
+		"endless list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			for s.out.Send(frame.Frame{Type: frame.Data, Stream: frame.Out, ID: keptID, Payload: make([]byte, frame.MaxData)}) == nil {
 			}
 		},
-		"one command twice": func(s supervisorSide, r record) { s.prove(r.Secret); s.list(entry, entry); s.untilHungUp() },
-		"a verdict before the list": func(s supervisorSide, r record) {
+		"one command twice": func(s supervisorSide, r container.Record) { s.prove(r.Secret); s.list(entry, entry); s.untilHungUp() },
+		"a verdict before the list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			_ = s.out.Send(frame.Frame{Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{})})
 			s.untilHungUp()
 		},
-		"a connection before the list": func(s supervisorSide, r record) {
+		"a connection before the list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			_ = s.out.Send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1), Payload: []byte(`{"kind":"proxy"}`)})
 			s.untilHungUp()
@@ -299,7 +228,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 			if err := m.DestroyAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(m.run, "[blh]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(runOf(m), "[blh]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -344,17 +273,17 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 
 // Nobody comes to the control socket, or only commands do: the container is a leftover.
 func TestNobodyAtTheLane(t *testing.T) {
-	for name, change := range map[string]func(m *Manager, d *bareDriver, r *record){
-		"container is gone":      func(_ *Manager, d *bareDriver, _ *record) { d.owned = nil },
-		"another's key":          func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[driver.LabelKey] = spec.NewKey() },
-		"control socket is gone": func(m *Manager, _ *bareDriver, r *record) { os.Remove(m.controlFolderOf(r.Host, r.Key)) },
-		"control socket is a link": func(m *Manager, _ *bareDriver, r *record) {
-			os.Remove(m.controlFolderOf(r.Host, r.Key))
-			_ = os.Symlink("/tmp", m.controlFolderOf(r.Host, r.Key))
+	for name, change := range map[string]func(m *Manager, d *bareDriver, r *container.Record){
+		"container is gone":      func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned = nil },
+		"another's key":          func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned[0].Labels[driver.LabelKey] = spec.NewKey() },
+		"control socket is gone": func(m *Manager, _ *bareDriver, r *container.Record) { os.Remove(controlOf(m, *r)) },
+		"control socket is a link": func(m *Manager, _ *bareDriver, r *container.Record) {
+			os.Remove(controlOf(m, *r))
+			_ = os.Symlink("/tmp", controlOf(m, *r))
 		},
-		"older program": func(m *Manager, _ *bareDriver, r *record) { r.Hash = r.Spec.Hash("older"); _ = r.write(m.run) },
-		"half a record": func(m *Manager, _ *bareDriver, r *record) {
-			_ = os.WriteFile(recordPath(m.run, r.Key), []byte(`{"ver`), 0o600)
+		"older program": func(m *Manager, _ *bareDriver, r *container.Record) { r.Hash = r.Spec.Hash("older"); _ = r.Write(runOf(m)) },
+		"half a record": func(m *Manager, _ *bareDriver, r *container.Record) {
+			_ = os.WriteFile(container.RecordPath(runOf(m), r.Key), []byte(`{"ver`), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -368,7 +297,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 			if st := m.Stats(); st.Adopted != 0 || len(d.removed) != there {
 				t.Errorf("stats %+v, removed %v", st, d.removed)
 			}
-			if left, _ := filepath.Glob(filepath.Join(m.run, "[bl]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(runOf(m), "[bl]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 			if err := m.DestroyAll(t.Context()); err != nil {
@@ -385,7 +314,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 func TestAnotherUserAtTheLane(t *testing.T) {
 	m, _, r := adoptable(t)
 	r.Peer++
-	if err := r.write(m.run); err != nil {
+	if err := r.Write(runOf(m)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

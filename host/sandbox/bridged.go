@@ -5,24 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
-	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 const (
-	bridgeFolder  = "/.flynn/bin"
-	bridgePrefix  = "bridges-"
 	exitTimedOut  = 124
 	exitSignalled = 128
 )
@@ -30,138 +29,135 @@ const (
 // bridgeName is the name of a bridge's container among its session's. No agent can ask for one of that name.
 func bridgeName(name string) string { return "bridge:" + name }
 
-// offerBridges puts the commands into the container and serves them.
-func (m *Manager) offerBridges(o *launchSpec, wanted spec.Spec) {
-	var names []string
-	for _, b := range wanted.Bridges {
-		names = append(names, b.Name)
-	}
-	if wanted.Helpers {
-		names = append(names, spec.HelperCommand)
-	}
-	if len(names) == 0 {
-		return
-	}
-	folder, err := m.linkBridges(names)
-	if err != nil {
-		m.log.Error("cannot offer bridges", "error", err)
-		return
-	}
-	o.hello.Bridge = true
-	o.container.Mounts = append(o.container.Mounts, driver.Mount{Source: folder, Target: bridgeFolder, ReadOnly: true})
-	m.serveBridges(o, wanted)
+// bridges answers the calls of bridged commands and of helper functions.
+type bridges struct {
+	sessions   getter
+	egress     Egress
+	secret     func(name string) string // or nil
+	workspaces *workspace.Root
+	run, host  string // the instance's folder, and this process among those of the instance
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	helping map[*container.Container]*helping // of the programs that run
 }
 
-// linkBridges makes a folder with a link to the supervisor for each command. Its name says what is in it.
-func (m *Manager) linkBridges(names []string) (string, error) {
-	slices.Sort(names)
-	folder := filepath.Join(m.run, bridgePrefix+spec.Short(names...))
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		if err := os.Symlink(supervisorPath, filepath.Join(folder, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
-	}
-	return folder, nil
+// getter gives a session the container that a bridged command runs in; *Manager is one.
+type getter interface {
+	Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error)
 }
 
-// serveBridges has calls from the container answered.
-func (m *Manager) serveBridges(o *launchSpec, wanted spec.Spec) {
-	o.bridges = func(b *box) *bridge.Server {
-		var commands []bridge.Command
-		for _, one := range wanted.Bridges {
-			c, err := m.command(b, one, wanted.WorkspaceDir)
-			if err != nil { // validate has compiled them
-				m.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
-				continue
-			}
-			commands = append(commands, c)
+// Server implements launch.Bridges.
+func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
+	var commands []bridge.Command
+	for _, one := range s.Bridges {
+		command, err := bs.command(c, one, s.WorkspaceDir)
+		if err != nil { // Check has compiled them
+			bs.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
+			continue
 		}
-		if wanted.Helpers {
-			c, err := helperBridge(b.getHelping)
-			if err != nil { // its rules are our own
-				panic(err)
-			}
-			commands = append(commands, c)
-		}
-		return bridge.NewServer(commands, func(d bridge.Decision) {
-			if isHelper(d) {
-				return
-			}
-			m.log.Info("bridge call", "session", b.owner(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
-			m.config.Egress.Bridged(b.owner(), d)
-		}, func(d bridge.Decision) {
-			if !isHelper(d) {
-				m.config.Egress.BridgeEnded(b.owner(), d)
-			}
-		})
+		commands = append(commands, command)
 	}
+	if s.Helpers {
+		command, err := helperBridge(func() *helping { return bs.helpingOf(c) })
+		if err != nil { // its rules are our own
+			panic(err)
+		}
+		commands = append(commands, command)
+	}
+	return bridge.NewServer(commands, func(d bridge.Decision) {
+		if isHelper(d) {
+			return
+		}
+		bs.log.Info("bridge call", "session", c.Session(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
+		bs.egress.Bridged(c.Session(), d)
+	}, func(d bridge.Decision) {
+		if !isHelper(d) {
+			bs.egress.BridgeEnded(c.Session(), d)
+		}
+	})
+}
+
+// help has the calls of the program in a container answered until end is called.
+func (bs *bridges) help(c *container.Container, h *helping) (end func()) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	bs.helping[c] = h
+	return func() {
+		h.end()
+		bs.mu.Lock()
+		defer bs.mu.Unlock()
+		delete(bs.helping, c)
+	}
+}
+
+func (bs *bridges) helpingOf(c *container.Container) *helping {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	return bs.helping[c]
 }
 
 // isHelper reports whether a call is one of a helper function, which Code.Helpers decides about and records.
 func isHelper(d bridge.Decision) bool { return d.Name == spec.HelperCommand && d.Allowed }
 
 // command is a bridge as the calls from one container find it.
-func (m *Manager) command(caller *box, b spec.Bridge, inside string) (bridge.Command, error) {
+func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside string) (bridge.Command, error) {
 	rules, err := bridge.Compile(b.Forms)
 	if err != nil {
 		return bridge.Command{}, err
 	}
 	if b.OnHost {
-		return m.hostCommand(caller, b, rules, inside), nil
+		return bs.hostCommand(caller, b, rules, inside), nil
 	}
 	return bridge.Command{
 		Name: b.Name, Rules: rules, Workspace: b.Paths(inside), Stdin: b.Stdin,
-		Confine: m.confined(caller, b),
-		Secrets: func() []string { return slices.Collect(maps.Values(m.secretsOf(b))) },
+		Confine: bs.confined(caller, b),
+		Secrets: func() []string { return slices.Collect(maps.Values(bs.secretsOf(b))) },
 		Run: func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-			return m.runBridged(ctx, caller.owner(), b, call, stdin, out)
+			return bs.runBridged(ctx, caller.Session(), b, call, stdin, out)
 		},
 	}, nil
 }
 
 // hostCommand is a bridge to a program of this machine.
-func (m *Manager) hostCommand(caller *box, b spec.Bridge, rules *bridge.Rules, inside string) bridge.Command {
+func (bs *bridges) hostCommand(caller *container.Container, b spec.Bridge, rules *bridge.Rules, inside string) bridge.Command {
 	c := bridge.Command{
 		Name: b.Name, Rules: rules, Stdin: b.Stdin,
-		Confine: m.confined(caller, b),
-		Secrets: func() []string { return slices.Collect(maps.Values(m.secretsOf(b))) },
+		Confine: bs.confined(caller, b),
+		Secrets: func() []string { return slices.Collect(maps.Values(bs.secretsOf(b))) },
 	}
 	there := randomPlace()
 	if b.Workspace == "ro" {
 		c.Workspace = bridge.Workspace{Inside: inside, There: there}
 	}
 	c.Run = func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-		h := &hostCall{m: m, bridge: b, session: caller.owner(), there: there}
+		h := &hostCall{bs: bs, bridge: b, session: caller.Session(), there: there}
 		return h.run(ctx, call, stdin, out)
 	}
 	return c
 }
 
 // secretsOf are the values of a bridge's secrets by variable.
-func (m *Manager) secretsOf(b spec.Bridge) map[string]string {
+func (bs *bridges) secretsOf(b spec.Bridge) map[string]string {
 	values := make(map[string]string)
 	for variable, name := range b.Secrets {
-		if m.config.Secret != nil {
-			values[variable] = m.config.Secret(name)
+		if bs.secret != nil {
+			values[variable] = bs.secret(name)
 		}
 	}
 	return values
 }
 
 // runBridged runs an accepted call in the session's second container.
-func (m *Manager) runBridged(ctx context.Context, session string, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-	spec := b.Spec()
+func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 	env := b.Environment()
-	for variable, value := range m.secretsOf(b) {
+	for variable, value := range bs.secretsOf(b) {
 		if value == "" {
 			return 0, fmt.Errorf("the secret for %s is not set", variable)
 		}
 		env[variable] = value
 	}
-	s, err := m.Get(ctx, session, bridgeName(b.Name), spec)
+	s, err := bs.sessions.Get(ctx, session, bridgeName(b.Name), b.Spec())
 	if err != nil {
 		return 0, err
 	}
@@ -195,20 +191,20 @@ func bridgedCode(r machine.Result, limit time.Duration) (int, error) {
 	return r.ExitCode, nil
 }
 
-// confined judges the paths of a call that shares the workspace; nil if there is none to share.
-func (m *Manager) confined(caller *box, b spec.Bridge) func(bridge.Accepted) error {
+// confined checks the paths of a call that shares the workspace; nil if there is none to share.
+func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bridge.Accepted) error {
 	if b.Spec().Workspace == spec.WorkspaceOwn {
 		return nil
 	}
 	return func(call bridge.Accepted) error {
-		return m.confine(caller.owner(), append(slices.Clone(call.Paths), call.Dir))
+		return bs.confine(caller.Session(), append(slices.Clone(call.Paths), call.Dir))
 	}
 }
 
 // confine refuses paths that a link leads out of the workspace. A link that is swapped afterwards leads to files of the
 // second container, of which none has a secret where there is a workspace.
-func (m *Manager) confine(session string, paths []string) error {
-	root, err := os.OpenRoot(m.workspaces.Path(session))
+func (bs *bridges) confine(session string, paths []string) error {
+	root, err := os.OpenRoot(bs.workspaces.Path(session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}
@@ -219,22 +215,4 @@ func (m *Manager) confine(session string, paths []string) error {
 		}
 	}
 	return nil
-}
-
-// execProgram runs a program without a shell; cmd's script does not count.
-func (s *Session) execProgram(ctx context.Context, argv []string, cmd machine.Command) (machine.Result, error) {
-	b, release, err := s.acquire(ctx)
-	if err != nil {
-		return machine.Result{}, err
-	}
-	defer release()
-	body, err := execBody(cmd, s.spec.WorkspaceDir)
-	if err != nil {
-		return machine.Result{}, err
-	}
-	for _, word := range argv {
-		body.Argv = append(body.Argv, []byte(word))
-	}
-	body.Cwd, body.Dir = []byte(path.Join(s.spec.WorkspaceDir, cmd.Dir)), nil
-	return b.execute(ctx, body, cmd)
 }

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
@@ -26,15 +24,12 @@ func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string
 	if err := spec.CheckVolumeName(name); err != nil {
 		return "", err
 	}
-	engineName, _, err := m.volumes.provide(ctx, volume{name: name, session: session}, image, workspace.Owner{UID: uid, GID: gid})
-	return engineName, err
+	return m.launcher.Volumes.Provide(ctx, session, name, image, workspace.Owner{UID: uid, GID: gid})
 }
 
 // Held are the keys of the containers that the process has, or is making or removing.
 func (m *Manager) Held() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.held))
+	return m.keys.All()
 }
 
 // Bridged returns the second container of a session's bridge.

@@ -183,16 +183,3 @@ func helperBridge(of func() *helping) (bridge.Command, error) {
 		},
 	}, nil
 }
-
-// setHelping says who answers the calls of the program in the container; nil is nobody.
-func (b *box) setHelping(h *helping) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.helping = h
-}
-
-func (b *box) getHelping() *helping {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.helping
-}

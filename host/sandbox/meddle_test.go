@@ -126,7 +126,7 @@ func TestContainerOfAnImageIsNotKept(t *testing.T) {
 	look(t, m)
 	spec := config.Spec
 	spec.Packages, spec.BuildNetwork = []string{"git"}, "none"
-	if _, err := m.PrepareImage(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "neither apt-get nor apk") {
+	if _, err := m.Images().Prepare(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "neither apt-get nor apk") {
 		t.Errorf("got %v", err)
 	}
 	if d.refusals.Load() == 0 {

@@ -15,13 +15,10 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reconcile"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
-
-// hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something
-// random.
-const hostCallPrefix = "hostcall-"
 
 // maxHostFiles bounds the files that one call hands to a program of this machine, in bytes.
 const maxHostFiles = 64 << 20
@@ -30,7 +27,7 @@ const maxHostFiles = 64 << 20
 // workspace, where files could tell it what to do or change under it, nor the daemon's environment: it works in a folder of the call's
 // own, with copies of the files that its arguments name.
 type hostCall struct {
-	m       *Manager
+	bs      *bridges
 	bridge  spec.Bridge
 	session string
 	there   string // stands for the folder in the arguments
@@ -39,7 +36,7 @@ type hostCall struct {
 
 // run runs an accepted call to its end.
 func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (code int, err error) {
-	base, err := os.MkdirTemp(h.m.run, hostCallPrefix+h.m.host.ID()+"-")
+	base, err := os.MkdirTemp(h.bs.run, reconcile.HostCallPrefix+h.bs.host+"-")
 	if err != nil {
 		return 0, fmt.Errorf("make a folder for the call: %w", err)
 	}
@@ -53,7 +50,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 		return 0, err
 	}
 	host, err := machine.NewHost(machine.HostConfig{
-		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.m.log,
+		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.bs.log,
 	})
 	if err != nil {
 		return 0, err
@@ -87,7 +84,7 @@ func (h *hostCall) environment() (map[string]string, error) {
 	if env == nil {
 		env = map[string]string{}
 	}
-	for variable, value := range h.m.secretsOf(h.bridge) {
+	for variable, value := range h.bs.secretsOf(h.bridge) {
 		if value == "" {
 			return nil, fmt.Errorf("the secret for %s is not set", variable)
 		}
@@ -104,7 +101,7 @@ func (h *hostCall) layOut(call bridge.Accepted) error {
 	if len(call.Paths) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(h.m.workspaces.Path(h.session))
+	root, err := os.OpenRoot(h.bs.workspaces.Path(h.session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}

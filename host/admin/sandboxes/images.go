@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
@@ -30,11 +31,11 @@ func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Reb
 	spec = spec.WithDefaults()
 	err = a.withManager(ctx, log, func(m *sandbox.Manager) error {
 		for _, of := range beside(spec) {
-			if _, _, err := m.RebuildImage(ctx, of); err != nil {
+			if _, _, err := m.Images().Rebuild(ctx, of); err != nil {
 				return err
 			}
 		}
-		plan, removed, err := m.RebuildImage(ctx, spec)
+		plan, removed, err := m.Images().Rebuild(ctx, spec)
 		r.Strategy, r.Image, r.Removed = strategy(spec), plan.Ref, removed
 		return err
 	})
@@ -84,7 +85,7 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 		return wanted, nil
 	}
 	var ref string
-	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, wanted); return err })
+	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.Images().Prepare(ctx, wanted); return err })
 	wanted.Image, wanted.Packages, wanted.Binaries, wanted.Dockerfile, wanted.BuildContext = ref, nil, nil, "", ""
 	return wanted, err
 }
@@ -93,7 +94,7 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 // no engine or the image that it begins with is not there yet, it is what the configuration says.
 func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec) (ref, strategy string) {
 	builder := image.New(image.Config{
-		Engine: a.Driver, Instance: a.Instance, Repository: sandbox.ImageRepository(a.Instance),
+		Engine: a.Driver, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),
 		Hidden: func() []string { return a.MountRules().Hidden },
 	})
 	known := map[string]image.Plan{}

@@ -109,7 +109,7 @@ func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images
 	if err != nil {
 		return containers, nil, err
 	}
-	images, err = manager.PruneImages(ctx, a.specs.All())
+	images, err = manager.Images().Prune(ctx, a.specs.All())
 	return containers, images, err
 }
 

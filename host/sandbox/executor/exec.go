@@ -1,4 +1,4 @@
-package sandbox
+package executor
 
 import (
 	"context"
@@ -16,32 +16,52 @@ import (
 // ladderAllowance is what the supervisor's own rungs may take before the host removes the container.
 const ladderAllowance = 8 * time.Second
 
-// exec runs a command to its end.
-func (b *box) exec(ctx context.Context, cmd machine.Command, workspaceDir string) (machine.Result, error) {
-	body, err := execBody(cmd, workspaceDir)
+// Exec runs a command to its end. A time-out or a cancelled context is a result, not an error.
+func (x *Executor) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
+	body, err := x.body(cmd)
 	if err != nil {
 		return machine.Result{}, err
 	}
-	return b.execute(ctx, body, cmd)
+	return x.execute(ctx, body, cmd)
+}
+
+// ExecProgram runs a program without a shell, by its command line; the script of cmd does not count.
+func (x *Executor) ExecProgram(ctx context.Context, argv []string, cmd machine.Command) (machine.Result, error) {
+	body, err := x.body(cmd)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	body.Argv = words(argv)
+	body.Cwd, body.Dir = []byte(path.Join(x.dir, cmd.Dir)), nil
+	return x.execute(ctx, body, cmd)
+}
+
+// words are texts as they go over the wire.
+func words(texts []string) [][]byte {
+	var all [][]byte
+	for _, text := range texts {
+		all = append(all, []byte(text))
+	}
+	return all
 }
 
 // execute runs what the body says, and passes on output as cmd has it.
-func (b *box) execute(ctx context.Context, body frame.ExecBody, cmd machine.Command) (machine.Result, error) {
-	c := b.link.NewCall()
+func (x *Executor) execute(ctx context.Context, body frame.ExecBody, cmd machine.Command) (machine.Result, error) {
+	c := x.link.NewCall()
 	if err := c.Begin(body, cmd.Stdin); err != nil {
 		return machine.Result{}, err
 	}
 	defer c.AwaitInput()
-	r, err := b.judge(ctx, c, body.Timeout, cmd.Progress)
+	r, err := x.await(ctx, c, body.Timeout, cmd.Progress)
 	if body.Argv == nil {
-		r.Shell = b.shell
+		r.Shell = x.shell
 	}
 	return r, err
 }
 
-// judge waits for the verdict. When ctx ends, the supervisor climbs its ladder; when it does not
+// await waits for the result. When ctx ends, the supervisor climbs its ladder; when it does not
 // come back in time or leaves survivors, the container goes.
-func (b *box) judge(ctx context.Context, c *link.Call, timeout time.Duration, progress func(machine.Stream, []byte)) (machine.Result, error) {
+func (x *Executor) await(ctx context.Context, c *link.Call, timeout time.Duration, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	overdue := time.AfterFunc(timeout+ladderAllowance, cancel)
@@ -57,15 +77,15 @@ func (b *box) judge(ctx context.Context, c *link.Call, timeout time.Duration, pr
 	case hard.Err() != nil && errors.Is(err, context.Canceled):
 		r.Signal, r.Wall = "SIGKILL", time.Since(began)
 		r.TimedOut, r.Canceled = ctx.Err() == nil, ctx.Err() != nil
-		why := b.whyHung()
-		r, err = b.lastRung(r, began)
+		why := x.container.WhyHung()
+		r, err = x.lastRung(r, began)
 		if why != nil && err == nil {
 			err = fmt.Errorf("%w: %w, so the command stood still and was given up after %v; the next one gets another container",
 				machine.ErrUnavailable, why, r.Kill.Took.Round(time.Second))
 		}
 		return r, err
 	case r.Kill != nil && r.Kill.Survivors > 0:
-		return b.lastRung(r, began)
+		return x.lastRung(r, began)
 	}
 	return r, err
 }
@@ -74,12 +94,12 @@ func (b *box) judge(ctx context.Context, c *link.Call, timeout time.Duration, pr
 const rungContainer = "container"
 
 // lastRung removes the container, which leaves nothing alive in it.
-func (b *box) lastRung(r machine.Result, began time.Time) (machine.Result, error) {
+func (x *Executor) lastRung(r machine.Result, began time.Time) (machine.Result, error) {
 	survivors := 0
 	if r.Kill != nil {
 		survivors = r.Kill.Survivors
 	}
-	err := b.remove(errors.New("a command could not be ended otherwise"))
+	err := x.container.Remove(errors.New("a command could not be ended otherwise"))
 	if err == nil {
 		survivors = 0
 	}
@@ -87,8 +107,8 @@ func (b *box) lastRung(r machine.Result, began time.Time) (machine.Result, error
 	return r, err
 }
 
-// execBody checks a command and puts it into the wire's words.
-func execBody(cmd machine.Command, workspaceDir string) (frame.ExecBody, error) {
+// body checks a command and puts it into the words of the wire.
+func (x *Executor) body(cmd machine.Command) (frame.ExecBody, error) {
 	body := frame.ExecBody{
 		Script:    []byte(cmd.Script),
 		Stdin:     len(cmd.Stdin) > 0,
@@ -108,7 +128,7 @@ func execBody(cmd machine.Command, workspaceDir string) (frame.ExecBody, error) 
 		body.MaxOutput = machine.DefaultMaxOutput
 	}
 	if cmd.Dir != "" {
-		dir, err := inside(cmd.Dir, workspaceDir)
+		dir, err := Inside(cmd.Dir, x.dir)
 		if err != nil {
 			return body, err
 		}
@@ -123,9 +143,9 @@ func execBody(cmd machine.Command, workspaceDir string) (frame.ExecBody, error) 
 	return body, nil
 }
 
-// inside returns name relative to the workspace, or machine.ErrOutside. Links are the supervisor's
+// Inside returns name relative to the workspace, or machine.ErrOutside. Links are the supervisor's
 // business.
-func inside(name, workspaceDir string) (string, error) {
+func Inside(name, workspaceDir string) (string, error) {
 	if strings.ContainsRune(name, 0) || len(name) > frame.MaxPath {
 		return "", fmt.Errorf("%w: path is malformed", machine.ErrOutside)
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package launch
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
-	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // A project is what Spec.Compose asks for: the services beside the container where a session's commands run. Each session has
@@ -25,17 +26,18 @@ import (
 // their names mean the loopback address. So two services cannot listen on one port, which the failure to start then
 // says. They do not share processes: what runs in a service can neither see nor end commands and their supervisor.
 type project struct {
-	m        *Manager
-	owner    workspace.Owner
+	engine   *engine
+	volumes  *Volumes
 	services []*service
 
 	driver   driver.Services
-	launch   launchSpec // of the container that they are beside
-	beside   string     // its id
+	launch   *launchSpec // of the container that they are beside
+	beside   string      // its id
 	life     context.Context
 	cancel   context.CancelFunc // ends life
 	watching sync.WaitGroup
 	turn     chan struct{} // holds a token while somebody starts services again
+	ending   sync.Once
 
 	mu     sync.Mutex
 	fallen []*service // have ended, and nobody has attended to that
@@ -56,6 +58,9 @@ type service struct {
 }
 
 const (
+	// wordsDeadline bounds the reading of what a service has written last, and removeTimeout the removal of all services.
+	wordsDeadline = 30 * time.Second
+	removeTimeout = time.Minute
 	// healthPatience bounds the wait for one service to become healthy.
 	healthPatience = 3 * time.Minute
 	// The state of a service that is being waited for is asked for at growing intervals.
@@ -73,16 +78,16 @@ func projectVolume(session, name string) volume {
 }
 
 // offerNames lets programs in a container know its services, and its main service's environment.
-func offerNames(o *launchSpec, wanted spec.Spec) {
-	main, ok := wanted.Main()
+func offerNames(o *launchSpec) {
+	main, ok := o.spec.Main()
 	if !ok {
 		return
 	}
-	for _, name := range wanted.Compose.Names() {
+	for _, name := range o.spec.Compose.Names() {
 		o.container.Hosts = append(o.container.Hosts, name+":127.0.0.1")
 	}
-	if wanted.Network == spec.Allowlist { // services are not reached through the proxy
-		direct := strings.Join(append([]string{"localhost", "127.0.0.1"}, wanted.Compose.Names()...), ",")
+	if o.spec.Network == spec.Allowlist { // services are not reached through the proxy
+		direct := strings.Join(append([]string{"localhost", "127.0.0.1"}, o.spec.Compose.Names()...), ",")
 		o.hello.Env = append(o.hello.Env, []byte("NO_PROXY="+direct), []byte("no_proxy="+direct))
 	}
 	for _, variable := range main.Environment {
@@ -92,29 +97,29 @@ func offerNames(o *launchSpec, wanted spec.Spec) {
 
 // startProject starts the services beside a container that has been greeted, and waits until they are healthy. A failure
 // removes what it has made.
-func (m *Manager) startProject(ctx context.Context, o launchSpec, id string) (*project, error) {
-	spec := o.mounts.spec
-	if spec.Compose == nil {
-		return nil, nil
+func (l *Launcher) startProject(ctx context.Context, c *container.Container, o *launchSpec) error {
+	if o.spec.Compose == nil {
+		return nil
 	}
-	looker, ok := m.config.Driver.(driver.Services)
+	services, ok := l.config.Driver.(driver.Services)
 	if !ok {
-		return nil, errNoServices
+		return errNoServices
 	}
-	p := &project{m: m, owner: o.mounts.owner, driver: looker, launch: o, beside: id, turn: make(chan struct{}, 1)}
-	for _, s := range spec.Compose.Services {
-		if s.Name != spec.Service {
-			p.services = append(p.services, &service{Service: s, ends: spec.Compose.Ends(s.Name)})
+	p := &project{engine: l.engine, volumes: l.Volumes, driver: services, launch: o, beside: c.ID(), turn: make(chan struct{}, 1)}
+	for _, s := range o.spec.Compose.Services {
+		if s.Name != o.spec.Service {
+			p.services = append(p.services, &service{Service: s, ends: o.spec.Compose.Ends(s.Name)})
 		}
 	}
-	if err := p.start(ctx); err != nil {
-		return nil, errors.Join(err, p.remove())
-	}
 	p.life, p.cancel = context.WithCancel(context.Background())
+	if err := p.start(ctx); err != nil {
+		return errors.Join(err, p.Remove())
+	}
 	for _, s := range p.services {
 		p.watching.Go(func() { p.watch(s) })
 	}
-	return p, nil
+	c.Services = p
+	return nil
 }
 
 func (p *project) start(ctx context.Context) error {
@@ -149,18 +154,18 @@ func (p *project) run(ctx context.Context, s *service) error {
 	defer closeAll(sources)
 	s.mounted = pathsOf(sources)
 	s.begins()
-	id, err := create(ctx, p.m.config.Driver, p.m.log, c)
+	id, err := p.engine.create(ctx, c)
 	s.mu.Lock()
 	s.id = id
 	s.mu.Unlock()
 	if err != nil {
-		p.m.reaper.Abandon(c.Name, err)
+		p.engine.Reaper.Abandon(c.Name, err)
 		return err
 	}
-	if err := p.m.config.Driver.Start(ctx, s.id); err != nil {
+	if err := p.engine.Driver.Start(ctx, s.id); err != nil {
 		return err
 	}
-	return p.m.lookAgain(ctx, sources, s.Binds)
+	return p.engine.lookAgain(ctx, sources, s.Binds)
 }
 
 func pathsOf(sources []*mounts.Source) (paths []string) {
@@ -171,7 +176,7 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 }
 
 // serviceContainer describes the container of a service beside another.
-func serviceContainer(o launchSpec, s compose.Service, beside string) driver.Container {
+func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Container {
 	c := driver.Container{
 		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: map[string]string{},
 		Program: &driver.Program{
@@ -179,7 +184,7 @@ func serviceContainer(o launchSpec, s compose.Service, beside string) driver.Con
 			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside,
 		},
 	}
-	c.MemoryBytes, c.CPUs, c.PidsLimit = o.mounts.spec.Limits(s)
+	c.MemoryBytes, c.CPUs, c.PidsLimit = o.spec.Limits(s)
 	if h := s.Health; h != nil {
 		c.Program.Health = &driver.HealthCheck{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
 	}
@@ -191,11 +196,11 @@ func serviceContainer(o launchSpec, s compose.Service, beside string) driver.Con
 }
 
 // furnish adds what the service mounts. The sources of binds stay open until it runs.
-func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
+func (p *project) furnish(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
 	session := o.container.Labels[driver.LabelSession]
 	for _, v := range s.Volumes {
-		shared := o.mounts.spec.SharesVolume(v.Name)
-		name, _, err := p.m.volumes.ensure(ctx, projectVolume(session, v.Name))
+		shared := o.spec.SharesVolume(v.Name)
+		name, _, err := p.volumes.ensure(ctx, projectVolume(session, v.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +209,7 @@ func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, 
 	for _, t := range s.Tmpfs {
 		c.Mounts = append(c.Mounts, driver.Mount{Kind: driver.Memory, Target: t.Target, Bytes: t.Bytes})
 	}
-	sources, err = p.m.openSources(ctx, spec.HostMountsOf(s))
+	sources, err = p.engine.openSources(ctx, spec.HostMountsOf(s))
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +221,7 @@ func (p *project) furnish(ctx context.Context, o launchSpec, s compose.Service, 
 
 // wanted is a state that a service is waited for in.
 type wanted struct {
-	notice, late string                                         // for who waits: what for, and what has not come in time
+	notice, late string                                         // for the caller that waits: what for, and what has not come in time
 	reached      func(driver.Condition) (is bool, never string) // never says why it will not be reached
 }
 
@@ -292,7 +297,7 @@ func endOf(c driver.Condition) string {
 	return fmt.Sprintf("has ended with exit code %d", c.ExitCode)
 }
 
-// failure says what became of a service, with its last words.
+// failure is the error for a service that does not come up, with its last words.
 func (p *project) failure(s *service, what string, c driver.Condition) error {
 	text := fmt.Sprintf("%s: service %s %s", machine.ErrUnavailable, s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
@@ -315,7 +320,7 @@ func (e serviceError) Error() string { return e.text }
 func (e serviceError) Unwrap() error { return machine.ErrUnavailable }
 
 func (p *project) lastWords(id string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), startDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), wordsDeadline)
 	defer cancel()
 	out, err := p.driver.LastOutput(ctx, id, maxLastWords)
 	if err != nil {
@@ -329,16 +334,13 @@ func lastWords(p []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(p[max(0, len(p)-maxLastWords):]), "\uFFFD"))
 }
 
-// remove ends the watching and the services. Their volumes stay.
-func (p *project) remove() error {
-	if p == nil {
-		return nil
-	}
-	if p.cancel != nil {
+// Remove implements container.Services: it ends the watching and removes the services. Their volumes stay.
+func (p *project) Remove() error {
+	p.ending.Do(func() {
 		p.cancel()
 		p.turn <- struct{}{} // for good: nothing is started again
 		p.watching.Wait()
-	}
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	var made []*service
@@ -347,5 +349,5 @@ func (p *project) remove() error {
 			made = append(made, s)
 		}
 	}
-	return each(made, func(s *service) error { return p.m.reaper.Remove(ctx, s.id) })
+	return reaper.Each(made, func(s *service) error { return p.engine.Reaper.Remove(ctx, s.id) })
 }

@@ -1,4 +1,4 @@
-package sandbox
+package executor
 
 import (
 	"context"
@@ -27,9 +27,9 @@ type Live struct {
 	Stdout io.Reader
 	Stderr io.Reader
 
-	box   *box
-	call  *link.Call
-	began time.Time
+	executor *Executor
+	call     *link.Call
+	began    time.Time
 
 	quit    func() bool // takes back the watch on the caller's context
 	release func()
@@ -37,25 +37,12 @@ type Live struct {
 }
 
 // Spawn starts a command, with a terminal if it is given a size, which ends when ctx does. Progress, MaxOutput, Stdin and Spill
-// of the command do not count, and a Timeout of zero is none.
-func (s *Session) Spawn(ctx context.Context, cmd machine.Command, terminal ...Size) (*Live, error) {
-	b, release, err := s.acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b.project.attend(ctx)
-	l, err := b.spawnLive(ctx, cmd, s.spec.WorkspaceDir, terminal)
+// of the command do not count, and a Timeout of zero is none. release is called once at Close, or with the error.
+func (x *Executor) Spawn(ctx context.Context, cmd machine.Command, release func(), terminal ...Size) (*Live, error) {
+	l := &Live{executor: x, began: time.Now(), release: release}
+	body, err := x.body(cmd)
 	if err != nil {
 		release()
-		return nil, err
-	}
-	l.release = release
-	return l, nil
-}
-
-func (b *box) spawnLive(ctx context.Context, cmd machine.Command, workspaceDir string, terminal []Size) (*Live, error) {
-	body, err := execBody(cmd, workspaceDir)
-	if err != nil {
 		return nil, err
 	}
 	body.Live, body.Stdin, body.Spill = true, true, false
@@ -63,8 +50,9 @@ func (b *box) spawnLive(ctx context.Context, cmd machine.Command, workspaceDir s
 		size := frame.Size(terminal[0])
 		body.Terminal = &size
 	}
-	l := &Live{box: b, call: b.link.NewCall(), began: time.Now()}
+	l.call = x.link.NewCall()
 	if err := l.call.Begin(body, nil); err != nil {
+		release()
 		return nil, err
 	}
 	l.Stdin, l.Stdout, l.Stderr = l.call.Stdin(), l.call.Stdout(), l.call.Stderr()
@@ -83,7 +71,7 @@ func (l *Live) Signal(sig syscall.Signal) error { return l.call.Signal(int(sig))
 // Resize gives the terminal another size.
 func (l *Live) Resize(size Size) error { return l.call.Resize(frame.Size(size)) }
 
-// Wait waits for the verdict. It comes when the process has ended and its output has been read, so read meanwhile.
+// Wait waits for the result. It comes when the process has ended and its output has been read, so read meanwhile.
 func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 	select {
 	case <-l.call.Done():
@@ -93,7 +81,7 @@ func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 	}
 }
 
-// result is the verdict of a process that is over.
+// result is that of a process that is over.
 func (l *Live) result() (machine.Result, error) {
 	r, err := l.call.Result(), l.call.Err()
 	if err != nil {
@@ -101,7 +89,7 @@ func (l *Live) result() (machine.Result, error) {
 		return r, err
 	}
 	if r.Kill != nil && r.Kill.Survivors > 0 {
-		return l.box.lastRung(r, l.began)
+		return l.executor.lastRung(r, l.began)
 	}
 	return r, nil
 }
@@ -115,14 +103,12 @@ func (l *Live) Close() error {
 	l.end.Do(func() {
 		l.quit()
 		err = l.finish()
-		if l.release != nil {
-			l.release()
-		}
+		l.release()
 	})
 	return err
 }
 
-// finish waits for the verdict as long as the ladder may take; then the container goes.
+// finish waits for the result as long as the ladder may take; then the container goes.
 func (l *Live) finish() error {
 	select {
 	case <-l.call.Done():
@@ -139,7 +125,7 @@ func (l *Live) finish() error {
 		}
 		return err
 	case <-overdue.C:
-		_, err := l.box.lastRung(machine.Result{}, l.began)
+		_, err := l.executor.lastRung(machine.Result{}, l.began)
 		return err
 	}
 }

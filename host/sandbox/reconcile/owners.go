@@ -1,4 +1,4 @@
-package sandbox
+package reconcile
 
 import (
 	"encoding/json"
@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// The labels of a container cannot change, so those of one from a pool never say whose it has become. A file of the instance's folder does,
+// The labels of a container cannot change, so those of one from a pool do not name its session. A file of the instance's folder does,
 // for people who ask from another process and for what is done to a session while no host runs.
 
 const ownerPrefix = "owner-"
@@ -25,21 +26,20 @@ type claimed struct {
 
 func ownerPath(run, key string) string { return filepath.Join(run, ownerPrefix+key) }
 
-// noteOwner says whose a container from a pool is.
-func (m *Manager) noteOwner(b *box, s *Session) {
-	text, err := json.Marshal(claimed{s.session, s.name})
+// NoteOwner says to which session a container from a pool was given.
+func (r *Reconciler) NoteOwner(c *container.Container, session, sandbox string) {
+	text, err := json.Marshal(claimed{session, sandbox})
 	if err == nil {
-		err = os.WriteFile(ownerPath(m.run, b.ownership.key), text, 0o600)
+		err = os.WriteFile(ownerPath(r.config.Run, c.Key()), text, 0o600)
 	}
 	if err != nil {
-		m.log.Warn("cannot record the owner of a warm sandbox", "container", b.id, "session", s.session, "error", err)
+		r.log.Warn("cannot record the owner of a warm sandbox", "container", c.ID(), "session", session, "error", err)
 	}
 }
 
-// WithOwners returns containers of an instance with the labels that they would have if they had been made for who has them. Root is that
-// of the instance's workspaces.
-func WithOwners(root, instance string, owned []driver.Owned) []driver.Owned {
-	run := runFolder(root, instance)
+// WithOwners returns containers of an instance with the labels that they would have if they had been made for the sessions that have them.
+// run is the instance's folder.
+func WithOwners(run string, owned []driver.Owned) []driver.Owned {
 	var all []driver.Owned
 	for _, o := range owned {
 		if key := o.Labels[driver.LabelKey]; o.Labels[driver.LabelSession] == "" && spec.IsKey(key) {
@@ -55,14 +55,14 @@ func WithOwners(root, instance string, owned []driver.Owned) []driver.Owned {
 }
 
 // clearOwners drops what is said of containers that are gone; listed are those that there were.
-func (m *Manager) clearOwners(listed []driver.Owned) error {
+func (r *Reconciler) clearOwners(listed []driver.Owned) error {
 	there := map[string]bool{}
 	for _, o := range listed {
 		there[o.Labels[driver.LabelKey]] = true
 	}
-	paths, all := filepath.Glob(ownerPath(m.run, "*"))
+	paths, all := filepath.Glob(ownerPath(r.config.Run, "*"))
 	for _, path := range paths {
-		if key := strings.TrimPrefix(filepath.Base(path), ownerPrefix); !there[key] && !m.holds(key) {
+		if key := strings.TrimPrefix(filepath.Base(path), ownerPrefix); !there[key] && !r.config.Keys.Holds(key) {
 			all = errors.Join(all, os.Remove(path))
 		}
 	}

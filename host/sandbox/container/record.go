@@ -1,4 +1,4 @@
-package sandbox
+package container
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
+// Record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
 // instance's folder from before the first of them is announced until the container is gone. The file has a secret
 // in it: only the host's user may read it.
-type record struct {
+type Record struct {
 	Version   int           `json:"version"`
 	Key       string        `json:"key"`
 	Host      string        `json:"host"` // the process that wrote it
@@ -44,21 +44,21 @@ const (
 )
 
 // parseRecord is strict: a container is handed to a session on its word.
-func parseRecord(text []byte) (record, error) {
-	var r record
+func parseRecord(text []byte) (Record, error) {
+	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return record{}, errors.New("something follows its end")
+		return Record{}, errors.New("something follows its end")
 	}
 	r.Spec.Timeout = r.Timeout
 	return r, r.check()
 }
 
-func (r record) check() error {
+func (r Record) check() error {
 	switch {
 	case r.Version != recordVersion:
 		return fmt.Errorf("it has version %d", r.Version)
@@ -78,34 +78,35 @@ func (r record) check() error {
 	return nil
 }
 
-func recordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
+// RecordPath is the file with the record of a key, in the folder of the instance.
+func RecordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
 
-// readRecord reads the record of a key.
-func readRecord(run, key string) (record, error) {
-	f, err := os.Open(recordPath(run, key))
+// ReadRecord reads the record of a key.
+func ReadRecord(run, key string) (Record, error) {
+	f, err := os.Open(RecordPath(run, key))
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	if len(text) > maxRecord {
-		return record{}, fmt.Errorf("record of container %s is longer than %d bytes", key, maxRecord)
+		return Record{}, fmt.Errorf("record of container %s is longer than %d bytes", key, maxRecord)
 	}
 	r, err := parseRecord(text)
 	if err == nil && r.Key != key {
 		err = errors.New("it is that of another key")
 	}
 	if err != nil {
-		return record{}, fmt.Errorf("record of container %s is of no use: %w", key, err)
+		return Record{}, fmt.Errorf("record of container %s is of no use: %w", key, err)
 	}
 	return r, nil
 }
 
-// recordKeys are the keys that there are records of.
-func recordKeys(run string) ([]string, error) {
+// RecordKeys are the keys that there are records of.
+func RecordKeys(run string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(run, recordPrefix+"*"+recordSuffix))
 	var keys []string
 	for _, name := range names {
@@ -116,8 +117,8 @@ func recordKeys(run string) ([]string, error) {
 	return keys, err
 }
 
-// write puts the record where it outlasts this process and a loss of power.
-func (r record) write(run string) error {
+// Write puts the record where it outlasts this process and a loss of power.
+func (r Record) Write(run string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (r record) write(run string) error {
 	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(draft.Name(), recordPath(run, r.Key)); err != nil {
+	if err := os.Rename(draft.Name(), RecordPath(run, r.Key)); err != nil {
 		return err
 	}
 	return syncFolder(run)
@@ -148,41 +149,38 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// remember records the session's box, once. Where that fails the process works all the same, but ends with the host.
-func (s *Session) remember(b *box) {
-	t := b.ownership
-	if t.lease <= 0 {
-		return
+// Remember records the container for a later host, once. r says whose it is and what it was made from; the rest is filled in. Without a
+// lease there is nothing to be remembered.
+func (c *Container) Remember(r Record) error {
+	o := c.config.Ownership
+	if o.lease <= 0 {
+		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.recorded {
-		return
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.recorded {
+		return nil
 	}
-	r := record{
-		Version: recordVersion, Key: t.key, Host: s.m.host.ID(), Container: b.id, Session: s.session, Sandbox: s.name,
-		Hash: s.hash, Spec: s.spec, Timeout: s.spec.Timeout, Born: b.born, Lease: t.lease, Peer: t.peer, Secret: t.secret,
-	}
-	if err := r.write(t.run); err != nil {
-		s.m.log.Warn("a background process will not outlast the host", "session", s.session, "error", err)
-		return
-	}
-	t.recorded = true
+	r.Version, r.Key, r.Container, r.Born = recordVersion, o.key, c.config.ID, c.config.Born
+	r.Timeout, r.Lease, r.Peer, r.Secret = r.Spec.Timeout, o.lease, o.peer, o.secret
+	err := r.Write(o.run)
+	o.recorded = err == nil
+	return err
 }
 
 // erase drops the record.
-func (t *ownership) erase() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.recorded {
-		os.Remove(recordPath(t.run, t.key))
-		t.recorded = false
+func (o *Ownership) erase() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.recorded {
+		os.Remove(RecordPath(o.run, o.key))
+		o.recorded = false
 	}
 }
 
 // isRecorded reports whether a later host would find the container.
-func (t *ownership) isRecorded() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.recorded
+func (o *Ownership) isRecorded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.recorded
 }

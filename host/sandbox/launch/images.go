@@ -1,4 +1,4 @@
-package sandbox
+package launch
 
 import (
 	"cmp"
@@ -17,26 +17,29 @@ import (
 // ImageRepository is the name that the instance's images have in common.
 func ImageRepository(instance string) string { return "flynn-" + spec.Short(instance) }
 
-// newBuilder returns what makes this instance's images, or nil if the driver can make none.
-func (m *Manager) newBuilder() *image.Builder {
-	engine, ok := m.config.Driver.(image.Engine)
+// Images makes and removes this instance's images.
+type Images struct {
+	engine  *engine
+	builder *image.Builder // or nil, where the driver can make none
+}
+
+func newImages(e *engine) *Images {
+	makes, ok := e.Driver.(image.Engine)
 	if !ok {
-		return nil
+		return &Images{engine: e}
 	}
-	instance, key := m.config.Instance, spec.NewKey()
-	m.held[key] = true // lest they are taken for leftovers
-	return image.New(image.Config{
-		Engine: persistent{engine, m.reaper}, Instance: instance, Repository: ImageRepository(instance), Cache: filepath.Join(m.run, "binaries"), Log: m.log,
+	key := spec.NewKey()
+	e.Keys.Hold(key) // lest they are taken for leftovers
+	return &Images{engine: e, builder: image.New(image.Config{
+		Engine: persistent{makes, e.Reaper}, Instance: e.Instance, Repository: ImageRepository(e.Instance), Cache: filepath.Join(e.Run, "binaries"), Log: e.Log,
 		Hidden: func() []string {
-			if m.config.MountRules == nil {
+			if e.MountRules == nil {
 				return nil
 			}
-			return m.config.MountRules().Hidden
+			return e.MountRules().Hidden
 		},
-		WorkLabels: func() map[string]string {
-			return m.labels(key, m.config.MaxAge)
-		},
-	})
+		WorkLabels: func() map[string]string { return e.labels(key, e.MaxAge) },
+	})}
 }
 
 // persistent is an engine whose containers that images are changed in go, however long it takes: as long as this process lives
@@ -58,21 +61,24 @@ func (p persistent) CreateWork(ctx context.Context, w image.Work) (string, error
 // Remove implements image.Workbench.
 func (p persistent) Remove(ctx context.Context, id string) error { return p.reaper.Remove(ctx, id) }
 
+// ErrClosed is the error of calls to a sandbox that was closed.
+var ErrClosed = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
+
 // errNoBuilder is for drivers that take images as they are.
 var errNoBuilder = errors.New("this driver makes no images: set image alone")
 
-// PrepareImage returns the name of the specification's image, which is there unless it is one that is used as it is.
-func (m *Manager) PrepareImage(ctx context.Context, spec spec.Spec) (string, error) {
-	recipe := spec.Recipe()
+// Prepare returns the name of the specification's image, which is there unless it is one that is used as it is.
+func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
+	recipe := s.Recipe()
 	switch {
 	case recipe.Strategy() == image.AsIs:
-		return spec.Image, nil
-	case m.images == nil:
+		return s.Image, nil
+	case is.builder == nil:
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, errNoBuilder)
 	}
-	ref, err := m.images.Prepare(ctx, recipe)
+	ref, err := is.builder.Prepare(ctx, recipe)
 	if ctx.Err() != nil {
-		return "", errRetired // nobody else ends the wait
+		return "", ErrClosed // nobody else ends the wait
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
@@ -80,63 +86,63 @@ func (m *Manager) PrepareImage(ctx context.Context, spec spec.Spec) (string, err
 	return ref, nil
 }
 
-// RebuildImage makes the specification's image anew, and removes those that the same settings led to before unless a container
+// Rebuild makes the specification's image anew, and removes those that the same settings led to before unless a container
 // needs them.
-func (m *Manager) RebuildImage(ctx context.Context, spec spec.Spec) (image.Plan, []driver.Owned, error) {
-	if m.images == nil {
+func (is *Images) Rebuild(ctx context.Context, s spec.Spec) (image.Plan, []driver.Owned, error) {
+	if is.builder == nil {
 		return image.Plan{}, nil, errNoBuilder
 	}
-	plan, err := m.images.Rebuild(ctx, spec.Recipe())
+	plan, err := is.builder.Rebuild(ctx, s.Recipe())
 	if err != nil || plan.Family == "" {
 		return plan, nil, err
 	}
-	removed, err := m.removeImages(ctx, func(o driver.Owned) bool {
+	removed, err := is.remove(ctx, func(o driver.Owned) bool {
 		return o.Labels[image.LabelFamily] == plan.Family && o.Name != plan.Ref
 	})
 	return plan, removed, err
 }
 
-// PruneImages removes the images of this instance that none of the specifications comes to as things stand, and returns them;
+// Prune removes the images of this instance that none of the specifications comes to as things stand, and returns them;
 // downloads that none of them names go as well.
 // Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
-func (m *Manager) PruneImages(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
-	if m.images == nil {
+func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
+	if is.builder == nil {
 		return nil, nil
 	}
 	refs, families := map[string]bool{}, map[string]bool{}
 	var binaries []image.Binary
-	for _, spec := range needed {
-		binaries = append(binaries, spec.Binaries...)
-		plan, err := m.images.Resolve(ctx, spec.Recipe())
+	for _, s := range needed {
+		binaries = append(binaries, s.Binaries...)
+		plan, err := is.builder.Resolve(ctx, s.Recipe())
 		if err != nil {
-			m.log.Warn("cannot name an image, so its predecessors are kept", "image", spec.Image, "dockerfile", spec.Dockerfile, "error", err)
+			is.engine.Log.Warn("cannot name an image, so its predecessors are kept", "image", s.Image, "dockerfile", s.Dockerfile, "error", err)
 			families[plan.Family] = true
 		}
 		refs[plan.Ref] = true
 	}
-	removed, err := m.removeImages(ctx, func(o driver.Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
-	return removed, errors.Join(err, m.images.KeepDownloads(binaries))
+	removed, err := is.remove(ctx, func(o driver.Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+	return removed, errors.Join(err, is.builder.KeepDownloads(binaries))
 }
 
-// removeImages removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
-func (m *Manager) removeImages(ctx context.Context, chosen func(driver.Owned) bool) ([]driver.Owned, error) {
-	keeper, ok := m.config.Driver.(driver.Images)
+// remove removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
+func (is *Images) remove(ctx context.Context, chosen func(driver.Owned) bool) ([]driver.Owned, error) {
+	keeper, ok := is.engine.Driver.(driver.Images)
 	if !ok {
 		return nil, nil
 	}
-	listed, err := keeper.ListImages(ctx, m.config.Instance)
+	listed, err := keeper.ListImages(ctx, is.engine.Instance)
 	if err != nil {
 		return nil, err
 	}
 	kept := map[string]bool{}
-	for _, o := range m.ours(listed) {
+	for _, o := range driver.OwnedBy(is.engine.Instance, listed) {
 		if image.StageOf(o.Name) == "" && !chosen(o) {
 			kept[o.Name] = true
 		}
 	}
 	var removed []driver.Owned
 	var all error
-	for _, o := range m.ours(listed) {
+	for _, o := range driver.OwnedBy(is.engine.Instance, listed) {
 		if of := image.StageOf(o.Name); of != "" && kept[of] || of == "" && !chosen(o) {
 			continue
 		}

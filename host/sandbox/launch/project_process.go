@@ -1,4 +1,4 @@
-package sandbox
+package launch
 
 import (
 	"context"
@@ -15,11 +15,8 @@ const servicePrefix = "service:"
 // maxServiceOutput is what the engine keeps of a service's output, and more.
 const maxServiceOutput = 512 << 10
 
-// processes are the services as they are now.
-func (p *project) processes() []machine.Process {
-	if p == nil {
-		return nil
-	}
+// Processes implements container.Services.
+func (p *project) Processes() []machine.Process {
 	var list []machine.Process
 	for _, s := range p.services {
 		list = append(list, s.process())
@@ -39,26 +36,27 @@ func (s *service) process() machine.Process {
 	return info
 }
 
-// service finds one by its id among processes.
-func (p *project) service(id string) (*service, bool) {
+// service finds one by its id among processes, or returns nil.
+func (p *project) service(id string) *service {
 	name, is := strings.CutPrefix(id, servicePrefix)
-	if p == nil || !is {
-		return nil, false
-	}
 	for _, s := range p.services {
-		if s.Name == name {
-			return s, true
+		if is && s.Name == name {
+			return s
 		}
 	}
-	return nil, false
+	return nil
 }
 
-// output reads what the engine keeps of a service's output. Offsets count from the first byte that is kept now.
-func (p *project) output(ctx context.Context, s *service, offset int64, n int) (machine.Output, error) {
+// Has implements container.Services.
+func (p *project) Has(id string) bool { return p.service(id) != nil }
+
+// Output implements container.Services: it reads what the engine keeps. Offsets count from the first byte that is kept now.
+func (p *project) Output(ctx context.Context, id string, offset int64, n int) (machine.Output, error) {
+	s := p.service(id)
 	s.mu.Lock()
-	id := s.id
+	engineID := s.id
 	s.mu.Unlock()
-	kept, err := p.driver.LastOutput(ctx, id, maxServiceOutput)
+	kept, err := p.driver.LastOutput(ctx, engineID, maxServiceOutput)
 	if err != nil {
 		return machine.Output{}, fmt.Errorf("read output of service %s: %w", s.Name, err)
 	}

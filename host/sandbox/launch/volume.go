@@ -1,4 +1,4 @@
-package sandbox
+package launch
 
 import (
 	"bufio"
@@ -23,9 +23,10 @@ import (
 // errNoVolumes is what a specification with volumes gets from a driver without.
 var errNoVolumes = fmt.Errorf("%w: this engine keeps no volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
 
-// volumes makes the engine's volumes and gives them to the user that commands run as.
-type volumes struct {
-	m *Manager
+// Volumes makes the engine's volumes and gives them to the user that commands run as.
+type Volumes struct {
+	engine     *engine
+	supervisor *supervisor
 
 	mu    sync.Mutex
 	ready map[string]*readiness // by the engine's name
@@ -37,8 +38,6 @@ type readiness struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
-
-func newVolumes(m *Manager) *volumes { return &volumes{m: m, ready: make(map[string]*readiness)} }
 
 // volume is one that a container is going to mount.
 type volume struct {
@@ -68,7 +67,7 @@ func (v volume) labels(instance string) map[string]string {
 // provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
 // It is handed over once in this process, unless somebody has removed it since. image is what the container that does
 // so is made of.
-func (vs *volumes) provide(ctx context.Context, v volume, image string, o workspace.Owner) (name, mark string, err error) {
+func (vs *Volumes) provide(ctx context.Context, v volume, image string, o workspace.Owner) (name, mark string, err error) {
 	if name, mark, err = vs.ensure(ctx, v); err != nil {
 		return "", "", err
 	}
@@ -95,24 +94,24 @@ func (vs *volumes) provide(ctx context.Context, v volume, image string, o worksp
 	}
 }
 
-func (vs *volumes) forget(name string) {
+func (vs *Volumes) forget(name string) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	delete(vs.ready, name)
 }
 
 // ensure makes sure that a volume is there, whatever user it belongs to.
-func (vs *volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
-	d, ok := vs.m.config.Driver.(driver.Volumes)
+func (vs *Volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
+	d, ok := vs.engine.Driver.(driver.Volumes)
 	if !ok {
 		return "", "", errNoVolumes
 	}
-	name = v.engineName(vs.m.config.Instance)
-	mark, err = d.EnsureVolume(ctx, name, v.labels(vs.m.config.Instance))
+	name = v.engineName(vs.engine.Instance)
+	mark, err = d.EnsureVolume(ctx, name, v.labels(vs.engine.Instance))
 	return name, mark, err
 }
 
-func (vs *volumes) prepare(ctx context.Context, v volume, name, image string, o workspace.Owner) error {
+func (vs *Volumes) prepare(ctx context.Context, v volume, name, image string, o workspace.Owner) error {
 	err := vs.handOver(ctx, v, name, image, o)
 	if v.project && errors.As(err, new(foreignError)) {
 		return nil // a service has taken it, as it may
@@ -141,37 +140,36 @@ const (
 )
 
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
-func (vs *volumes) handOver(ctx context.Context, v volume, name, image string, o workspace.Owner) (err error) {
-	m := vs.m
-	program, entry, err := m.supervisorMount(ctx, image)
+func (vs *Volumes) handOver(ctx context.Context, v volume, name, image string, o workspace.Owner) (err error) {
+	program, entry, err := vs.supervisor.mount(ctx, image)
 	if err != nil {
 		return err
 	}
 	key := spec.NewKey()
-	defer m.newOwnership(key).release() // it is nobody's leftover meanwhile
+	defer vs.engine.Keys.Hold(key)() // it is nobody's leftover meanwhile
 	c := driver.Container{
 		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: driver.Preparer,
 		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
-		Labels:     m.labels(key, ownTimeout),
+		Labels:     vs.engine.labels(key, ownTimeout),
 		Mounts: []driver.Mount{
 			program,
 			{Kind: driver.Volume, Source: name, Target: volumeTarget},
 		},
 		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
 	}
-	maps.Copy(c.Labels, v.labels(m.config.Instance))
-	defer m.reaper.Abandon(c.Name, nil)
-	id, err := create(ctx, m.config.Driver, m.log, c)
+	maps.Copy(c.Labels, v.labels(vs.engine.Instance))
+	defer vs.engine.Reaper.Abandon(c.Name, nil)
+	id, err := vs.engine.create(ctx, c)
 	if err != nil {
 		return err
 	}
 	complaint := &bounded{limit: 1 << 10}
-	stream, err := m.config.Driver.Attach(ctx, id, complaint)
+	stream, err := vs.engine.Driver.Attach(ctx, id, complaint)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	if err := m.config.Driver.Start(ctx, id); err != nil {
+	if err := vs.engine.Driver.Start(ctx, id); err != nil {
 		return err
 	}
 	watchdog := time.AfterFunc(ownTimeout, func() { stream.Close() })
@@ -210,32 +208,20 @@ func (b *bounded) String() string {
 	return strings.TrimSpace(string(b.text))
 }
 
-// Forget ends the session's containers and removes the volumes that are its alone. The workspace stays.
-func (m *Manager) Forget(ctx context.Context, session string) error {
-	return errors.Join(
-		m.Destroy(ctx, session),
-		m.RemoveVolumes(ctx, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == session }),
-		m.syncs.Forget(session, m.workspaces.Path(session)),
-	)
+// Remove removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+func (vs *Volumes) Remove(ctx context.Context, such func(driver.Owned) bool) error {
+	return vs.engine.removeVolumes(ctx, func(o driver.Owned) bool {
+		if !such(o) {
+			return false
+		}
+		vs.forget(o.Name)
+		return true
+	})
 }
 
-// RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
-func (m *Manager) RemoveVolumes(ctx context.Context, such func(driver.Owned) bool) error {
-	d, ok := m.config.Driver.(driver.Volumes)
-	if !ok {
-		return nil
-	}
-	owned, err := d.ListVolumes(ctx, m.config.Instance)
-	if err != nil {
-		return err
-	}
-	var all error
-	for _, v := range owned {
-		if v.Labels[driver.LabelInstance] != m.config.Instance || !such(v) {
-			continue // never trust a filter with somebody else's work
-		}
-		m.volumes.forget(v.Name)
-		all = errors.Join(all, d.RemoveVolume(ctx, v.Name))
-	}
-	return all
+// Provide makes sure that a session's volume of the configuration is there and belongs to o, and returns its name on the engine. image is
+// what the container that hands it over is made of.
+func (vs *Volumes) Provide(ctx context.Context, session, name, image string, o workspace.Owner) (string, error) {
+	engineName, _, err := vs.provide(ctx, volume{name: name, session: session}, image, o)
+	return engineName, err
 }

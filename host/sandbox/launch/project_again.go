@@ -1,4 +1,4 @@
-package sandbox
+package launch
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (p *project) watch(s *service) {
 		}
 	}
 	if p.enterEnd(s, now) {
-		p.m.log.Warn("a service of a sandbox has ended", "service", s.Name, "container", id, "exit_code", now.ExitCode, "oom", now.OOM,
+		p.engine.Log.Warn("a service of a sandbox has ended", "service", s.Name, "container", id, "exit_code", now.ExitCode, "oom", now.OOM,
 			"removed", now.Gone, "output", p.lastWords(id))
 	}
 }
@@ -69,11 +69,8 @@ func (p *project) enterEnd(s *service, end driver.Condition) bool {
 	return true
 }
 
-// attend looks after the services that have ended since the last time, and tells both who waits under ctx and, by takeNews, the caller.
-func (p *project) attend(ctx context.Context) {
-	if p == nil {
-		return
-	}
+// Attend implements container.Services. The notices go to the callers that wait under ctx, and to the next that asks for News.
+func (p *project) Attend(ctx context.Context) {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -98,11 +95,8 @@ func (p *project) attend(ctx context.Context) {
 	}
 }
 
-// takeNews returns what the callers have not been told.
-func (p *project) takeNews() []string {
-	if p == nil {
-		return nil
-	}
+// News implements container.Services.
+func (p *project) News() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	news := p.news
@@ -110,7 +104,7 @@ func (p *project) takeNews() []string {
 	return news
 }
 
-// revive starts a service again if it has failed, and says in a line what has become of it. The audience of ctx may leave before it
+// revive starts a service again if it has failed, and reports in a line how it went. The audience of ctx may leave before it
 // is healthy; to start it is not tied to that.
 func (p *project) revive(ctx context.Context, s *service) string {
 	s.mu.Lock()
@@ -141,12 +135,12 @@ func (p *project) revive(ctx context.Context, s *service) string {
 
 // startAgain starts the container that is there, with all that the service has written in it, or another where that one is gone.
 func (p *project) startAgain(s *service, gone bool) error {
-	ctx, cancel := context.WithTimeout(p.life, launchTimeout)
+	ctx, cancel := context.WithTimeout(p.life, Timeout)
 	defer cancel()
 	if gone {
 		return p.run(ctx, s)
 	}
-	sources, err := p.m.openSources(ctx, spec.HostMountsOf(s.Service))
+	sources, err := p.engine.openSources(ctx, spec.HostMountsOf(s.Service))
 	if err != nil {
 		return err
 	}
@@ -154,15 +148,15 @@ func (p *project) startAgain(s *service, gone bool) error {
 	if !slices.Equal(pathsOf(sources), s.mounted) { // the engine mounts what the old paths lead to
 		return errors.New("what it mounts was swapped for something else")
 	}
-	if err := p.m.config.Driver.Start(ctx, s.id); err != nil {
+	if err := p.engine.Driver.Start(ctx, s.id); err != nil {
 		if now, unknown := p.driver.Condition(ctx, s.id); unknown == nil && now.Gone { // it was removed since
 			return p.run(ctx, s)
 		}
 		return err
 	}
 	s.begins()
-	if err := p.m.lookAgain(ctx, sources, s.Binds); err != nil {
-		return errors.Join(err, p.m.reaper.Remove(ctx, s.id))
+	if err := p.engine.lookAgain(ctx, sources, s.Binds); err != nil {
+		return errors.Join(err, p.engine.Reaper.Remove(ctx, s.id))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package sandbox
+package reconcile
 
 import (
 	"context"
@@ -18,21 +18,21 @@ const ephemeralPrefix = "passing-"
 
 // Ephemeral marks a session, before the first Get, as one that Discard ends. Where that does not come to it, Reconcile and Prune of a later
 // process of this instance do.
-func (m *Manager) Ephemeral(session string) error {
-	return os.WriteFile(m.ephemeralMark(m.host.ID(), session), []byte(session), 0o600)
+func (r *Reconciler) Ephemeral(session string) error {
+	return os.WriteFile(r.ephemeralMark(r.config.Host.ID(), session), []byte(session), 0o600)
 }
 
-func (m *Manager) ephemeralMark(owner, session string) string {
-	return filepath.Join(m.run, ephemeralPrefix+owner+"-"+workspace.Name(session))
+func (r *Reconciler) ephemeralMark(owner, session string) string {
+	return filepath.Join(r.config.Run, ephemeralPrefix+owner+"-"+workspace.Name(session))
 }
 
 // Discard ends an ephemeral session and removes everything that it had.
-func (m *Manager) Discard(ctx context.Context, session string) error {
-	return m.endEphemeral(ctx, m.ephemeralMark(m.host.ID(), session), session)
+func (r *Reconciler) Discard(ctx context.Context, session string) error {
+	return r.endEphemeral(ctx, r.ephemeralMark(r.config.Host.ID(), session), session)
 }
 
-func (m *Manager) endEphemeral(ctx context.Context, mark, session string) error {
-	err := errors.Join(m.Forget(ctx, session), removeall.Folder(workspace.Path(m.config.WorkspaceRoot, session)))
+func (r *Reconciler) endEphemeral(ctx context.Context, mark, session string) error {
+	err := errors.Join(r.config.Sessions.Forget(ctx, session), removeall.Folder(workspace.Path(r.config.WorkspaceRoot, session)))
 	if err != nil {
 		return err // the mark stays for the next time
 	}
@@ -40,18 +40,18 @@ func (m *Manager) endEphemeral(ctx context.Context, mark, session string) error 
 }
 
 // clearEphemeral discards the sessions whose processes no longer live.
-func (m *Manager) clearEphemeral(ctx context.Context, alive map[string]bool) error {
-	marks, all := filepath.Glob(filepath.Join(m.run, ephemeralPrefix+"*"))
+func (r *Reconciler) clearEphemeral(ctx context.Context, alive map[string]bool) error {
+	marks, all := filepath.Glob(filepath.Join(r.config.Run, ephemeralPrefix+"*"))
 	for _, mark := range marks {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(mark), ephemeralPrefix), "-")
-		if owner == m.host.ID() || alive[owner] {
+		if owner == r.config.Host.ID() || alive[owner] {
 			continue
 		}
 		session, err := os.ReadFile(mark)
 		switch {
 		case err != nil:
-		case mark == m.ephemeralMark(owner, string(session)):
-			err = m.endEphemeral(ctx, mark, string(session))
+		case mark == r.ephemeralMark(owner, string(session)):
+			err = r.endEphemeral(ctx, mark, string(session))
 		default: // the process was killed before it had written the mark, and so before it had made anything
 			err = os.Remove(mark)
 		}

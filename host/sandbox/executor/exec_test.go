@@ -1,4 +1,4 @@
-package sandbox
+package executor
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestInside(t *testing.T) {
 		{"/workspacex", "", true}, {"/etc/passwd", "", true}, {"a\x00b", "", true}, {strings.Repeat("a", 5000), "", true},
 		{"..a", "..a", false}, {"a/..b", "a/..b", false},
 	} {
-		got, err := inside(c.name, "/workspace")
+		got, err := Inside(c.name, "/workspace")
 		if got != c.want || errors.Is(err, machine.ErrOutside) != c.outside {
 			t.Errorf("%.20q: got %q (%v)", c.name, got, err)
 		}
