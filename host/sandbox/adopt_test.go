@@ -34,11 +34,9 @@ func aRecord() container.Record {
 	}
 }
 
-// runOf is the instance's folder, and controlOf that of a control socket in it.
-func runOf(m *Manager) string { return runFolder(m.config.WorkspaceRoot, m.config.Instance) }
-
+// controlOf is the folder of a container's control socket.
 func controlOf(m *Manager, r container.Record) string {
-	return container.ControlFolderOf(runOf(m), r.Host, r.Key)
+	return container.ControlFolderOf(m.here.Run, r.Host, r.Key)
 }
 
 // bareDriver has one container that can be removed.
@@ -114,12 +112,12 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, container.Record) {
 		t.Fatal(err)
 	}
 	r := aRecord()
-	r.Hash = r.Spec.Hash(m.digest)
+	r.Hash = r.Spec.Hash(m.here.Digest)
 	d.owned = []driver.Owned{{ID: r.Container, Labels: map[string]string{driver.LabelInstance: "i", driver.LabelKey: r.Key, driver.LabelHost: r.Host}}}
 	if err := os.Mkdir(controlOf(m, r), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Write(runOf(m)); err != nil {
+	if err := r.Write(m.here.Run); err != nil {
 		t.Fatal(err)
 	}
 	return m, d, r
@@ -228,7 +226,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 			if err := m.DestroyAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(runOf(m), "[blh]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(m.here.Run, "[blh]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -274,16 +272,21 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 // Nobody comes to the control socket, or only commands do: the container is a leftover.
 func TestNobodyAtTheLane(t *testing.T) {
 	for name, change := range map[string]func(m *Manager, d *bareDriver, r *container.Record){
-		"container is gone":      func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned = nil },
-		"another's key":          func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned[0].Labels[driver.LabelKey] = spec.NewKey() },
+		"container is gone": func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned = nil },
+		"another's key": func(_ *Manager, d *bareDriver, _ *container.Record) {
+			d.owned[0].Labels[driver.LabelKey] = spec.NewKey()
+		},
 		"control socket is gone": func(m *Manager, _ *bareDriver, r *container.Record) { os.Remove(controlOf(m, *r)) },
 		"control socket is a link": func(m *Manager, _ *bareDriver, r *container.Record) {
 			os.Remove(controlOf(m, *r))
 			_ = os.Symlink("/tmp", controlOf(m, *r))
 		},
-		"older program": func(m *Manager, _ *bareDriver, r *container.Record) { r.Hash = r.Spec.Hash("older"); _ = r.Write(runOf(m)) },
+		"older program": func(m *Manager, _ *bareDriver, r *container.Record) {
+			r.Hash = r.Spec.Hash("older")
+			_ = r.Write(m.here.Run)
+		},
 		"half a record": func(m *Manager, _ *bareDriver, r *container.Record) {
-			_ = os.WriteFile(container.RecordPath(runOf(m), r.Key), []byte(`{"ver`), 0o600)
+			_ = os.WriteFile(container.RecordPath(m.here.Run, r.Key), []byte(`{"ver`), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +300,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 			if st := m.Stats(); st.Adopted != 0 || len(d.removed) != there {
 				t.Errorf("stats %+v, removed %v", st, d.removed)
 			}
-			if left, _ := filepath.Glob(filepath.Join(runOf(m), "[bl]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(m.here.Run, "[bl]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 			if err := m.DestroyAll(t.Context()); err != nil {
@@ -314,7 +317,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 func TestAnotherUserAtTheLane(t *testing.T) {
 	m, _, r := adoptable(t)
 	r.Peer++
-	if err := r.Write(runOf(m)); err != nil {
+	if err := r.Write(m.here.Run); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
-	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 const (
@@ -31,12 +30,10 @@ func bridgeName(name string) string { return "bridge:" + name }
 
 // bridges answers the calls of bridged commands and of helper functions.
 type bridges struct {
-	sessions   getter
-	egress     Egress
-	secret     func(name string) string // or nil
-	workspaces *workspace.Root
-	run, host  string // the instance's folder, and this process among those of the instance
-	log        *slog.Logger
+	launch.Installation
+	sessions getter
+	egress   Egress
+	secret   func(name string) string // or nil
 
 	mu      sync.Mutex
 	helping map[*container.Container]*helping // of the programs that run
@@ -53,7 +50,7 @@ func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
 	for _, one := range s.Bridges {
 		command, err := bs.command(c, one, s.WorkspaceDir)
 		if err != nil { // Check has compiled them
-			bs.log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
+			bs.Log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
 			continue
 		}
 		commands = append(commands, command)
@@ -69,7 +66,7 @@ func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
 		if isHelper(d) {
 			return
 		}
-		bs.log.Info("bridge call", "session", c.Session(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
+		bs.Log.Info("bridge call", "session", c.Session(), "bridge", d.Name, "allowed", d.Allowed, "reason", d.Reason)
 		bs.egress.Bridged(c.Session(), d)
 	}, func(d bridge.Decision) {
 		if !isHelper(d) {
@@ -204,7 +201,7 @@ func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bri
 // confine refuses paths that a link leads out of the workspace. A link that is swapped afterwards leads to files of the
 // second container, of which none has a secret where there is a workspace.
 func (bs *bridges) confine(session string, paths []string) error {
-	root, err := os.OpenRoot(bs.workspaces.Path(session))
+	root, err := os.OpenRoot(bs.Workspaces.Path(session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"path"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/sandbox/container"
-	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/link"
@@ -96,15 +94,13 @@ func (l language) withModules() language {
 
 // codeRuns runs programs, each in a container of its own.
 type codeRuns struct {
+	launch.Installation
 	base       spec.Spec // that runs are like where they name none
-	driver     driver.Driver
 	launcher   *launch.Launcher
 	warm       *warm
 	admissions *admissions
 	sessions   *registry
 	bridges    *bridges
-	digest     string // of the supervisor
-	log        *slog.Logger
 }
 
 // run runs a program to its end, or ctx's.
@@ -190,7 +186,7 @@ func (r *codeRuns) container(ctx context.Context, s spec.Spec, leave func()) (*c
 		return nil, err
 	}
 	defer r.warm.pools.Hurry()()
-	if c := r.warm.claimSlot(s.Hash(r.digest)); c != nil {
+	if c := r.warm.claimSlot(s.Hash(r.Digest)); c != nil {
 		return c, nil
 	}
 	type launched struct {
@@ -225,7 +221,7 @@ func (r *codeRuns) make(ctx context.Context, s spec.Spec) (*container.Container,
 	if err != nil {
 		return nil, err
 	}
-	if err := r.driver.Ping(ctx); err != nil {
+	if err := r.Driver.Ping(ctx); err != nil {
 		return nil, err
 	}
 	return r.launcher.Slot(ctx, s, ref)
@@ -238,7 +234,7 @@ func (r *codeRuns) throwAway(c *container.Container) {
 		err = removeall.Folder(c.Workspace())
 	}
 	if err != nil {
-		r.log.Error("cannot remove the container of a code run", "container", c.ID(), "error", err)
+		r.Log.Error("cannot remove the container of a code run", "container", c.ID(), "error", err)
 	}
 }
 
@@ -301,7 +297,7 @@ func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result,
 		}
 	}
 	cmd.Timeout += maxPaused
-	// The answering side learns of the end only after the program has: told first, it could end by itself, and nobody would know why.
+	// The helpers are ended after the program: ended first, they could make it fail, and nobody would know why.
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

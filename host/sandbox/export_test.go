@@ -29,7 +29,7 @@ func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string
 
 // Held are the keys of the containers that the process has, or is making or removing.
 func (m *Manager) Held() []string {
-	return m.keys.All()
+	return m.here.Keys.All()
 }
 
 // Bridged returns the second container of a session's bridge.

@@ -130,10 +130,7 @@ func (NoEgress) BridgeEnded(string, bridge.Decision) {}
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
 type Manager struct {
 	config     Config
-	log        *slog.Logger
-	digest     string // of the supervisor
-	host       *liveness.Member
-	keys       *container.Keys
+	here       launch.Installation
 	reaper     *reaper.Reaper
 	launcher   *launch.Launcher
 	reconciler *reconcile.Reconciler
@@ -174,30 +171,28 @@ func New(c Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{
-		config: c, log: c.Log, digest: digest, host: host, keys: container.NewKeys(), reaper: reaper.New(c.Driver, c.Log),
-		sessions: newRegistry(), starts: newStartQueue(),
+	here := launch.Installation{
+		Driver: c.Driver, Instance: c.Instance, Run: run, WorkspaceRoot: c.WorkspaceRoot, Supervisor: supervisor, Digest: digest, MaxAge: c.MaxAge,
+		Workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds}),
+		Host:       host, Keys: container.NewKeys(), Log: c.Log,
 	}
+	m := &Manager{config: c, here: here, reaper: reaper.New(c.Driver, c.Log), sessions: newRegistry(), starts: newStartQueue()}
 	m.ending, m.end = context.WithCancel(context.Background())
-	workspaces := workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds})
-	bridges := &bridges{
-		sessions: m, egress: c.Egress, secret: c.Secret, workspaces: workspaces, run: run, host: host.ID(), log: c.Log,
-		helping: make(map[*container.Container]*helping),
-	}
+	bridges := &bridges{Installation: here, sessions: m, egress: c.Egress, secret: c.Secret, helping: make(map[*container.Container]*helping)}
 	m.launcher = launch.New(launch.Config{
-		Driver: c.Driver, Instance: c.Instance, Run: run, WorkspaceRoot: c.WorkspaceRoot, Supervisor: supervisor, Digest: digest,
-		Lease: c.Lease, MaxAge: c.MaxAge, Host: host, Keys: m.keys, Reaper: m.reaper, Workspaces: workspaces,
-		Egress: c.Egress, Bridges: bridges, Network: c.Network, Roots: c.Roots, Log: c.Log, MountRules: c.MountRules, Secret: c.Secret,
+		Installation: here, Lease: c.Lease, Reaper: m.reaper, Egress: c.Egress, Bridges: bridges, Network: c.Network, Roots: c.Roots,
+		MountRules: c.MountRules, Secret: c.Secret,
 	})
 	m.reconciler = reconcile.New(reconcile.Config{
-		Driver: c.Driver, Instance: c.Instance, Run: run, WorkspaceRoot: c.WorkspaceRoot, Digest: digest, MaxAge: c.MaxAge, Host: host,
-		Keys: m.keys, Workspaces: workspaces, ProxyCAs: m.launcher.ProxyCAs, Launcher: m.launcher, Sessions: adoption{m}, Log: c.Log, Current: c.Current,
+		Installation: here, ProxyCAs: m.launcher.ProxyCAs, Launcher: m.launcher, Sessions: adoption{m}, Current: c.Current,
 	})
 	m.idle = newIdleWatch(c, m.sessions)
 	m.admissions = &admissions{quota: c.Quota, sessions: m.sessions, idle: m.idle, log: c.Log, runs: make(map[*codeSlot]bool)}
-	m.warm = newWarm(c, m.launcher, m.reconciler, workspaces, &m.sessions.work, digest)
+	m.warm = newWarm(c, here, m.launcher, m.reconciler, &m.sessions.work)
 	m.warm.set(c.Pools, c.PoolCPU)
-	m.code = &codeRuns{base: c.Spec, launcher: m.launcher, warm: m.warm, admissions: m.admissions, sessions: m.sessions, bridges: bridges, driver: c.Driver, digest: digest, log: c.Log}
+	m.code = &codeRuns{
+		Installation: here, base: c.Spec, launcher: m.launcher, warm: m.warm, admissions: m.admissions, sessions: m.sessions, bridges: bridges,
+	}
 	return m, nil
 }
 
@@ -231,7 +226,7 @@ func (m *Manager) Get(ctx context.Context, session, name string, wanted spec.Spe
 	if err := wanted.Check(); err != nil {
 		return nil, err
 	}
-	s, old, err := m.sessions.enter(newSession(m, session, name, wanted, wanted.Hash(m.digest)))
+	s, old, err := m.sessions.enter(newSession(m, session, name, wanted, wanted.Hash(m.here.Digest)))
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +325,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	m.warm.pools.Close()
 	err = errors.Join(err, m.sessions.settle(ctx), m.reaper.Settle(ctx))
 	if first {
-		m.host.Leave()
+		m.here.Host.Leave()
 	}
 	return err
 }
@@ -349,7 +344,7 @@ func (m *Manager) detachAll() {
 	}
 	m.detached.Add(int64(count))
 	if count > 0 {
-		m.log.Info("sandboxes with background processes stay for their lease", "count", count, "lease", m.config.Lease)
+		m.config.Log.Info("sandboxes with background processes stay for their lease", "count", count, "lease", m.config.Lease)
 	}
 	leaving.Wait()
 }
@@ -405,8 +400,8 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 }
 
 // Reconcile adopts what an earlier run of this instance left for it: containers with background processes within their
-// lease. What else nobody owns it removes. Call it before the first Get; Run calls it again and again. What
-// other instances own is never touched, whatever its age, nor what another living process of this one does.
+// lease. It removes the rest of what nobody owns. Call it before the first Get; Run calls it again and again. Things of
+// other instances are never touched, whatever their age, nor those of another living process of this one.
 func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
 
 // Prune removes what earlier runs left, also what a host could have adopted, and returns the containers.

@@ -36,7 +36,7 @@ type hostCall struct {
 
 // run runs an accepted call to its end.
 func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (code int, err error) {
-	base, err := os.MkdirTemp(h.bs.run, reconcile.HostCallPrefix+h.bs.host+"-")
+	base, err := os.MkdirTemp(h.bs.Run, reconcile.HostCallPrefix+h.bs.Host.ID()+"-")
 	if err != nil {
 		return 0, fmt.Errorf("make a folder for the call: %w", err)
 	}
@@ -50,7 +50,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 		return 0, err
 	}
 	host, err := machine.NewHost(machine.HostConfig{
-		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.bs.log,
+		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.bs.Log,
 	})
 	if err != nil {
 		return 0, err
@@ -101,7 +101,7 @@ func (h *hostCall) layOut(call bridge.Accepted) error {
 	if len(call.Paths) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(h.bs.workspaces.Path(h.session))
+	root, err := os.OpenRoot(h.bs.Workspaces.Path(h.session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -35,18 +34,15 @@ const MissWorkspace pool.Miss = "workspace"
 
 // warm is what is kept ready.
 type warm struct {
+	launch.Installation
 	pools      *pool.Set[*container.Container]
 	launcher   *launch.Launcher
 	reconciler *reconcile.Reconciler
-	workspaces *workspace.Root
-	driver     driver.Driver
-	digest     string          // of the supervisor
 	work       *sync.WaitGroup // that the end waits for
-	log        *slog.Logger
 }
 
-func newWarm(c Config, l *launch.Launcher, r *reconcile.Reconciler, workspaces *workspace.Root, work *sync.WaitGroup, digest string) *warm {
-	w := &warm{launcher: l, reconciler: r, workspaces: workspaces, driver: c.Driver, digest: digest, work: work, log: c.Log}
+func newWarm(c Config, here launch.Installation, l *launch.Launcher, r *reconcile.Reconciler, work *sync.WaitGroup) *warm {
+	w := &warm{Installation: here, launcher: l, reconciler: r, work: work}
 	w.pools = pool.New(pool.Config[*container.Container]{
 		Discard: w.discard, Memory: c.memory, Inspect: c.inspect, Log: c.Log,
 		MaxAge: c.MaxAge / 2, // what is left is for the session
@@ -63,7 +59,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 			continue
 		}
 		wishes = append(wishes, pool.Wish[*container.Container]{
-			Kind: s.Hash(w.digest), Size: p.Size,
+			Kind: s.Hash(w.Digest), Size: p.Size,
 			Make: func(ctx context.Context) (*container.Container, time.Duration, error) { return w.make(ctx, s) },
 		})
 	}
@@ -84,7 +80,7 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 	}
 	took := time.Since(began)
 	if err != nil && ctx.Err() == nil {
-		w.log.Warn("cannot make a warm sandbox", "image", s.Image, "error", err)
+		w.Log.Warn("cannot make a warm sandbox", "image", s.Image, "error", err)
 	}
 	return c, took, err
 }
@@ -97,7 +93,7 @@ func (w *warm) claim(kind, session, name string) *container.Container {
 	}
 	c, miss := w.take(kind)
 	if c != nil {
-		if err := w.workspaces.Claim(c.Workspace(), session); err != nil {
+		if err := w.Workspaces.Claim(c.Workspace(), session); err != nil {
 			w.refuse(c, session, err)
 			c, miss = nil, MissWorkspace
 		}
@@ -119,20 +115,20 @@ func (w *warm) claimSlot(kind string) *container.Container {
 // refuse takes back a container that the session cannot have.
 func (w *warm) refuse(c *container.Container, session string, reason error) {
 	if errors.Is(reason, workspace.ErrStays) {
-		w.log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
+		w.Log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
 		w.pools.Put(c.Spec(), c)
 		return
 	}
-	w.log.Warn("cannot use a warm sandbox", "session", session, "error", reason)
+	w.Log.Warn("cannot use a warm sandbox", "session", session, "error", reason)
 	w.discard(c)
 }
 
 // noteAfter lets a first command go ahead of what is noted about its container.
 const noteAfter = 50 * time.Millisecond
 
-// giveTo notes whose container this is now. What is only for people and other processes, a file and a new name, nobody waits for.
+// giveTo notes whose container this is now. Nobody waits for the file and the new name, which are for people and other processes.
 func (w *warm) giveTo(session, name string, c *container.Container) {
-	c.Assign(session, w.workspaces.Path(session))
+	c.Assign(session, w.Workspaces.Path(session))
 	w.work.Go(func() {
 		select {
 		case <-time.After(noteAfter):
@@ -140,13 +136,13 @@ func (w *warm) giveTo(session, name string, c *container.Container) {
 			return
 		}
 		w.reconciler.NoteOwner(c, session, name)
-		r, ok := w.driver.(driver.Renamer)
+		r, ok := w.Driver.(driver.Renamer)
 		if !ok {
 			return
 		}
 		shown := "flynn-" + workspace.Name(session) + "-" + c.ID()[:min(len(c.ID()), 8)]
 		if err := r.Rename(context.Background(), c.ID(), shown); err != nil && !c.Dead() {
-			w.log.Warn("cannot rename a warm sandbox", "container", c.ID(), "error", err)
+			w.Log.Warn("cannot rename a warm sandbox", "container", c.ID(), "error", err)
 		}
 	})
 }
@@ -160,7 +156,7 @@ func (w *warm) discard(c *container.Container) {
 			err = os.Remove(c.Workspace())
 		}
 		if err != nil {
-			w.log.Warn("cannot discard a warm sandbox", "container", c.ID(), "error", err)
+			w.Log.Warn("cannot discard a warm sandbox", "container", c.ID(), "error", err)
 		}
 	})
 }
@@ -175,7 +171,7 @@ func (w *warm) take(kind string) (*container.Container, pool.Miss) {
 		if c == nil || !w.isPaused(c) {
 			return c, miss
 		}
-		w.log.Warn("replacing a warm sandbox", "container", c.ID(), "error", container.ErrPaused)
+		w.Log.Warn("replacing a warm sandbox", "container", c.ID(), "error", container.ErrPaused)
 		w.discard(c)
 	}
 }

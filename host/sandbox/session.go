@@ -286,9 +286,9 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 
 // remember records the container for a later host. Where that fails the process works all the same, but ends with the host.
 func (s *Session) remember(c *container.Container) {
-	err := c.Remember(container.Record{Host: s.m.host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec})
+	err := c.Remember(container.Record{Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec})
 	if err != nil {
-		s.m.log.Warn("a background process will not outlast the host", "session", s.session, "error", err)
+		s.m.config.Log.Warn("a background process will not outlast the host", "session", s.session, "error", err)
 	}
 }
 

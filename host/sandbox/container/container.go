@@ -45,7 +45,7 @@ type Config struct {
 type Services interface {
 	// Attend starts those again that have failed since the last time.
 	Attend(ctx context.Context)
-	// News returns what a caller should know of them and has not been told.
+	// News returns what callers should know of them, once.
 	News() []string
 	Processes() []machine.Process
 	// Has reports whether an id of a process is that of a service, and Output reads what that one has written.
@@ -328,7 +328,7 @@ func (c *Container) PullWorkspace(ctx context.Context) {
 	}
 }
 
-// News returns what a caller should know about the container and has not been told.
+// News returns what callers should know about the container, once.
 func (c *Container) News() []string {
 	lines := c.Services.News()
 	if line := c.Introduce(); line != "" {

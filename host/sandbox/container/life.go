@@ -23,7 +23,7 @@ const (
 	Entered   Event = "entered"   // a call begins
 	Returned  Event = "returned"  // a call has ended
 	Idled     Event = "idled"     // it is to stand still
-	Stilled   Event = "stilled"   // its supervisor is told to pause what runs
+	Stilled   Event = "stilled"   // what runs in it is paused
 	Woken     Event = "woken"     // what runs goes on
 	Dismissed Event = "dismissed" // it is to end unless a call is under way
 	Ended     Event = "ended"     // it is to end, or its connection is lost

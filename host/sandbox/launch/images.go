@@ -104,7 +104,7 @@ func (is *Images) Rebuild(ctx context.Context, s spec.Spec) (image.Plan, []drive
 
 // Prune removes the images of this instance that none of the specifications comes to as things stand, and returns them;
 // downloads that none of them names go as well.
-// Where one cannot be told, because what it begins with is missing, all that it ever came to is kept.
+// Where a specification's image cannot be named, because what it begins with is missing, all images that it ever came to are kept.
 func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
 	if is.builder == nil {
 		return nil, nil

@@ -32,25 +32,30 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
-// Config is what a Launcher needs.
-type Config struct {
+// Installation is an engine, an instance on it and this process's part in that.
+type Installation struct {
 	Driver        driver.Driver
 	Instance      string
 	Run           string // the instance's folder, for what containers mount
 	WorkspaceRoot string
-	Supervisor    string // the copy of flynn-sandboxd that containers mount
-	Digest        string // of Supervisor
-	Lease         time.Duration
-	MaxAge        time.Duration
-	Host          *liveness.Member
-	Keys          *container.Keys
-	Reaper        *reaper.Reaper
 	Workspaces    *workspace.Root
-	Egress        Egress
-	Bridges       Bridges
-	Network       egress.Network
-	Roots         *x509.CertPool
+	Supervisor    string           // the copy of flynn-sandboxd that containers mount
+	Digest        string           // of Supervisor
+	MaxAge        time.Duration    // of a container
+	Host          *liveness.Member // this process
+	Keys          *container.Keys  // of its containers
 	Log           *slog.Logger
+}
+
+// Config is what a Launcher needs.
+type Config struct {
+	Installation
+	Lease   time.Duration
+	Reaper  *reaper.Reaper
+	Egress  Egress
+	Bridges Bridges
+	Network egress.Network
+	Roots   *x509.CertPool
 
 	// MountRules are the folders of the host that may be mounted at the moment; nil is none. Secret returns a secret by its name, "" where
 	// there is none; it may be nil.

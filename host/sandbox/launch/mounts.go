@@ -27,7 +27,7 @@ type mountSet struct {
 	held  []*mounts.Source // in the order of Spec.HostMounts
 }
 
-// place makes sure of everything and adds it to the launch spec. What it holds is let go by release.
+// place makes sure of everything and adds it to the launch spec. release lets go of what it holds.
 func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
 	if err := f.move(ctx, o); err != nil {
 		return err

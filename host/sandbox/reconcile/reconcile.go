@@ -1,8 +1,8 @@
 // Package reconcile deals with what earlier processes of an instance have left on the engine and in the instance's folder: it adopts the
 // containers whose lease still runs, and removes what no living process holds.
 //
-// Start with Reconciler.Reconcile, then tidy, which both Reconcile and Prune go through; adopt.go takes a container over. What other
-// instances own is never touched, whatever its age, nor what another living process of this one holds (package liveness).
+// Start with Reconciler.Reconcile, then tidy, which both Reconcile and Prune go through; adopt.go takes a container over. Things of other
+// instances are never touched, whatever their age, nor those that another living process of this one holds (package liveness).
 //
 // It makes no containers, and does not end those of sessions.
 package reconcile
@@ -25,29 +25,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
-	"github.com/flynnhost/flynn/host/sandbox/liveness"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/proxyca"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
-	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // Config is what a Reconciler needs.
 type Config struct {
-	Driver        driver.Driver
-	Instance      string
-	Run           string // the instance's folder
-	WorkspaceRoot string
-	Digest        string // of the supervisor
-	MaxAge        time.Duration
-	Host          *liveness.Member
-	Keys          *container.Keys
-	Workspaces    *workspace.Root
-	ProxyCAs      *proxyca.Store
-	Launcher      Launcher
-	Sessions      Sessions
-	Log           *slog.Logger
+	launch.Installation
+	ProxyCAs *proxyca.Store
+	Launcher Launcher
+	Sessions Sessions
 	// Current returns the specification of a sandbox by its name. Where it is nil, a container is adopted with the one that it was made with.
 	Current func(name string) (spec.Spec, bool)
 }
@@ -125,7 +115,7 @@ func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []dri
 	return left, errors.Join(err, r.removeExpired(ctx), r.clearEphemeral(ctx, alive), r.clearOwners(owned), r.clearFolders(alive))
 }
 
-// isOfACopy reports whether a container is one of a copy of this instance, as far as that can be told. Whether such a container is in use
+// isOfACopy reports whether a container is one of a copy of this instance, as far as can be seen. Whether such a container is in use
 // cannot be known here before its time is long over.
 func (r *Reconciler) isOfACopy(c driver.Owned) bool {
 	place := c.Labels[driver.LabelPlace]
@@ -162,8 +152,8 @@ func isNameless(o driver.Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
 
-// removeExpired removes volumes, networks and images whose time has passed. What is in use the engine does not let go; it
-// is tried again the next time.
+// removeExpired removes volumes, networks and images whose time has passed. The engine keeps those that are in use; they
+// are tried again the next time.
 func (r *Reconciler) removeExpired(ctx context.Context) error {
 	var all error
 	for _, kind := range r.kinds() {
@@ -208,7 +198,7 @@ func (r *Reconciler) kinds() []kind {
 	return all
 }
 
-// expired reports whether a label names a time that has passed. What has no such label, or one that nobody can read, stays.
+// expired reports whether a label names a time that has passed. Without such a label, or with one that cannot be read, a thing stays.
 func expired(labels map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, labels[driver.LabelExpires])
 	return err == nil && now.After(until)

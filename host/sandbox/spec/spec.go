@@ -69,7 +69,7 @@ type Spec struct {
 	// container is made of that one's image then, and finds in it what the file says.
 	Compose *compose.Project
 	Service string
-	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. What exceeds it ends them,
+	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. An excess ends them,
 	// and nothing more is written until something is deleted: so it is overrun once, by what is written before that look.
 	DiskBytes int64
 	// DiskEntries limits its files and folders where DiskBytes is set. 200000
@@ -116,7 +116,7 @@ const GVisor = "runsc"
 // minMemory is what the supervisor and a shell need to live.
 const minMemory = 16 << 20
 
-// Check refuses what no driver could honour, as far as can be told without one.
+// Check refuses what no driver could honour, as far as can be seen without one.
 func (s Spec) Check() error { return s.WithDefaults().validate() }
 
 // validate refuses what no driver could honour.
