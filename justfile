@@ -48,7 +48,7 @@ subagent:
 
 # benchmarks of one area (policy, sandbox, route, plugin, internal/bench/turnbench, ...), or of all
 bench what="":
-    go test -run '^$' -bench . ./host/{{ if what == "" { "..." } else { what + "/..." } }}
+    go test -run '^$' -bench . -timeout 90m ./host/{{ if what == "" { "..." } else { what + "/..." } }}
 
 # protobuf code, C header
 generate:

@@ -5,8 +5,10 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/assemble"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/command"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -14,7 +16,6 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // inForce is the configuration in force, as the areas ask for it.
@@ -60,7 +61,7 @@ func (p places) Look(ctx context.Context, place string, m message.Message) (comm
 }
 
 // Compact implements command.Places.
-func (p places) Compact(ctx context.Context, at store.Place, row store.InboxRow) (command.Compaction, error) {
+func (p places) Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (command.Compaction, error) {
 	return p.h.compact(ctx, at, row)
 }
 
@@ -96,7 +97,7 @@ func (h turns) Push(it agent.Item) { h.queue.Push(it) }
 func (h turns) Waiting(place string) []agent.Item { return h.queue.Waiting(place) }
 
 // Order implements agent.Orders.
-func (h turns) Order(ctx context.Context, place string, row store.InboxRow) {
+func (h turns) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 	h.commands.Order(ctx, place, row)
 }
 
@@ -158,9 +159,9 @@ func (h *Host) maxNotes() int {
 }
 
 // compact carries out an order to compact the conversation of a message.
-func (h *Host) compact(ctx context.Context, at store.Place, row store.InboxRow) (c command.Compaction, err error) {
+func (h *Host) compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (c command.Compaction, err error) {
 	gen := h.current.Load().Generation
-	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, store.CommandTurn(row.ID))
+	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, mailbox.CommandTurn(row.ID))
 	return c, err
 }
 

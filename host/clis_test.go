@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/admin"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -258,7 +259,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 		if last := string(steps[len(steps)-1].Data); !strings.Contains(last, `"input":7`) || !strings.Contains(last, `"provider":"cli"`) {
 			t.Errorf("the last step is %s", last)
 		}
-		rows, err := s.host.store.ListUsage(t.Context(), store.UsageFilter{Limit: 1})
+		rows, err := s.host.store.ListUsage(t.Context(), usage.Filter{Limit: 1})
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
@@ -285,7 +286,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 		}
 		s.expect(s.ask("after that"), "message 1 in")
 		// A host that dies as soon as the store has deleted the session.
-		if err := s.host.store.DeleteSession(t.Context(), store.Deletion{Key: "web:c:main", At: time.Now()}); err != nil {
+		if err := s.host.store.DeleteSession(t.Context(), turnlog.Deletion{Key: "web:c:main", At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		s.end()
@@ -294,7 +295,7 @@ func TestAgentOfKindCLI(t *testing.T) {
 		}
 		s = cliHost(t, dir, "")
 		eventually(t, "the next start removes the rest", func() bool {
-			homes, err := s.host.store.ListLeftovers(t.Context(), store.LeftHome)
+			homes, err := s.host.store.ListLeftovers(t.Context(), turnlog.LeftHome)
 			return err == nil && len(homes) == 0 && len(volumes()) == 0
 		})
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // demoHost is a running host whose agent answers with the demo provider.
@@ -123,7 +124,7 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 		}
 		s.say("/delete yes")
 		eventually(t, "the conversation is deleted", func() bool { return s.replied("Deleted: 2 answers") && s.kept() == 0 })
-		rows, err := s.host.store.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted})
+		rows, err := s.host.store.ListAudit(ctx, consent.AuditFilter{Kind: consent.AuditDeleted})
 		if err != nil || len(rows) < 2 || rows[len(rows)-2].Actor != "web:me" || rows[len(rows)-1].Actor != "web:me" {
 			t.Errorf("audit: %+v (%v)", rows, err)
 		}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // TestACallIsJudgedAsItIsDecided compares judgements with what becomes of the same call, before and after somebody has allowed it for
@@ -53,7 +55,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var asked []store.Approval
+	var asked []consent.Approval
 	eventually(t, "a person is asked", func() bool {
 		asked, err = b.Approvals.Approvals(ctx)
 		return err != nil || len(asked) > 0
@@ -64,7 +66,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if asked[0].Session != judged.Session || !slices.Equal(asked[0].Reasons, judged.Reasons) {
 		t.Errorf("judged %+v, asked %+v", judged, asked[0])
 	}
-	if err := b.Approvals.Grant(ctx, asked[0].ID, string(store.GrantSession), 0, "", "web:owner"); err != nil {
+	if err := b.Approvals.Grant(ctx, asked[0].ID, string(consent.GrantSession), 0, "", "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the turn is done", func() bool {
@@ -72,7 +74,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 		return err == nil && trace.State == "done"
 	})
 	before := kept(t, h)
-	if j := judge(); j.Action != "ask" || j.Lease == nil || j.Lease.ID != asked[0].ID || j.Lease.Scope != store.GrantSession {
+	if j := judge(); j.Action != "ask" || j.Lease == nil || j.Lease.ID != asked[0].ID || j.Lease.Scope != consent.GrantSession {
 		t.Errorf("judged %+v, lease %+v", j, j.Lease)
 	}
 	if after := kept(t, h); after != before {
@@ -98,8 +100,8 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 // kept is what a judgement must not add to.
 func kept(t *testing.T, h *Host) string {
 	t.Helper()
-	decisions, err := h.store.ListDecisions(t.Context(), store.DecisionFilter{})
-	audit, err2 := h.store.ListAudit(t.Context(), store.AuditFilter{})
+	decisions, err := h.store.ListDecisions(t.Context(), journal.DecisionFilter{})
+	audit, err2 := h.store.ListAudit(t.Context(), consent.AuditFilter{})
 	grants, err3 := h.store.ListGrants(t.Context(), 100)
 	turns, err4 := h.store.History(t.Context(), "web", "main", 100)
 	if err := errors.Join(err, err2, err3, err4); err != nil {

@@ -43,11 +43,11 @@ import (
 	"github.com/flynnhost/flynn/host/policy/gate"
 	"github.com/flynnhost/flynn/host/policy/history"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 	"github.com/flynnhost/flynn/host/tool/provider"
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
@@ -116,7 +116,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	}
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
 	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
-		Notify:      func(a store.Approval) { h.notices.Changed(a) },
+		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
 		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
 		return err

@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // TestOwnersByAGlobAreTold where they have spoken: of strangers, and of requests for approval that nobody else is named for.
@@ -17,11 +20,11 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 	for i, v := range []struct{ sender, channel, where string }{
 		{"tg:ann", "tg", "d-ann"}, {"tg:alf", "tg", "d-alf"}, {"tg:bob", "tg", "d-bob"}, {"irc:amy", "irc", "amy"}, {"tg:abe", "tg", "d-abe"},
 	} {
-		turn := store.Turn{
-			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: v.channel, Sender: v.sender, State: store.TurnDone,
+		turn := turnlog.Turn{
+			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: v.channel, Sender: v.sender, State: turnlog.TurnDone,
 			Conversation: message.Conversation{ID: v.where, Kind: message.DM},
 		}
-		if err := h.store.CommitTurn(t.Context(), store.Commit{Turn: turn}); err != nil {
+		if err := h.store.CommitTurn(t.Context(), turnlog.Commit{Turn: turn}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +41,7 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 		c.Access.Owners, c.Access.Blocked, c.Approvals.Conversations = []string{"tg:a*", "irc:amy"}, []string{"tg:abe"}, nil
 	})
 	both := []string{"d-alf", "d-ann"} // the channel irc is not in use
-	say(t, h, "knock", store.InboxDropped)
+	say(t, h, "knock", mailbox.InboxDropped)
 	if got := toldIn(t, h); !slices.Equal(got, append([]string{"eve"}, both...)) {
 		t.Errorf("of a stranger are told %q", got)
 	}
@@ -55,8 +58,8 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			use(c.change)
 			before := len(toldIn(t, h))
-			a := store.Approval{ID: c.name, Turn: c.name, Requester: c.requester, Args: []byte(`{}`), State: store.ApprovalPending, Expires: time.Now().Add(time.Hour)}
-			turn := store.Turn{ID: c.name, Channel: "tg", Conversation: message.Conversation{ID: c.where, Kind: message.DM}, Sender: c.requester}
+			a := consent.Approval{ID: c.name, Turn: c.name, Requester: c.requester, Args: []byte(`{}`), State: consent.ApprovalPending, Expires: time.Now().Add(time.Hour)}
+			turn := turnlog.Turn{ID: c.name, Channel: "tg", Conversation: message.Conversation{ID: c.where, Kind: message.DM}, Sender: c.requester}
 			for range 2 { // as when the turn is resumed
 				h.notices.Asked(t.Context(), turn, "", a)
 			}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
@@ -73,7 +75,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 				t.Errorf("%s:%s was judged %q, want %q", door, who, judged[door], want)
 			}
 			row, err := h.store.FindInbox(t.Context(), door, who)
-			if err != nil || (row.State == store.InboxNew) != (want == channel.Allowed) || row.Note != want.Why() {
+			if err != nil || (row.State == mailbox.InboxNew) != (want == channel.Allowed) || row.Note != want.Why() {
 				t.Errorf("%s:%s is kept as %s, %q (%v)", door, who, row.State, row.Note, err)
 			}
 		}
@@ -86,7 +88,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 // paired has eve ask and let in.
 func paired(t *testing.T, h *Host) {
 	t.Helper()
-	say(t, h, "knock", store.InboxDropped)
+	say(t, h, "knock", mailbox.InboxDropped)
 	list, err := h.backend().Access.Access(t.Context())
 	if err != nil || len(list) != 1 || list[0].Code == "" {
 		t.Fatalf("access is %+v (%v)", list, err)
@@ -97,7 +99,7 @@ func paired(t *testing.T, h *Host) {
 }
 
 // say accepts a message of eve's.
-func say(t *testing.T, h *Host, event string, want store.InboxState) {
+func say(t *testing.T, h *Host, event string, want mailbox.InboxState) {
 	t.Helper()
 	if err := h.inbox.Accept(t.Context(), message.Message{
 		Channel: "tg", EventID: event, Text: "hello", Addressed: true, Sender: message.Sender{ID: "eve"}, Conversation: message.Conversation{ID: "eve", Kind: message.DM},
@@ -131,7 +133,7 @@ func TestMessagesThatWaitAreJudgedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := pairingHost(t)
 			paired(t, h)
-			say(t, h, "waits", store.InboxNew)
+			say(t, h, "waits", mailbox.InboxNew)
 			if err := c.shut(h); err != nil {
 				t.Fatal(err)
 			}
@@ -141,10 +143,10 @@ func TestMessagesThatWaitAreJudgedAgain(t *testing.T) {
 			}
 			h.runner.Work(t.Context(), "tg:eve", items)
 			row, err := h.store.FindInbox(t.Context(), "tg", "waits")
-			if err != nil || row.State != store.InboxDropped || row.Note != c.note {
+			if err != nil || row.State != mailbox.InboxDropped || row.Note != c.note {
 				t.Errorf("kept as %s, %q (%v), want it dropped: %s", row.State, row.Note, err, c.note)
 			}
-			say(t, h, "later", store.InboxDropped)
+			say(t, h, "later", mailbox.InboxDropped)
 		})
 	}
 }
@@ -176,14 +178,14 @@ func TestOwnersAreToldOfStrangers(t *testing.T) {
 	h := pairingHost(t)
 	private := message.Conversation{ID: "d-7", Kind: message.DM}
 	for i, where := range []message.Conversation{private, {ID: "#all", Kind: message.Group}} {
-		turn := store.Turn{
-			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: "tg", Conversation: where, Sender: "tg:ann", State: store.TurnDone,
+		turn := turnlog.Turn{
+			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: "tg", Conversation: where, Sender: "tg:ann", State: turnlog.TurnDone,
 		}
-		if err := h.store.CommitTurn(t.Context(), store.Commit{Turn: turn}); err != nil {
+		if err := h.store.CommitTurn(t.Context(), turnlog.Commit{Turn: turn}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	say(t, h, "knock", store.InboxDropped)
+	say(t, h, "knock", mailbox.InboxDropped)
 	rows, err := h.store.UnsentOutbox(t.Context())
 	if err != nil || len(rows) != 3 {
 		t.Fatalf("the outbox has %+v (%v)", rows, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -81,7 +82,7 @@ enabled = false
 	}
 	eventually(t, "the run is done", func() bool { s, _ := last("report"); return s == "done" })
 	row, err := h.store.FindInbox(t.Context(), message.ScheduleDoor, run)
-	if err != nil || row.State != store.InboxDone {
+	if err != nil || row.State != mailbox.InboxDone {
 		t.Fatalf("inbox row %+v, %v", row, err)
 	}
 	turns, err := h.store.History(t.Context(), message.ScheduleDoor, "report", 5)

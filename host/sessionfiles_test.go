@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -55,7 +56,7 @@ func TestImportIntoAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := slices.IndexFunc(steps, func(s store.Step) bool { return strings.Contains(string(s.Data), "hello e2") })
+	last := slices.IndexFunc(steps, func(s turnlog.Step) bool { return strings.Contains(string(s.Data), "hello e2") })
 	if last <= 0 || !strings.Contains(string(steps[last].Data), tool.Imported) {
 		t.Errorf("the turn after the import is step %d of %+v", last, steps)
 	}

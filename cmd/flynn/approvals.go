@@ -15,8 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/channel/command"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func approvalsCommand() *cli.Command {
@@ -154,7 +154,7 @@ type decision struct {
 }
 
 func approveRequest(ctx context.Context, cmd *cli.Command) error {
-	scope, ok := map[string]store.GrantScope{"once": "", "session": store.GrantSession, "always": store.GrantStanding}[cmd.String("scope")]
+	scope, ok := map[string]consent.GrantScope{"once": "", "session": consent.GrantSession, "always": consent.GrantStanding}[cmd.String("scope")]
 	if !ok {
 		return usagef("--scope is %q; say once, session or always", cmd.String("scope"))
 	}
@@ -166,7 +166,7 @@ func approveRequest(ctx context.Context, cmd *cli.Command) error {
 		}
 		d.Span = span.String()
 	}
-	if scope == "" && (d.Span != "" || d.Pattern != "") || scope == store.GrantSession && d.Span != "" {
+	if scope == "" && (d.Span != "" || d.Pattern != "") || scope == consent.GrantSession && d.Span != "" {
 		return usagef("--for needs --scope always, and --pattern needs --scope session or always")
 	}
 	return decide(ctx, cmd, d)
@@ -261,7 +261,7 @@ func listAudit(ctx context.Context, cmd *cli.Command) error {
 		}
 		q.Set("since", time.Now().Add(-span).UTC().Format(time.RFC3339))
 	}
-	list := []store.AuditRow{}
+	list := []consent.AuditRow{}
 	if err := askHere(ctx, cmd, "/api/v1/audit?"+q.Encode(), nil, &list); err != nil {
 		return err
 	}

@@ -8,9 +8,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -27,20 +30,20 @@ func leaveTurn(ts *testscript.TestScript, neg bool, args []string) {
 		Channel: "irc", EventID: "e1", Text: "list my files", Sender: message.Sender{ID: "ann"}, ReceivedAt: noon,
 		Conversation: message.Conversation{ID: "ann", Kind: message.DM},
 	}
-	row, _, err := s.AppendInbox(ctx, said, store.InboxNew, "")
+	row, _, err := s.AppendInbox(ctx, said, mailbox.InboxNew, "")
 	ts.Check(err)
 	ts.Check(s.CommitTurn(ctx, oneTurn(noon, said, row.ID)))
 	said.EventID, said.Sender.ID, said.Conversation.ID, said.Text, said.ReceivedAt = "e2", "eve", "eve", "", noon.Add(time.Hour)
-	_, _, err = s.AppendInbox(ctx, said, store.InboxDropped, "irc:e\x1bve is not on the list")
+	_, _, err = s.AppendInbox(ctx, said, mailbox.InboxDropped, "irc:e\x1bve is not on the list")
 	ts.Check(err)
 }
 
 // oneTurn lists files in the sandbox.
-func oneTurn(noon time.Time, said message.Message, row int64) store.Commit {
+func oneTurn(noon time.Time, said message.Message, row int64) turnlog.Commit {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
-	step := func(seq, ms int, kind store.StepKind, record any) store.Step {
+	step := func(seq, ms int, kind turnlog.StepKind, record any) turnlog.Step {
 		data, _ := json.Marshal(record) // plain structs
-		return store.Step{Seq: seq, Kind: kind, Data: data, At: at(ms)}
+		return turnlog.Step{Seq: seq, Kind: kind, Data: data, At: at(ms)}
 	}
 	start := agent.ToolStart{
 		Call: "c1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`), Verdict: "run_in_sandbox", Where: "default",
@@ -48,23 +51,23 @@ func oneTurn(noon time.Time, said message.Message, row int64) store.Commit {
 	}
 	asks := model.Response{Stop: model.StopToolCalls, Provider: "anthropic", Model: "m", Tier: "default", Usage: model.Usage{Input: 900, Output: 20, CostUSD: 0.0012}}
 	asks.Message.Calls = []model.ToolCall{{ID: "c1", Name: "shell.exec", Args: start.Args}}
-	return store.Commit{
-		Turn: store.Turn{
+	return turnlog.Commit{
+		Turn: turnlog.Turn{
 			ID: "t1", Session: "irc:ann:main", Agent: "main", Channel: "irc", Conversation: said.Conversation, Sender: "irc:ann", Inbox: []int64{row},
-			State: store.TurnStopped, Error: "stopped by irc:ann", Started: noon, Ended: at(2500),
+			State: turnlog.TurnStopped, Error: "stopped by irc:ann", Started: noon, Ended: at(2500),
 		},
-		InboxState: store.InboxDone,
-		Steps: []store.Step{
-			step(0, 0, store.StepUser, agent.UserStep{Generation: 2, Said: []agent.Said{{Text: said.Text}}}), step(1, 1000, store.StepModel, asks),
-			step(2, 1010, store.StepToolStart, start),
-			step(3, 2000, store.StepToolResult, agent.ToolResult{ToolStart: start, Result: tool.Result{Text: "a\nb"}}),
+		InboxState: mailbox.InboxDone,
+		Steps: []turnlog.Step{
+			step(0, 0, turnlog.StepUser, agent.UserStep{Generation: 2, Said: []agent.Said{{Text: said.Text}}}), step(1, 1000, turnlog.StepModel, asks),
+			step(2, 1010, turnlog.StepToolStart, start),
+			step(3, 2000, turnlog.StepToolResult, agent.ToolResult{ToolStart: start, Result: tool.Result{Text: "a\nb"}}),
 		},
-		Decisions: []store.Decision{
+		Decisions: []journal.Decision{
 			{At: noon, Kind: "route_table", Policy: "table", Answer: "main", Reason: "default"},
 			{At: at(1002), Kind: "tool", Policy: "guard", Answer: "sandbox", Reason: "in the sandbox", Fuel: 1200, Nanos: 31000},
 			{At: at(1003), Kind: "enforce", Policy: "host", Answer: "run default", Reason: `shell.exec: ["policy guard: in the sandbox"]`},
 		},
-		Usage: []store.Usage{{
+		Usage: []usage.Row{{
 			At: at(2), Turn: "t1", Step: 1, Tier: "default", Provider: "anthropic", Model: "m", Attempt: 1, Input: 900, Output: 20, Cost: 1_200_000,
 		}},
 		Replies: []message.Reply{{Key: "t1/0", Channel: "irc", Conversation: said.Conversation, Text: "This answer was stopped."}},

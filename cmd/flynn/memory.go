@@ -11,9 +11,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 func memoryCommand() *cli.Command {
@@ -54,7 +54,7 @@ func searchNotes(ctx context.Context, cmd *cli.Command) error {
 }
 
 func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
-	q := store.NoteQuery{Agent: cmd.String("agent"), Words: words, Limit: cmd.Int("limit")}
+	q := memory.NoteQuery{Agent: cmd.String("agent"), Words: words, Limit: cmd.Int("limit")}
 	switch {
 	case cmd.String("person") != "" && cmd.Bool("shared"):
 		return usagef("choose --person or --shared")
@@ -63,7 +63,7 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	case cmd.String("person") != "":
 		q.Persons = []string{cmd.String("person")}
 	case cmd.Bool("shared"):
-		q.Persons = []string{store.Own}
+		q.Persons = []string{memory.Own}
 	}
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
@@ -76,10 +76,10 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	return showNotes(newOutput(ctx, cmd), notes)
 }
 
-func showNotes(o *output, notes []store.Note) error {
+func showNotes(o *output, notes []memory.Note) error {
 	if o.asJSON {
 		if notes == nil {
-			notes = []store.Note{}
+			notes = []memory.Note{}
 		}
 		return o.json(notes)
 	}
@@ -117,7 +117,7 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var gone []store.Note
+	var gone []memory.Note
 	err = client.Ask(ctx, c, "/api/v1/memory/forget", f, &gone)
 	if errors.Is(err, client.ErrNotRunning) {
 		gone, err = admin.ForgetNotes(ctx, c, f)
@@ -135,10 +135,10 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 }
 
 // unknownNotes says which of the notes that were named are not among those that are gone.
-func unknownNotes(ids []int64, gone []store.Note) error {
+func unknownNotes(ids []int64, gone []memory.Note) error {
 	var none []string
 	for _, id := range ids {
-		if !slices.ContainsFunc(gone, func(n store.Note) bool { return n.ID == id }) {
+		if !slices.ContainsFunc(gone, func(n memory.Note) bool { return n.ID == id }) {
 			none = append(none, strconv.FormatInt(id, 10))
 		}
 	}

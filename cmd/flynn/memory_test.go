@@ -7,7 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
 // leaveNotes is the script command "notes CONFIG": it leaves what a host would remember.
@@ -17,7 +17,7 @@ func leaveNotes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
-	for i, n := range []store.Note{
+	for i, n := range []memory.Note{
 		{Agent: "main", Person: "irc:ann", Key: "diet", Text: "Ann eats no meat", By: "irc:ann", Turn: "t1", Labels: []string{"memory:extracted", "web:x.example"}},
 		{Agent: "main", Person: "irc:bob", Key: "diet", Text: "Bob eats meat \x1b[31mraw\n" + strings.Repeat("and ", 50), By: "irc:bob", Turn: "t2"},
 		{Agent: "main", Key: "wifi", Text: "the network is called home", By: "irc:ann"},

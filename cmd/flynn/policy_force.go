@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func listPoliciesCommand() *cli.Command {
@@ -98,7 +98,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 		return usagef("needs at most one name, and a limit above 0")
 	}
 	name := cmd.Args().First()
-	changes, err := admin.PolicyHistory(ctx, c, store.PolicyFilter{Policy: name, Limit: cmd.Int("limit")})
+	changes, err := admin.PolicyHistory(ctx, c, journal.ChangeFilter{Policy: name, Limit: cmd.Int("limit")})
 	if err == nil && len(changes) == 0 {
 		err = mustName(c, name)
 	}
@@ -108,7 +108,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 	o := newOutput(ctx, cmd)
 	if o.asJSON {
 		if changes == nil {
-			changes = []store.PolicyChange{}
+			changes = []journal.Change{}
 		}
 		return o.json(changes)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/configured"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func lintPoliciesCommand() *cli.Command {
@@ -68,8 +68,8 @@ func lintPolicies(ctx context.Context, cmd *cli.Command) error {
 }
 
 func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Duration) (found []config.Error, seen int, err error) {
-	f := store.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}
-	err = admin.Decisions(ctx, cfg, f, func(log iter.Seq2[store.Decision, error]) (err error) {
+	f := journal.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}
+	err = admin.Decisions(ctx, cfg, f, func(log iter.Seq2[journal.Decision, error]) (err error) {
 		found, seen, err = lint.Log(cfg, sources, log)
 		return err
 	})

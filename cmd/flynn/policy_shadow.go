@@ -8,7 +8,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func shadowPolicyCommand() *cli.Command {
@@ -35,7 +35,7 @@ func showShadows(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	reports, err := admin.ShadowReports(ctx, c, store.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
+	reports, err := admin.ShadowReports(ctx, c, journal.ShadowFilter{Policy: cmd.Args().First(), Since: since}, examplesOf(cmd))
 	if err == nil && len(reports) == 0 {
 		err = mustName(c, cmd.Args().First())
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
 func egressCommand() *cli.Command {
@@ -32,7 +32,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	filter := store.EgressFilter{Session: cmd.String("session"), Denied: cmd.Bool("denied"), Limit: cmd.Int("limit")}
+	filter := egress.RecordFilter{Session: cmd.String("session"), Denied: cmd.Bool("denied"), Limit: cmd.Int("limit")}
 	if filter.Limit <= 0 {
 		return usagef("--limit: must be a number above 0")
 	}
@@ -46,7 +46,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
 	if out.asJSON {
 		if records == nil {
-			records = []store.EgressRecord{}
+			records = []egress.Record{}
 		}
 		return out.json(records)
 	}
@@ -60,7 +60,7 @@ func showEgress(ctx context.Context, cmd *cli.Command) error {
 	return out.table([]string{"TIME", "KIND", "VERDICT", "METHOD", "TARGET", "UP", "DOWN", "SESSION", "REASON"}, rows)
 }
 
-func verdictOf(r store.EgressRecord) string {
+func verdictOf(r egress.Record) string {
 	switch {
 	case !r.Allowed:
 		return "denied"
@@ -70,7 +70,7 @@ func verdictOf(r store.EgressRecord) string {
 	return "allowed"
 }
 
-func egressTarget(r store.EgressRecord) string {
+func egressTarget(r egress.Record) string {
 	if r.Port == 0 {
 		return r.Host
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -40,7 +40,7 @@ func TestSandboxEgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-3 * time.Hour)
-	if err := s.AddEgress(t.Context(), []store.EgressRecord{
+	if err := s.AddEgress(t.Context(), []egress.Record{
 		{ID: "1", At: old, Kind: "proxy", Session: "irc:#x:main", Method: "GET", Host: "example.com", Port: 443, Allowed: true, Up: 5, Down: 600, Ended: old},
 		{ID: "2", At: time.Now(), Kind: "proxy", Session: "web:c:main", Method: "CONNECT", Host: "evil.org", Port: 443, Reason: "not\non \x1b[31mthe list"},
 	}); err != nil {
@@ -52,7 +52,7 @@ func TestSandboxEgress(t *testing.T) {
 			t.Errorf("%s: %q", when, got)
 		}
 		for _, args := range [][]string{{"--denied"}, {"--since", "1h"}, {"--session", "web:c:main"}, {"--limit", "1"}} {
-			var got []store.EgressRecord
+			var got []egress.Record
 			if err := json.Unmarshal([]byte(flynn(append(args, "--json")...)), &got); err != nil || len(got) != 1 || got[0].ID != "2" {
 				t.Errorf("%s: %q: %+v (%v)", when, args, got, err)
 			}

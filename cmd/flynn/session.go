@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
@@ -140,7 +141,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 }
 
 // from tells who a piece of a turn is by.
-func from(t store.Turn, p agent.Piece) string {
+func from(t turnlog.Turn, p agent.Piece) string {
 	switch {
 	case p.Said:
 		return t.Sender
@@ -212,7 +213,7 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 	if !errors.Is(err, client.ErrNotRunning) {
 		return taken, err
 	}
-	err = admin.ChangeSessions(ctx, cfg, func(a store.Archive) error {
+	err = admin.ChangeSessions(ctx, cfg, func(a turnlog.Archive) error {
 		s, err := session.Import(ctx, a, io.MultiReader(kept, in))
 		taken = gateway.ImportedSession(s)
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 func usageCommand() *cli.Command {
@@ -29,7 +29,7 @@ func usageCommand() *cli.Command {
 		Description: "Sums of tokens and US dollars, by the prices of [models.TIER.prices], of a host that runs as of one that does not. What a day\n" +
 			"may cost is said in [budgets].",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "by", Usage: "sum by `KEY`: sender, agent, session, model, day, task or all", Value: string(store.UsageDay)},
+			&cli.StringFlag{Name: "by", Usage: "sum by `KEY`: sender, agent, session, model, day, task or all", Value: string(usage.ByDay)},
 			&cli.StringFlag{Name: "since", Usage: "only calls after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
 		},
 	}
@@ -69,11 +69,11 @@ func showHeld(ctx context.Context, cmd *cli.Command) error {
 }
 
 func showUsage(ctx context.Context, cmd *cli.Command) error {
-	by := store.UsageKey(cmd.String("by"))
+	by := usage.Key(cmd.String("by"))
 	if cmd.Args().Present() {
 		return usagef("usage takes no argument")
 	}
-	if !slices.Contains(store.UsageKeys(), by) {
+	if !slices.Contains(usage.Keys(), by) {
 		return usagef("--by: %q is no key; write sender, agent, session, model, day, task or all", by)
 	}
 	since, err := when("since", cmd.String("since"), time.Now())

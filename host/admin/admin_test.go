@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/admin"
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/history"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
@@ -53,28 +58,28 @@ func answered(t *testing.T, c *config.Config, key string) {
 	t.Helper()
 	now := time.Now()
 	stored(t, c, func(s *sqlite.Store) error {
-		return s.CommitTurn(t.Context(), store.Commit{Turn: store.Turn{
+		return s.CommitTurn(t.Context(), turnlog.Commit{Turn: turnlog.Turn{
 			ID: store.NewID(now), Session: key, Agent: "main", Channel: "irc", Conversation: message.Conversation{ID: "ann", Kind: message.DM},
-			Sender: "irc:ann", State: store.TurnDone, Started: now, Ended: now,
+			Sender: "irc:ann", State: turnlog.TurnDone, Started: now, Ended: now,
 		}})
 	})
 }
 
 func TestReadingNeedsNoStore(t *testing.T) {
 	c, ctx := home(t, ""), t.Context()
-	if notes, err := admin.Notes(ctx, c, store.NoteQuery{}); err != nil || len(notes) != 0 {
+	if notes, err := admin.Notes(ctx, c, memory.NoteQuery{}); err != nil || len(notes) != 0 {
 		t.Errorf("notes: %v, %v", notes, err)
 	}
-	if sums, err := admin.Usage(ctx, c, store.UsageAll, time.Time{}); err != nil || len(sums) != 0 {
+	if sums, err := admin.Usage(ctx, c, usage.All, time.Time{}); err != nil || len(sums) != 0 {
 		t.Errorf("usage: %v, %v", sums, err)
 	}
-	if rows, err := admin.Egress(ctx, c, store.EgressFilter{Limit: 1}); err != nil || len(rows) != 0 {
+	if rows, err := admin.Egress(ctx, c, egress.RecordFilter{Limit: 1}); err != nil || len(rows) != 0 {
 		t.Errorf("egress: %v, %v", rows, err)
 	}
-	if rows, err := admin.PolicyHistory(ctx, c, store.PolicyFilter{}); err != nil || len(rows) != 0 {
+	if rows, err := admin.PolicyHistory(ctx, c, journal.ChangeFilter{}); err != nil || len(rows) != 0 {
 		t.Errorf("policies: %v, %v", rows, err)
 	}
-	err := admin.Decisions(ctx, c, store.DecisionFilter{}, func(log iter.Seq2[store.Decision, error]) error {
+	err := admin.Decisions(ctx, c, journal.DecisionFilter{}, func(log iter.Seq2[journal.Decision, error]) error {
 		for d, err := range log {
 			t.Errorf("a decision: %v, %v", d, err)
 		}
@@ -111,7 +116,7 @@ func TestDeleteSession(t *testing.T) {
 		t.Error(err)
 	}
 	stored(t, c, func(s *sqlite.Store) error {
-		left, err := s.ListLeftovers(ctx, store.LeftHome)
+		left, err := s.ListLeftovers(ctx, turnlog.LeftHome)
 		if len(left) != 1 || left[0].Name != "irc/dm:ann:main" { // the engine may have something, once [sandbox] is enabled again
 			t.Errorf("left for a later start: %v", left)
 		}
@@ -134,12 +139,12 @@ func TestChangesNeedTheStore(t *testing.T) {
 func TestForgetNotes(t *testing.T) {
 	c, ctx := home(t, ""), t.Context()
 	stored(t, c, func(s *sqlite.Store) error {
-		return s.WriteNote(ctx, store.Note{Agent: "main", Key: "door", Text: "it is blue", Updated: time.Now()}, 0)
+		return s.WriteNote(ctx, memory.Note{Agent: "main", Key: "door", Text: "it is blue", Updated: time.Now()}, 0)
 	})
 	if gone, err := admin.ForgetNotes(ctx, c, gateway.Forget{Agent: "main"}); err != nil || len(gone) != 1 || gone[0].Key != "door" {
 		t.Errorf("forgot %+v, %v", gone, err)
 	}
-	if left, err := admin.Notes(ctx, c, store.NoteQuery{}); err != nil || len(left) != 0 {
+	if left, err := admin.Notes(ctx, c, memory.NoteQuery{}); err != nil || len(left) != 0 {
 		t.Errorf("left: %+v, %v", left, err)
 	}
 }

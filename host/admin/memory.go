@@ -3,18 +3,18 @@ package admin
 import (
 	"context"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // Notes returns what agents remember. A host may be running.
-func Notes(ctx context.Context, c *config.Config, q store.NoteQuery) ([]store.Note, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]store.Note, error) { return r.SearchNotes(ctx, q) })
+func Notes(ctx context.Context, c *config.Config, q memory.NoteQuery) ([]memory.Note, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]memory.Note, error) { return r.SearchNotes(ctx, q) })
 }
 
 // ForgetNotes deletes notes, and returns what they were. It fails while a host runs.
-func ForgetNotes(ctx context.Context, c *config.Config, f gateway.Forget) ([]store.Note, error) {
-	return change(ctx, c, func(s *sqlite.Store) ([]store.Note, error) { return f.From(ctx, s) })
+func ForgetNotes(ctx context.Context, c *config.Config, f gateway.Forget) ([]memory.Note, error) {
+	return change(ctx, c, func(s *sqlite.Store) ([]memory.Note, error) { return f.From(ctx, s) })
 }

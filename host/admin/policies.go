@@ -17,23 +17,23 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/history"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // PolicyHistory returns changes of policies in the order in which they came. A host may be running.
-func PolicyHistory(ctx context.Context, c *config.Config, f store.PolicyFilter) ([]store.PolicyChange, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]store.PolicyChange, error) { return r.ListPolicyChanges(ctx, f) })
+func PolicyHistory(ctx context.Context, c *config.Config, f journal.ChangeFilter) ([]journal.Change, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]journal.Change, error) { return r.ListPolicyChanges(ctx, f) })
 }
 
 // Decisions calls do with the decision log. A host may be running.
-func Decisions(ctx context.Context, c *config.Config, f store.DecisionFilter, do func(iter.Seq2[store.Decision, error]) error) error {
+func Decisions(ctx context.Context, c *config.Config, f journal.DecisionFilter, do func(iter.Seq2[journal.Decision, error]) error) error {
 	_, err := read(ctx, c, func(r *sqlite.Reader) (struct{}, error) { return struct{}{}, do(r.EachDecision(ctx, f)) })
 	return err
 }
 
 // ShadowReports returns what shadow policies would have changed. A host may be running.
-func ShadowReports(ctx context.Context, c *config.Config, f store.ShadowFilter, examples int) ([]shadowlog.Report, error) {
+func ShadowReports(ctx context.Context, c *config.Config, f journal.ShadowFilter, examples int) ([]shadowlog.Report, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
 }
 
@@ -42,7 +42,7 @@ func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, er
 	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.PolicyStatus, error) {
 		out := []gateway.PolicyStatus{}
 		for _, p := range c.Policies {
-			last, err := r.ListPolicyChanges(ctx, store.PolicyFilter{Policy: p.Name, Limit: 1})
+			last, err := r.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: p.Name, Limit: 1})
 			if err != nil {
 				return nil, err
 			}
@@ -53,7 +53,7 @@ func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, er
 }
 
 // policyLeft is a policy after its last change, if it had any.
-func policyLeft(p config.Policy, last []store.PolicyChange) gateway.PolicyStatus {
+func policyLeft(p config.Policy, last []journal.Change) gateway.PolicyStatus {
 	s := gateway.PolicyStatus{Name: p.Name, Path: p.Path, Kinds: p.Kinds, State: "not running", OK: true, Shadow: p.Shadow, ShadowOf: p.ShadowOf}
 	if len(last) == 0 {
 		return s
@@ -72,15 +72,15 @@ func policyLeft(p config.Policy, last []store.PolicyChange) gateway.PolicyStatus
 }
 
 // RollbackPolicy goes back to an older module of a policy, which takes effect at the next start. It fails while a host runs.
-func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gateway.Rollback) (store.PolicyChange, error) {
+func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gateway.Rollback) (journal.Change, error) {
 	i := slices.IndexFunc(c.Policies, func(p config.Policy) bool { return p.Name == name })
 	if i < 0 {
-		return store.PolicyChange{}, fmt.Errorf("no policy %q is configured: see [[policies]] in %s", name, c.Path)
+		return journal.Change{}, fmt.Errorf("no policy %q is configured: see [[policies]] in %s", name, c.Path)
 	}
-	return change(ctx, c, func(s *sqlite.Store) (store.PolicyChange, error) {
-		changes, err := s.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
+	return change(ctx, c, func(s *sqlite.Store) (journal.Change, error) {
+		changes, err := s.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name})
 		if err != nil {
-			return store.PolicyChange{}, err
+			return journal.Change{}, err
 		}
 		row, err := planRollback(c, changes, c.Policies[i], r)
 		if err != nil {
@@ -100,8 +100,8 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 }
 
 // planRollback is the change that the next start will find.
-func planRollback(c *config.Config, changes []store.PolicyChange, p config.Policy, r gateway.Rollback) (store.PolicyChange, error) {
-	row := store.PolicyChange{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
+func planRollback(c *config.Config, changes []journal.Change, p config.Policy, r gateway.Rollback) (journal.Change, error) {
+	row := journal.Change{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
 	if r.Clear {
 		if len(changes) == 0 || !slices.Contains(clearable(), changes[len(changes)-1].Outcome) {
 			return row, fmt.Errorf("policy %s is not rolled back", p.Name)

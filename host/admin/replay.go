@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/policy/configured"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -55,7 +55,7 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	exact := r.Candidate == "" && len(r.Data) == 0
-	rows := decisionlog.Read(ctx, log, store.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until, WithoutCalls: !exact})
+	rows := decisionlog.Read(ctx, log, journal.DecisionFilter{Policy: source.Name, Since: r.Since, Until: r.Until, WithoutCalls: !exact})
 	return compare.Run(ctx, rows, m, compare.Options{Exact: exact, Examples: r.Examples})
 }
 
@@ -105,14 +105,14 @@ func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
 // RecordedDecision returns one decision of the log, and the policy that made it as it is configured now: with the module in force or, where a
 // path is given, with a candidate. A host may be running.
 func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (policy.Record, policy.Source, error) {
-	d, err := read(ctx, c, func(log *sqlite.Reader) (store.Decision, error) {
-		for d, err := range log.EachDecision(ctx, store.DecisionFilter{ID: id, Limit: 1}) {
+	d, err := read(ctx, c, func(log *sqlite.Reader) (journal.Decision, error) {
+		for d, err := range log.EachDecision(ctx, journal.DecisionFilter{ID: id, Limit: 1}) {
 			if err != nil {
 				return d, fmt.Errorf("read the decision log: %w", err)
 			}
 			return d, nil
 		}
-		return store.Decision{}, fmt.Errorf("the log has no decision %d", id)
+		return journal.Decision{}, fmt.Errorf("the log has no decision %d", id)
 	})
 	switch {
 	case err != nil:

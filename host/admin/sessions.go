@@ -8,18 +8,18 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // Sessions are the sessions of a store, open for reading.
 type Sessions interface {
 	session.Source
-	// Sessions is that of store.Turns.
-	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+	// Sessions is that of turnlog.Turns.
+	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 }
 
 // ReadSessions calls do with the sessions of a configuration. A host may be running.
@@ -29,14 +29,14 @@ func ReadSessions(ctx context.Context, c *config.Config, do func(Sessions) error
 }
 
 // ChangeSessions calls do with the sessions of a configuration, which it may change. It fails while a host runs.
-func ChangeSessions(ctx context.Context, c *config.Config, do func(store.Archive) error) error {
+func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archive) error) error {
 	_, err := change(ctx, c, func(s *sqlite.Store) (struct{}, error) { return struct{}{}, do(s) })
 	return err
 }
 
 // Place returns what people have chosen for a place. A host may be running.
-func Place(ctx context.Context, c *config.Config, key string) (store.Place, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (store.Place, error) { return r.Place(ctx, key) })
+func Place(ctx context.Context, c *config.Config, key string) (turnlog.Place, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Place, error) { return r.Place(ctx, key) })
 }
 
 // DeleteSession deletes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in
@@ -44,16 +44,16 @@ func Place(ctx context.Context, c *config.Config, key string) (store.Place, erro
 // in any case. It fails while a host runs.
 func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
 	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
-		if err := s.DeleteSession(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
+		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}
-		return forget(ctx, c, s, store.Leftover{Kind: store.LeftHome, Name: message.ParseSession(key).Home()}), nil
+		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftHome, Name: message.ParseSession(key).Home()}), nil
 	})
 }
 
 // forget removes what the sessions of a home have outside of the store, if none of them is left.
-func forget(ctx context.Context, c *config.Config, s store.Leftovers, home store.Leftover) error {
-	gone, err := s.ListLeftovers(ctx, store.LeftHome)
+func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home turnlog.Leftover) error {
+	gone, err := s.ListLeftovers(ctx, turnlog.LeftHome)
 	if err != nil || !slices.Contains(gone, home) {
 		return err
 	}

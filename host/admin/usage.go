@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/backend"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
 // Usage sums up what model calls have used since a time. A host may be running.
-func Usage(ctx context.Context, c *config.Config, by store.UsageKey, since time.Time) ([]gateway.UsageSum, error) {
+func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time) ([]gateway.UsageSum, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.UsageSum, error) {
-		sums, err := r.SumUsage(ctx, by, store.UsageFilter{Since: since})
+		sums, err := r.SumUsage(ctx, by, usage.Filter{Since: since})
 		return gateway.UsageSums(sums), err
 	})
 }
@@ -27,7 +29,7 @@ func Usage(ctx context.Context, c *config.Config, by store.UsageKey, since time.
 // Held sums up what senders hold. No host may be running: nothing is counted as running in the background. Where the engine does not answer,
 // sandboxes are not counted, and the error says why.
 func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
-	holders, err := read(ctx, c, func(r *sqlite.Reader) ([]store.Holder, error) { return r.Holders(ctx) })
+	holders, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Holder, error) { return r.Holders(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +40,6 @@ func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
 }
 
 // Egress returns records of the log of egress. A host may be running.
-func Egress(ctx context.Context, c *config.Config, f store.EgressFilter) ([]store.EgressRecord, error) {
-	return read(ctx, c, func(r *sqlite.Reader) ([]store.EgressRecord, error) { return r.ListEgress(ctx, f) })
+func Egress(ctx context.Context, c *config.Config, f egress.RecordFilter) ([]egress.Record, error) {
+	return read(ctx, c, func(r *sqlite.Reader) ([]egress.Record, error) { return r.ListEgress(ctx, f) })
 }

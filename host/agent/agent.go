@@ -12,16 +12,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/elevate"
 )
 
@@ -148,15 +153,15 @@ type Tools interface {
 
 // Store is the part of the store that a Runner works with.
 type Store interface {
-	store.Inbox
-	store.Turns
-	store.Children
-	store.Places
-	store.Decisions
-	store.Usages
-	store.Summaries
-	store.Memory
-	store.Extractions
+	mailbox.Inbox
+	turnlog.Turns
+	turnlog.Children
+	turnlog.Places
+	journal.Decisions
+	usage.Log
+	turnlog.Summaries
+	memory.Notes
+	memory.Extractions
 }
 
 // Generations has what turns are decided by.
@@ -178,7 +183,7 @@ type Backlog interface {
 // Orders carries out what people tell the host itself; *command.Desk implements it.
 type Orders interface {
 	// Order carries out an order that stood in the queue of a place, and settles its row.
-	Order(ctx context.Context, place string, row store.InboxRow)
+	Order(ctx context.Context, place string, row mailbox.InboxRow)
 }
 
 // Inbox takes messages of the host's own, each event once; *channel.Inbox implements it.
@@ -194,10 +199,10 @@ type Outbox interface {
 // Notices tells people over channels what a turn waits for; *notice.Notices implements it.
 type Notices interface {
 	// Asked shows a request for approval. It may be called again for the same one after a restart.
-	Asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval)
+	Asked(ctx context.Context, t turnlog.Turn, replyTo string, a consent.Approval)
 	// Behind tells the sender of a message that it waits behind a call of a turn that needs an approval. It is called once for each request
 	// and conversation, and may be again after a restart.
-	Behind(t store.Turn, m message.Message, a store.Approval)
+	Behind(t turnlog.Turn, m message.Message, a consent.Approval)
 }
 
 // Attachments has the files that people send; *attachments.Files implements it.
@@ -211,7 +216,7 @@ type Attachments interface {
 // Elevations is elevated mode; *elevate.Mode implements it.
 type Elevations interface {
 	// Elevation returns what elevated mode allows an agent's call of a turn.
-	Elevation(t store.Turn, agent string) tool.Elevation
+	Elevation(t turnlog.Turn, agent string) tool.Elevation
 	// Elevated records that a call leaves the sandbox.
 	Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error
 }
@@ -310,8 +315,8 @@ func NewRunner(cfg Config) *Runner {
 // nothing is in the place of collaborators that a Runner does without.
 type nothing struct{}
 
-func (nothing) Push(Item)                                                 {}
-func (nothing) Waiting(string) []Item                                     { return nil }
-func (nothing) Asked(context.Context, store.Turn, string, store.Approval) {}
-func (nothing) Behind(store.Turn, message.Message, store.Approval)        {}
-func (nothing) Show(message.Reply) View                                   { return nil }
+func (nothing) Push(Item)                                                     {}
+func (nothing) Waiting(string) []Item                                         { return nil }
+func (nothing) Asked(context.Context, turnlog.Turn, string, consent.Approval) {}
+func (nothing) Behind(turnlog.Turn, message.Message, consent.Approval)        {}
+func (nothing) Show(message.Reply) View                                       { return nil }

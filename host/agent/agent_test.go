@@ -15,17 +15,21 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func TestMain(m *testing.M) {
@@ -166,15 +170,15 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch"), Window: DefaultWindow}
 	}
 	var err error
-	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 		t.Fatal(err)
 	}
 	h.on.generation = func() (*Generation, Policies) { return h.gen, h.chain }
 	h.on.replied = func(_ string, r message.Reply) { h.mu.Lock(); h.replies = append(h.replies, r); h.mu.Unlock() }
 	h.on.accept = func(ctx context.Context, m message.Message) error {
-		state := store.InboxNew
+		state := mailbox.InboxNew
 		if m.Noted {
-			state = store.InboxNoted
+			state = mailbox.InboxNoted
 		}
 		_, _, err := h.store.AppendInbox(ctx, m, state, "")
 		return err
@@ -200,7 +204,7 @@ func (h *house) accept(sender, text string) {
 	_, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
 		Channel: "irc", EventID: store.NewID(time.Now()), Text: text, Sender: message.Sender{ID: sender},
 		Conversation: message.Conversation{ID: sender, Kind: message.DM},
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -303,7 +307,7 @@ func TestRunsATool(t *testing.T) {
 	if h.touch.counts["wood"] != 1 || !slices.Equal(h.verdicts(), []string{"run"}) {
 		t.Fatalf("touched %v, verdicts %v", h.touch.counts, h.verdicts())
 	}
-	ds, err := h.store.ListDecisions(t.Context(), store.DecisionFilter{Kind: "enforce"})
+	ds, err := h.store.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "enforce"})
 	if err != nil || len(ds) != 1 || ds[0].Turn == "" {
 		t.Fatalf("decision log: %+v, %v", ds, err)
 	}
@@ -416,7 +420,7 @@ func TestOnlyOneSendersMessagesAreJoined(t *testing.T) {
 		_, _, err := h.store.AppendInbox(t.Context(), message.Message{
 			Channel: "irc", EventID: fmt.Sprint(i), Text: fmt.Sprint("m", i), Sender: message.Sender{ID: who, Name: "<" + who + "> x"},
 			Conversation: message.Conversation{ID: "#c", Kind: message.Group},
-		}, store.InboxNew, "")
+		}, mailbox.InboxNew, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -494,7 +498,7 @@ type dying struct {
 	done chan struct{} // told of each commit, and has room for all; it may be nil
 }
 
-func (d *dying) CommitTurn(ctx context.Context, c store.Commit) error {
+func (d *dying) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.done != nil {
@@ -602,7 +606,7 @@ func TestResultIsHeldBackForAnswer(t *testing.T) {
 			}
 			results := 0
 			for _, step := range steps {
-				if step.Kind == store.StepToolResult {
+				if step.Kind == turnlog.StepToolResult {
 					results++
 				}
 			}
@@ -651,7 +655,7 @@ func TestALeaseIsAskedForOnce(t *testing.T) {
 			s := openStore(t)
 			h := newHouse(t, s, nil)
 			var err error
-			if h.desk, err = approval.New(approval.Config{Store: s, Grants: s, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
+			if h.desk, err = approval.New(approval.Config{Store: s, Grants: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 				t.Fatal(err)
 			}
 			h.runner.cfg.Approvals = h.desk
@@ -661,7 +665,7 @@ func TestALeaseIsAskedForOnce(t *testing.T) {
 			h.accept("ann", "!touch wood")
 			var done sync.WaitGroup
 			done.Go(func() { h.work(t.Context()) })
-			if err := h.desk.Grant(t.Context(), <-h.asked, approval.Lease{Scope: store.GrantStanding}, "web:owner"); err != nil {
+			if err := h.desk.Grant(t.Context(), <-h.asked, approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
 				t.Error(err)
 			}
 			done.Wait()

@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // around is everything that a Runner works with but the store, as functions that a test may replace. One that is nil does nothing.
@@ -13,11 +15,11 @@ type around struct {
 	generation func() (*Generation, Policies)
 	place      func(message.Message) string
 	waiting    func(place string) []Item
-	order      func(ctx context.Context, place string, row store.InboxRow)
+	order      func(ctx context.Context, place string, row mailbox.InboxRow)
 	accept     func(ctx context.Context, m message.Message) error
 	replied    func(turn string, r message.Reply)
-	asked      func(t store.Turn, a store.Approval)
-	behind     func(t store.Turn, m message.Message, a store.Approval)
+	asked      func(t turnlog.Turn, a consent.Approval)
+	behind     func(t turnlog.Turn, m message.Message, a consent.Approval)
 	files      func(session string, m message.Message) []message.File
 	image      func(digest string) ([]byte, error)
 	elevation  func() tool.Elevation
@@ -50,19 +52,19 @@ func (a *around) Waiting(place string) []Item {
 	return a.waiting(place)
 }
 
-func (a *around) Order(ctx context.Context, place string, row store.InboxRow) {
+func (a *around) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 	a.order(ctx, place, row)
 }
 
 func (a *around) Accept(ctx context.Context, m message.Message) error { return a.accept(ctx, m) }
 
-func (a *around) Asked(_ context.Context, t store.Turn, _ string, r store.Approval) {
+func (a *around) Asked(_ context.Context, t turnlog.Turn, _ string, r consent.Approval) {
 	if a.asked != nil {
 		a.asked(t, r)
 	}
 }
 
-func (a *around) Behind(t store.Turn, m message.Message, r store.Approval) {
+func (a *around) Behind(t turnlog.Turn, m message.Message, r consent.Approval) {
 	if a.behind != nil {
 		a.behind(t, m, r)
 	}
@@ -77,7 +79,7 @@ func (a *around) Take(_ context.Context, session string, m message.Message) []me
 
 func (a *around) Image(_ context.Context, digest string) ([]byte, error) { return a.image(digest) }
 
-func (a *around) Elevation(store.Turn, string) tool.Elevation {
+func (a *around) Elevation(turnlog.Turn, string) tool.Elevation {
 	if a.elevation == nil {
 		return tool.Elevation{}
 	}

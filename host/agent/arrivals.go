@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Queue orders work: that of one place is done one after the other, that of different places side by side. It holds nothing that is
@@ -41,7 +41,7 @@ func (q *Queue) Waiting(place string) []Item { return q.places.Waiting(place) }
 type Commands interface {
 	// Take takes the message when it is a command that waits for nothing. It reports whether it has, and whether the message is a command
 	// that belongs in the queue of its place.
-	Take(key string, row store.InboxRow) (taken, order bool)
+	Take(key string, row mailbox.InboxRow) (taken, order bool)
 }
 
 // Arrivals takes up the messages that the inbox has committed.
@@ -54,14 +54,14 @@ type Arrivals struct {
 func NewArrivals(q *Queue, c Commands) *Arrivals { return &Arrivals{q, c} }
 
 // Deliver takes a message that is to be answered, and shows it to those who watch its conversation.
-func (a *Arrivals) Deliver(row store.InboxRow) {
+func (a *Arrivals) Deliver(row mailbox.InboxRow) {
 	m := row.Message
 	a.queue.runner.cfg.Events.Publish(message.Event{Kind: message.Said, Channel: m.Channel, Conversation: m.Conversation.ID, Key: m.EventID, Text: m.Text})
 	a.Push(Item{Row: row})
 }
 
 // Note takes a message that the next turn of its conversation is to be told of.
-func (a *Arrivals) Note(row store.InboxRow) { a.queue.runner.Note(row) }
+func (a *Arrivals) Note(row mailbox.InboxRow) { a.queue.runner.Note(row) }
 
 // Push takes work, such as an earlier process left. A command about the turn that runs in a place does not stand behind it.
 func (a *Arrivals) Push(it Item) {

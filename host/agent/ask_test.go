@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -146,7 +147,7 @@ func TestImagesReachTheModel(t *testing.T) {
 			_, _, err = h.store.AppendInbox(t.Context(), message.Message{
 				Channel: "irc", EventID: store.NewID(time.Now()), Text: "look", Sender: message.Sender{ID: "ann"},
 				Conversation: message.Conversation{ID: "ann", Kind: message.DM}, Attachments: []message.Attachment{{Handle: "h", Name: "a.png"}},
-			}, store.InboxNew, "")
+			}, mailbox.InboxNew, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,19 +6,21 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // begin starts a turn for claimed messages and runs it to its end. rest is what waits behind them. It returns the messages that the
 // turn leaves to the next one.
-func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at store.Place, c claim, rest []Item) (released []Item) {
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, c claim, rest []Item) (released []Item) {
 	m := c.rows[0].Message
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: store.Turn{
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: turnlog.Turn{
 		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
-		Conversation: m.Conversation, Sender: m.SenderKey(), State: store.TurnRunning, Started: now.UTC(),
+		Conversation: m.Conversation, Sender: m.SenderKey(), State: turnlog.TurnRunning, Started: now.UTC(),
 	}}
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
@@ -47,7 +49,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	said.Folder = cmp.Or(m.Folder, t.session.folder)
-	t.step(store.StepUser, said)
+	t.step(turnlog.StepUser, said)
 	return t.run(ctx, c.rows)
 }
 
@@ -61,7 +63,7 @@ func roleLabel(role string) []string {
 }
 
 // attachmentLabels say what came with messages. A sender with every right may pass on what he got from anybody.
-func attachmentLabels(rows []store.InboxRow) []string {
+func attachmentLabels(rows []mailbox.InboxRow) []string {
 	var labels []string
 	for _, r := range rows {
 		for _, a := range r.Message.Attachments {
@@ -74,7 +76,7 @@ func attachmentLabels(rows []store.InboxRow) []string {
 // resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
 // turn goes on only if the one in force would begin it too. rest and the result are those of begin.
 func (r *Runner) resume(
-	ctx context.Context, gen *Generation, policies Policies, at store.Place, it Item, rest []Item,
+	ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, it Item, rest []Item,
 ) (released []Item) {
 	if it.Turn.Parent != "" {
 		r.resumeChild(ctx, gen, policies, *it.Turn, it.waited)
@@ -97,7 +99,7 @@ func (r *Runner) resume(
 	if !t.load(ctx) {
 		return nil
 	}
-	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
+	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
 	if err == nil {
 		t.steps, err = decodeTurn(steps)
 	}
@@ -135,7 +137,7 @@ func (t *turn) takeUp() {
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.
-func (t *turn) stillRouted(ctx context.Context, rows []store.InboxRow) error {
+func (t *turn) stillRouted(ctx context.Context, rows []mailbox.InboxRow) error {
 	for _, row := range rows {
 		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.place, row.Message)
 		t.pending.Decisions = append(t.pending.Decisions, decisions...)

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // runCalls brings every call of an answer to a result: those that only look side by side, all others one after the other. A call
@@ -75,7 +77,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 		t.result(ToolResult{ToolStart: start, Result: t.refused(ctx, v)})
 		return nil
 	}
-	t.step(store.StepToolStart, start)
+	t.step(turnlog.StepToolStart, start)
 	if err := t.commit(ctx); err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func (t *turn) admit(ctx context.Context, c model.ToolCall) (tool.Verdict, error
 func (t *turn) admitAs(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
 	var requests []string
 	answered := func() {}
-	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a store.Approval) {
+	v, err := t.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a consent.Approval) {
 		requests = append(requests, a.ID)
 		start := newToolStart(c, v)
 		t.publishVerdict(start)
@@ -182,7 +184,7 @@ func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
 func (t *turn) decided(c model.ToolCall, v tool.Verdict) {
 	now := t.cfg.Now()
 	t.pending.Decisions = append(t.pending.Decisions, decisionlog.Rows(now, v.Records)...)
-	t.pending.Decisions = append(t.pending.Decisions, store.Decision{
+	t.pending.Decisions = append(t.pending.Decisions, journal.Decision{
 		At: now, Kind: "enforce", Policy: "host", Digest: v.Policy, Answer: fmt.Sprintf("%s %s", v.Action, v.Where),
 		Reason: fmt.Sprintf("%s: %q", c.Name, v.Reasons),
 	})
@@ -200,9 +202,9 @@ func newToolStart(c model.ToolCall, v tool.Verdict) ToolStart {
 type people struct{ *turn }
 
 // Request commits the answer with its call before anybody is asked about it, so that the request outlives a crash together with its turn.
-func (p people) Request(ctx context.Context, ask approval.Ask) (store.Approval, error) {
+func (p people) Request(ctx context.Context, ask approval.Ask) (consent.Approval, error) {
 	if err := p.commit(ctx); err != nil {
-		return store.Approval{}, err
+		return consent.Approval{}, err
 	}
 	return p.cfg.Approvals.Request(ctx, ask)
 }
@@ -224,7 +226,7 @@ func (p people) Consume(ctx context.Context, id string, b approval.Binding) erro
 }
 
 // Use spends a use of a lease.
-func (p people) Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error) {
+func (p people) Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error) {
 	return p.cfg.Approvals.Use(ctx, ask)
 }
 
@@ -317,7 +319,7 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 
 // result records what came of a call and shows it.
 func (t *turn) result(r ToolResult) {
-	t.step(store.StepToolResult, r)
+	t.step(turnlog.StepToolResult, r)
 	t.session.label(r.Result.Labels)
 	t.violated(r)
 	t.publish(message.Event{

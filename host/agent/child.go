@@ -8,7 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -19,19 +22,19 @@ import (
 
 // ending is what came of a child.
 type ending struct {
-	state store.TurnState
+	state turnlog.TurnState
 	text  string
 }
 
 // Child is the record of a delegation in the result of its call.
 type Child struct {
-	Turn       string          `json:"turn"`
-	Agent      string          `json:"agent"`
-	State      store.TurnState `json:"state"`
-	Background bool            `json:"background,omitempty"`
-	Tokens     int             `json:"tokens,omitempty"` // that count for the parent's limit
-	ToolCalls  int             `json:"tool_calls,omitempty"`
-	Used       Used            `json:"used,omitzero"`
+	Turn       string            `json:"turn"`
+	Agent      string            `json:"agent"`
+	State      turnlog.TurnState `json:"state"`
+	Background bool              `json:"background,omitempty"`
+	Tokens     int               `json:"tokens,omitempty"` // that count for the parent's limit
+	ToolCalls  int               `json:"tool_calls,omitempty"`
+	Used       Used              `json:"used,omitzero"`
 }
 
 // newChild makes the child of a call and does not begin it.
@@ -54,14 +57,14 @@ func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 		Runner: t.Runner, gen: t.gen, policies: t.policies, agent: agent, origin: t.origin, silent: true,
 		lineage: &lineage{record: record, forebears: forebears, parent: t},
 		session: &session{labels: tool.JoinLabels(t.session.labels, []string{tool.DelegatedLabel(t.agent.Name)}), used: used, count: t.session.count},
-		row: store.Turn{
+		row: turnlog.Turn{
 			ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
-			Sender: t.row.Sender, State: store.TurnRunning, Started: now.UTC(),
+			Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
 			Parent: t.row.ID, ParentCall: call, Background: args.Background,
 		},
 	}
 	c.tokens, c.calls = t.tokens, t.calls
-	c.step(store.StepUser, UserStep{
+	c.step(turnlog.StepUser, UserStep{
 		Said:       []Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
 		Generation: t.gen.Number, Labels: c.session.labels, Used: &used, Delegated: &record,
 	})
@@ -83,8 +86,8 @@ func (t *turn) setAside(c *turn) {
 
 // readChild makes a child of what the store has of it. broken says why it cannot go on by the configuration in force. Parent is
 // nil where it does not run.
-func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, parent *turn) (c *turn, broken, err error) {
-	steps, err := patiently(ctx, r, func() ([]store.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
+func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, parent *turn) (c *turn, broken, err error) {
+	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a delegated turn back: %w", err)
 	}
@@ -113,7 +116,7 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 		c.tokens, c.calls = gen.Limits.Tokens-record.Tokens, gen.Limits.ToolCalls-record.ToolCalls
 	}
 	c.takeUp()
-	if row.State != store.TurnRunning {
+	if row.State != turnlog.TurnRunning {
 		c.lineage.ending = &ending{row.State, c.lastWords()}
 	}
 	return c, broken, nil
@@ -122,9 +125,9 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 // lastWords are those of a child that has ended.
 func (t *turn) lastWords() string {
 	switch n := len(t.steps.entries); {
-	case t.row.State == store.TurnStopped:
+	case t.row.State == turnlog.TurnStopped:
 		return "Stopped."
-	case t.row.State == store.TurnDone && n > 0:
+	case t.row.State == turnlog.TurnDone && n > 0:
 		return t.steps.entries[n-1].answer.Message.Text
 	}
 	return "It failed; the host's log says why."
@@ -145,15 +148,15 @@ func (t *turn) runChild(ctx context.Context, c *turn) (tool.Result, error) {
 func (t *turn) returns() tool.Result {
 	f := t.lineage.ending
 	text := f.text
-	if f.state != store.TurnDone {
+	if f.state != turnlog.TurnDone {
 		text = fmt.Sprintf("%s could not finish the task: %s", t.row.Agent, f.text)
 	}
 	res := tool.Result{
 		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.steps.entries),
 			t.ownCalls(), t.used.Tokens),
-		IsError: f.state != store.TurnDone, Labels: t.passedUp(), Verdict: encode(t.child()),
+		IsError: f.state != turnlog.TurnDone, Labels: t.passedUp(), Verdict: encode(t.child()),
 	}
-	if f.state == store.TurnDone {
+	if f.state == turnlog.TurnDone {
 		res.Attachments = t.steps.attachments()
 	}
 	return res
@@ -272,7 +275,7 @@ func (t *turn) shown(e message.Event) {
 
 // resumeChild runs a child that no parent waits for: one in the background goes on, unless the sender may no longer be heard; what
 // a turn has left behind that has ended meanwhile ends too.
-func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row store.Turn, waited []store.Decision) {
+func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, waited []journal.Decision) {
 	c, broken, err := r.readChild(ctx, gen, policies, row, nil)
 	switch {
 	case ctx.Err() != nil:
@@ -295,10 +298,10 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 }
 
 // abandon ends a turn that cannot be read.
-func (r *Runner) abandon(ctx context.Context, row store.Turn, cause error) {
+func (r *Runner) abandon(ctx context.Context, row turnlog.Turn, cause error) {
 	r.withdrawOwn(ctx, row.ID)
-	row.State, row.Error, row.Ended = store.TurnFailed, cause.Error(), r.cfg.Now().UTC()
-	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), store.Commit{Turn: row, InboxState: store.InboxFailed})
+	row.State, row.Error, row.Ended = turnlog.TurnFailed, cause.Error(), r.cfg.Now().UTC()
+	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), turnlog.Commit{Turn: row, InboxState: mailbox.InboxFailed})
 	if err != nil && !errors.Is(err, store.ErrConflict) {
 		r.cfg.Log.Error("end a delegated turn", "turn", row.ID, "error", err)
 	}

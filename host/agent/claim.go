@@ -9,25 +9,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Item is work of one conversation: a message to answer, or a turn that an earlier process left running.
 type Item struct {
-	Row  store.InboxRow
-	Turn *store.Turn
-	Rows []store.InboxRow // of Turn
+	Row  mailbox.InboxRow
+	Turn *turnlog.Turn
+	Rows []mailbox.InboxRow // of Turn
 	// Order is true for an order to the host that must not overtake what was said before it.
 	Order bool
 	// Alone, where it is set, is the item: work of the host's own beside which no turn may run in its place. It is not durable.
 	Alone func()
 	// released: a turn had taken the message and was stopped for a later one.
 	released bool
-	waited   []store.Decision // what its turn has to say of its wait for tools
+	waited   []journal.Decision // what its turn has to say of its wait for tools
 }
 
 // Recover lists the work that the store still holds, in order: turns that were running first, then
@@ -41,13 +44,13 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pending messages: %w", err)
 	}
-	byID := make(map[int64]store.InboxRow, len(rows))
+	byID := make(map[int64]mailbox.InboxRow, len(rows))
 	for _, r := range rows {
 		byID[r.ID] = r
 	}
 	var items []Item
 	for _, t := range turns {
-		if t.Parent != "" && !t.Background && slices.ContainsFunc(turns, func(p store.Turn) bool { return p.ID == t.Parent }) {
+		if t.Parent != "" && !t.Background && slices.ContainsFunc(turns, func(p turnlog.Turn) bool { return p.ID == t.Parent }) {
 			continue // its parent takes it up
 		}
 		it := Item{Turn: &t}
@@ -147,7 +150,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 }
 
 // order has an order carried out. Like a message, it may have waited through a change of who is admitted.
-func (r *Runner) order(ctx context.Context, gen *Generation, place string, row store.InboxRow) {
+func (r *Runner) order(ctx context.Context, gen *Generation, place string, row mailbox.InboxRow) {
 	if why := gen.Admits(row.Message); why != "" {
 		r.drop(ctx, row, why, nil)
 		return
@@ -164,10 +167,10 @@ func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 	}
 	rows := it.Rows
 	if it.Turn == nil {
-		rows = []store.InboxRow{it.Row}
+		rows = []mailbox.InboxRow{it.Row}
 	}
 	for _, row := range rows {
-		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, store.InboxFailed, "the host failed over this message; its log says how")
+		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, mailbox.InboxFailed, "the host failed over this message; its log says how")
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			r.cfg.Log.Error("give message up", "inbox", row.ID, "error", err)
 		}
@@ -177,15 +180,15 @@ func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 // claim is the head of a conversation's queue, routed.
 type claim struct {
 	taken     int // items used up, dropped ones included
-	rows      []store.InboxRow
+	rows      []mailbox.InboxRow
 	agent     string
-	decisions []store.Decision
+	decisions []journal.Decision
 	fresh     bool // not all of the rows come from a turn that was stopped
 }
 
 // claim routes messages until one belongs to another sender, another conversation or another agent, or stands alone by the queue's
 // mode. Only one sender's messages are joined: a turn acts with the rights of its sender.
-func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at store.Place, items []Item) claim {
+func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, items []Item) claim {
 	var c claim
 	for _, it := range items {
 		if it.Turn != nil || it.Order || it.Alone != nil || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
@@ -233,8 +236,8 @@ func joins(first, next message.Message) bool {
 // then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
 // answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
 // is set aside.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at store.Place, m message.Message) (
-	agent, why string, _ []store.Decision,
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
+	agent, why string, _ []journal.Decision,
 ) {
 	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
 	if why := gen.Admits(m); why != "" {
@@ -243,7 +246,7 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 	now := r.cfg.Now()
 	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
 	d, records := route.Decide(ctx, gen.Table.With(at.Agent), knowing{policies, r, at}, facts)
-	decisions := []store.Decision{{
+	decisions := []journal.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
 		Digest: fmt.Sprintf("generation %d", gen.Number),
@@ -263,10 +266,10 @@ func unanswered(d route.Decision) string {
 }
 
 // drop ends a message that no agent is to answer, and says so in the log of decisions.
-func (r *Runner) drop(ctx context.Context, row store.InboxRow, why string, decisions []store.Decision) bool {
-	err := r.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, decisions []journal.Decision) bool {
+	err := r.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
 	for i := range decisions {
-		decisions[i].Turn = store.MessageID(row.ID) // it has no turn
+		decisions[i].Turn = mailbox.MessageID(row.ID) // it has no turn
 	}
 	if err == nil {
 		err = r.cfg.Store.AddDecisions(ctx, decisions)

@@ -7,11 +7,11 @@ import (
 	"path"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
@@ -52,7 +52,7 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 			if err := spending.Enter(ctx, t.cliAttempt()); err != nil {
 				return "", err
 			}
-			t.step(store.StepModel, call)
+			t.step(turnlog.StepModel, call)
 			continue
 		}
 		last := &t.steps.entries[n-1]
@@ -66,7 +66,7 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 		record, ran := cliRecord(result)
 		if ran && record.Unknown && n == 1 {
 			t.publish(message.Event{Kind: message.TextReset})
-			t.step(store.StepModel, t.askCLI(""))
+			t.step(turnlog.StepModel, t.askCLI(""))
 			continue
 		}
 		answer := t.cliAnswer(result.Result.Text, record.Usage, n > 1)
@@ -75,11 +75,11 @@ func (t *turn) runCLI(ctx context.Context) (string, error) {
 		}
 		if result.Result.IsError {
 			answer.Message.Text = ""
-			t.step(store.StepModel, answer) // for what it has used
+			t.step(turnlog.StepModel, answer) // for what it has used
 			return "", t.cliFailure(result)
 		}
 		t.spent(record.Usage)
-		t.step(store.StepModel, answer)
+		t.step(turnlog.StepModel, answer)
 	}
 }
 

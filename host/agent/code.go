@@ -11,8 +11,8 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -212,7 +212,7 @@ var _ tool.Approver = thinking{}
 // violated adds what a program was kept from to the decision log.
 func (t *turn) violated(r ToolResult) {
 	for _, v := range r.Result.Violations {
-		t.pending.Decisions = append(t.pending.Decisions, store.Decision{
+		t.pending.Decisions = append(t.pending.Decisions, journal.Decision{
 			At: t.cfg.Now(), Kind: "violation", Policy: "host", Answer: "contained", Reason: r.Tool + ": " + v,
 		})
 	}

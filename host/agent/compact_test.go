@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -115,7 +118,7 @@ func TestCompaction(t *testing.T) {
 		t.Errorf("stored: %+v, %v", sum, err)
 	}
 	steps, err := s.Steps(t.Context(), sum.By)
-	if err != nil || !slices.ContainsFunc(steps, func(st store.Step) bool { return st.Kind == store.StepTask }) {
+	if err != nil || !slices.ContainsFunc(steps, func(st turnlog.Step) bool { return st.Kind == turnlog.StepTask }) {
 		t.Errorf("the use of a model is no step: %+v, %v", steps, err)
 	}
 	all, err := s.Transcript(t.Context(), "irc:ann:helper", 100)
@@ -282,7 +285,7 @@ func (h *house) compact(commit bool) string {
 		Channel: "irc", EventID: store.NewID(h.runner.cfg.Now()), Text: "/compact", Sender: message.Sender{ID: "ann"},
 		Conversation: message.Conversation{ID: "ann", Kind: message.DM},
 	}
-	row, _, err := h.store.AppendInbox(h.t.Context(), m, store.InboxNew, "")
+	row, _, err := h.store.AppendInbox(h.t.Context(), m, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -296,13 +299,13 @@ func (h *house) compact(commit bool) string {
 		h.t.Fatal(err)
 	}
 	if commit {
-		if err := h.store.Settle(h.t.Context(), store.Settlement{Inbox: row.ID, Turn: order, Summary: sum}); err != nil {
+		if err := h.store.Settle(h.t.Context(), turnlog.Settlement{Inbox: row.ID, Turn: order, Summary: sum}); err != nil {
 			h.t.Fatal(err)
 		}
 		if applied != nil {
 			applied()
 		}
-	} else if err := h.store.SetInbox(h.t.Context(), row.ID, store.InboxDropped, ""); err != nil {
+	} else if err := h.store.SetInbox(h.t.Context(), row.ID, mailbox.InboxDropped, ""); err != nil {
 		h.t.Fatal(err)
 	}
 	return text
@@ -382,19 +385,19 @@ func BenchmarkContext(b *testing.B) {
 	last := ""
 	for n := 0; n < steps; n += 5 {
 		last = store.NewIDAfter(last, when)
-		turn := store.Turn{ID: last, Session: "irc:ann:helper", Agent: "helper", Channel: "irc", State: store.TurnDone, Started: when, Sender: "irc:ann"}
+		turn := turnlog.Turn{ID: last, Session: "irc:ann:helper", Agent: "helper", Channel: "irc", State: turnlog.TurnDone, Started: when, Sender: "irc:ann"}
 		call := callTool("c1", "file.read", `{"path":"notes/today.md"}`)
 		start := ToolStart{Call: "c1", Tool: "file.read", Args: []byte(`{"path":"notes/today.md"}`), Verdict: "run", Where: "host"}
 		result := ToolResult{ToolStart: start, Result: tool.Result{Text: strings.Repeat("some words of a file ", 50), Labels: []string{"file:notes/today.md"}}}
-		c := store.Commit{Turn: turn}
+		c := turnlog.Commit{Turn: turn}
 		for i, r := range []struct {
-			kind   store.StepKind
+			kind   turnlog.StepKind
 			record any
 		}{
-			{store.StepUser, UserStep{Said: []Said{{Event: "e", By: "ann", Text: strings.Repeat("a question ", 20)}}, Labels: []string{"file:notes/today.md"}}},
-			{store.StepModel, call}, {store.StepToolStart, start}, {store.StepToolResult, result}, {store.StepModel, say(strings.Repeat("an answer ", 40))},
+			{turnlog.StepUser, UserStep{Said: []Said{{Event: "e", By: "ann", Text: strings.Repeat("a question ", 20)}}, Labels: []string{"file:notes/today.md"}}},
+			{turnlog.StepModel, call}, {turnlog.StepToolStart, start}, {turnlog.StepToolResult, result}, {turnlog.StepModel, say(strings.Repeat("an answer ", 40))},
 		} {
-			c.Steps = append(c.Steps, store.Step{Turn: last, Seq: i, Kind: r.kind, Data: encode(r.record), At: when})
+			c.Steps = append(c.Steps, turnlog.Step{Turn: last, Seq: i, Kind: r.kind, Data: encode(r.record), At: when})
 		}
 		if err := s.CommitTurn(b.Context(), c); err != nil {
 			b.Fatal(err)
@@ -419,11 +422,11 @@ func TestTasksArePaidFor(t *testing.T) {
 	h := compacting(t, s, m, nil)
 	h.gen.Models = gated{byTier: m}
 	h.talk(0, 5)
-	rows, err := s.SumUsage(t.Context(), store.UsageTask, store.UsageFilter{})
+	rows, err := s.SumUsage(t.Context(), usage.ByTask, usage.Filter{})
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("used: %+v, %v", rows, err)
 	}
-	list, err := s.ListUsage(t.Context(), store.UsageFilter{})
+	list, err := s.ListUsage(t.Context(), usage.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +518,7 @@ func TestConversationIsKeptOnce(t *testing.T) {
 		s.add(fmt.Sprint(n), turn(n))
 		want = append(want, fmt.Sprintf("thing %d", n), fmt.Sprintf("echo: thing %d", n))
 		if n == 100 {
-			s.compacted(store.Summary{}, 90)
+			s.compacted(turnlog.Summary{}, 90)
 			want = want[180:]
 		}
 		want = want[max(0, len(want)-2*keepTurns):]

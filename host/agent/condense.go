@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // One turn alone may outgrow the window. Its first steps then give way to a summary, as older turns do: what the person said, the rules,
@@ -84,7 +84,7 @@ func (t *turn) condense(ctx context.Context, must bool) (done bool, err error) {
 		}
 		c.Lost += upto - before.Entries
 	}
-	t.step(store.StepCondensed, c)
+	t.step(turnlog.StepCondensed, c)
 	if err := t.commit(ctx); err != nil {
 		return false, err
 	}

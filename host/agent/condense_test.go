@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -110,7 +110,7 @@ func TestALongTurnIsCompacted(t *testing.T) {
 			steps, err := s.Steps(t.Context(), turns[0].ID)
 			results := 0
 			for _, st := range steps {
-				if st.Kind == store.StepToolResult {
+				if st.Kind == turnlog.StepToolResult {
 					results++
 				}
 			}
@@ -201,8 +201,8 @@ type condensing struct {
 	after int
 }
 
-func (d condensing) CommitTurn(ctx context.Context, c store.Commit) error {
-	if d.left > 1000 && slices.ContainsFunc(c.Steps, func(s store.Step) bool { return s.Kind == store.StepCondensed }) {
+func (d condensing) CommitTurn(ctx context.Context, c turnlog.Commit) error {
+	if d.left > 1000 && slices.ContainsFunc(c.Steps, func(s turnlog.Step) bool { return s.Kind == turnlog.StepCondensed }) {
 		d.left = d.after
 	}
 	return d.dying.CommitTurn(ctx, c)
@@ -249,18 +249,18 @@ func TestCrashAroundCondensing(t *testing.T) {
 }
 
 func TestCondensedStepsAreChecked(t *testing.T) {
-	user := store.Step{Kind: store.StepUser, Data: encode(UserStep{})}
-	answer := store.Step{Kind: store.StepModel, Data: encode(say("x"))}
+	user := turnlog.Step{Kind: turnlog.StepUser, Data: encode(UserStep{})}
+	answer := turnlog.Step{Kind: turnlog.StepModel, Data: encode(say("x"))}
 	for name, c := range map[string]struct {
-		steps []store.Step
+		steps []turnlog.Step
 		ok    bool
 	}{
-		"of what there is":      {[]store.Step{user, answer, answer, {Kind: store.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, true},
-		"of more than there is": {[]store.Step{user, answer, {Kind: store.StepCondensed, Data: encode(CondensedStep{Entries: 2})}}, false},
-		"of nothing":            {[]store.Step{user, answer, {Kind: store.StepCondensed, Data: encode(CondensedStep{})}}, false},
-		"backwards": {[]store.Step{user, answer, answer, {Kind: store.StepCondensed, Data: encode(CondensedStep{Entries: 2})},
-			{Kind: store.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, false},
-		"no JSON": {[]store.Step{user, {Kind: store.StepCondensed, Data: []byte("{")}}, false},
+		"of what there is":      {[]turnlog.Step{user, answer, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, true},
+		"of more than there is": {[]turnlog.Step{user, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 2})}}, false},
+		"of nothing":            {[]turnlog.Step{user, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{})}}, false},
+		"backwards": {[]turnlog.Step{user, answer, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 2})},
+			{Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, false},
+		"no JSON": {[]turnlog.Step{user, {Kind: turnlog.StepCondensed, Data: []byte("{")}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := decodeTurn(c.steps); (err == nil) != c.ok {

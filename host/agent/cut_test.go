@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -17,7 +18,7 @@ func TestAnAnswerSaysThatTheMessageWasCut(t *testing.T) {
 		_, _, err := s.AppendInbox(t.Context(), message.Message{
 			Channel: "irc", EventID: store.NewID(time.Now()), Text: "hi", Cut: cut, Sender: message.Sender{ID: "ann"},
 			Conversation: message.Conversation{ID: "ann", Kind: message.DM},
-		}, store.InboxNew, "")
+		}, mailbox.InboxNew, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -153,7 +154,7 @@ func (t *turn) pickUp(ctx context.Context, start ToolStart) error {
 		t.interrupted(start)
 		return nil
 	}
-	row, err := patiently(ctx, t.Runner, func() (store.Turn, error) { return t.cfg.Store.Child(ctx, t.row.ID, start.Call) })
+	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.Child(ctx, t.row.ID, start.Call) })
 	if errors.Is(err, store.ErrNotFound) {
 		t.interrupted(start)
 		return nil
@@ -173,7 +174,7 @@ func (t *turn) pickUp(ctx context.Context, start ToolStart) error {
 }
 
 // rejoin waits for a child of an earlier process.
-func (t *turn) rejoin(ctx context.Context, row store.Turn) (tool.Result, error) {
+func (t *turn) rejoin(ctx context.Context, row turnlog.Turn) (tool.Result, error) {
 	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
 	switch {
 	case err != nil:
@@ -181,7 +182,7 @@ func (t *turn) rejoin(ctx context.Context, row store.Turn) (tool.Result, error) 
 	case row.Background:
 		t.setAside(c)
 		return c.begun(), nil
-	case row.State != store.TurnRunning:
+	case row.State != turnlog.TurnRunning:
 		return c.returns(), nil
 	case broken != nil:
 		c.fail(ctx, broken)

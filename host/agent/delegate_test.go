@@ -11,13 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // newTeam is a house in which helper may give work to other, and both to themselves.
@@ -70,9 +73,9 @@ func scripted(_ context.Context, req model.Request) (model.Response, error) {
 
 const delegateWood = `agent.delegate {"agent":"other","task":"wood"}`
 
-func (h *house) turns() []store.Turn {
+func (h *house) turns() []turnlog.Turn {
 	h.t.Helper()
-	var out []store.Turn
+	var out []turnlog.Turn
 	running, err := h.store.RunningTurns(context.Background())
 	if err != nil {
 		h.t.Fatal(err)
@@ -167,7 +170,7 @@ func TestACycleOfAgentsEnds(t *testing.T) {
 	h.accept("ann", "!")
 	h.work(t.Context())
 	h.want("!")
-	ds, err := h.store.ListDecisions(t.Context(), store.DecisionFilter{Kind: "enforce"})
+	ds, err := h.store.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "enforce"})
 	if err != nil || len(ds) != 2 {
 		t.Errorf("%d delegations, want 2, the depth; %v", len(ds), err)
 	}
@@ -202,11 +205,11 @@ func (m *mortal) write(do func() error) error {
 	return errDead
 }
 
-func (m *mortal) CommitTurn(ctx context.Context, c store.Commit) error {
+func (m *mortal) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	return m.write(func() error { return m.Store.CommitTurn(ctx, c) })
 }
 
-func (m *mortal) AppendInbox(ctx context.Context, msg message.Message, s store.InboxState, note string) (row store.InboxRow, fresh bool, err error) {
+func (m *mortal) AppendInbox(ctx context.Context, msg message.Message, s mailbox.InboxState, note string) (row mailbox.InboxRow, fresh bool, err error) {
 	err = m.write(func() (err error) { row, fresh, err = m.Store.AppendInbox(ctx, msg, s, note); return err })
 	return row, fresh, err
 }
@@ -385,7 +388,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	h := newTeam(t, openStore(t), nil)
 	h.chain.tool = func(f policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: f.Tool == "thing.touch"} }
 	var where message.Conversation
-	h.on.asked = func(tn store.Turn, a store.Approval) {
+	h.on.asked = func(tn turnlog.Turn, a consent.Approval) {
 		where = tn.Conversation
 		if a.Agent != "helper > other" || a.Requester != "irc:ann" {
 			t.Errorf("approval of %q asked by %q", a.Agent, a.Requester)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -24,21 +24,21 @@ type Piece struct {
 
 // Describe tells a turn from its steps, oldest piece first. reply is the text that ended it, where it was not the
 // model's own.
-func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
+func Describe(t turnlog.Turn, steps []turnlog.Step, reply string) ([]Piece, error) {
 	ts, err := decodeTurn(steps)
 	if err != nil {
 		return nil, err
 	}
 	var out []Piece
 	// The next turn has what was said in one that was stopped for it.
-	released := t.State == store.TurnStopped && len(t.Inbox) == 0 && t.Error != errStopped.Error()
+	released := t.State == turnlog.TurnStopped && len(t.Inbox) == 0 && t.Error != errStopped.Error()
 	for _, s := range ts.user.Said {
 		if !released {
 			out = append(out, Piece{Said: true, Text: s.Text, At: s.At, Key: s.Event})
 		}
 	}
 	for i, e := range ts.entries {
-		final := i == len(ts.entries)-1 && t.State == store.TurnDone
+		final := i == len(ts.entries)-1 && t.State == turnlog.TurnDone
 		if text := e.answer.Message.Text; text != "" && !final {
 			out = append(out, Piece{Text: text, At: t.Started})
 		}
@@ -49,32 +49,32 @@ func Describe(t store.Turn, steps []store.Step, reply string) ([]Piece, error) {
 	switch {
 	case released:
 		out = append(out, Piece{Text: "This answer was " + t.Error + ".", At: t.Ended, IsError: true})
-	case t.State == store.TurnDone:
+	case t.State == turnlog.TurnDone:
 		out = append(out, Piece{Text: ts.entries[len(ts.entries)-1].answer.Message.Text, At: t.Ended, Key: replyKey(t.ID)})
-	case t.State == store.TurnStopped, t.State == store.TurnFailed:
+	case t.State == turnlog.TurnStopped, t.State == turnlog.TurnFailed:
 		out = append(out, Piece{Text: reply, At: t.Ended, Key: replyKey(t.ID), IsError: true})
 	}
 	return out, nil
 }
 
 // Check tells what is wrong with a turn that comes from elsewhere: with it, everything that reads turns could go on.
-func Check(t store.Turn, steps []store.Step) error {
+func Check(t turnlog.Turn, steps []turnlog.Step) error {
 	ts, err := decodeTurn(steps)
 	if err != nil {
 		return err
 	}
 	for i, s := range steps {
-		if s.Turn != t.ID || s.Seq != i || (s.Kind == store.StepUser) != (i == 0) {
+		if s.Turn != t.ID || s.Seq != i || (s.Kind == turnlog.StepUser) != (i == 0) {
 			return fmt.Errorf("step %d of turn %s is out of its place", s.Seq, t.ID)
 		}
 	}
 	n := len(ts.entries)
 	switch t.State {
-	case store.TurnDone:
+	case turnlog.TurnDone:
 		if n == 0 || len(ts.entries[n-1].answer.Message.Calls) > 0 {
 			return fmt.Errorf("turn %s is done without an answer", t.ID)
 		}
-	case store.TurnFailed, store.TurnStopped:
+	case turnlog.TurnFailed, turnlog.TurnStopped:
 	default:
 		return fmt.Errorf("turn %s has the state %q", t.ID, t.State)
 	}
@@ -82,10 +82,10 @@ func Check(t store.Turn, steps []store.Step) error {
 }
 
 // Imported labels the steps of a turn that comes from elsewhere, so that policies know that its words are nobody's here.
-func Imported(steps []store.Step) ([]store.Step, error) {
+func Imported(steps []turnlog.Step) ([]turnlog.Step, error) {
 	out := slices.Clone(steps)
 	for i, s := range out {
-		if s.Kind != store.StepUser {
+		if s.Kind != turnlog.StepUser {
 			continue
 		}
 		var u UserStep
@@ -103,7 +103,7 @@ func ImportedLabels(labels []string) []string {
 	return tool.JoinLabels([]string{tool.Imported}, labels)
 }
 
-func (e *entry) describe(id, name string, t store.Turn) Piece {
+func (e *entry) describe(id, name string, t turnlog.Turn) Piece {
 	start := ToolStart{Call: id, Tool: name}
 	if s, ok := e.started[id]; ok {
 		start = s
@@ -111,7 +111,7 @@ func (e *entry) describe(id, name string, t store.Turn) Piece {
 	p := Piece{At: t.Started, Call: &start}
 	if r, ok := e.results[id]; ok {
 		p.Call, p.Done, p.Text, p.IsError = &r.ToolStart, true, r.Result.Text, r.Result.IsError
-	} else if t.State != store.TurnRunning {
+	} else if t.State != turnlog.TurnRunning {
 		p.Done, p.Text, p.IsError = true, e.result(id).Text, true
 	}
 	return p

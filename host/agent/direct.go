@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // direct makes the one call that a program asks for, with the rights of the agent that it asks, and no model in between. It is recorded
@@ -14,7 +14,7 @@ import (
 func (t *turn) direct(ctx context.Context, c message.Call) (string, error) {
 	if len(t.steps.entries) == 0 {
 		call := model.ToolCall{ID: "call-1", Name: c.Tool, Args: c.Args}
-		t.step(store.StepModel, model.Response{
+		t.step(turnlog.StepModel, model.Response{
 			Message: model.Message{Role: model.Assistant, Calls: []model.ToolCall{call}}, Stop: model.StopToolCalls, Provider: t.row.Channel,
 		})
 	}
@@ -23,7 +23,7 @@ func (t *turn) direct(ctx context.Context, c message.Call) (string, error) {
 	}
 	if len(t.steps.entries) == 1 {
 		text := fmt.Sprintf("`%s` was called.", c.Tool)
-		t.step(store.StepModel, model.Response{
+		t.step(turnlog.StepModel, model.Response{
 			Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Provider: t.row.Channel,
 		})
 	}
@@ -31,7 +31,7 @@ func (t *turn) direct(ctx context.Context, c message.Call) (string, error) {
 }
 
 // Called is what came of the call that a turn of direct made, from its steps.
-func Called(steps []store.Step) (text string, failed bool, err error) {
+func Called(steps []turnlog.Step) (text string, failed bool, err error) {
 	ts, err := decodeTurn(steps)
 	if err != nil {
 		return "", true, err

@@ -15,12 +15,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -118,19 +119,19 @@ func (p *process) write(do func() error) error {
 	return do()
 }
 
-func (p *process) AppendInbox(ctx context.Context, m message.Message, s store.InboxState, note string) (row store.InboxRow, fresh bool, err error) {
+func (p *process) AppendInbox(ctx context.Context, m message.Message, s mailbox.InboxState, note string) (row mailbox.InboxRow, fresh bool, err error) {
 	err = p.write(func() (err error) { row, fresh, err = p.Store.AppendInbox(ctx, m, s, note); return err })
 	return row, fresh, err
 }
 
-func (p *process) CommitTurn(ctx context.Context, c store.Commit) error {
+func (p *process) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	return p.write(func() error { return p.Store.CommitTurn(ctx, c) })
 }
 
-func (p *process) SetOutbox(ctx context.Context, r store.OutboxRow) error {
+func (p *process) SetOutbox(ctx context.Context, r mailbox.OutboxRow) error {
 	return p.write(func() error {
 		err := p.Store.SetOutbox(ctx, r)
-		p.note(r.Reply.Key, r.State == store.OutboxSending && r.Note == "") // about to be sent
+		p.note(r.Reply.Key, r.State == mailbox.OutboxSending && r.Note == "") // about to be sent
 		return err
 	})
 }
@@ -145,9 +146,9 @@ func (p *process) note(key string, open bool) {
 // arrivals takes what the inbox has committed into lanes.
 type arrivals struct{ lanes *keyed.Group[Item] }
 
-func (a arrivals) Deliver(r store.InboxRow)             { a.lanes.Push(Item{Row: r}.Key(), Item{Row: r}) }
-func (arrivals) Note(store.InboxRow)                    {}
-func (arrivals) Refused(store.InboxRow, channel.Ruling) {}
+func (a arrivals) Deliver(r mailbox.InboxRow)             { a.lanes.Push(Item{Row: r}.Key(), Item{Row: r}) }
+func (arrivals) Note(mailbox.InboxRow)                    {}
+func (arrivals) Refused(mailbox.InboxRow, channel.Ruling) {}
 
 // Admit lets everybody in.
 func (p *process) Admit(message.Message) channel.Admission { return channel.Admission{Allowed: true} }
@@ -331,7 +332,7 @@ func judge(t *testing.T, dir string, world *platform, where []int) (wrong []stri
 				continue
 			}
 			r := replies[0]
-			given = given || r.State == store.OutboxDead && world.unknowns[r.Reply.Key] > 1 && strings.Contains(r.Reply.Text, text)
+			given = given || r.State == mailbox.OutboxDead && world.unknowns[r.Reply.Key] > 1 && strings.Contains(r.Reply.Text, text)
 		}
 		if answers > 1 || answers == 0 && !given {
 			complain("%s was answered %d times", text, answers)

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // end closes the turn with a reply, in one commit, and hands the reply on.
-func (t *turn) end(ctx context.Context, state store.TurnState, text string, cause error) {
+func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, cause error) {
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
 	}
@@ -25,23 +26,23 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	}
 	now := t.cfg.Now().UTC()
 	t.row.State, t.row.Ended = state, now
-	t.pending.InboxState = store.InboxDone
+	t.pending.InboxState = mailbox.InboxDone
 	if cause != nil {
 		t.row.Error = cause.Error()
 	}
-	if state == store.TurnFailed {
-		t.pending.InboxState = store.InboxFailed
+	if state == turnlog.TurnFailed {
+		t.pending.InboxState = mailbox.InboxFailed
 	}
 	reply := t.reply(text)
-	if state == store.TurnDone {
+	if state == turnlog.TurnDone {
 		reply.Attachments = t.steps.attachments()
 	}
 	if t.silent {
-		t.pending.InboxState = store.InboxDropped
+		t.pending.InboxState = mailbox.InboxDropped
 	} else {
 		t.pending.Replies = []message.Reply{reply}
 	}
-	t.pending.Extract = state == store.TurnDone && t.extracts()
+	t.pending.Extract = state == turnlog.TurnDone && t.extracts()
 	extract := t.pending.Extract
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
@@ -56,7 +57,7 @@ func (t *turn) end(ctx context.Context, state store.TurnState, text string, caus
 	}
 	t.remember()
 	if !t.silent {
-		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != store.TurnDone})
+		t.publish(message.Event{Kind: outcome(state), Text: text, Key: reply.Key, IsError: state != turnlog.TurnDone})
 		t.cfg.Outbox.Push(t.row.ID, reply)
 	}
 	if extract {
@@ -102,8 +103,8 @@ func answers(m message.Message) string {
 }
 
 // outcome is the event that carries the reply. Its watchers get the words for people; the cause is for the log.
-func outcome(state store.TurnState) message.EventKind {
-	if state == store.TurnDone {
+func outcome(state turnlog.TurnState) message.EventKind {
+	if state == turnlog.TurnDone {
 		return message.ReplyReady
 	}
 	return message.TurnFailed
@@ -112,7 +113,7 @@ func outcome(state store.TurnState) message.EventKind {
 // fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
 func (t *turn) fail(ctx context.Context, cause error) {
 	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
-	t.end(ctx, store.TurnFailed, "I could not answer this: "+t.words(cause), cause)
+	t.end(ctx, turnlog.TurnFailed, "I could not answer this: "+t.words(cause), cause)
 }
 
 // words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The

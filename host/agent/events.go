@@ -3,14 +3,14 @@ package agent
 import (
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model/budget"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // TurnEnded is published when a turn is over.
 type TurnEnded struct {
 	Turn, Agent string
-	State       store.TurnState
+	State       turnlog.TurnState
 	Took        time.Duration
 	// WithParent is true for a delegated turn that ends within a call of its parent's.
 	WithParent bool

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -77,7 +78,7 @@ func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 }
 
 // remember looks at one turn. After some failures it is given up: nobody was promised anything.
-func (r *Runner) remember(ctx context.Context, e store.Extraction) {
+func (r *Runner) remember(ctx context.Context, e memory.Extraction) {
 	gen, policies := r.cfg.Generations.InForce()
 	policies.Release()
 	notes, err := r.extract(ctx, gen, e.Turn)
@@ -103,7 +104,7 @@ func (r *Runner) remember(ctx context.Context, e store.Extraction) {
 }
 
 // extract makes the notes of a turn: what its sender said and was answered, with the labels of all that the session had touched.
-func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) ([]store.Note, error) {
+func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn) ([]memory.Note, error) {
 	if !gen.Tasks.Extract || gen.Agents[turn.Agent] == nil {
 		return nil, nil
 	}
@@ -115,7 +116,7 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) 
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.cfg.Store.SearchNotes(ctx, store.NoteQuery{Agent: turn.Agent, Persons: []string{turn.Sender}, Limit: 100})
+	known, err := r.cfg.Store.SearchNotes(ctx, memory.NoteQuery{Agent: turn.Agent, Persons: []string{turn.Sender}, Limit: 100})
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +128,10 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) 
 	}
 	var touched session
 	touched.touched(&ts)
-	labels := tool.JoinLabels(touched.labels, []string{store.Extracted})
-	var notes []store.Note
+	labels := tool.JoinLabels(touched.labels, []string{memory.Extracted})
+	var notes []memory.Note
 	for _, f := range facts {
-		notes = append(notes, store.Note{
+		notes = append(notes, memory.Note{
 			Agent: turn.Agent, Person: turn.Sender, Key: f.Key, Text: f.Text, By: turn.Sender, Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
 		})
 	}
@@ -138,10 +139,10 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn store.Turn) 
 }
 
 // extractedKeys are those that an extraction may replace.
-func extractedKeys(known []store.Note) []string {
+func extractedKeys(known []memory.Note) []string {
 	var keys []string
 	for _, n := range known {
-		if slices.Contains(n.Labels, store.Extracted) {
+		if slices.Contains(n.Labels, memory.Extracted) {
 			keys = append(keys, n.Key)
 		}
 	}

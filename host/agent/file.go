@@ -8,12 +8,13 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
-func (t *turn) takeFiles(ctx context.Context, rows []store.InboxRow) map[int64][]message.File {
+func (t *turn) takeFiles(ctx context.Context, rows []mailbox.InboxRow) map[int64][]message.File {
 	if t.cfg.Attachments == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (t *turnSteps) attachments() []message.Attachment {
 }
 
 // MediaInUse returns the digests of the files that running turns have attached to their answers, or show to their models.
-func MediaInUse(ctx context.Context, s store.Turns) (map[string]bool, error) {
+func MediaInUse(ctx context.Context, s turnlog.Turns) (map[string]bool, error) {
 	turns, err := s.RunningTurns(ctx)
 	if err != nil {
 		return nil, err

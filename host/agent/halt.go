@@ -3,7 +3,7 @@ package agent
 import (
 	"context"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // Halt stops every turn that runs, after the kill switch was thrown. What has not done anything yet begins anew after Resume.
@@ -13,7 +13,7 @@ func (r *Runner) Halt() {
 	for _, a := range r.running {
 		a.cancel(errHalted)
 	}
-	r.offspring.stop(errHalted, func(store.Turn) bool { return true })
+	r.offspring.stop(errHalted, func(turnlog.Turn) bool { return true })
 }
 
 // Resume lets work go on that waits for the kill switch.

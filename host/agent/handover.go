@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -18,7 +20,7 @@ import (
 
 // handOver puts what a background child says into the inbox. The child's last step is committed before and its end after it: a
 // process that dies in between is followed by one that says the same again, and is not heard twice.
-func (t *turn) handOver(ctx context.Context, state store.TurnState, text string) bool {
+func (t *turn) handOver(ctx context.Context, state turnlog.TurnState, text string) bool {
 	if err := t.commit(ctx); err != nil {
 		return false
 	}
@@ -36,12 +38,12 @@ func (t *turn) handOver(ctx context.Context, state store.TurnState, text string)
 }
 
 // report is the message of a child that has ended. One that was stopped is not reported: the person who stops it wants quiet.
-func (t *turn) report(state store.TurnState, text string) message.Message {
+func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	how := "has done the task that you gave it in the background"
 	switch state {
-	case store.TurnStopped:
+	case turnlog.TurnStopped:
 		how = "was stopped at the task that you gave it in the background"
-	case store.TurnFailed:
+	case turnlog.TurnFailed:
 		how = "could not finish the task that you gave it in the background"
 	}
 	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, quoted(t.steps.user.text()))
@@ -52,12 +54,12 @@ func (t *turn) report(state store.TurnState, text string) message.Message {
 	return message.Message{
 		Channel: m.Channel, EventID: "delegate/" + t.row.ID, Conversation: m.Conversation, Sender: m.Sender,
 		Text: head + "\n" + text, Addressed: true, Agent: t.lineage.record.Chain[0].Agent,
-		Act: message.Delegated, About: message.About{ID: t.row.ID, Ours: true}, Noted: state == store.TurnStopped,
+		Act: message.Delegated, About: message.About{ID: t.row.ID, Ours: true}, Noted: state == turnlog.TurnStopped,
 	}
 }
 
 // returned labels the session with what background children have touched whose words the turn is told, and counts what they used.
-func (t *turn) returned(ctx context.Context, rows []store.InboxRow) error {
+func (t *turn) returned(ctx context.Context, rows []mailbox.InboxRow) error {
 	for _, row := range rows {
 		if row.Message.Act != message.Delegated {
 			continue
@@ -75,7 +77,7 @@ func (t *turn) returned(ctx context.Context, rows []store.InboxRow) error {
 
 // childOf reads a child.
 func (t *turn) childOf(ctx context.Context, id string) (*turn, error) {
-	row, err := patiently(ctx, t.Runner, func() (store.Turn, error) { return t.cfg.Store.ChildTurn(ctx, id) })
+	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.ChildTurn(ctx, id) })
 	if err != nil {
 		return nil, err
 	}

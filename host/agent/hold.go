@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -17,7 +18,7 @@ const patience = 5 * time.Millisecond
 
 // held is a commit that waits a little for the next one of its turn.
 type held struct {
-	commit store.Commit
+	commit turnlog.Commit
 	due    time.Time
 	timer  *time.Timer
 	done   chan error // of the commit, where the timer was first
@@ -36,7 +37,7 @@ func (t *turn) commitSoon(ctx context.Context) error {
 	t.complete()
 	h := &held{commit: t.pending, due: due, done: make(chan error, 1)}
 	h.timer = time.AfterFunc(time.Until(due), func() { h.done <- t.put(ctx, h.commit) })
-	t.held, t.pending = h, store.Commit{}
+	t.held, t.pending = h, turnlog.Commit{}
 	return nil
 }
 
@@ -58,7 +59,7 @@ func (t *turn) takeBack() error {
 }
 
 // joined are two commits of a turn as one.
-func joined(first, next store.Commit) store.Commit {
+func joined(first, next turnlog.Commit) turnlog.Commit {
 	next.Steps = slices.Concat(first.Steps, next.Steps)
 	next.Decisions = slices.Concat(first.Decisions, next.Decisions)
 	next.Replies = slices.Concat(first.Replies, next.Replies)

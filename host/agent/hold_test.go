@@ -4,12 +4,12 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // TestNothingOfACommitIsLostWhereTwoAreJoined looks at every field, those of later days included.
 func TestNothingOfACommitIsLostWhereTwoAreJoined(t *testing.T) {
-	of := reflect.TypeFor[store.Commit]()
+	of := reflect.TypeFor[turnlog.Commit]()
 	for n := range of.NumField() {
 		field := of.Field(n)
 		if field.Name == "Turn" { // the next one's, which is the newer state
@@ -28,8 +28,8 @@ func TestNothingOfACommitIsLostWhereTwoAreJoined(t *testing.T) {
 		default:
 			f.SetInt(1)
 		}
-		some, none := filled.Interface().(store.Commit), store.Commit{}
-		for side, got := range map[string]store.Commit{"first": joined(some, none), "next": joined(none, some)} {
+		some, none := filled.Interface().(turnlog.Commit), turnlog.Commit{}
+		for side, got := range map[string]turnlog.Commit{"first": joined(some, none), "next": joined(none, some)} {
 			if reflect.ValueOf(got).Field(n).IsZero() {
 				t.Errorf("%s of the %s commit is lost", field.Name, side)
 			}

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // ErrNoAgent is returned for an agent that is not configured.
@@ -20,7 +21,7 @@ type Judgement struct {
 	Role    string
 	Labels  []string
 	Verdict tool.Verdict
-	Lease   *store.Grant // that somebody's approval would be taken from
+	Lease   *consent.Grant // that somebody's approval would be taken from
 }
 
 // Judge tells what would become of a call that an agent makes now in answer to a message, after what the session has touched and used up
@@ -37,7 +38,7 @@ func (r *Runner) Judge(
 	if err != nil {
 		return Judgement{}, fmt.Errorf("read the place: %w", err)
 	}
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: store.Turn{
+	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: turnlog.Turn{
 		Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
 	}}
 	if t.session, err = r.sessions.load(ctx, t.row.Session); err != nil { // not the one at hand, which a turn may be writing to

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -57,12 +57,12 @@ func (w *lateness) note(agent string, late []string) {
 }
 
 // over says for the log of decisions what was waited for, if anything was.
-func (w *lateness) over(gen *Generation) []store.Decision {
+func (w *lateness) over(gen *Generation) []journal.Decision {
 	if w.since.IsZero() {
 		return nil
 	}
 	now := w.runner.cfg.Now()
-	d := store.Decision{At: now, Kind: "wait", Policy: "host", Answer: "waited " + now.Sub(w.since).Round(time.Millisecond).String()}
+	d := journal.Decision{At: now, Kind: "wait", Policy: "host", Answer: "waited " + now.Sub(w.since).Round(time.Millisecond).String()}
 	missing := slices.DeleteFunc(slices.Clone(w.names), func(name string) bool {
 		return slices.ContainsFunc(gen.Registry.List(), func(s tool.Spec) bool { return s.Provider == name })
 	})
@@ -74,5 +74,5 @@ func (w *lateness) over(gen *Generation) []store.Decision {
 	}
 	log("work goes on after a wait for tools", "place", w.place, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
 	w.since = time.Time{} // said once
-	return []store.Decision{d}
+	return []journal.Decision{d}
 }

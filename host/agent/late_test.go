@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
@@ -118,7 +118,7 @@ func TestWorkWaitsForItsTools(t *testing.T) {
 	if d.rolled.Load() != 1 {
 		t.Errorf("rolled %d times", d.rolled.Load())
 	}
-	waits, err := s.ListDecisions(t.Context(), store.DecisionFilter{Kind: "wait"})
+	waits, err := s.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "wait"})
 	if err != nil || len(waits) == 0 || waits[0].Turn == "" || waits[0].Reason != "for the tools of dice" {
 		t.Errorf("the log of decisions has %+v, error %v", waits, err)
 	}
@@ -140,7 +140,7 @@ func TestWorkGoesOnWithoutAToolThatIsGivenUp(t *testing.T) {
 	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); !errors.Is(err, approval.ErrGone) {
 		t.Errorf("approved a call that cannot run: %v", err)
 	}
-	waits, err := s.ListDecisions(t.Context(), store.DecisionFilter{Kind: "wait"})
+	waits, err := s.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "wait"})
 	if err != nil || len(waits) != 1 || !strings.Contains(waits[0].Reason, "goes on without those of dice") {
 		t.Errorf("the log of decisions has %+v, error %v", waits, err)
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -167,4 +167,4 @@ func (t *turn) pauseTime() (resume func()) {
 const childLane = "child/"
 
 // childPlace is the place in which a child's chain began: its session's key begins with that of the first.
-func childPlace(t store.Turn) string { return message.ParseSession(t.Session).Place }
+func childPlace(t turnlog.Turn) string { return message.ParseSession(t.Session).Place }

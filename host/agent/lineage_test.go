@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -83,7 +84,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		above := &turn{
 			Runner: r, gen: gen, agent: gen.Agents["a"], session: &session{labels: some([]string{"web:x", "sender:guest"}, "labels")},
 			origin: message.Message{Channel: door, Sender: message.Sender{ID: "ann"}},
-			row:    store.Turn{ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann"},
+			row:    turnlog.Turn{ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann"},
 		}
 		slices.Sort(above.session.labels)
 		for range 3 {

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
@@ -33,16 +35,16 @@ func (h *house) say(sender, place string, kind message.Kind, text string) {
 	_, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
 		Channel: "irc", EventID: store.NewID(h.runner.cfg.Now()), Text: text, Sender: message.Sender{ID: sender},
 		Conversation: message.Conversation{ID: place, Kind: kind},
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.work(h.t.Context())
 }
 
-func (h *house) notes(s *sqlite.Store) []store.Note {
+func (h *house) notes(s *sqlite.Store) []memory.Note {
 	h.t.Helper()
-	notes, err := s.SearchNotes(h.t.Context(), store.NoteQuery{})
+	notes, err := s.SearchNotes(h.t.Context(), memory.NoteQuery{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func TestExtractionAndRecall(t *testing.T) {
 	}
 	notes := h.notes(s)
 	if len(notes) != 1 || notes[0].Person != "irc:ann" || notes[0].Agent != "helper" || notes[0].Turn == "" ||
-		!slices.Equal(notes[0].Labels, []string{store.Extracted, "thing:wood"}) {
+		!slices.Equal(notes[0].Labels, []string{memory.Extracted, "thing:wood"}) {
 		t.Fatalf("notes %+v", notes)
 	}
 	if asked := m.last("fast").Messages[0].Text; !strings.Contains(asked, "!touch wood") || !strings.Contains(asked, "did: touched wood") {
@@ -101,7 +103,7 @@ func TestExtractionAndRecall(t *testing.T) {
 		t.Errorf("shown twice: %s", text(last))
 	}
 	h.say("ann", "ann-2", message.DM, "!touch glass")
-	if !slices.Equal(labels, []string{store.Extracted, "thing:wood"}) {
+	if !slices.Equal(labels, []string{memory.Extracted, "thing:wood"}) {
 		t.Errorf("a recalled note gave labels %q", labels)
 	}
 }

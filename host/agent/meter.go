@@ -10,7 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // Account is who a model call is made for. The sender and the agent pay for it, and with them the host.
@@ -25,9 +25,9 @@ type Account struct {
 
 // Metered calls a model of a tier. Every model call of the host goes through it: before each attempt the most that it can cost is
 // reserved in the daily budgets of the account. There is a row for each attempt, also for one that failed and cost nothing; the caller
-// commits them together with what came of the call (store.Commit.Usage, or AddUsage outside a turn).
+// commits them together with what came of the call (turnlog.Commit.Usage, or AddUsage outside a turn).
 func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, tier string, req model.Request, emit func(model.Delta)) (
-	model.Response, []store.Usage, error) {
+	model.Response, []usage.Row, error) {
 	m := &meter{runner: r, gen: gen, account: account}
 	defer m.settle(budget.Amount{}) // of an attempt that broke down on its way
 	req.Gate, req.Source = m, m.account.Sender
@@ -41,7 +41,7 @@ type meter struct {
 	gen     *Generation
 	account Account
 	room    *budget.Reservation // of the attempt under way
-	rows    []store.Usage
+	rows    []usage.Row
 }
 
 var _ model.Gate = (*meter)(nil)
@@ -91,7 +91,7 @@ func (m *meter) Leave(a model.Attempt, u model.Usage, err error) {
 		day = m.room.Day()
 	}
 	m.settle(amount(u))
-	row := store.Usage{
+	row := usage.Row{
 		At: a.Start.UTC(), Day: day, Turn: m.account.Turn, Step: m.account.Step, Session: m.account.Session, Sender: m.account.Sender,
 		Agent: m.account.Agent, Task: m.account.Task, Tier: a.Tier, Provider: a.Provider, Model: a.Model, Attempt: a.Number,
 		Input: int64(max(u.Input, 0)), Output: int64(max(u.Output, 0)), CacheRead: int64(max(u.CacheRead, 0)), CacheWrite: int64(max(u.CacheWrite, 0)),

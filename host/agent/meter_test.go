@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // charging is a provider that counts what it charges.
@@ -52,9 +53,9 @@ func (h *house) budgeted(now func() time.Time, limits budget.Limits) {
 	h.gen.Budgets = limits
 }
 
-func (h *house) spent(by store.UsageKey) []store.Spent {
+func (h *house) spent(by usage.Key) []usage.Sum {
 	h.t.Helper()
-	sums, err := h.store.SumUsage(h.t.Context(), by, store.UsageFilter{})
+	sums, err := h.store.SumUsage(h.t.Context(), by, usage.Filter{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 	if answered+refused != 256 || refused == 0 || charged > limit || charged < limit-300 {
 		t.Errorf("%d answered and %d refused, %d of %d tokens charged", answered, refused, charged, limit)
 	}
-	if sum := h.spent(store.UsageAll); len(sum) != 1 || sum[0].Tokens() != charged || sum[0].Calls != int64(answered) {
+	if sum := h.spent(usage.All); len(sum) != 1 || sum[0].Tokens() != charged || sum[0].Calls != int64(answered) {
 		t.Errorf("the store has %+v, the provider charged %d tokens in %d calls", sum, charged, answered)
 	}
 }
@@ -153,7 +154,7 @@ func TestAgentHasItsOwnBudget(t *testing.T) {
 	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "the daily budget of the agent helper is smaller than what one answer may take") {
 		t.Errorf("replies are %q", got)
 	}
-	if sums := h.spent(store.UsageAll); len(sums) != 0 {
+	if sums := h.spent(usage.All); len(sums) != 0 {
 		t.Errorf("what was not asked has cost %+v", sums)
 	}
 }
@@ -181,7 +182,7 @@ func TestUsageRows(t *testing.T) {
 	h.accept("ann", "hello")
 	h.work(t.Context())
 	h.want("done")
-	rows, err := h.store.ListUsage(t.Context(), store.UsageFilter{})
+	rows, err := h.store.ListUsage(t.Context(), usage.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestUsageRows(t *testing.T) {
 		t.Errorf("rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	steps, err := h.store.Steps(t.Context(), rows[0].Turn)
-	if err != nil || steps[1].Kind != store.StepModel || steps[4].Kind != store.StepModel {
+	if err != nil || steps[1].Kind != turnlog.StepModel || steps[4].Kind != turnlog.StepModel {
 		t.Errorf("the rows' steps are of another kind: %+v, %v", steps, err)
 	}
 }
@@ -221,7 +222,7 @@ func TestUsageOutlivesTheHost(t *testing.T) {
 	h.budgeted(nil, budget.Limits{Host: budget.Amount{Tokens: 100_000}})
 	h.accept("ann", "hello")
 	h.work(ctx)
-	rows, err := h.store.ListUsage(t.Context(), store.UsageFilter{})
+	rows, err := h.store.ListUsage(t.Context(), usage.Filter{})
 	if err != nil || len(rows) != 1 || rows[0].Failure != "cancelled" || rows[0].Output != 4 || rows[0].Input == 0 || !rows[0].Estimated {
 		t.Fatalf("rows are %+v, %v", rows, err)
 	}

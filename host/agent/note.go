@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by place. The store has
@@ -18,14 +18,14 @@ type notes struct {
 // noted is what waits for the next turn of a place.
 type noted struct {
 	ids  []int64
-	rows []store.InboxRow // the last maxNotes, texts cut
+	rows []mailbox.InboxRow // the last maxNotes, texts cut
 }
 
 // maxNotes bounds what one turn is told; of more, the latest are.
 const maxNotes = 20
 
 // Note keeps a row in state Noted for the next turn of its place.
-func (r *Runner) Note(row store.InboxRow) {
+func (r *Runner) Note(row mailbox.InboxRow) {
 	row.Message.Text = quotable(row.Message.Text)
 	r.notes.mu.Lock()
 	defer r.notes.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -17,15 +18,15 @@ import (
 )
 
 // note puts an act into the inbox of a store, as one to be noted or answered.
-func (h *house) note(noted bool, sender string, act message.Act, about message.About, text string) store.InboxRow {
+func (h *house) note(noted bool, sender string, act message.Act, about message.About, text string) mailbox.InboxRow {
 	h.t.Helper()
 	m := message.Message{
 		Channel: "irc", EventID: store.NewID(time.Now()), Text: text, Sender: message.Sender{ID: sender, Name: "Ann"}, Act: act, About: about,
 		Noted: noted, Conversation: message.Conversation{ID: "ann", Kind: message.DM},
 	}
-	state := store.InboxNew
+	state := mailbox.InboxNew
 	if noted {
-		state = store.InboxNoted
+		state = mailbox.InboxNoted
 	}
 	row, _, err := h.store.AppendInbox(h.t.Context(), m, state, "")
 	if err != nil {
@@ -38,7 +39,7 @@ func TestNotesAreToldOnce(t *testing.T) {
 	s := openStore(t)
 	h := newHouse(t, s, nil)
 	ours := message.About{ID: "m1", Ours: true, Text: "it is\n\"five\""}
-	for _, row := range []store.InboxRow{
+	for _, row := range []mailbox.InboxRow{
 		h.note(true, "u1", message.Edit, message.About{ID: "m2", Text: "bye milk"}, "buy milk"),
 		h.note(true, "u1", message.React, ours, "👍"),
 		h.note(true, "u1", message.Delete, message.About{ID: "m3"}, ""),
@@ -131,7 +132,7 @@ func TestFilesAreTold(t *testing.T) {
 	_, _, err := h.store.AppendInbox(t.Context(), message.Message{
 		Channel: "irc", EventID: "1", Text: "see", Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: "ann", Kind: message.DM},
 		Attachments: []message.Attachment{{Handle: "1", Type: "image/png"}, {Handle: "2"}},
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // offspring are the background children that a stop reaches, by turn. One that waits for its place among the working turns has no way
@@ -16,13 +16,13 @@ type offspring struct {
 
 // backgrounder is a child at work in the background.
 type backgrounder struct {
-	row     store.Turn
+	row     turnlog.Turn
 	cancel  context.CancelCauseFunc // nil before it runs
 	stopped error                   // why it is not to run
 }
 
 // expect announces a child that will be registered.
-func (o *offspring) expect(row store.Turn) {
+func (o *offspring) expect(row turnlog.Turn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.by == nil {
@@ -34,7 +34,7 @@ func (o *offspring) expect(row store.Turn) {
 }
 
 // register lets stop find a child that runs.
-func (o *offspring) register(row store.Turn, cancel context.CancelCauseFunc) (unregister func()) {
+func (o *offspring) register(row turnlog.Turn, cancel context.CancelCauseFunc) (unregister func()) {
 	o.expect(row)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,7 +50,7 @@ func (o *offspring) register(row store.Turn, cancel context.CancelCauseFunc) (un
 }
 
 // stop ends the children that which is true of, and reports whether there was one.
-func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) {
+func (o *offspring) stop(cause error, which func(turnlog.Turn) bool) (found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range o.by {
@@ -66,7 +66,7 @@ func (o *offspring) stop(cause error, which func(store.Turn) bool) (found bool) 
 }
 
 // any reports whether there is a child that which is true of.
-func (o *offspring) any(which func(store.Turn) bool) bool {
+func (o *offspring) any(which func(turnlog.Turn) bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range o.by {
@@ -78,13 +78,13 @@ func (o *offspring) any(which func(store.Turn) bool) bool {
 }
 
 // inPlace reports whether a child was begun in a place.
-func inPlace(place string) func(store.Turn) bool {
-	return func(t store.Turn) bool {
+func inPlace(place string) func(turnlog.Turn) bool {
+	return func(t turnlog.Turn) bool {
 		return childPlace(t) == place
 	}
 }
 
 // inConversation reports whether a child's conversation is the one of a key.
-func inConversation(key string) func(store.Turn) bool {
-	return func(t store.Turn) bool { return t.ConversationKey() == key }
+func inConversation(key string) func(turnlog.Turn) bool {
+	return func(t turnlog.Turn) bool { return t.ConversationKey() == key }
 }

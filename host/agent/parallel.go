@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // maxSideBySide is how many calls of one answer run at a time.
@@ -45,13 +46,13 @@ type alone struct{}
 
 var _ tool.Approver = alone{}
 
-func (alone) Request(context.Context, approval.Ask) (store.Approval, error) {
-	return store.Approval{}, errAsks
+func (alone) Request(context.Context, approval.Ask) (consent.Approval, error) {
+	return consent.Approval{}, errAsks
 }
 func (alone) Wait(context.Context, string) (bool, string, error)      { return false, "", errAsks }
 func (alone) Consume(context.Context, string, approval.Binding) error { return errAsks }
-func (alone) Use(context.Context, approval.Ask) (store.Grant, bool, error) {
-	return store.Grant{}, false, nil
+func (alone) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
+	return consent.Grant{}, false, nil
 }
 
 // looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
@@ -115,7 +116,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 			return false, err
 		}
 	}
-	l.step(store.StepToolStart, start)
+	l.step(turnlog.StepToolStart, start)
 	if err := l.commit(l.ctx); err != nil {
 		return false, err
 	}

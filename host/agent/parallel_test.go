@@ -12,8 +12,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // look is a read tool that meets others: each call waits in meet until it is let go.
@@ -167,8 +167,8 @@ func TestAskComesAfterLooks(t *testing.T) {
 	<-done
 	h.want("saw a; saw b; saw c; saw d")
 	if all, err := h.store.(interface {
-		ListApprovals(context.Context, store.ApprovalState, int) ([]store.Approval, error)
-	}).ListApprovals(t.Context(), store.ApprovalConsumed, 10); err != nil || len(all) != 1 {
+		ListApprovals(context.Context, consent.ApprovalState, int) ([]consent.Approval, error)
+	}).ListApprovals(t.Context(), consent.ApprovalConsumed, 10); err != nil || len(all) != 1 {
 		t.Errorf("approvals: %+v, %v", all, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
@@ -25,7 +26,7 @@ func (r *Runner) Lane(it Item) string {
 }
 
 // placeOf reads what is kept of a place, and begins it anew where nothing was said for too long.
-func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it Item) (store.Place, error) {
+func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it Item) (turnlog.Place, error) {
 	at, err := r.cfg.Store.Place(ctx, key)
 	if err != nil || gen.Idle == 0 || it.Turn != nil || it.Order {
 		return at, err
@@ -34,12 +35,12 @@ func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it It
 	if err != nil || last.IsZero() || it.Row.Message.ReceivedAt.Sub(last) < gen.Idle {
 		return at, err
 	}
-	at.Epoch, at.Began, at.Why = at.Epoch+1, r.cfg.Now().UTC(), store.BeganIdle
+	at.Epoch, at.Began, at.Why = at.Epoch+1, r.cfg.Now().UTC(), turnlog.BeganIdle
 	return at, r.cfg.Store.SetPlace(ctx, at)
 }
 
 // lastSaid is when the last turn of a place began, over all agents; zero where the present epoch has none.
-func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at store.Place) (time.Time, error) {
+func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Place) (time.Time, error) {
 	var last time.Time
 	for _, name := range gen.Names {
 		s, err := r.sessions.look(ctx, at.Session(name))
@@ -54,8 +55,8 @@ func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at store.Place) 
 }
 
 // opening is what the first turn of a session that began by itself is told.
-func opening(at store.Place, s *session) []string {
-	if at.Why != store.BeganIdle || s.count > 0 {
+func opening(at turnlog.Place, s *session) []string {
+	if at.Why != turnlog.BeganIdle || s.count > 0 {
 		return nil
 	}
 	return []string{"[Nothing was said here for long, so a new session begins. What was said before is not shown.]"}
@@ -74,7 +75,7 @@ func (a *Agent) fitted(tier string) *Agent {
 
 // Summary tells people of a place.
 type Summary struct {
-	Place   store.Place
+	Place   turnlog.Place
 	Running bool
 	Queued  int
 	Mode    string // of the queue

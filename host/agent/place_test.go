@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
@@ -80,7 +82,7 @@ func (r *hall) stream(ctx context.Context, req model.Request) (model.Response, e
 }
 
 // order begins a new session, as the host's desk does.
-func (r *hall) order(ctx context.Context, place string, row store.InboxRow) {
+func (r *hall) order(ctx context.Context, place string, row mailbox.InboxRow) {
 	at, err := r.store.Place(ctx, place)
 	if err != nil {
 		r.t.Error(err)
@@ -89,13 +91,13 @@ func (r *hall) order(ctx context.Context, place string, row store.InboxRow) {
 	r.mu.Lock()
 	r.orders = append(r.orders, fmt.Sprintf("%s in epoch %d", row.Message.Text, at.Epoch))
 	r.mu.Unlock()
-	at.Epoch, at.Why = at.Epoch+1, store.BeganAsked
-	if err := r.store.Settle(ctx, store.Settlement{Inbox: row.ID, Place: &at, Told: r.runner.Untold(place)}); err != nil && !errors.Is(err, store.ErrConflict) {
+	at.Epoch, at.Why = at.Epoch+1, turnlog.BeganAsked
+	if err := r.store.Settle(ctx, turnlog.Settlement{Inbox: row.ID, Place: &at, Told: r.runner.Untold(place)}); err != nil && !errors.Is(err, store.ErrConflict) {
 		r.t.Error(err)
 	}
 }
 
-func (r *hall) say(channel, conversation, sender, text string) store.InboxRow {
+func (r *hall) say(channel, conversation, sender, text string) mailbox.InboxRow {
 	r.t.Helper()
 	kind := message.DM
 	if strings.HasPrefix(conversation, "#") {
@@ -104,7 +106,7 @@ func (r *hall) say(channel, conversation, sender, text string) store.InboxRow {
 	row, _, err := r.store.AppendInbox(r.t.Context(), message.Message{
 		Channel: channel, EventID: store.NewID(time.Now()), Text: text, Sender: message.Sender{ID: sender}, ReceivedAt: time.Now().UTC(),
 		Conversation: message.Conversation{ID: conversation, Kind: kind},
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -285,7 +287,7 @@ func TestIdlePlacesBeginAnew(t *testing.T) {
 		if _, _, err := s.AppendInbox(t.Context(), message.Message{
 			Channel: "irc", EventID: store.NewID(time.Now()), Text: text, Sender: message.Sender{ID: "ann"}, ReceivedAt: at,
 			Conversation: message.Conversation{ID: "ann", Kind: message.DM},
-		}, store.InboxNew, ""); err != nil {
+		}, mailbox.InboxNew, ""); err != nil {
 			t.Fatal(err)
 		}
 		now = at

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -161,7 +162,7 @@ func (r *room) say(s said) {
 	for _, mt := range s.types {
 		m.Attachments = append(m.Attachments, message.Attachment{Handle: "h", Type: mt})
 	}
-	if _, _, err := r.store.AppendInbox(r.t.Context(), m, store.InboxNew, ""); err != nil {
+	if _, _, err := r.store.AppendInbox(r.t.Context(), m, mailbox.InboxNew, ""); err != nil {
 		r.t.Fatal(err)
 	}
 	a := r.gen.Agents["helper"]

@@ -7,11 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func interrupting(h *house) { h.gen.Queue = QueueInterrupt }
@@ -88,7 +90,7 @@ func TestInterruptEndsACall(t *testing.T) {
 		t.Errorf("the turn that was stopped has the steps %q: %s", kinds, steps[3].Data)
 	}
 	turns, err := r.store.History(t.Context(), "irc", "ann", 10)
-	if err != nil || len(turns) != 2 || turns[0].State != store.TurnStopped || len(turns[0].Inbox) != 0 || len(turns[1].Inbox) != 2 {
+	if err != nil || len(turns) != 2 || turns[0].State != turnlog.TurnStopped || len(turns[0].Inbox) != 0 || len(turns[1].Inbox) != 2 {
 		t.Fatalf("turns are %+v, %v", turns, err)
 	}
 	pieces, err := Describe(turns[0], steps[:4], "")
@@ -150,7 +152,7 @@ func TestInterruptOverACrash(t *testing.T) {
 		kill()
 		if _, _, err := s.AppendInbox(t.Context(), message.Message{
 			Channel: "irc", EventID: "later", Text: "two", Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: "ann", Kind: message.DM},
-		}, store.InboxNew, ""); err != nil {
+		}, mailbox.InboxNew, ""); err != nil {
 			t.Fatal(err)
 		}
 		h = newHouse(t, s, nil)
@@ -195,7 +197,7 @@ func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
 		_, _, err := h.store.AppendInbox(t.Context(), message.Message{
 			Channel: "openai", EventID: text, Text: text, Sender: message.Sender{ID: "editor"}, Agent: "helper",
 			Conversation: message.Conversation{ID: "editor/k1", Kind: message.DM},
-		}, store.InboxNew, "")
+		}, mailbox.InboxNew, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +211,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
 	h.chain.tool = func(policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: true} }
 	item := func(conversation, text string, order bool) Item {
-		return Item{Order: order, Row: store.InboxRow{Message: message.Message{
+		return Item{Order: order, Row: mailbox.InboxRow{Message: message.Message{
 			Channel: "irc", Text: text, Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: conversation, Kind: message.DM},
 		}}}
 	}
@@ -218,7 +220,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	h.on.waiting = func(string) []Item { mu.Lock(); defer mu.Unlock(); return slices.Clone(waiting) }
 	var told []string
 	heard := make(chan struct{}, 10)
-	h.on.behind = func(_ store.Turn, m message.Message, a store.Approval) {
+	h.on.behind = func(_ turnlog.Turn, m message.Message, a consent.Approval) {
 		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
 		heard <- struct{}{}
 	}

@@ -9,7 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // recall finds what the agent remembers about the speaker that fits their words. What is shown stays in the transcript, so it is
 // shown in private conversations alone; and its labels become the session's.
-func (t *turn) recall(ctx context.Context, rows []store.InboxRow) []Recalled {
+func (t *turn) recall(ctx context.Context, rows []mailbox.InboxRow) []Recalled {
 	if !t.gen.Tasks.Recall || !t.private() {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (t *turn) recall(ctx context.Context, rows []store.InboxRow) []Recalled {
 	if words == "" {
 		return nil
 	}
-	notes, err := t.cfg.Store.SearchNotes(ctx, store.NoteQuery{
+	notes, err := t.cfg.Store.SearchNotes(ctx, memory.NoteQuery{
 		Agent: t.row.Agent, Persons: t.gen.persons(t.row.Sender), Words: words, Any: true, Limit: 4 * maxRecalled,
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func (t *turn) recall(ctx context.Context, rows []store.InboxRow) []Recalled {
 }
 
 // searchWords are the words of a message that a search can go by.
-func searchWords(rows []store.InboxRow) string {
+func searchWords(rows []mailbox.InboxRow) string {
 	var words []string
 	for _, r := range rows {
 		for _, w := range strings.FieldsFunc(r.Message.Text, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) }) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -42,7 +43,7 @@ func untrusted(labels []string) bool {
 
 // shorten shows both ends of a result and a summary of it, and keeps the whole. Without a summary more of the ends is shown.
 func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
-	kept := store.KeptResult{
+	kept := turnlog.KeptResult{
 		ID: store.NewID(t.cfg.Now()), Session: t.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: t.cfg.Now().UTC(),
 	}
 	t.uses.keep(kept)

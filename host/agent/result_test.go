@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -91,7 +91,7 @@ func TestLongResultsAreSummedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps, err := r.store.Steps(t.Context(), turns[0].ID)
-	if err != nil || !slices.ContainsFunc(steps, func(s store.Step) bool { return s.Kind == store.StepTask }) {
+	if err != nil || !slices.ContainsFunc(steps, func(s turnlog.Step) bool { return s.Kind == turnlog.StepTask }) {
 		t.Errorf("the use of a model is no step: %v", err)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Queue says how messages are queued that come while an answer is made.
@@ -36,9 +39,9 @@ type active struct {
 	origin       message.Message
 	rest         []Item // of the queue, that came before what waits in the lane
 	interrupts   bool   // a further message may stop it
-	turn         store.Turn
-	asking       store.Approval  // what a person is asked about now; the zero value while nobody is
-	told         map[string]bool // conversations that have heard of it
+	turn         turnlog.Turn
+	asking       consent.Approval // what a person is asked about now; the zero value while nobody is
+	told         map[string]bool  // conversations that have heard of it
 }
 
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
@@ -77,14 +80,14 @@ func (r *Runner) Arrived(place string) {
 
 // asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
 // function that it returns ends that.
-func (t *turn) asks(request store.Approval) (answered func()) {
+func (t *turn) asks(request consent.Approval) (answered func()) {
 	for t.lineage != nil {
 		if t.lineage.parent == nil {
 			return func() {} // in the background nobody waits for it
 		}
 		t = t.lineage.parent
 	}
-	note := func(request store.Approval) {
+	note := func(request consent.Approval) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if a := t.running[t.place.Key]; a != nil {
@@ -93,7 +96,7 @@ func (t *turn) asks(request store.Approval) (answered func()) {
 	}
 	note(request)
 	t.tellBehind(t.place.Key)
-	return func() { note(store.Approval{}) }
+	return func() { note(consent.Approval{}) }
 }
 
 // tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
@@ -215,7 +218,7 @@ func (r *Runner) Readmit() {
 			a.cancel(errUnheard)
 		}
 	}
-	r.offspring.stop(errUnheard, func(t store.Turn) bool {
+	r.offspring.stop(errUnheard, func(t turnlog.Turn) bool {
 		sender, _ := message.ParseSender(t.Sender)
 		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
@@ -240,12 +243,12 @@ func (r *Runner) inConversation(key string, cause error) (found bool) {
 
 // release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did
 // stays in the transcript. It returns those messages, and none where that could not be done.
-func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) []Item {
+func (t *turn) release(ctx context.Context, cause error, rows []mailbox.InboxRow) []Item {
 	if t.resumed {
 		t.withdrawOwn(ctx, t.row.ID)
 	}
 	now := t.cfg.Now().UTC()
-	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = store.TurnStopped, now, cause.Error(), nil
+	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = turnlog.TurnStopped, now, cause.Error(), nil
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
 		if errors.Is(err, store.ErrConflict) {
@@ -256,7 +259,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []store.InboxRow) 
 	}
 	t.remember()
 	t.publish(message.Event{Kind: message.TurnDone})
-	t.cfg.Events.Publish(TurnEnded{Turn: t.row.ID, Agent: t.row.Agent, State: store.TurnStopped, Took: now.Sub(t.row.Started), Released: true})
+	t.cfg.Events.Publish(TurnEnded{Turn: t.row.ID, Agent: t.row.Agent, State: turnlog.TurnStopped, Took: now.Sub(t.row.Started), Released: true})
 	var items []Item
 	for _, row := range rows {
 		items = append(items, Item{Row: row, released: true})

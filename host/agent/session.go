@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -18,7 +19,7 @@ import (
 // session is the remembered part of one session: a cache of the store, owned by the one turn that runs in its place.
 type session struct {
 	key     string
-	summary store.Summary // of the turns before; the zero value where there is none
+	summary turnlog.Summary // of the turns before; the zero value where there is none
 	told    shownSummary
 	turns   []transcript    // after it, the last keepTurns, oldest first
 	said    []model.Message // in turns, one after the other: theirs are parts of it
@@ -316,7 +317,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 	for len(steps) > 0 {
 		id := steps[0].Turn
 		s.last = id
-		n := slices.IndexFunc(steps, func(st store.Step) bool { return st.Turn != id })
+		n := slices.IndexFunc(steps, func(st turnlog.Step) bool { return st.Turn != id })
 		if n < 0 {
 			n = len(steps)
 		}

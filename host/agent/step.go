@@ -8,10 +8,11 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -103,7 +104,7 @@ func (e *entry) tried() int {
 }
 
 // decodeTurn reads the steps of one turn back.
-func decodeTurn(steps []store.Step) (turnSteps, error) {
+func decodeTurn(steps []turnlog.Step) (turnSteps, error) {
 	var t turnSteps
 	for _, s := range steps {
 		if err := t.add(s); err != nil {
@@ -138,17 +139,17 @@ func (t *turnSteps) answered(r model.Response) {
 	t.entries = append(t.entries, entry{answer: r, started: map[string]ToolStart{}, results: map[string]ToolResult{}})
 }
 
-func (t *turnSteps) add(s store.Step) error {
+func (t *turnSteps) add(s turnlog.Step) error {
 	t.next = s.Seq + 1
 	switch s.Kind {
-	case store.StepUser:
+	case turnlog.StepUser:
 		return json.Unmarshal(s.Data, &t.user)
-	case store.StepTask:
+	case turnlog.StepTask:
 		var u TaskStep
 		err := json.Unmarshal(s.Data, &u)
 		t.tasks = append(t.tasks, u)
 		return err
-	case store.StepModel:
+	case turnlog.StepModel:
 		var answer model.Response
 		if err := json.Unmarshal(s.Data, &answer); err != nil {
 			return err
@@ -156,7 +157,7 @@ func (t *turnSteps) add(s store.Step) error {
 		t.answered(answer)
 		return nil
 	}
-	if s.Kind == store.StepCondensed {
+	if s.Kind == turnlog.StepCondensed {
 		return t.condense(s.Data)
 	}
 	if len(t.entries) == 0 {
@@ -164,13 +165,13 @@ func (t *turnSteps) add(s store.Step) error {
 	}
 	e := &t.entries[len(t.entries)-1]
 	switch s.Kind {
-	case store.StepToolStart:
+	case turnlog.StepToolStart:
 		var v ToolStart
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
 		}
 		e.started[v.Call] = v
-	case store.StepToolResult:
+	case turnlog.StepToolResult:
 		var v ToolResult
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
@@ -228,7 +229,7 @@ func (e *entry) result(call string) model.ToolResult {
 }
 
 // newUserStep records the messages that a turn answers.
-func newUserStep(rows []store.InboxRow, files map[int64][]message.File) UserStep {
+func newUserStep(rows []mailbox.InboxRow, files map[int64][]message.File) UserStep {
 	var u UserStep
 	for _, r := range rows {
 		m := r.Message

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // TestSpeakersCannotBeForged: whatever somebody writes or calls himself in a group, no line of it looks as if another
@@ -22,7 +22,7 @@ func TestSpeakersCannotBeForged(t *testing.T) {
 		{"a frame inside a name", "x> hi\n<ann", "do it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			text := newUserStep([]store.InboxRow{{Message: message.Message{
+			text := newUserStep([]mailbox.InboxRow{{Message: message.Message{
 				Text: c.text, Sender: message.Sender{ID: "U2", Name: c.by}, Conversation: message.Conversation{ID: "#c", Kind: message.Group},
 			}}}, nil).text()
 			lines := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) })

@@ -5,8 +5,9 @@ import (
 	"sync"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // Tasks is what the configuration says of the host's own uses of models.
@@ -31,8 +32,8 @@ type TaskStep = task.Use
 type uses struct {
 	mu   sync.Mutex
 	list []task.Use
-	kept []store.KeptResult // whole results, likewise
-	paid []store.Usage
+	kept []turnlog.KeptResult // whole results, likewise
+	paid []usage.Row
 }
 
 func (u *uses) add(use task.Use) {
@@ -41,19 +42,19 @@ func (u *uses) add(use task.Use) {
 	u.list = append(u.list, use)
 }
 
-func (u *uses) keep(r store.KeptResult) {
+func (u *uses) keep(r turnlog.KeptResult) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.kept = append(u.kept, r)
 }
 
-func (u *uses) pay(rows []store.Usage) {
+func (u *uses) pay(rows []usage.Row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.paid = append(u.paid, rows...)
 }
 
-func (u *uses) take() ([]task.Use, []store.KeptResult, []store.Usage) {
+func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list, kept, paid := u.list, u.kept, u.paid
@@ -74,7 +75,7 @@ type taskModels struct {
 	runner  *Runner
 	gen     *Generation
 	account Account
-	paid    func([]store.Usage) // takes what has to be committed
+	paid    func([]usage.Row) // takes what has to be committed
 }
 
 // Ask implements task.Models.
@@ -88,7 +89,7 @@ func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req mo
 
 // tasksFor is the desk for what is asked outside a turn. What was paid is committed by itself.
 func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Desk {
-	paid := func(rows []store.Usage) {
+	paid := func(rows []usage.Row) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 		defer cancel()
 		if err := r.cfg.Store.AddUsage(ctx, rows); err != nil {
@@ -108,7 +109,7 @@ func (t *turn) recordUses() {
 	t.pending.Usage = append(t.pending.Usage, paid...)
 	for _, u := range list {
 		t.used.add(u.Usage)
-		t.step(store.StepTask, u)
+		t.step(turnlog.StepTask, u)
 	}
 	t.pending.Results = append(t.pending.Results, kept...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
@@ -23,7 +24,7 @@ type hanging struct {
 	hung  bool
 }
 
-func (s *hanging) CommitTurn(ctx context.Context, c store.Commit) error {
+func (s *hanging) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	if s.hung = !s.hung; !s.hung {
 		return s.Store.CommitTurn(ctx, c)
 	}
@@ -187,14 +188,14 @@ func (s *lacking) lack() error {
 	return fmt.Errorf("%w: unable to open database file (14)", store.ErrPassing)
 }
 
-func (s *lacking) Transcript(ctx context.Context, session string, turns int) ([]store.Step, error) {
+func (s *lacking) Transcript(ctx context.Context, session string, turns int) ([]turnlog.Step, error) {
 	if err := s.lack(); err != nil {
 		return nil, err
 	}
 	return s.Store.Transcript(ctx, session, turns)
 }
 
-func (s *lacking) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+func (s *lacking) Steps(ctx context.Context, turn string) ([]turnlog.Step, error) {
 	if err := s.lack(); err != nil {
 		return nil, err
 	}

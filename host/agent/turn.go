@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
@@ -47,11 +49,11 @@ type turn struct {
 	policies Policies
 	agent    *Agent
 	session  *session
-	row      store.Turn
+	row      turnlog.Turn
 	origin   message.Message // of the first message: sender, place, door
 	steps    turnSteps
 	time     *stopwatch.Watch
-	place    store.Place
+	place    turnlog.Place
 	rest     []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
@@ -74,17 +76,17 @@ type turn struct {
 	unsummarised bool
 
 	// pending waits for the next commit, held for a short time only.
-	pending store.Commit
+	pending turnlog.Commit
 	held    *held
 }
 
 // run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
 // itself ends, the turn stays running in the store and is resumed by the next process. It returns those of its messages that are left
 // to the next turn.
-func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item) {
+func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r store.InboxRow) bool { return r.Message.Cut })
+	t.host, t.cut = ctx, slices.ContainsFunc(rows, func(r mailbox.InboxRow) bool { return r.Message.Cut })
 	t.time = stopwatch.Start(t.timeLimit(), func() { cancel(errTime) })
 	defer t.time.Stop()
 	defer t.letGo(ctx)
@@ -108,23 +110,23 @@ func (t *turn) run(ctx context.Context, rows []store.InboxRow) (released []Item)
 		t.publish(message.Event{Kind: message.TurnDone})
 	case errors.Is(cause, errStopped):
 		t.silent = t.silent || errors.Is(cause, errUnheard)
-		t.end(ctx, store.TurnStopped, "Stopped.", cause)
+		t.end(ctx, turnlog.TurnStopped, "Stopped.", cause)
 	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
-		t.end(ctx, store.TurnStopped, "Stopped.", cmp.Or(cause, err))
+		t.end(ctx, turnlog.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
-		t.end(ctx, store.TurnDone, text, nil)
+		t.end(ctx, turnlog.TurnDone, text, nil)
 	case errors.Is(cause, errInterrupted):
 		return t.release(ctx, errInterrupted, rows)
 	case halted(cause, err) && len(t.steps.entries) == 0: // nothing was done yet
 		return t.release(ctx, errHalted, rows)
 	case halted(cause, err):
-		t.end(ctx, store.TurnStopped, "Stopped: everything is halted until an owner resumes it.", errHalted)
+		t.end(ctx, turnlog.TurnStopped, "Stopped: everything is halted until an owner resumes it.", errHalted)
 	case cause != nil:
 		t.fail(ctx, cause)
 	case err != nil:
 		t.fail(ctx, err)
 	default:
-		t.end(ctx, store.TurnDone, text, nil)
+		t.end(ctx, turnlog.TurnDone, text, nil)
 	}
 	return nil
 }
@@ -172,7 +174,7 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 			return "", err
 		}
 		t.spent(answer.Usage)
-		t.step(store.StepModel, answer)
+		t.step(turnlog.StepModel, answer)
 	}
 }
 
@@ -214,8 +216,8 @@ func (t *turn) keepUsage(ctx context.Context) {
 const usageTimeout = 5 * time.Second
 
 // step adds a step to the next commit.
-func (t *turn) step(kind store.StepKind, record any) {
-	s := store.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
+func (t *turn) step(kind turnlog.StepKind, record any) {
+	s := turnlog.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
 	if !t.steps.take(record) {
 		if err := t.steps.add(s); err != nil { // our own record
 			panic(err)
@@ -234,7 +236,7 @@ func (t *turn) commit(ctx context.Context) error {
 	t.complete()
 	err := t.put(ctx, t.pending)
 	if err == nil {
-		t.pending = store.Commit{}
+		t.pending = turnlog.Commit{}
 	}
 	return err
 }
@@ -246,7 +248,7 @@ func (t *turn) complete() {
 }
 
 // put tries until the store has taken a commit. It may be beside the turn, and touches nothing of it that changes.
-func (t *turn) put(ctx context.Context, c store.Commit) error {
+func (t *turn) put(ctx context.Context, c turnlog.Commit) error {
 	for {
 		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), c)
 		if err == nil || errors.Is(err, store.ErrConflict) {

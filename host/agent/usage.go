@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Used is what a session has used. Each turn records what came before it, so that a session of any length is known by its last
@@ -61,7 +61,7 @@ func micros(usd float64) int64 {
 type knowing struct {
 	Policies
 	runner *Runner
-	place  store.Place
+	place  turnlog.Place
 }
 
 // Route implements route.Policies. Where the session cannot be read the policies are not asked: nobody answers, rather than somebody
@@ -84,7 +84,7 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 var _ route.Policies = knowing{}
 
 // Spent sums up the tokens of a turn's model calls, from its steps.
-func Spent(steps []store.Step) (input, output int, err error) {
+func Spent(steps []turnlog.Step) (input, output int, err error) {
 	ts, err := decodeTurn(steps)
 	for _, e := range ts.entries {
 		u := e.answer.Usage

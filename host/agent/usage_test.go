@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // priced answers as caller does, and each answer has used something.
@@ -93,14 +93,14 @@ func TestPoliciesAreToldOfTheUsage(t *testing.T) {
 func TestUsageOfASessionOfAnOlderVersion(t *testing.T) {
 	r := newRoom(t, openStore(t), workspace(t))
 	began := time.Now().Add(-time.Hour).UTC()
-	step := func(seq int, kind store.StepKind, data string) store.Step {
-		return store.Step{Turn: "0", Seq: seq, Kind: kind, Data: []byte(data), At: began}
+	step := func(seq int, kind turnlog.StepKind, data string) turnlog.Step {
+		return turnlog.Step{Turn: "0", Seq: seq, Kind: kind, Data: []byte(data), At: began}
 	}
-	err := r.store.CommitTurn(t.Context(), store.Commit{
-		Turn: store.Turn{ID: "0", Session: "terminal:me:helper", Agent: "helper", State: store.TurnDone, Started: began},
-		Steps: []store.Step{
-			step(0, store.StepUser, `{"said":[{"event":"e","text":"hello"}],"generation":1}`),
-			step(1, store.StepModel, `{"message":{"role":"assistant","text":"hi"},"usage":{"input":7,"output":3,"cost_usd":0.5}}`),
+	err := r.store.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: turnlog.Turn{ID: "0", Session: "terminal:me:helper", Agent: "helper", State: turnlog.TurnDone, Started: began},
+		Steps: []turnlog.Step{
+			step(0, turnlog.StepUser, `{"said":[{"event":"e","text":"hello"}],"generation":1}`),
+			step(1, turnlog.StepModel, `{"message":{"role":"assistant","text":"hi"},"usage":{"input":7,"output":3,"cost_usd":0.5}}`),
 		},
 	})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestNobodyAnswersOnFactsThatCannotBeRead(t *testing.T) {
 // unreadable is a store whose transcripts cannot be read.
 type unreadable struct{ Store }
 
-func (unreadable) TranscriptAfter(context.Context, string, string, int) ([]store.Step, error) {
+func (unreadable) TranscriptAfter(context.Context, string, string, int) ([]turnlog.Step, error) {
 	return nil, errors.New("disk on fire")
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // TestARequestEndsWithItsCall ends a call that waits for a person in every way, and answers its request then.
@@ -68,7 +68,7 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 				kill()
 			}
 			done.Wait()
-			if a, err := s.Approval(t.Context(), id); c.end == nil && (err != nil || a.State != store.ApprovalPending) {
+			if a, err := s.Approval(t.Context(), id); c.end == nil && (err != nil || a.State != consent.ApprovalPending) {
 				t.Fatalf("the request of a call that a restart finds is %s, error %v", a.State, err)
 			}
 			if c.open {
@@ -92,7 +92,7 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 					t.Errorf("answered %v after the call had ended: %v, want %v", grant, err, approval.ErrGone)
 				}
 			}
-			if err := h.desk.Grant(t.Context(), id, approval.Lease{Scope: store.GrantSession}, "web:owner"); !errors.Is(err, approval.ErrGone) {
+			if err := h.desk.Grant(t.Context(), id, approval.Lease{Scope: consent.GrantSession}, "web:owner"); !errors.Is(err, approval.ErrGone) {
 				t.Errorf("granted for the session after the call had ended: %v", err)
 			}
 		})

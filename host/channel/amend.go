@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // A reply that amends an earlier one of its turn adds its text to it and takes its buttons away, where the channel can edit its
@@ -47,25 +47,25 @@ func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Du
 }
 
 // amended finds the earlier reply, if it was delivered.
-func (d *delivery) amended(ctx context.Context) (store.OutboxRow, bool, error) {
+func (d *delivery) amended(ctx context.Context) (mailbox.OutboxRow, bool, error) {
 	rows, err := d.cfg.Store.Replies(ctx, d.row.Turn)
 	if err != nil {
 		if ctx.Err() != nil {
-			return store.OutboxRow{}, false, err
+			return mailbox.OutboxRow{}, false, err
 		}
 		d.logger().Error("look for the reply to amend", "error", err)
-		return store.OutboxRow{}, false, nil
+		return mailbox.OutboxRow{}, false, nil
 	}
 	for _, r := range rows {
 		if r.Reply.Key == d.row.Reply.Amends {
-			return r, r.State == store.OutboxSent && len(r.PlatformIDs) > 0, nil
+			return r, r.State == mailbox.OutboxSent && len(r.PlatformIDs) > 0, nil
 		}
 	}
-	return store.OutboxRow{}, false, nil
+	return mailbox.OutboxRow{}, false, nil
 }
 
 // edit changes the last message that the earlier reply was sent as: it has the buttons.
-func (d *delivery) edit(ctx context.Context, to Drafter, earlier store.OutboxRow) (message.Revised, error) {
+func (d *delivery) edit(ctx context.Context, to Drafter, earlier mailbox.OutboxRow) (message.Revised, error) {
 	text := earlier.Reply.Text
 	if n := len(earlier.Parts); n > 0 {
 		text = earlier.Parts[n-1]
@@ -80,7 +80,7 @@ func (d *delivery) edit(ctx context.Context, to Drafter, earlier store.OutboxRow
 
 func (d *delivery) amendEnds(ctx context.Context, note string) (done bool, wait time.Duration, err error) {
 	next := d.row
-	next.State, next.Note = store.OutboxSent, note
+	next.State, next.Note = mailbox.OutboxSent, note
 	if note == noteAmended {
 		d.cfg.Events.Publish(Delivered{next.Reply.Channel, string(message.Sent)})
 	}

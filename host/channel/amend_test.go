@@ -6,17 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // turnMemory is an outbox table of one turn.
 type turnMemory struct{ *memory }
 
-func (m turnMemory) Replies(context.Context, string) ([]store.OutboxRow, error) {
+func (m turnMemory) Replies(context.Context, string) ([]mailbox.OutboxRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var rows []store.OutboxRow
+	var rows []mailbox.OutboxRow
 	for _, k := range m.keys {
 		rows = append(rows, m.rows[k])
 	}
@@ -24,13 +24,13 @@ func (m turnMemory) Replies(context.Context, string) ([]store.OutboxRow, error) 
 }
 
 func TestAnAmendmentTakesTheButtonsAway(t *testing.T) {
-	sent := row("ask", "#a", store.OutboxSent)
+	sent := row("ask", "#a", mailbox.OutboxSent)
 	sent.PlatformIDs = []string{"m1"}
-	amend := row("answered", "#a", store.OutboxPending)
+	amend := row("answered", "#a", mailbox.OutboxPending)
 	amend.Reply.Amends, amend.Reply.Text = "ask", "Approved by ann."
 	for _, c := range []struct {
 		name    string
-		earlier store.OutboxRow
+		earlier mailbox.OutboxRow
 		able    bool
 		refuse  []any
 		shows   string
@@ -41,8 +41,8 @@ func TestAnAmendmentTakesTheButtonsAway(t *testing.T) {
 		{"fails at first", sent, true, []any{context.DeadlineExceeded}, "ask\n\nApproved by ann.", noteAmended},
 		{"never", sent, true, []any{message.Revised{Never: true}}, "ask", noteLeft},
 		{"the channel cannot", sent, false, nil, "ask", noteLeft},
-		{"not delivered", row("ask", "#a", store.OutboxDead), true, nil, "ask", noteLeft},
-		{"in parts", func() store.OutboxRow {
+		{"not delivered", row("ask", "#a", mailbox.OutboxDead), true, nil, "ask", noteLeft},
+		{"in parts", func() mailbox.OutboxRow {
 			r := sent
 			r.Parts, r.PlatformIDs = []string{"a", "sk"}, []string{"m0", "m1"}
 			return r
@@ -57,7 +57,7 @@ func TestAnAmendmentTakesTheButtonsAway(t *testing.T) {
 				if got := s.shows["m1"]; got != c.shows {
 					t.Errorf("shows %q, want %q", got, c.shows)
 				}
-				if r := m.rows["answered"]; r.State != store.OutboxSent || r.Note != c.note {
+				if r := m.rows["answered"]; r.State != mailbox.OutboxSent || r.Note != c.note {
 					t.Errorf("the amendment is %s, %q; want it done, %q", r.State, r.Note, c.note)
 				}
 				if len(s.order) != 0 {
@@ -69,12 +69,12 @@ func TestAnAmendmentTakesTheButtonsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a channel that edits nothing at all
 		m, s := turnMemory{newMemory(sent, amend)}, &script{}
 		run(t, m, s, time.Minute)
-		if len(s.sent) != 0 || m.rows["answered"].State != store.OutboxSent {
+		if len(s.sent) != 0 || m.rows["answered"].State != mailbox.OutboxSent {
 			t.Errorf("sent %q, row %+v", s.sent, m.rows["answered"])
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // behind the message that it amends, which is not delivered yet
-		ask := row("ask", "#a", store.OutboxPending)
+		ask := row("ask", "#a", mailbox.OutboxPending)
 		ask.Reply.Buttons = []message.Button{{Text: "Once", Value: "/approve A"}}
 		m, s := turnMemory{newMemory(ask, amend)}, newCanvas(true)
 		run(t, m, s, time.Minute)

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // canvas is a channel with edit, delete and typing that keeps what people see.
@@ -188,19 +188,19 @@ func (a album) Reconcile(_ context.Context, r message.Reply) (message.Delivery, 
 // shelf is a table of drafts in memory.
 type shelf struct {
 	mu     sync.Mutex
-	drafts map[int64]store.Draft
-	after  func(d store.Draft) // is told of each draft that was put
+	drafts map[int64]mailbox.Draft
+	after  func(d mailbox.Draft) // is told of each draft that was put
 }
 
-func newShelf(ds ...store.Draft) *shelf {
-	s := &shelf{drafts: map[int64]store.Draft{}}
+func newShelf(ds ...mailbox.Draft) *shelf {
+	s := &shelf{drafts: map[int64]mailbox.Draft{}}
 	for _, d := range ds {
 		s.drafts[d.Inbox] = d
 	}
 	return s
 }
 
-func (s *shelf) PutDraft(_ context.Context, d store.Draft) error {
+func (s *shelf) PutDraft(_ context.Context, d mailbox.Draft) error {
 	s.mu.Lock()
 	s.drafts[d.Inbox] = d
 	s.mu.Unlock()
@@ -217,10 +217,10 @@ func (s *shelf) DropDraft(_ context.Context, inbox int64) error {
 	return nil
 }
 
-func (s *shelf) OpenDrafts(context.Context) ([]store.Draft, error) {
+func (s *shelf) OpenDrafts(context.Context) ([]mailbox.Draft, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []store.Draft
+	var out []mailbox.Draft
 	for _, d := range s.drafts {
 		out = append(out, d)
 	}
@@ -241,7 +241,7 @@ type desk struct {
 	stop func()
 }
 
-func newDesk(t *testing.T, rows store.Outbox, drafts store.Drafts, s Sender) *desk {
+func newDesk(t *testing.T, rows mailbox.Outbox, drafts mailbox.Drafts, s Sender) *desk {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -259,7 +259,7 @@ func newDesk(t *testing.T, rows store.Outbox, drafts store.Drafts, s Sender) *de
 // answer ends a turn as the runner does.
 func (d *desk) answer(v *View, r message.Reply, text string) {
 	r.Text = text
-	d.rows.SetOutbox(context.Background(), store.OutboxRow{Reply: r, State: store.OutboxPending})
+	d.rows.SetOutbox(context.Background(), mailbox.OutboxRow{Reply: r, State: mailbox.OutboxPending})
 	d.Push("t", r)
 	if v != nil {
 		v.Over()
@@ -366,7 +366,7 @@ func TestStream(t *testing.T) {
 				if got := pad.seen(); !slices.Equal(got, c.seen) {
 					t.Errorf("people see %q, want %q", got, c.seen)
 				}
-				if r := d.rows.rows["t/0"]; r.State != store.OutboxSent || shelf.len() != 0 {
+				if r := d.rows.rows["t/0"]; r.State != mailbox.OutboxSent || shelf.len() != 0 {
 					t.Errorf("row %+v, %d drafts are left", r, shelf.len())
 				}
 			})

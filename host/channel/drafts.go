@@ -7,24 +7,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // drafts are the messages that show answers under way, and the views that keep them up to date. The store has every draft before it
 // is sent, so that the process after a crash knows that there may be one.
 type drafts struct {
-	store  store.Drafts
+	store  mailbox.Drafts
 	log    *slog.Logger
 	loaded chan struct{} // closed when what an earlier process left is known
 
 	mu    sync.Mutex
-	known map[int64]store.Draft // by the message that is answered
-	views map[int64]*view       // at work on a draft
+	known map[int64]mailbox.Draft // by the message that is answered
+	views map[int64]*view         // at work on a draft
 }
 
-func newDrafts(s store.Drafts, log *slog.Logger) *drafts {
-	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[int64]store.Draft{}, views: map[int64]*view{}}
+func newDrafts(s mailbox.Drafts, log *slog.Logger) *drafts {
+	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[int64]mailbox.Draft{}, views: map[int64]*view{}}
 }
 
 // load learns what an earlier process left.
@@ -43,7 +43,7 @@ func (b *drafts) load(ctx context.Context) error {
 }
 
 // put commits a draft.
-func (b *drafts) put(ctx context.Context, d store.Draft) error {
+func (b *drafts) put(ctx context.Context, d mailbox.Draft) error {
 	if err := b.store.PutDraft(ctx, d); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (b *drafts) put(ctx context.Context, d store.Draft) error {
 	return nil
 }
 
-func (b *drafts) get(inbox int64) (store.Draft, bool) {
+func (b *drafts) get(inbox int64) (mailbox.Draft, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d, ok := b.known[inbox]
@@ -93,7 +93,7 @@ func (b *drafts) unwatch(inbox int64, v *view) {
 }
 
 // settle ends the view of a reply that is ready, waits for the call that it may be in, and returns the draft that is left.
-func (b *drafts) settle(ctx context.Context, inbox int64) (store.Draft, bool, error) {
+func (b *drafts) settle(ctx context.Context, inbox int64) (mailbox.Draft, bool, error) {
 	b.mu.Lock()
 	v := b.views[inbox]
 	b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *drafts) settle(ctx context.Context, inbox int64) (store.Draft, bool, er
 		select {
 		case <-v.streamed:
 		case <-ctx.Done():
-			return store.Draft{}, false, ctx.Err()
+			return mailbox.Draft{}, false, ctx.Err()
 		}
 	}
 	d, ok := b.get(inbox)
@@ -115,7 +115,7 @@ func draftKey(key string) string { return key + "/draft" }
 
 // find learns the platform's id of a draft whose sending was cut off. Without one the draft is lost, and nobody minds but who
 // sees the beginning of an answer above the answer.
-func (b *drafts) find(ctx context.Context, s Sender, d store.Draft, r message.Reply) (store.Draft, bool) {
+func (b *drafts) find(ctx context.Context, s Sender, d mailbox.Draft, r message.Reply) (mailbox.Draft, bool) {
 	r.Key = d.Key
 	r.Attachments, r.Buttons = nil, nil
 	var res message.Delivery

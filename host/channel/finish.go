@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // A reply whose beginning is on show as a draft is delivered by the draft's last edit. An edit can be repeated without harm, so its
@@ -21,20 +21,20 @@ const maxEdits = 10
 const windowMargin = 5 * time.Second
 
 // draft returns the draft that is to be completed by the part under way, if there is one.
-func (d *delivery) draft(ctx context.Context, s Sender) (store.Draft, Drafter, error) {
+func (d *delivery) draft(ctx context.Context, s Sender) (mailbox.Draft, Drafter, error) {
 	if d.drafts == nil || d.row.Part > 0 || d.row.Reply.Answers == 0 {
-		return store.Draft{}, nil, nil
+		return mailbox.Draft{}, nil, nil
 	}
 	draft, ok, err := d.drafts.settle(ctx, d.row.Reply.Answers)
 	if err != nil || !ok {
-		return store.Draft{}, nil, err
+		return mailbox.Draft{}, nil, err
 	}
 	to, can := drafter(s)
 	if can && draft.MessageID == "" {
 		draft, can = d.drafts.find(context.WithoutCancel(ctx), s, draft, d.first(s))
 	}
 	if !can {
-		return store.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Answers)
+		return mailbox.Draft{}, nil, d.drafts.forget(ctx, d.row.Reply.Answers)
 	}
 	return draft, to, nil
 }
@@ -47,7 +47,7 @@ func (d *delivery) first(s Sender) message.Reply {
 }
 
 // finish completes a draft.
-func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to Drafter) (done bool, wait time.Duration, err error) {
+func (d *delivery) finish(ctx context.Context, s Sender, draft mailbox.Draft, to Drafter) (done bool, wait time.Duration, err error) {
 	if w := s.Capabilities().EditWindow; w > 0 && d.cfg.Now().Sub(draft.SentAt) > w-windowMargin {
 		return d.replace(ctx, s, draft, to, false)
 	}
@@ -75,7 +75,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft store.Draft, to D
 	return false, pauseAfter(next.Attempts), nil
 }
 
-func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) (message.Revised, error) {
+func (d *delivery) lastEdit(ctx context.Context, draft mailbox.Draft, to Drafter) (message.Revised, error) {
 	r := due(d.row)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (d *delivery) lastEdit(ctx context.Context, draft store.Draft, to Drafter) 
 
 // replace takes a draft away, where the channel can, and leaves the reply to be sent like any other. Where the draft stays and may
 // show all of the answer after all, the reply is marked.
-func (d *delivery) replace(ctx context.Context, s Sender, draft store.Draft, to Drafter, unclear bool) (done bool, wait time.Duration, err error) {
+func (d *delivery) replace(ctx context.Context, s Sender, draft mailbox.Draft, to Drafter, unclear bool) (done bool, wait time.Duration, err error) {
 	gone := false
 	if s.Capabilities().Delete {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
 )
 
@@ -36,16 +36,16 @@ type Strangers interface {
 // Takers take up the messages that the inbox has committed. None of the methods may block.
 type Takers interface {
 	// Deliver takes a message that is to be answered.
-	Deliver(row store.InboxRow)
+	Deliver(row mailbox.InboxRow)
 	// Note takes a message that the next turn of its conversation is to be told of.
-	Note(row store.InboxRow)
+	Note(row mailbox.InboxRow)
 	// Refused takes a message that is not admitted, unless it is too old.
-	Refused(row store.InboxRow, r Ruling)
+	Refused(row mailbox.InboxRow, r Ruling)
 }
 
 // InboxConfig is what an Inbox needs.
 type InboxConfig struct {
-	Store     store.Inbox
+	Store     mailbox.Inbox
 	Admitter  Admitter
 	Strangers Strangers // nil: strangers get no code
 	Takers    Takers
@@ -106,14 +106,14 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	admission := in.cfg.Admitter.Admit(m)
 	state, note := in.judge(m, admission)
 	said := m.Text
-	if state == store.InboxDropped {
+	if state == mailbox.InboxDropped {
 		m.Text, m.Attachments, m.About.Text = "", nil, ""
 		if !in.notes.AllowN(in.cfg.Now(), 1) {
 			in.cfg.Events.Publish(Received{m.Channel, string(state)})
 			return nil
 		}
 	}
-	var row store.InboxRow
+	var row mailbox.InboxRow
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
 		if in.cfg.Strangers != nil && admission.Ruling == Pairing && !in.tooOld(m) {
@@ -134,11 +134,11 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	}
 	in.cfg.Events.Publish(Received{m.Channel, string(state)})
 	switch state {
-	case store.InboxNew:
+	case mailbox.InboxNew:
 		in.cfg.Takers.Deliver(row)
-	case store.InboxNoted:
+	case mailbox.InboxNoted:
 		in.cfg.Takers.Note(row)
-	case store.InboxDropped:
+	case mailbox.InboxDropped:
 		if !in.tooOld(m) {
 			in.cfg.Takers.Refused(row, admission.Ruling)
 		}
@@ -146,17 +146,17 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	return nil
 }
 
-func (in *Inbox) judge(m message.Message, a Admission) (store.InboxState, string) {
+func (in *Inbox) judge(m message.Message, a Admission) (mailbox.InboxState, string) {
 	if !a.Allowed {
-		return store.InboxDropped, a.Why
+		return mailbox.InboxDropped, a.Why
 	}
 	if in.tooOld(m) {
-		return store.InboxStale, fmt.Sprintf("sent %s ago", m.ReceivedAt.Sub(m.SentAt).Round(time.Second))
+		return mailbox.InboxStale, fmt.Sprintf("sent %s ago", m.ReceivedAt.Sub(m.SentAt).Round(time.Second))
 	}
 	if m.Noted {
-		return store.InboxNoted, ""
+		return mailbox.InboxNoted, ""
 	}
-	return store.InboxNew, ""
+	return mailbox.InboxNew, ""
 }
 
 // tooOld reports whether a message is past the age to which one is answered; never when its channel does not say.

@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
@@ -34,11 +34,11 @@ type admits func(message.Message) Admission
 func (f admits) Admit(m message.Message) Admission { return f(m) }
 
 // delivers takes the messages that are to be answered.
-type delivers func(store.InboxRow)
+type delivers func(mailbox.InboxRow)
 
-func (f delivers) Deliver(r store.InboxRow)     { f(r) }
-func (delivers) Note(store.InboxRow)            {}
-func (delivers) Refused(store.InboxRow, Ruling) {}
+func (f delivers) Deliver(r mailbox.InboxRow)     { f(r) }
+func (delivers) Note(mailbox.InboxRow)            {}
+func (delivers) Refused(mailbox.InboxRow, Ruling) {}
 
 func hello() message.Message {
 	return message.Message{
@@ -53,24 +53,24 @@ func TestAccept(t *testing.T) {
 		change    func(*message.Message)
 		wantErr   string
 		delivered bool
-		state     store.InboxState
+		state     mailbox.InboxState
 	}{
-		{"a plain message", func(*message.Message) {}, "", true, store.InboxNew},
-		{"no time of sending", func(m *message.Message) { m.SentAt = time.Time{} }, "", true, store.InboxNew},
-		{"too old", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, "", false, store.InboxStale},
-		{"not admitted", func(m *message.Message) { m.Sender.ID = "mallory" }, "", false, store.InboxDropped},
+		{"a plain message", func(*message.Message) {}, "", true, mailbox.InboxNew},
+		{"no time of sending", func(m *message.Message) { m.SentAt = time.Time{} }, "", true, mailbox.InboxNew},
+		{"too old", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, "", false, mailbox.InboxStale},
+		{"not admitted", func(m *message.Message) { m.Sender.ID = "mallory" }, "", false, mailbox.InboxDropped},
 		{"no event id", func(m *message.Message) { m.EventID = "" }, "event id is empty", false, ""},
 		{"a huge sender id", func(m *message.Message) { m.Sender.ID = strings.Repeat("x", 513) }, "sender id has 513 bytes", false, ""},
 		{"a broken conversation id", func(m *message.Message) { m.Conversation.ID = "\xff" }, "not valid UTF-8", false, ""},
-		{"huge broken text", func(m *message.Message) { m.Text = strings.Repeat("é\xff", message.MaxText) }, "", true, store.InboxNew},
+		{"huge broken text", func(m *message.Message) { m.Text = strings.Repeat("é\xff", message.MaxText) }, "", true, mailbox.InboxNew},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
-			var got []store.InboxRow
+			var got []mailbox.InboxRow
 			in := NewInbox(InboxConfig{
 				Store: s, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
 				Admitter: admits(func(m message.Message) Admission { return Admission{Allowed: m.Sender.ID == "ann", Why: "unknown"} }),
-				Takers:   delivers(func(r store.InboxRow) { got = append(got, r) }),
+				Takers:   delivers(func(r mailbox.InboxRow) { got = append(got, r) }),
 			})
 			m := hello()
 			c.change(&m)
@@ -89,7 +89,7 @@ func TestAccept(t *testing.T) {
 			if want := map[bool]int{true: 1, false: 0}[c.delivered]; len(got) != want {
 				t.Fatalf("delivered %d times, want %d", len(got), want)
 			}
-			row, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+			row, fresh, err := s.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
 			if err != nil || fresh || row.State != c.state {
 				t.Fatalf("kept as %+v (fresh=%v, %v), want state %s", row, fresh, err, c.state)
 			}
@@ -105,7 +105,7 @@ func TestStrangersDoNotFillTheDisk(t *testing.T) {
 	s, now, counted := open(t), time.Now(), 0
 	in := NewInbox(InboxConfig{
 		Store: s, Admitter: admits(func(message.Message) Admission { return Admission{Why: "not listed"} }),
-		Takers: delivers(func(store.InboxRow) { t.Error("delivered") }),
+		Takers: delivers(func(mailbox.InboxRow) { t.Error("delivered") }),
 		Now:    func() time.Time { return now },
 		Events: event.Only(func(Received) { counted++ }),
 	})
@@ -117,7 +117,7 @@ func TestStrangersDoNotFillTheDisk(t *testing.T) {
 			if err := in.Accept(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			row, fresh, err := s.AppendInbox(t.Context(), m, store.InboxDropped, "")
+			row, fresh, err := s.AppendInbox(t.Context(), m, mailbox.InboxDropped, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,16 +143,16 @@ func TestStrangersDoNotFillTheDisk(t *testing.T) {
 }
 
 // brokenStore fails every append.
-type brokenStore struct{ store.Inbox }
+type brokenStore struct{ mailbox.Inbox }
 
-func (brokenStore) AppendInbox(context.Context, message.Message, store.InboxState, string) (store.InboxRow, bool, error) {
-	return store.InboxRow{}, false, errors.New("disk full")
+func (brokenStore) AppendInbox(context.Context, message.Message, mailbox.InboxState, string) (mailbox.InboxRow, bool, error) {
+	return mailbox.InboxRow{}, false, errors.New("disk full")
 }
 
 func TestAcceptDoesNotPromiseWhatWasNotKept(t *testing.T) {
 	in := NewInbox(InboxConfig{
 		Store: brokenStore{}, Admitter: admits(func(message.Message) Admission { return Admission{Allowed: true} }),
-		Takers: delivers(func(store.InboxRow) { t.Error("delivered a message that was not kept") }),
+		Takers: delivers(func(mailbox.InboxRow) { t.Error("delivered a message that was not kept") }),
 	})
 	if err := in.Accept(t.Context(), hello()); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Fatalf("error is %v", err)
@@ -160,12 +160,12 @@ func TestAcceptDoesNotPromiseWhatWasNotKept(t *testing.T) {
 }
 
 // impatientStore commits, but says so only to those who still wait.
-type impatientStore struct{ store.Inbox }
+type impatientStore struct{ mailbox.Inbox }
 
-func (s impatientStore) AppendInbox(ctx context.Context, m message.Message, state store.InboxState, note string) (store.InboxRow, bool, error) {
+func (s impatientStore) AppendInbox(ctx context.Context, m message.Message, state mailbox.InboxState, note string) (mailbox.InboxRow, bool, error) {
 	row, fresh, err := s.Inbox.AppendInbox(context.WithoutCancel(ctx), m, state, note)
 	if ctx.Err() != nil {
-		return store.InboxRow{}, false, ctx.Err()
+		return mailbox.InboxRow{}, false, ctx.Err()
 	}
 	return row, fresh, err
 }
@@ -174,7 +174,7 @@ func TestAMessageWhoseChannelWentAwayIsHandedOn(t *testing.T) {
 	delivered := 0
 	in := NewInbox(InboxConfig{
 		Store: impatientStore{open(t)}, Admitter: admits(func(message.Message) Admission { return Admission{Allowed: true} }),
-		Takers: delivers(func(store.InboxRow) { delivered++ }),
+		Takers: delivers(func(mailbox.InboxRow) { delivered++ }),
 	})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -195,7 +195,7 @@ func TestALongMessageSaysThatItWasCut(t *testing.T) {
 			var got message.Message
 			in := NewInbox(InboxConfig{
 				Store: rows, Admitter: admits(func(message.Message) Admission { return Admission{Allowed: true} }),
-				Takers: delivers(func(r store.InboxRow) { got = r.Message }),
+				Takers: delivers(func(r mailbox.InboxRow) { got = r.Message }),
 			})
 			m := hello()
 			m.EventID, m.Text = text.Name, text.Text
@@ -226,7 +226,7 @@ func TestIdentifiersAreNeverMended(t *testing.T) {
 				delivered := 0
 				in := NewInbox(InboxConfig{
 					Store: rows, Admitter: admits(func(message.Message) Admission { return Admission{Allowed: true} }),
-					Takers: delivers(func(store.InboxRow) { delivered++ }),
+					Takers: delivers(func(mailbox.InboxRow) { delivered++ }),
 				})
 				m := hello()
 				m.EventID = name + "/" + id.Name

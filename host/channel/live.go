@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // LiveConfig is what a Live needs.
@@ -271,7 +271,7 @@ func (v *view) first() (text string, full bool) {
 type writing struct {
 	*view
 	drafts   *drafts
-	draft    store.Draft
+	draft    mailbox.Draft
 	begun    bool // the store has the draft
 	shown    string
 	next     time.Time // not before is the channel spoken to again
@@ -313,7 +313,7 @@ func (w *writing) recover(ctx context.Context, s Sender, text string) {
 
 // send shows the draft for the first time. The store hears of it before, and of the platform's id before anything is edited.
 func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
-	d := store.Draft{Inbox: w.reply.Answers, Key: draftKey(w.reply.Key), SentAt: time.Now().UTC()}
+	d := mailbox.Draft{Inbox: w.reply.Answers, Key: draftKey(w.reply.Key), SentAt: time.Now().UTC()}
 	if err := w.drafts.put(ctx, d); err != nil {
 		w.live.cfg.Log.Warn("cannot keep a draft, so none is sent", "channel", w.reply.Channel, "error", err)
 		w.over = true
@@ -348,7 +348,7 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 }
 
 // keep commits a draft with its id.
-func (w *writing) keep(ctx context.Context, d store.Draft) {
+func (w *writing) keep(ctx context.Context, d mailbox.Draft) {
 	if err := persist(ctx, w.live.cfg.Log, func(ctx context.Context) error { return w.drafts.put(ctx, d) }); err != nil {
 		w.over = true
 		return

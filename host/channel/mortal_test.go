@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // fuse ends a process after so many effects on the outside: writes to the store and calls of the platform. A dead process has no
@@ -61,7 +61,7 @@ type mortalRows struct {
 	*fuse
 }
 
-func (m mortalRows) SetOutbox(ctx context.Context, r store.OutboxRow) error {
+func (m mortalRows) SetOutbox(ctx context.Context, r mailbox.OutboxRow) error {
 	return mortalErr(m.fuse, func() error { return m.memory.SetOutbox(ctx, r) })
 }
 
@@ -70,7 +70,7 @@ type mortalShelf struct {
 	*fuse
 }
 
-func (m mortalShelf) PutDraft(ctx context.Context, d store.Draft) error {
+func (m mortalShelf) PutDraft(ctx context.Context, d mailbox.Draft) error {
 	return mortalErr(m.fuse, func() error { return m.shelf.PutDraft(ctx, d) })
 }
 
@@ -140,7 +140,7 @@ func TestDeathInEveryWindow(t *testing.T) {
 }
 
 // life is a process: it runs the turn unless that has ended, delivers, and ends.
-func life(t *testing.T, rows store.Outbox, shelf store.Drafts, s Sender, table *memory, f *fuse, answer string) {
+func life(t *testing.T, rows mailbox.Outbox, shelf mailbox.Drafts, s Sender, table *memory, f *fuse, answer string) {
 	d := newDesk(t, rows, shelf, s)
 	d.rows = table
 	if len(table.keys) == 0 { // a turn that was lost before its commit is made anew, under another key

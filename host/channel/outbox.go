@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
@@ -21,9 +22,9 @@ import (
 
 // OutboxConfig is what an Outbox needs.
 type OutboxConfig struct {
-	Store store.Outbox
+	Store mailbox.Outbox
 	// Drafts keeps what Live shows of replies before they are ready; without it there are no drafts.
-	Drafts store.Drafts
+	Drafts mailbox.Drafts
 	// Media opens the files that go with replies, by digest; without it they are only named.
 	Media func(digest string) (io.ReadCloser, error)
 	Log   *slog.Logger
@@ -38,15 +39,15 @@ type OutboxConfig struct {
 // that is not there keeps its replies waiting; other channels do not notice.
 type Outbox struct {
 	cfg    OutboxConfig
-	lanes  *keyed.Group[store.OutboxRow]
+	lanes  *keyed.Group[mailbox.OutboxRow]
 	drafts *drafts // nil without OutboxConfig.Drafts
 
 	mu      sync.Mutex
 	senders map[string]Sender
 	changed chan struct{} // closed and replaced whenever senders changes
 	loaded  bool
-	early   []store.OutboxRow // pushed before what an earlier process left was loaded
-	waiting map[string]int    // by channel: replies that are queued or under way
+	early   []mailbox.OutboxRow // pushed before what an earlier process left was loaded
+	waiting map[string]int      // by channel: replies that are queued or under way
 }
 
 // maxConversations bounds the conversations with deliveries under way or waiting for their channel.
@@ -85,7 +86,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 
 // load queues what an earlier process left, then what was pushed meanwhile. A reply of the second sort may be among the
 // first; it must neither overtake an older one nor be queued twice.
-func (o *Outbox) load(rows []store.OutboxRow) {
+func (o *Outbox) load(rows []mailbox.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	there := make(map[string]bool, len(rows))
@@ -103,7 +104,7 @@ func (o *Outbox) load(rows []store.OutboxRow) {
 
 // Push takes a reply that was committed.
 func (o *Outbox) Push(turn string, r message.Reply) {
-	row := store.OutboxRow{Turn: turn, Reply: r, State: store.OutboxPending}
+	row := mailbox.OutboxRow{Turn: turn, Reply: r, State: mailbox.OutboxPending}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.loaded {
@@ -114,7 +115,7 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 }
 
 // queue puts a reply into the lane of its conversation; o.mu is held.
-func (o *Outbox) queue(r store.OutboxRow) {
+func (o *Outbox) queue(r mailbox.OutboxRow) {
 	o.waiting[r.Reply.Channel]++
 	o.lanes.Push(r.Reply.ConversationKey(), r)
 }
@@ -127,14 +128,14 @@ func (o *Outbox) Waiting() map[string]int {
 }
 
 // settled counts a reply that does not wait any more.
-func (o *Outbox) settled(r store.OutboxRow) {
+func (o *Outbox) settled(r mailbox.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.waiting[r.Reply.Channel]--; o.waiting[r.Reply.Channel] == 0 {
 		delete(o.waiting, r.Reply.Channel)
 	}
-	if r.State == store.OutboxDead {
-		o.cfg.Events.Publish(Delivered{r.Reply.Channel, string(store.OutboxDead)})
+	if r.State == mailbox.OutboxDead {
+		o.cfg.Events.Publish(Delivered{r.Reply.Channel, string(mailbox.OutboxDead)})
 	}
 }
 
@@ -183,7 +184,7 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 }
 
 // deliver sends the first reply of a conversation for as long as it takes.
-func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) []store.OutboxRow {
+func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow) []mailbox.OutboxRow {
 	d := delivery{Outbox: o, row: rows[0]}
 	for wait := left(d.row, o.cfg.Now()); ; {
 		if wait > 0 {
@@ -204,7 +205,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 		case err != nil: // the host ends
 			return nil
 		case done:
-			if d.row.State == store.OutboxDead {
+			if d.row.State == mailbox.OutboxDead {
 				d.logger().Error("reply was not delivered", "note", d.row.Note, "attempts", d.row.Attempts)
 			}
 			o.settled(d.row)
@@ -215,7 +216,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []store.OutboxRow) 
 
 // left is what is left of the pause of a row that was loaded. The clock may have been set back since: a pause is never longer than it was
 // when it began.
-func left(r store.OutboxRow, now time.Time) time.Duration {
+func left(r mailbox.OutboxRow, now time.Time) time.Duration {
 	most := r.Pause
 	if most == 0 { // written by an earlier version
 		most = maxPause
@@ -224,7 +225,7 @@ func left(r store.OutboxRow, now time.Time) time.Duration {
 }
 
 // after sets the pause before the next try. Only a later process looks at it; this one waits by its timer.
-func (d *delivery) after(next *store.OutboxRow, wait time.Duration) {
+func (d *delivery) after(next *mailbox.OutboxRow, wait time.Duration) {
 	next.NextTry, next.Pause = d.cfg.Now().Add(wait).UTC(), wait
 }
 
@@ -232,7 +233,7 @@ func (d *delivery) after(next *store.OutboxRow, wait time.Duration) {
 // nothing that is known is forgotten because it could not be committed at once.
 type delivery struct {
 	*Outbox
-	row store.OutboxRow
+	row mailbox.OutboxRow
 	// recognised says that the channel would recognise the send under way if it were repeated.
 	recognised bool
 	resumed    int // times that the part under way stopped in the middle
@@ -244,11 +245,11 @@ func (d *delivery) logger() *slog.Logger {
 }
 
 // save commits the next state of the row.
-func (d *delivery) save(ctx context.Context, next store.OutboxRow) error {
+func (d *delivery) save(ctx context.Context, next mailbox.OutboxRow) error {
 	return d.saveBy(ctx, next, d.cfg.Store.SetOutbox)
 }
 
-func (d *delivery) saveBy(ctx context.Context, next store.OutboxRow, set func(context.Context, store.OutboxRow) error) error {
+func (d *delivery) saveBy(ctx context.Context, next mailbox.OutboxRow, set func(context.Context, mailbox.OutboxRow) error) error {
 	err := persist(ctx, d.cfg.Log, func(ctx context.Context) error { return set(ctx, next) })
 	if err == nil {
 		d.row = next
@@ -258,8 +259,8 @@ func (d *delivery) saveBy(ctx context.Context, next store.OutboxRow, set func(co
 
 // saveSent is save for a reply that has arrived. A channel that recognises a repeated send would do nothing if that were lost, so nobody
 // need be kept waiting for the disk by it.
-func (d *delivery) saveSent(ctx context.Context, next store.OutboxRow) error {
-	if by, ok := d.cfg.Store.(store.Settler); ok && d.recognised {
+func (d *delivery) saveSent(ctx context.Context, next mailbox.OutboxRow) error {
+	if by, ok := d.cfg.Store.(mailbox.Settler); ok && d.recognised {
 		return d.saveBy(ctx, next, by.SettleOutbox)
 	}
 	return d.save(ctx, next)
@@ -286,7 +287,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		return d.finish(ctx, s, draft, drafter)
 	}
 	next := d.row
-	if next.State == store.OutboxSending && !s.Capabilities().Idempotent {
+	if next.State == mailbox.OutboxSending && !s.Capabilities().Idempotent {
 		if settled, err := d.settle(ctx, s, &next); settled || err != nil {
 			return settled, 0, err
 		}
@@ -297,7 +298,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 	}
 	next.Attempts++
 	if !s.Capabilities().Idempotent {
-		next.State, next.Note = store.OutboxSending, ""
+		next.State, next.Note = mailbox.OutboxSending, ""
 		if err := d.save(ctx, next); err != nil {
 			return false, 0, err
 		}
@@ -310,7 +311,7 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 }
 
 // settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
-func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) (bool, error) {
+func (d *delivery) settle(ctx context.Context, s Sender, next *mailbox.OutboxRow) (bool, error) {
 	// A channel may send the files as messages of their own: then its answer would be about the first of several.
 	if r, ok := reconciler(s); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
@@ -325,7 +326,7 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *store.OutboxRow) 
 		}
 	}
 	if next.Reply.PossibleDuplicate && (next.Note == noteUnknown || next.Attempts >= maxResends) {
-		next.State, next.Note = store.OutboxDead, "outcome unknown twice"
+		next.State, next.Note = mailbox.OutboxDead, "outcome unknown twice"
 		return true, d.save(ctx, *next)
 	}
 	next.Reply.PossibleDuplicate = true
@@ -352,7 +353,7 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.De
 }
 
 // record commits an outcome and says whether the row is settled, or when to try again.
-func (d *delivery) record(ctx context.Context, next store.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
+func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
 	pause := pauseAfter
 	if d.stopped(res) { // the rest is a message of its own: what its beginning took does not count against it
 		next.PlatformIDs, next.Reply.Resume = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), res.Resume
@@ -364,21 +365,21 @@ func (d *delivery) record(ctx context.Context, next store.OutboxRow, res message
 		next.PlatformIDs, next.Note = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), string(res.Outcome)
 		next.Reply.Resume, d.resumed = "", 0
 		if next.Part++; next.Part < len(next.Parts) {
-			next.State, next.Attempts, next.NextTry, next.Pause, next.Reply.PossibleDuplicate = store.OutboxPending, 0, time.Time{}, 0, false
+			next.State, next.Attempts, next.NextTry, next.Pause, next.Reply.PossibleDuplicate = mailbox.OutboxPending, 0, time.Time{}, 0, false
 			return false, 0, d.save(ctx, next)
 		}
-		next.State = store.OutboxSent
+		next.State = mailbox.OutboxSent
 		return true, 0, d.saveSent(ctx, next)
 	case message.Refused: // those behind it need not wait until it is given up
-		next.State, next.Note = store.OutboxDead, "the channel refused it for good"
+		next.State, next.Note = mailbox.OutboxDead, "the channel refused it for good"
 		return true, 0, d.save(ctx, next)
 	case message.NotSent:
-		next.State, wait = store.OutboxPending, max(res.RetryAfter, pause(next.Attempts))
+		next.State, wait = mailbox.OutboxPending, max(res.RetryAfter, pause(next.Attempts))
 	default:
-		next.State, next.Note, wait = store.OutboxSending, noteUnknown, pauseAfter(next.Attempts)
+		next.State, next.Note, wait = mailbox.OutboxSending, noteUnknown, pauseAfter(next.Attempts)
 	}
 	if next.Attempts >= maxAttempts {
-		next.State, next.Note = store.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
+		next.State, next.Note = mailbox.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
 		return true, 0, d.save(ctx, next)
 	}
 	d.after(&next, wait)

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,13 +22,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // memory is an outbox table in memory, which keeps the order of states that each row went through.
 type memory struct {
 	mu   sync.Mutex
-	rows map[string]store.OutboxRow
+	rows map[string]mailbox.OutboxRow
 	keys []string
-	path map[string][]store.OutboxState
+	path map[string][]mailbox.OutboxState
 }
 
-func newMemory(rows ...store.OutboxRow) *memory {
-	m := &memory{rows: map[string]store.OutboxRow{}, path: map[string][]store.OutboxState{}}
+func newMemory(rows ...mailbox.OutboxRow) *memory {
+	m := &memory{rows: map[string]mailbox.OutboxRow{}, path: map[string][]mailbox.OutboxState{}}
 	for _, r := range rows {
 		m.rows[r.Reply.Key] = r
 		m.keys = append(m.keys, r.Reply.Key)
@@ -36,12 +36,12 @@ func newMemory(rows ...store.OutboxRow) *memory {
 	return m
 }
 
-func (m *memory) UnsentOutbox(context.Context) ([]store.OutboxRow, error) {
+func (m *memory) UnsentOutbox(context.Context) ([]mailbox.OutboxRow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []store.OutboxRow
+	var out []mailbox.OutboxRow
 	for _, k := range m.keys {
-		if r := m.rows[k]; r.State == store.OutboxPending || r.State == store.OutboxSending {
+		if r := m.rows[k]; r.State == mailbox.OutboxPending || r.State == mailbox.OutboxSending {
 			out = append(out, r)
 		}
 	}
@@ -52,7 +52,7 @@ func (m *memory) AddReplies(context.Context, string, []message.Reply) ([]message
 	return nil, errors.ErrUnsupported // an outbox adds none
 }
 
-func (m *memory) SetOutbox(_ context.Context, r store.OutboxRow) error {
+func (m *memory) SetOutbox(_ context.Context, r mailbox.OutboxRow) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.rows[r.Reply.Key]; !known {
@@ -63,7 +63,7 @@ func (m *memory) SetOutbox(_ context.Context, r store.OutboxRow) error {
 	return nil
 }
 
-func (m *memory) Replies(context.Context, string) ([]store.OutboxRow, error) { return nil, nil }
+func (m *memory) Replies(context.Context, string) ([]mailbox.OutboxRow, error) { return nil, nil }
 
 // script is a channel that answers sends from a list, then with Sent.
 type script struct {
@@ -107,12 +107,12 @@ func (k knowing) Reconcile(context.Context, message.Reply) (message.Delivery, er
 	return message.Delivery{Outcome: k.outcome}, nil
 }
 
-func row(key, place string, state store.OutboxState) store.OutboxRow {
-	return store.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: place}, Text: key}}
+func row(key, place string, state mailbox.OutboxState) mailbox.OutboxRow {
+	return mailbox.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: place}, Text: key}}
 }
 
 // run starts an outbox over m with a channel, and stops it when everything has come to rest.
-func run(t *testing.T, m store.Outbox, s Sender, rest time.Duration) {
+func run(t *testing.T, m mailbox.Outbox, s Sender, rest time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
@@ -133,28 +133,28 @@ func TestDelivery(t *testing.T) {
 	notSent := message.Delivery{Outcome: message.NotSent}
 	for _, c := range []struct {
 		name   string
-		start  store.OutboxState
+		start  mailbox.OutboxState
 		sender Sender
 		sends  int
 		marked bool // the last send bears the mark of a possible duplicate
-		end    store.OutboxState
-		path   []store.OutboxState
+		end    mailbox.OutboxState
+		path   []mailbox.OutboxState
 	}{
-		{"sent at once", store.OutboxPending, &script{}, 1, false, store.OutboxSent, []store.OutboxState{"sending", "sent"}},
-		{"a channel that recognises keys needs no mark before", store.OutboxPending, &script{recognises: true}, 1, false, store.OutboxSent,
-			[]store.OutboxState{"sent"}},
-		{"not sent is tried again without a mark", store.OutboxPending, &script{answers: []any{notSent, notSent}}, 3, false, store.OutboxSent, nil},
-		{"refused for good is given up at once", store.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Refused}}}, 1, false, store.OutboxDead, nil},
-		{"unknown is sent once more, marked", store.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Unknown}}}, 2, true, store.OutboxSent, nil},
-		{"an error is unknown", store.OutboxPending, &script{answers: []any{errors.New("pipe broke")}}, 2, true, store.OutboxSent, nil},
-		{"unknown twice is given up", store.OutboxPending, &script{answers: []any{errors.New("a"), errors.New("b")}}, 2, true, store.OutboxDead, nil},
-		{"an error where keys are recognised is just repeated", store.OutboxPending,
-			&script{recognises: true, answers: []any{errors.New("a"), errors.New("b"), errors.New("c")}}, 4, false, store.OutboxSent, nil},
-		{"a crash in mid-send leaves a marked resend", store.OutboxSending, &script{}, 1, true, store.OutboxSent, nil},
-		{"a crash in mid-send where the channel knows it arrived", store.OutboxSending, knowing{&script{}, message.Sent}, 0, false, store.OutboxSent, nil},
-		{"a crash in mid-send where the channel knows it did not", store.OutboxSending, knowing{&script{}, message.NotSent}, 1, false, store.OutboxSent, nil},
-		{"a crash in mid-send where the channel cannot say", store.OutboxSending, knowing{&script{}, message.Unknown}, 1, true, store.OutboxSent, nil},
-		{"duplicate counts as sent", store.OutboxPending, &script{recognises: true, answers: []any{message.Delivery{Outcome: message.Duplicate}}}, 1, false, store.OutboxSent, nil},
+		{"sent at once", mailbox.OutboxPending, &script{}, 1, false, mailbox.OutboxSent, []mailbox.OutboxState{"sending", "sent"}},
+		{"a channel that recognises keys needs no mark before", mailbox.OutboxPending, &script{recognises: true}, 1, false, mailbox.OutboxSent,
+			[]mailbox.OutboxState{"sent"}},
+		{"not sent is tried again without a mark", mailbox.OutboxPending, &script{answers: []any{notSent, notSent}}, 3, false, mailbox.OutboxSent, nil},
+		{"refused for good is given up at once", mailbox.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Refused}}}, 1, false, mailbox.OutboxDead, nil},
+		{"unknown is sent once more, marked", mailbox.OutboxPending, &script{answers: []any{message.Delivery{Outcome: message.Unknown}}}, 2, true, mailbox.OutboxSent, nil},
+		{"an error is unknown", mailbox.OutboxPending, &script{answers: []any{errors.New("pipe broke")}}, 2, true, mailbox.OutboxSent, nil},
+		{"unknown twice is given up", mailbox.OutboxPending, &script{answers: []any{errors.New("a"), errors.New("b")}}, 2, true, mailbox.OutboxDead, nil},
+		{"an error where keys are recognised is just repeated", mailbox.OutboxPending,
+			&script{recognises: true, answers: []any{errors.New("a"), errors.New("b"), errors.New("c")}}, 4, false, mailbox.OutboxSent, nil},
+		{"a crash in mid-send leaves a marked resend", mailbox.OutboxSending, &script{}, 1, true, mailbox.OutboxSent, nil},
+		{"a crash in mid-send where the channel knows it arrived", mailbox.OutboxSending, knowing{&script{}, message.Sent}, 0, false, mailbox.OutboxSent, nil},
+		{"a crash in mid-send where the channel knows it did not", mailbox.OutboxSending, knowing{&script{}, message.NotSent}, 1, false, mailbox.OutboxSent, nil},
+		{"a crash in mid-send where the channel cannot say", mailbox.OutboxSending, knowing{&script{}, message.Unknown}, 1, true, mailbox.OutboxSent, nil},
+		{"duplicate counts as sent", mailbox.OutboxPending, &script{recognises: true, answers: []any{message.Delivery{Outcome: message.Duplicate}}}, 1, false, mailbox.OutboxSent, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -187,15 +187,15 @@ func TestResendsThatWereCutOff(t *testing.T) {
 		note     string
 		attempts int
 		sends    int
-		end      store.OutboxState
+		end      mailbox.OutboxState
 	}{
-		{"a marked resend cut off by a crash is sent again", "", 2, 1, store.OutboxSent},
-		{"a marked resend of unknown outcome is given up, even after a crash", "unknown", 2, 0, store.OutboxDead},
-		{"a send that goes with a crash each time is given up at last", "", maxResends, 0, store.OutboxDead},
+		{"a marked resend cut off by a crash is sent again", "", 2, 1, mailbox.OutboxSent},
+		{"a marked resend of unknown outcome is given up, even after a crash", "unknown", 2, 0, mailbox.OutboxDead},
+		{"a send that goes with a crash each time is given up at last", "", maxResends, 0, mailbox.OutboxDead},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := row("k", "#a", store.OutboxSending)
+				r := row("k", "#a", mailbox.OutboxSending)
 				r.Reply.PossibleDuplicate, r.Note, r.Attempts = true, c.note, c.attempts
 				m, s := newMemory(r), &script{}
 				run(t, m, s, time.Hour)
@@ -213,7 +213,7 @@ func TestResendsThatWereCutOff(t *testing.T) {
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []any{message.Delivery{Outcome: message.NotSent, RetryAfter: 90 * time.Second}}}
-		run(t, newMemory(row("k", "#a", store.OutboxPending)), s, time.Hour)
+		run(t, newMemory(row("k", "#a", mailbox.OutboxPending)), s, time.Hour)
 		if gap := s.at[1].Sub(s.at[0]); gap < 90*time.Second {
 			t.Fatalf("tried again after %s, asked for 90s", gap)
 		}
@@ -222,9 +222,9 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 
 func TestOrderWithinAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var rows []store.OutboxRow
+		var rows []mailbox.OutboxRow
 		for i := range 10 {
-			rows = append(rows, row(fmt.Sprintf("a%d", i), "#a", store.OutboxPending))
+			rows = append(rows, row(fmt.Sprintf("a%d", i), "#a", mailbox.OutboxPending))
 		}
 		s := &script{answers: []any{message.Delivery{Outcome: message.NotSent}}} // the first one stumbles; the others wait for it
 		run(t, newMemory(rows...), s, time.Hour)
@@ -237,7 +237,7 @@ func TestOrderWithinAConversation(t *testing.T) {
 // TestARecoveredReplyIsNotOvertaken pushes replies of turns that ended before the outbox had loaded what was left.
 func TestARecoveredReplyIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left, both, late := row("a", "#a", store.OutboxPending), row("b", "#a", store.OutboxPending), row("c", "#a", store.OutboxPending)
+		left, both, late := row("a", "#a", mailbox.OutboxPending), row("b", "#a", mailbox.OutboxPending), row("c", "#a", mailbox.OutboxPending)
 		m, s := newMemory(left, both), &script{recognises: true}
 		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
 		o.Attach("irc", s)
@@ -263,7 +263,7 @@ func TestRepliesWaitForTheirChannel(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { o.Run(ctx) })
 		synctest.Wait()
-		r := row("k", "#a", store.OutboxPending)
+		r := row("k", "#a", mailbox.OutboxPending)
 		m.SetOutbox(ctx, r)
 		o.Push("t1", r.Reply)
 		time.Sleep(time.Hour)
@@ -275,7 +275,7 @@ func TestRepliesWaitForTheirChannel(t *testing.T) {
 		}
 		o.Attach("irc", second)
 		detach() // a late farewell of the old one must not take the new one away
-		o.Push("t2", row("k2", "#a", store.OutboxPending).Reply)
+		o.Push("t2", row("k2", "#a", mailbox.OutboxPending).Reply)
 		synctest.Wait()
 		if len(second.sent) != 1 {
 			t.Errorf("sent %v to the new channel", second.sent)

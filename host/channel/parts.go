@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/markdown"
 )
 
@@ -30,7 +30,7 @@ func takes(s Sender, a message.Attachment) bool {
 }
 
 // due is the message of a row that is to be sent next. Attachments and buttons go with the last one.
-func due(row store.OutboxRow) message.Reply {
+func due(row mailbox.OutboxRow) message.Reply {
 	r := row.Reply
 	if len(row.Parts) == 0 {
 		return r
@@ -48,7 +48,7 @@ func due(row store.OutboxRow) message.Reply {
 // prepare decides, before anything of a reply is sent, in which messages it goes. The decision is committed unless the reply
 // goes as it is: its parts must be the same ones after a restart, whatever the channel says of its limits then.
 func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
-	if len(d.row.Parts) > 0 || d.row.Part > 0 || d.row.State != store.OutboxPending {
+	if len(d.row.Parts) > 0 || d.row.Part > 0 || d.row.State != mailbox.OutboxPending {
 		return nil
 	}
 	r := d.row.Reply

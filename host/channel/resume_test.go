@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // slow is a channel that shows a line every two seconds, at most some of them in a call, and keeps nothing between calls.
@@ -71,7 +71,7 @@ func TestALongAnswerArrivesInPieces(t *testing.T) {
 	for _, n := range []int{1, 40, 200, 2000} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := row("k", "#a", store.OutboxPending)
+				r := row("k", "#a", mailbox.OutboxPending)
 				want := numbered(n)
 				r.Reply.Text = strings.Join(want, "\n")
 				m, s := newMemory(r), &slow{most: 7}
@@ -79,7 +79,7 @@ func TestALongAnswerArrivesInPieces(t *testing.T) {
 				if !slices.Equal(s.shown, want) {
 					t.Errorf("%d lines were shown, want %d; the last ones %q", len(s.shown), n, s.shown[max(0, len(s.shown)-3):])
 				}
-				if end := m.rows["k"]; end.State != store.OutboxSent || len(end.PlatformIDs) != n || end.Reply.PossibleDuplicate || end.Reply.Resume != "" {
+				if end := m.rows["k"]; end.State != mailbox.OutboxSent || len(end.PlatformIDs) != n || end.Reply.PossibleDuplicate || end.Reply.Resume != "" {
 					t.Errorf("the row is %s with %d ids and resume %q", end.State, len(end.PlatformIDs), end.Reply.Resume)
 				}
 			})
@@ -90,14 +90,14 @@ func TestALongAnswerArrivesInPieces(t *testing.T) {
 // TestALongAnswerGoesOnAfterARestart stops the host again and again in the middle of an answer.
 func TestALongAnswerGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := row("k", "#a", store.OutboxPending)
+		r := row("k", "#a", mailbox.OutboxPending)
 		want := numbered(200)
 		r.Reply.Text = strings.Join(want, "\n")
 		m, s := newMemory(r), &slow{most: 7}
 		for range 100 {
 			run(t, m, s, 31*time.Second)
 		}
-		if !slices.Equal(s.shown, want) || m.rows["k"].State != store.OutboxSent {
+		if !slices.Equal(s.shown, want) || m.rows["k"].State != mailbox.OutboxSent {
 			t.Errorf("%d lines were shown, want 200; the row is %s", len(s.shown), m.rows["k"].State)
 		}
 	})
@@ -106,7 +106,7 @@ func TestALongAnswerGoesOnAfterARestart(t *testing.T) {
 // TestOnlyWhatIsUnclearIsMarked loses the answers of two calls in the middle, one of them about a resend.
 func TestOnlyWhatIsUnclearIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := row("k", "#a", store.OutboxPending)
+		r := row("k", "#a", mailbox.OutboxPending)
 		lines := numbered(40)
 		r.Reply.Text = strings.Join(lines, "\n")
 		m := newMemory(r)
@@ -122,7 +122,7 @@ func TestOnlyWhatIsUnclearIsMarked(t *testing.T) {
 			want = append(want, again...)
 		}
 		want = append(want, lines[30:]...)
-		if !slices.Equal(s.shown, want) || m.rows["k"].State != store.OutboxSent {
+		if !slices.Equal(s.shown, want) || m.rows["k"].State != mailbox.OutboxSent {
 			t.Errorf("shown %q\nwant  %q; the row is %s", s.shown, want, m.rows["k"].State)
 		}
 	})
@@ -141,9 +141,9 @@ func (e *endless) Send(context.Context, message.Reply) (message.Delivery, error)
 // TestAChannelThatNeverEndsIsGivenUp bounds what a channel says of itself.
 func TestAChannelThatNeverEndsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, s := newMemory(row("k", "#a", store.OutboxPending)), &endless{}
+		m, s := newMemory(row("k", "#a", mailbox.OutboxPending)), &endless{}
 		run(t, m, s, 48*time.Hour)
-		if got := m.rows["k"].State; got != store.OutboxDead || s.calls > maxResumed+maxAttempts {
+		if got := m.rows["k"].State; got != mailbox.OutboxDead || s.calls > maxResumed+maxAttempts {
 			t.Errorf("the row is %s after %d calls", got, s.calls)
 		}
 	})
@@ -155,7 +155,7 @@ func TestTheClockGoesBackInAPause(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory(row("k", "#a", store.OutboxPending), row("behind", "#a", store.OutboxPending))
+				m := newMemory(row("k", "#a", mailbox.OutboxPending), row("behind", "#a", mailbox.OutboxPending))
 				s := &script{answers: []any{message.Delivery{Outcome: message.NotSent, RetryAfter: 20 * time.Second}}}
 				var mu sync.Mutex
 				shift := 5 * time.Hour

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -19,10 +20,10 @@ import (
 type process struct {
 	inbox     *Inbox
 	desk      *pairing.Desk
-	delivered []store.InboxRow
+	delivered []mailbox.InboxRow
 }
 
-func newProcess(t *testing.T, s *sqlite.Store, inbox store.Inbox) *process {
+func newProcess(t *testing.T, s *sqlite.Store, inbox mailbox.Inbox) *process {
 	t.Helper()
 	p := &process{}
 	p.open(t, s)
@@ -30,12 +31,12 @@ func newProcess(t *testing.T, s *sqlite.Store, inbox store.Inbox) *process {
 	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p.desk), Now: func() time.Time { return noon }})
 	p.inbox = NewInbox(InboxConfig{
 		Store: inbox, Admitter: gate, Strangers: p, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
-		Takers: delivers(func(r store.InboxRow) { p.delivered = append(p.delivered, r) }),
+		Takers: delivers(func(r mailbox.InboxRow) { p.delivered = append(p.delivered, r) }),
 	})
 	return p
 }
 
-func (p *process) open(t *testing.T, s store.Pairings) {
+func (p *process) open(t *testing.T, s pairings.Store) {
 	t.Helper()
 	var err error
 	if p.desk, err = pairing.Open(t.Context(), pairing.Config{Store: s, Now: func() time.Time { return noon }}); err != nil {
@@ -73,19 +74,19 @@ func TestStrangers(t *testing.T) {
 		name   string
 		change func(*message.Message)
 		codes  int
-		state  store.InboxState
+		state  mailbox.InboxState
 		note   string
 	}{
-		{"in a private chat", func(*message.Message) {}, 1, store.InboxDropped, "sender is not paired"},
-		{"in a group", func(m *message.Message) { m.Conversation.Kind = message.Group }, 0, store.InboxDropped, "sender is not paired"},
-		{"not addressed", func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, 0, store.InboxDropped, "not addressed"},
-		{"long ago", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, 0, store.InboxDropped, "sender is not paired"},
-		{"a reaction", func(m *message.Message) { m.Act = message.React }, 0, store.InboxDropped, "sender is not paired"},
-		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, store.InboxDropped, "sender is a program"},
-		{"who is blocked", func(m *message.Message) { m.Sender.ID = "spam-eve" }, 0, store.InboxDropped, "sender is in access.blocked"},
-		{"where all are silent", func(m *message.Message) { m.Channel = "irc" }, 0, store.InboxDropped, "sender is not in access.owners or access.members"},
-		{"where all are welcome", func(m *message.Message) { m.Channel = "open" }, 0, store.InboxNew, ""},
-		{"no stranger", func(m *message.Message) { m.Sender.ID = "mia" }, 0, store.InboxNew, ""},
+		{"in a private chat", func(*message.Message) {}, 1, mailbox.InboxDropped, "sender is not paired"},
+		{"in a group", func(m *message.Message) { m.Conversation.Kind = message.Group }, 0, mailbox.InboxDropped, "sender is not paired"},
+		{"not addressed", func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, 0, mailbox.InboxDropped, "not addressed"},
+		{"long ago", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, 0, mailbox.InboxDropped, "sender is not paired"},
+		{"a reaction", func(m *message.Message) { m.Act = message.React }, 0, mailbox.InboxDropped, "sender is not paired"},
+		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, mailbox.InboxDropped, "sender is a program"},
+		{"who is blocked", func(m *message.Message) { m.Sender.ID = "spam-eve" }, 0, mailbox.InboxDropped, "sender is in access.blocked"},
+		{"where all are silent", func(m *message.Message) { m.Channel = "irc" }, 0, mailbox.InboxDropped, "sender is not in access.owners or access.members"},
+		{"where all are welcome", func(m *message.Message) { m.Channel = "open" }, 0, mailbox.InboxNew, ""},
+		{"no stranger", func(m *message.Message) { m.Sender.ID = "mia" }, 0, mailbox.InboxNew, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
@@ -101,10 +102,10 @@ func TestStrangers(t *testing.T) {
 				t.Errorf("told %q, want %d codes", got, c.codes)
 			}
 			row, err := s.FindInbox(t.Context(), m.Channel, m.EventID)
-			if err != nil || row.State != c.state || row.Note != c.note || row.State == store.InboxDropped && row.Message.Text != "" {
+			if err != nil || row.State != c.state || row.Note != c.note || row.State == mailbox.InboxDropped && row.Message.Text != "" {
 				t.Errorf("kept as %+v (%v), want %s, %q", row, err, c.state, c.note)
 			}
-			if want := c.state == store.InboxNew; (len(p.delivered) == 1) != want {
+			if want := c.state == mailbox.InboxNew; (len(p.delivered) == 1) != want {
 				t.Errorf("%d were handed on", len(p.delivered))
 			}
 		})
@@ -117,7 +118,7 @@ type dying struct {
 	after bool
 }
 
-func (d dying) AskPairing(ctx context.Context, m message.Message, note string, p store.Pairing, turn string, r []message.Reply) (bool, error) {
+func (d dying) AskPairing(ctx context.Context, m message.Message, note string, p pairings.Pairing, turn string, r []message.Reply) (bool, error) {
 	if d.after {
 		if _, err := d.Store.AskPairing(ctx, m, note, p, turn, r); err != nil {
 			return false, err
@@ -149,7 +150,7 @@ func TestKilledWhenACodeIsGiven(t *testing.T) {
 			if got := codes(t, s); !strings.Contains(got[0], pairing.ShowCode(next.desk.List()[0].Code)) || len(got) != map[bool]int{false: 1, true: 2}[after] {
 				t.Errorf("told %q for the request %+v", got, next.desk.List())
 			}
-			if row, err := s.FindInbox(t.Context(), "pair", "e1"); err != nil || row.State != store.InboxDropped || len(next.delivered) != 0 {
+			if row, err := s.FindInbox(t.Context(), "pair", "e1"); err != nil || row.State != mailbox.InboxDropped || len(next.delivered) != 0 {
 				t.Errorf("kept as %+v (%v), %d handed on", row, err, len(next.delivered))
 			}
 		})

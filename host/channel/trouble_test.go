@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // full is an outbox table on a disk that is full from its nth write on, for a while.
@@ -28,7 +28,7 @@ type full struct {
 
 var errFull = errors.New("database or disk is full")
 
-func (f *full) SetOutbox(ctx context.Context, r store.OutboxRow) error {
+func (f *full) SetOutbox(ctx context.Context, r mailbox.OutboxRow) error {
 	if f.writes++; f.writes == f.from {
 		f.until = time.Now().Add(f.lasts)
 	}
@@ -46,13 +46,13 @@ func TestAFullDiskNeitherRepeatsNorLosesAReply(t *testing.T) {
 			for _, recognises := range []bool{true, false} {
 				t.Run(fmt.Sprintf("write %d, %s, recognises=%v", from, lasts, recognises), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						m := &full{memory: newMemory(row("k", "#a", store.OutboxPending)), from: from, lasts: lasts}
+						m := &full{memory: newMemory(row("k", "#a", mailbox.OutboxPending)), from: from, lasts: lasts}
 						s := &script{recognises: recognises}
 						run(t, m, s, time.Hour)
 						if len(s.sent) != 1 || slices.Contains(s.marks, true) {
 							t.Errorf("%d sends, marks %v, want one without a mark", len(s.sent), s.marks)
 						}
-						if got := m.rows["k"].State; got != store.OutboxSent {
+						if got := m.rows["k"].State; got != mailbox.OutboxSent {
 							t.Errorf("row ends as %s (%s)", got, m.rows["k"].Note)
 						}
 						if m.writes > 2000 {
@@ -68,10 +68,10 @@ func TestAFullDiskNeitherRepeatsNorLosesAReply(t *testing.T) {
 // TestTheHostEndsWhileTheDiskIsFull leaves what it cannot store to the next start.
 func TestTheHostEndsWhileTheDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &full{memory: newMemory(row("k", "#a", store.OutboxPending)), from: 2, lasts: 24 * time.Hour}
+		m := &full{memory: newMemory(row("k", "#a", mailbox.OutboxPending)), from: 2, lasts: 24 * time.Hour}
 		s := &script{answers: []any{message.Delivery{Outcome: message.Sent}}}
 		run(t, m, s, time.Minute)
-		if got := m.rows["k"].State; got != store.OutboxSending || len(s.sent) != 1 {
+		if got := m.rows["k"].State; got != mailbox.OutboxSending || len(s.sent) != 1 {
 			t.Errorf("row ends as %s after %d sends", got, len(s.sent))
 		}
 	})
@@ -79,13 +79,13 @@ func TestTheHostEndsWhileTheDiskIsFull(t *testing.T) {
 
 // fullInbox is an inbox table on a disk that is full for a while.
 type fullInbox struct {
-	store.Inbox
+	mailbox.Inbox
 	until time.Time
 }
 
-func (f *fullInbox) AppendInbox(ctx context.Context, m message.Message, s store.InboxState, note string) (store.InboxRow, bool, error) {
+func (f *fullInbox) AppendInbox(ctx context.Context, m message.Message, s mailbox.InboxState, note string) (mailbox.InboxRow, bool, error) {
 	if time.Now().Before(f.until) {
-		return store.InboxRow{}, false, errFull
+		return mailbox.InboxRow{}, false, errFull
 	}
 	return f.Inbox.AppendInbox(ctx, m, s, note)
 }
@@ -99,7 +99,7 @@ func TestAFullDiskLosesNoMessage(t *testing.T) {
 		in := NewInbox(InboxConfig{
 			Store:    &fullInbox{s, time.Now().Add(time.Hour)},
 			Admitter: admits(func(message.Message) Admission { asked++; return Admission{Allowed: asked == 1, Why: "too many"} }),
-			Takers:   delivers(func(store.InboxRow) { delivered++ }),
+			Takers:   delivers(func(mailbox.InboxRow) { delivered++ }),
 		})
 		if err := in.Take(t.Context(), hello()); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestTakeEndsWithItsContext(t *testing.T) {
 // TestAClockThatWasAheadDoesNotHoldAReply has a row of an earlier process whose clock was years ahead.
 func TestAClockThatWasAheadDoesNotHoldAReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := row("k", "#a", store.OutboxPending)
+		r := row("k", "#a", mailbox.OutboxPending)
 		r.NextTry, r.Attempts = time.Now().AddDate(10, 0, 0), 1
 		m, s := newMemory(r), &script{}
 		run(t, m, s, 2*maxPause)
@@ -144,9 +144,9 @@ func TestAClockThatWasAheadDoesNotHoldAReply(t *testing.T) {
 // TestWhatWaitsAndWhatIsGivenUpIsCounted looks at what an operator can see of replies that do not arrive.
 func TestWhatWaitsAndWhatIsGivenUpIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hopeless := row("k0", "#a", store.OutboxSending)
+		hopeless := row("k0", "#a", mailbox.OutboxSending)
 		hopeless.Reply.PossibleDuplicate, hopeless.Note = true, noteUnknown
-		m := newMemory(hopeless, row("k1", "#a", store.OutboxPending), row("k2", "#b", store.OutboxPending))
+		m := newMemory(hopeless, row("k1", "#a", mailbox.OutboxPending), row("k2", "#b", mailbox.OutboxPending))
 		var mu sync.Mutex // conversations are served side by side
 		counts := map[string]int{}
 		o := NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(e Delivered) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // ErrBadGrant is returned by Approvals for a request that cannot be granted as was asked for.
@@ -31,7 +31,7 @@ type Offer struct {
 
 // Grant is a lease as people see it.
 type Grant struct {
-	store.Grant
+	consent.Grant
 	Open   bool   `json:"open"`
 	Covers string `json:"covers"`
 }
@@ -51,7 +51,7 @@ func (a answer) check() error {
 		return errors.New(`say {"grant":true} or {"grant":false}`)
 	case err != nil:
 		return fmt.Errorf("span: %w", err)
-	case a.Scope != "" && a.Scope != string(store.GrantSession) && a.Scope != string(store.GrantStanding):
+	case a.Scope != "" && a.Scope != string(consent.GrantSession) && a.Scope != string(consent.GrantStanding):
 		return fmt.Errorf("scope %.20q is none of session and standing", a.Scope)
 	case a.Scope == "" && (a.Span != "" || a.Pattern != ""):
 		return errors.New("span and pattern need a scope")
@@ -124,7 +124,7 @@ const auditLimit = 10_000
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	f := store.AuditFilter{Kind: q.Get("kind"), Subject: q.Get("subject"), Limit: 1000}
+	f := consent.AuditFilter{Kind: q.Get("kind"), Subject: q.Get("subject"), Limit: 1000}
 	var err error
 	if v := q.Get("limit"); v != "" {
 		if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > auditLimit {

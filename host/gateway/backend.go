@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Backend is what the gateway needs of the host, by subject. Conversations, Approvals and Status are required; the addresses of a subject
@@ -51,20 +51,20 @@ type Conversations interface {
 // Approvals answers the requests that wait for a person.
 type Approvals interface {
 	// Approvals returns the requests that wait for a person, oldest first.
-	Approvals(ctx context.Context) ([]store.Approval, error)
+	Approvals(ctx context.Context) ([]consent.Approval, error)
 	// Decide answers a request: store.ErrNotFound if there is none, store.ErrConflict if it is answered already.
 	Decide(ctx context.Context, approval string, grant bool, by string) error
 	// Grant answers a request with yes, for longer than this call: scope is session or standing, span zero for the usual time.
 	// ErrBadGrant if it cannot be allowed like that.
 	Grant(ctx context.Context, approval string, scope string, span time.Duration, pattern, by string) error
 	// Offer returns how a request may be answered.
-	Offer(a store.Approval) Offer
+	Offer(a consent.Approval) Offer
 	// Grants lists the latest grants, oldest first.
 	Grants(ctx context.Context) ([]Grant, error)
 	// Revoke ends a grant: store.ErrNotFound if there is none.
 	Revoke(ctx context.Context, id, by string) error
 	// Audit lists what was allowed, used and ended.
-	Audit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error)
+	Audit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 }
 
 // Reporter reports the state of the host.

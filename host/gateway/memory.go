@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
 // Forget chooses notes to be deleted: by their ids, or all of a person, an agent or a key. Something has to be named.
@@ -20,23 +20,23 @@ type Forget struct {
 const maxForget = 1000
 
 // Queries are what has to be deleted, or nothing where the choice would be everything.
-func (f Forget) Queries() []store.NoteQuery {
-	q := store.NoteQuery{Agent: f.Agent, Key: f.Key}
+func (f Forget) Queries() []memory.NoteQuery {
+	q := memory.NoteQuery{Agent: f.Agent, Key: f.Key}
 	switch {
 	case f.Person != "" && f.Shared || len(f.IDs) > maxForget:
 		return nil
 	case f.Person != "":
 		q.Persons = []string{f.Person}
 	case f.Shared:
-		q.Persons = []string{store.Own}
+		q.Persons = []string{memory.Own}
 	}
 	if len(f.IDs) == 0 {
 		if q.Agent == "" && q.Key == "" && q.Persons == nil {
 			return nil
 		}
-		return []store.NoteQuery{q}
+		return []memory.NoteQuery{q}
 	}
-	var out []store.NoteQuery
+	var out []memory.NoteQuery
 	for _, id := range f.IDs {
 		if id <= 0 {
 			return nil
@@ -49,9 +49,9 @@ func (f Forget) Queries() []store.NoteQuery {
 
 // From deletes the notes that f chooses, and returns what they were.
 func (f Forget) From(ctx context.Context, notes interface {
-	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
-}) ([]store.Note, error) {
-	var all []store.Note
+	ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+}) ([]memory.Note, error) {
+	var all []memory.Note
 	for _, q := range f.Queries() {
 		gone, err := notes.ForgetNotes(ctx, q)
 		all = append(all, gone...)
@@ -65,7 +65,7 @@ func (f Forget) From(ctx context.Context, notes interface {
 // Memory is what agents remember.
 type Memory interface {
 	// Forget deletes notes and returns what they were.
-	Forget(ctx context.Context, f Forget) ([]store.Note, error)
+	Forget(ctx context.Context, f Forget) ([]memory.Note, error)
 }
 
 func (s *Server) forgetNotes(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func (s *Server) forgetNotes(w http.ResponseWriter, r *http.Request) {
 	}
 	notes, err := s.backend.Memory.Forget(r.Context(), body)
 	if notes == nil {
-		notes = []store.Note{}
+		notes = []memory.Note{}
 	}
 	s.answer(w, notes, err)
 }

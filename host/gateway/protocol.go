@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // The WebSocket protocol, version 1.
@@ -138,7 +139,7 @@ type Approval struct {
 	Offer
 }
 
-func (s *Server) approvalViews(list []store.Approval) []Approval {
+func (s *Server) approvalViews(list []consent.Approval) []Approval {
 	views := make([]Approval, 0, len(list))
 	for _, a := range list {
 		views = append(views, Approval{

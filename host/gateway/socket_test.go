@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // wire is a bare client of the protocol.
@@ -215,7 +215,7 @@ func TestSocketApproval(t *testing.T) {
 // lateList lists requests as late as the host may, when there is one.
 type lateList struct{ *gatewaytest.Backend }
 
-func (b lateList) Approvals(ctx context.Context) ([]store.Approval, error) {
+func (b lateList) Approvals(ctx context.Context) ([]consent.Approval, error) {
 	for {
 		if list, err := b.Backend.Approvals(ctx); err != nil || len(list) > 0 {
 			return list, err

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // UsageSum is what model calls have used, by one key.
@@ -22,7 +22,7 @@ type UsageSum struct {
 }
 
 // UsageSums returns sums of the store as the gateway shows them.
-func UsageSums(sums []store.Spent) []UsageSum {
+func UsageSums(sums []usage.Sum) []UsageSum {
 	out := make([]UsageSum, 0, len(sums))
 	for _, s := range sums {
 		out = append(out, UsageSum{
@@ -35,7 +35,7 @@ func UsageSums(sums []store.Spent) []UsageSum {
 
 // Usages sums up what model calls have used and what senders hold.
 type Usages interface {
-	Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error)
+	Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error)
 	Held(ctx context.Context) ([]Held, error)
 }
 
@@ -70,15 +70,15 @@ type ModelStatus struct {
 }
 
 func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
-	by, since := store.UsageKey(r.URL.Query().Get("by")), time.Time{}
+	by, since := usage.Key(r.URL.Query().Get("by")), time.Time{}
 	if by == "" {
-		by = store.UsageAll
+		by = usage.All
 	}
 	var err error
 	if text := r.URL.Query().Get("since"); text != "" {
 		since, err = time.Parse(time.RFC3339, text)
 	}
-	if err != nil || !slices.Contains(store.UsageKeys(), by) {
+	if err != nil || !slices.Contains(usage.Keys(), by) {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, "by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
 		return
 	}

@@ -9,16 +9,16 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/gatewaytest"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 func TestUsage(t *testing.T) {
 	d := open(t, gatewaytest.Demo)
-	d.backend.Spent = func(by store.UsageKey, since time.Time) ([]store.Spent, error) {
+	d.backend.Spent = func(by usage.Key, since time.Time) ([]usage.Sum, error) {
 		if since.Year() == 1999 {
 			return nil, errors.New("too long ago")
 		}
-		return []store.Spent{{Key: string(by), Calls: 2, Input: 10, Cost: int64(since.Year()) * 1e9}}, nil
+		return []usage.Sum{{Key: string(by), Calls: 2, Input: 10, Cost: int64(since.Year()) * 1e9}}, nil
 	}
 	for name, c := range map[string]struct {
 		query string

@@ -9,17 +9,17 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Approver asks a person; *approval.Desk is the one that there is.
 type Approver interface {
-	Request(ctx context.Context, ask approval.Ask) (store.Approval, error)
+	Request(ctx context.Context, ask approval.Ask) (consent.Approval, error)
 	Wait(ctx context.Context, id string) (granted bool, decider string, err error)
 	Consume(ctx context.Context, id string, b approval.Binding) error
 	// Use finds a lease that covers the call, and counts the use.
-	Use(ctx context.Context, ask approval.Ask) (store.Grant, bool, error)
+	Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error)
 }
 
 var _ Approver = (*approval.Desk)(nil)
@@ -34,7 +34,7 @@ const maxAsks = 3
 // After a grant the call is enforced once more: the kill switch, the policies or the sandbox may have
 // changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
 // shown. asked, if set, hears of each request with the verdict that led to it.
-func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
+func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, consent.Approval)) (Verdict, error) {
 	v, err := e.admit(ctx, s, call, people, asked)
 	if err == nil {
 		if err = e.record(ctx, s, &v); err != nil {
@@ -47,7 +47,7 @@ func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, pe
 	return v, err
 }
 
-func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, store.Approval)) (Verdict, error) {
+func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, consent.Approval)) (Verdict, error) {
 	v := e.enforce(ctx, s, call)
 	for range maxAsks {
 		if v.Action != Ask {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // fakePeople answers every request after doing something.
@@ -19,15 +19,15 @@ type fakePeople struct {
 	decider  string
 	meantime func()
 	failure  error
-	lease    store.Grant // covers every call, if it has an ID
+	lease    consent.Grant // covers every call, if it has an ID
 	used     []approval.Ask
 	asks     []approval.Ask
 	spent    int
 }
 
-func (p *fakePeople) Request(_ context.Context, ask approval.Ask) (store.Approval, error) {
+func (p *fakePeople) Request(_ context.Context, ask approval.Ask) (consent.Approval, error) {
 	p.asks = append(p.asks, ask)
-	return store.Approval{ID: fmt.Sprint(len(p.asks) - 1)}, p.failure
+	return consent.Approval{ID: fmt.Sprint(len(p.asks) - 1)}, p.failure
 }
 
 func (p *fakePeople) Wait(context.Context, string) (bool, string, error) {
@@ -46,7 +46,7 @@ func (p *fakePeople) Consume(_ context.Context, id string, b approval.Binding) e
 	return nil
 }
 
-func (p *fakePeople) Use(_ context.Context, ask approval.Ask) (store.Grant, bool, error) {
+func (p *fakePeople) Use(_ context.Context, ask approval.Ask) (consent.Grant, bool, error) {
 	if p.lease.ID != "" {
 		p.used = append(p.used, ask)
 	}
@@ -92,7 +92,7 @@ func TestAdmit(t *testing.T) {
 				people = c.people
 			}
 			var heard int
-			v, err := e.Admit(t.Context(), channelSubject(), c.call, people, func(v Verdict, _ store.Approval) {
+			v, err := e.Admit(t.Context(), channelSubject(), c.call, people, func(v Verdict, _ consent.Approval) {
 				if v.Action == Ask {
 					heard++
 				}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Leases finds what somebody has agreed to before; *approval.Desk is the one that there is.
 type Leases interface {
-	Covering(ctx context.Context, ask approval.Ask) (store.Grant, bool, error)
+	Covering(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error)
 }
 
 var _ Leases = (*approval.Desk)(nil)
@@ -19,7 +19,7 @@ var _ Leases = (*approval.Desk)(nil)
 // DryRun returns the decision that a call would get if it were made now. Where a person would have to agree and has, lease is the grant
 // that says so; leases may be nil. Nobody is asked, no lease is used up and nothing is written down. The verdict cannot run: a Runner
 // refuses it.
-func (e *Enforcer) DryRun(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Verdict, lease *store.Grant, err error) {
+func (e *Enforcer) DryRun(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Verdict, lease *consent.Grant, err error) {
 	v = e.enforce(ctx, s, call)
 	if v.Action == Ask && leases != nil {
 		g, ok, err := leases.Covering(ctx, v.request(s))

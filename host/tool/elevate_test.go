@@ -11,7 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // cell is one state of everything that elevated mode depends on.
@@ -172,7 +172,7 @@ func TestEveryUseOfElevatedModeIsWrittenDown(t *testing.T) {
 		{"on", ElevatedOn, write, nil, &fakePeople{}, Run, Host, 1},
 		{"ask, granted", ElevatedAsk, write, nil, &fakePeople{grant: true, decider: "irc:ann"}, Run, Host, 1},
 		{"ask, denied", ElevatedAsk, write, nil, &fakePeople{decider: "irc:ann"}, Deny, Host, 0},
-		{"ask, covered by a lease", ElevatedAsk, write, nil, &fakePeople{lease: store.Grant{ID: "g", Granter: "irc:ann"}}, Run, Host, 1},
+		{"ask, covered by a lease", ElevatedAsk, write, nil, &fakePeople{lease: consent.Grant{ID: "g", Granter: "irc:ann"}}, Run, Host, 1},
 		{"it ends while a person thinks", ElevatedAsk, write, nil, &fakePeople{grant: true, decider: "irc:ann", meantime: func() { over = true }}, Run, "sandbox", 0},
 		{"it cannot be written down", ElevatedOn, write, errors.New("disk full"), &fakePeople{}, Run, Host, 1},
 		{"nobody writes it down", ElevatedOn, nil, nil, &fakePeople{}, Deny, "", 0},

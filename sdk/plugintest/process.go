@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 	if err := h.serveServices(); err != nil { // first, so that they end last
 		return h, err
 	}
-	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := slog.New(slog.NewTextHandler(newTestWriter(t), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.Background())
 	h.end = cancel
 	go func() {
@@ -82,11 +83,29 @@ func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 	return h, nil
 }
 
-// testWriter sends the plugin's log to the test's.
-type testWriter struct{ t testing.TB }
+// testWriter sends the plugin's log to the test's while the test runs. Goroutines of a plugin's libraries may write for longer.
+type testWriter struct {
+	t    testing.TB
+	mu   sync.Mutex
+	over bool
+}
 
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Logf("plugin: %s", p)
+func newTestWriter(t testing.TB) *testWriter {
+	w := &testWriter{t: t}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.over = true
+	})
+	return w
+}
+
+func (w *testWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.t.Logf("plugin: %s", p)
+	}
 	return len(p), nil
 }
 

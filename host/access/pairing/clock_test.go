@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/access/pairings"
 )
 
 // TestTheClockGoesBack asks for what was to last an hour five hours before it began.
 func TestTheClockGoesBack(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	p := store.Pairing{State: store.PairingOpen, Asked: noon, Expires: noon.Add(time.Hour), Until: noon.Add(time.Hour)}
-	denied := store.Pairing{State: store.PairingDenied, Asked: noon, Decided: noon.Add(time.Minute), Until: noon.Add(time.Hour)}
-	g := store.Guesses{Since: noon, Locked: noon.Add(lockTime)}
+	p := pairings.Pairing{State: pairings.Open, Asked: noon, Expires: noon.Add(time.Hour), Until: noon.Add(time.Hour)}
+	denied := pairings.Pairing{State: pairings.Denied, Asked: noon, Decided: noon.Add(time.Minute), Until: noon.Add(time.Hour)}
+	g := pairings.Guesses{Since: noon, Locked: noon.Add(lockTime)}
 	for _, c := range []struct {
 		now  time.Time
 		want bool
@@ -22,7 +22,7 @@ func TestTheClockGoesBack(t *testing.T) {
 				valid(p, c.now), quieted(p, c.now), quieted(denied, c.now), barred(g, c.now), c.want)
 		}
 	}
-	if barred(store.Guesses{}, noon) {
+	if barred(pairings.Guesses{}, noon) {
 		t.Error("one who has not guessed is locked out")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/access/pairings"
 )
 
 // alphabet has 32 signs that are not mistaken for one another: no I, no O, no 0, no 1.
@@ -50,8 +50,8 @@ func ParseCode(text string) (code string, ok bool) {
 }
 
 // find returns the request of a code. How long it takes tells nothing about the codes that there are; d.mu is held.
-func (d *Desk) find(code string) (store.Pairing, bool) {
-	var found store.Pairing
+func (d *Desk) find(code string) (pairings.Pairing, bool) {
+	var found pairings.Pairing
 	ok, now := false, d.cfg.Now()
 	for _, p := range d.rows {
 		same := subtle.ConstantTimeCompare([]byte(p.Code), []byte(code)) == 1

@@ -4,22 +4,22 @@ import (
 	"context"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Decide approves or denies the request of a code as people type it. by is who decides, and who is locked out after too many
 // wrong codes. The same answer twice is fine.
-func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string) (store.Pairing, error) {
+func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked(by) {
-		return store.Pairing{}, ErrLocked
+		return pairings.Pairing{}, ErrLocked
 	}
 	parsed, ok := ParseCode(code)
 	if !ok {
-		return store.Pairing{}, ErrCode // a slip, and no guess: it cannot hit
+		return pairings.Pairing{}, ErrCode // a slip, and no guess: it cannot hit
 	}
 	p, ok := d.find(parsed)
 	if !ok {
@@ -35,31 +35,31 @@ func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string)
 }
 
 // Refuse denies the request of that id, as owners are told it. It takes no code, since it lets nobody in, and so no guesses are counted.
-func (d *Desk) Refuse(ctx context.Context, id, by string) (store.Pairing, error) {
+func (d *Desk) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	for _, p := range d.rows {
-		if p.ID == id && (p.State != store.PairingOpen || valid(p, now)) {
+		if p.ID == id && (p.State != pairings.Open || valid(p, now)) {
 			return d.settle(ctx, p, false, by)
 		}
 	}
-	return store.Pairing{}, ErrRequest
+	return pairings.Pairing{}, ErrRequest
 }
 
 // settle answers an open request; d.mu is held.
-func (d *Desk) settle(ctx context.Context, p store.Pairing, approve bool, by string) (store.Pairing, error) {
+func (d *Desk) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
 	now := d.cfg.Now()
-	after, event := store.PairingDenied, Denied
+	after, event := pairings.Denied, Denied
 	var replies []message.Reply
 	if approve {
-		after, event = store.PairingPaired, Approved
+		after, event = pairings.Paired, Approved
 		replies = append(replies, reply(p, 1, "", welcome))
 	}
 	switch {
 	case p.State == after:
 		return p, nil
-	case p.State != store.PairingOpen:
+	case p.State != pairings.Open:
 		return p, ErrDecided
 	}
 	p.State, p.By, p.Decided, p.Until = after, by, now.UTC(), now.Add(quiet).UTC()
@@ -87,11 +87,11 @@ func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.rows[sender]
-	if !ok || p.State != store.PairingPaired {
+	if !ok || p.State != pairings.Paired {
 		return ErrUnknown
 	}
 	now := d.cfg.Now()
-	p.State, p.Role, p.By, p.Decided, p.Until = store.PairingRevoked, "", by, now.UTC(), now.Add(quiet).UTC()
+	p.State, p.Role, p.By, p.Decided, p.Until = pairings.Revoked, "", by, now.UTC(), now.Add(quiet).UTC()
 	p.Code, p.Expires = "", time.Time{}
 	d.rows[sender] = p
 	d.publish()
@@ -109,7 +109,7 @@ func (d *Desk) SetRole(ctx context.Context, sender, role, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.rows[sender]
-	if !ok || p.State != store.PairingPaired {
+	if !ok || p.State != pairings.Paired {
 		return ErrUnknown
 	}
 	p.Role, p.By, p.Decided = role, by, d.cfg.Now().UTC()

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/internal/clock"
 )
 
 // Bounds of guessing.
@@ -17,8 +18,8 @@ const (
 // locked reports whether nothing is taken from a guesser now; d.mu is held.
 func (d *Desk) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
 
-func barred(g store.Guesses, now time.Time) bool {
-	return store.Within(g.Locked.Add(-lockTime), g.Locked, now)
+func barred(g pairings.Guesses, now time.Time) bool {
+	return clock.Within(g.Locked.Add(-lockTime), g.Locked, now)
 }
 
 // wrong counts a wrong code; d.mu is held.
@@ -29,7 +30,7 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 		if err := d.pruneGuesses(ctx, now); err != nil {
 			return err
 		}
-		g = store.Guesses{Guesser: guesser, Since: now.UTC()}
+		g = pairings.Guesses{Guesser: guesser, Since: now.UTC()}
 	}
 	g.Wrong++
 	d.cfg.Events.Publish(Happened{WrongCode, guesser})

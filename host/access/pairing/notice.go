@@ -8,8 +8,8 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Bounds of what owners are told. They are counted in the rows, so a restart opens no new allowance.
@@ -24,7 +24,7 @@ const (
 
 // notices are the messages that tell owners of a request, none where that would be too much; d.mu is held. before is what is kept of the
 // sender so far. p learns of them, so that its answer can be shown where it was asked for.
-func (d *Desk) notices(ctx context.Context, p, before store.Pairing, now time.Time) (store.Pairing, []message.Reply) {
+func (d *Desk) notices(ctx context.Context, p, before pairings.Pairing, now time.Time) (pairings.Pairing, []message.Reply) {
 	p.Told = before.Told
 	hour, day := d.told(now)
 	if now.Sub(before.Told) < toldOnce || hour >= maxToldHour || day >= maxToldDay {
@@ -37,7 +37,7 @@ func (d *Desk) notices(ctx context.Context, p, before store.Pairing, now time.Ti
 			Text: notice(p, hour+1 == maxToldHour || day+1 == maxToldDay), Buttons: noticeButtons(p),
 		}
 		replies = append(replies, r)
-		p.Notices = append(p.Notices, store.Notice{Key: r.Key, Channel: r.Channel, Conversation: r.Conversation})
+		p.Notices = append(p.Notices, pairings.Notice{Key: r.Key, Channel: r.Channel, Conversation: r.Conversation})
 		if len(replies) == maxTold {
 			break
 		}
@@ -72,7 +72,7 @@ func (d *Desk) told(now time.Time) (hour, day int) {
 }
 
 // notice is what an owner needs to decide. Letting in takes the code, which only the stranger has: a name can be anybody's.
-func notice(p store.Pairing, last bool) string {
+func notice(p pairings.Pairing, last bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(p.Sender))
 	if nick := cleanNick(p.Name); nick != "" {
@@ -86,14 +86,14 @@ func notice(p store.Pairing, last bool) string {
 	return b.String()
 }
 
-func noticeButtons(p store.Pairing) []message.Button {
+func noticeButtons(p pairings.Pairing) []message.Button {
 	return []message.Button{{Text: "Turn down", Value: "/pair deny " + p.ID, Style: message.ButtonDanger}}
 }
 
 // outcomes say in the notices of a request how it was answered.
-func outcomes(p store.Pairing) (replies []message.Reply) {
+func outcomes(p pairings.Pairing) (replies []message.Reply) {
 	text := "**Turned down** by `" + cleanPeer(p.By) + "`."
-	if p.State == store.PairingPaired {
+	if p.State == pairings.Paired {
 		text = "**Let in** as " + p.Role + " by `" + cleanPeer(p.By) + "`."
 	}
 	for _, n := range p.Notices {

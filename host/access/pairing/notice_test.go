@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -80,7 +81,7 @@ func TestAnOwnerTurnsDown(t *testing.T) {
 			}
 		}
 		for range 2 { // a double click is harmless
-			if p, err := s.desk.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != store.PairingDenied {
+			if p, err := s.desk.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != pairings.Denied {
 				t.Fatalf("%+v, %v", p, err)
 			}
 		}

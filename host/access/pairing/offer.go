@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -35,7 +36,7 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == store.PairingPaired || quieted(p, now)) {
+	if d.locked(sender) || ok && (p.State == pairings.Paired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -66,16 +67,16 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 		k, _ := message.ParseSender(senderKey)
 		return k.Channel == channel && k.Unverified()
 	}
-	var open []store.Pairing
+	var open []pairings.Pairing
 	for _, p := range d.rows {
-		if p.Channel == channel && p.State == store.PairingOpen && valid(p, now) && unverified(p.Sender) == unverified(sender) {
+		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && unverified(p.Sender) == unverified(sender) {
 			open = append(open, p)
 		}
 	}
 	if len(open) < MaxOpen {
 		return nil
 	}
-	slices.SortFunc(open, func(a, b store.Pairing) int { return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(open, func(a, b pairings.Pairing) int { return cmp.Or(a.Asked.Compare(b.Asked), strings.Compare(a.ID, b.ID)) })
 	for _, p := range open[:len(open)-MaxOpen+1] {
 		p.Expires, p.Until = now.UTC(), now.UTC()
 		if err := d.put(ctx, p); err != nil {
@@ -93,9 +94,9 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 		return false, fmt.Errorf("draw a pairing code: %w", err)
 	}
 	m := s.Message
-	p := store.Pairing{
+	p := pairings.Pairing{
 		Sender: m.SenderKey(), ID: store.NewID(now), Name: cleanName(m.Sender.Name), Channel: m.Channel, Conversation: m.Conversation,
-		Code: code, State: store.PairingOpen, Asked: now.UTC(), Expires: now.Add(Valid).UTC(), Until: now.Add(Valid).UTC(),
+		Code: code, State: pairings.Open, Asked: now.UTC(), Expires: now.Add(Valid).UTC(), Until: now.Add(Valid).UTC(),
 	}
 	p, notices := d.notices(ctx, p, d.rows[p.Sender], now)
 	replies := append([]message.Reply{reply(p, 0, m.EventID, invitation(code))}, notices...)
@@ -127,7 +128,7 @@ func (d *Desk) freshCode() (string, error) {
 }
 
 // reply is the n-th that a request causes.
-func reply(p store.Pairing, n int, replyTo, text string) message.Reply {
+func reply(p pairings.Pairing, n int, replyTo, text string) message.Reply {
 	return message.Reply{
 		Key: fmt.Sprintf("%s/%d", turnOf(p), n), Channel: p.Channel, Conversation: p.Conversation, ReplyTo: replyTo, Text: text,
 	}

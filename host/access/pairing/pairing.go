@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/internal/clock"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
@@ -38,7 +40,7 @@ const (
 
 // Config is what a Desk needs. Only Store is required.
 type Config struct {
-	Store store.Pairings
+	Store pairings.Store
 	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
 	Role func() string
 	// Outbox sends replies that were committed. Without one they go out when the host starts.
@@ -90,8 +92,8 @@ type Desk struct {
 	paired atomic.Pointer[Roles]
 
 	mu      sync.Mutex // held over commits, so that rows and the store are the same
-	rows    map[string]store.Pairing
-	guesses map[string]store.Guesses
+	rows    map[string]pairings.Pairing
+	guesses map[string]pairings.Guesses
 }
 
 // Open reads what is durable.
@@ -106,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{cfg: cfg, rows: map[string]store.Pairing{}, guesses: map[string]store.Guesses{}}
+	d := &Desk{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
 	rows, err := cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pairings: %w", err)
@@ -146,10 +148,10 @@ func (r Roles) Role(senderKey string) (role string, paired bool) {
 }
 
 // RolesOf are the roles that rows give.
-func RolesOf(rows []store.Pairing) Roles {
+func RolesOf(rows []pairings.Pairing) Roles {
 	roles := Roles{}
 	for _, p := range rows {
-		if p.State == store.PairingPaired {
+		if p.State == pairings.Paired {
 			roles[p.Sender] = p.Role
 		}
 	}
@@ -158,35 +160,35 @@ func RolesOf(rows []store.Pairing) Roles {
 
 // List returns the requests that are open and the senders who are paired, by sender. Closed requests are left out, as are codes
 // that have run out.
-func (d *Desk) List() []store.Pairing {
+func (d *Desk) List() []pairings.Pairing {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
-	var out []store.Pairing
+	var out []pairings.Pairing
 	for _, p := range d.rows {
-		if p.State == store.PairingPaired || p.State == store.PairingOpen && valid(p, now) {
+		if p.State == pairings.Paired || p.State == pairings.Open && valid(p, now) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b store.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
+	slices.SortFunc(out, func(a, b pairings.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
 	return out
 }
 
 // valid reports whether the code of a request still stands for it.
-func valid(p store.Pairing, now time.Time) bool { return store.Within(p.Asked, p.Expires, now) }
+func valid(p pairings.Pairing, now time.Time) bool { return clock.Within(p.Asked, p.Expires, now) }
 
 // quieted reports whether a sender who is not paired is given no code yet.
-func quieted(p store.Pairing, now time.Time) bool {
+func quieted(p pairings.Pairing, now time.Time) bool {
 	began := p.Asked
 	if p.Decided.After(began) {
 		began = p.Decided
 	}
-	return store.Within(began, p.Until, now)
+	return clock.Within(began, p.Until, now)
 }
 
 // put commits a pairing with its replies and shows it; d.mu is held. The end of ctx does not cut the commit short: its fate has to
 // be known.
-func (d *Desk) put(ctx context.Context, p store.Pairing, replies ...message.Reply) error {
+func (d *Desk) put(ctx context.Context, p pairings.Pairing, replies ...message.Reply) error {
 	turn := turnOf(p)
 	fresh, err := d.cfg.Store.PutPairing(context.WithoutCancel(ctx), p, turn, replies)
 	if err != nil {
@@ -209,7 +211,7 @@ func (d *Desk) push(turn string, replies []message.Reply) {
 }
 
 // turnOf is what the replies of a pairing are filed under.
-func turnOf(p store.Pairing) string { return "pairing-" + p.ID }
+func turnOf(p pairings.Pairing) string { return "pairing-" + p.ID }
 
 // Prune forgets requests and wrong codes that have no use any more. Those of a host where nobody asks would stay otherwise.
 func (d *Desk) Prune(ctx context.Context) error {
@@ -222,7 +224,7 @@ func (d *Desk) Prune(ctx context.Context) error {
 // prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
 func (d *Desk) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {
-		if p.State == store.PairingPaired || quieted(p, now) || now.Sub(p.Told) < toldOnce {
+		if p.State == pairings.Paired || quieted(p, now) || now.Sub(p.Told) < toldOnce {
 			continue
 		}
 		if err := d.cfg.Store.DropPairing(context.WithoutCancel(ctx), sender); err != nil {

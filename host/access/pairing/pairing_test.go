@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -50,7 +51,7 @@ func (s *site) open() {
 	s.openDesk(s.store)
 }
 
-func (s *site) openDesk(over store.Pairings) {
+func (s *site) openDesk(over pairings.Store) {
 	s.t.Helper()
 	var err error
 	s.desk, err = Open(s.t.Context(), Config{
@@ -102,7 +103,7 @@ func (s *site) code(who string) string {
 	s.t.Helper()
 	s.offer(s.knock(who, "hello"))
 	for _, p := range s.desk.List() {
-		if p.Sender == "irc:"+who && p.State == store.PairingOpen {
+		if p.Sender == "irc:"+who && p.State == pairings.Open {
 			return p.Code
 		}
 	}
@@ -283,7 +284,7 @@ func TestRevoked(t *testing.T) {
 // fullStore takes nothing more.
 type fullStore struct{ *sqlite.Store }
 
-func (fullStore) PutPairing(context.Context, store.Pairing, string, []message.Reply) ([]message.Reply, error) {
+func (fullStore) PutPairing(context.Context, pairings.Pairing, string, []message.Reply) ([]message.Reply, error) {
 	return nil, errors.New("disk full")
 }
 
@@ -348,7 +349,7 @@ func TestALateDeliveryIsNotAnswered(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		m := s.knock("eve", "hello")
 		s.offer(m)
-		if row, err := s.store.FindInbox(t.Context(), "irc", m.EventID); err != nil || row.State != store.InboxDropped || row.Message.Text != "" {
+		if row, err := s.store.FindInbox(t.Context(), "irc", m.EventID); err != nil || row.State != mailbox.InboxDropped || row.Message.Text != "" {
 			t.Fatalf("kept as %+v (%v)", row, err)
 		}
 		time.Sleep(2 * time.Hour)

@@ -14,8 +14,8 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/configured"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -200,10 +200,10 @@ func TestChain(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
-	row := func(kind, name, frame, answer string) store.Decision {
-		return store.Decision{Kind: kind, Policy: name, Frame: []byte(frame), Answer: answer}
+	row := func(kind, name, frame, answer string) journal.Decision {
+		return journal.Decision{Kind: kind, Policy: name, Frame: []byte(frame), Answer: answer}
 	}
-	repeat := func(n int, rows ...store.Decision) (all []store.Decision) {
+	repeat := func(n int, rows ...journal.Decision) (all []journal.Decision) {
 		for i := range n {
 			for _, r := range rows {
 				r.Frame = fmt.Append(r.Frame, i)
@@ -215,15 +215,15 @@ func TestLog(t *testing.T) {
 	const two = "[[policies]]\nname = \"a\"\npath = \"tool.wasm\"\nkinds = [\"tool\", \"route\"]\n[[policies]]\nname = \"b\"\npath = \"tool.wasm\"\nkinds = [\"tool\", \"route\"]\n"
 	for _, c := range []struct {
 		name string
-		rows []store.Decision
+		rows []journal.Decision
 		want []string
 		seen int
 	}{
 		{"empty", nil, nil, 0},
 		{"two sandboxes for one call", repeat(2, row("tool", "a", "f", "ask, sandbox box"), row("tool", "b", "f", "sandbox strict"), row("enforce", "host", "", "deny")),
 			[]string{`14 policies[1] it and policy "a" demand different sandboxes ("box" and "strict" in the decision log`}, 4},
-		{"two sandboxes for two calls", []store.Decision{row("tool", "a", "f", "sandbox box"), row("tool", "b", "g", "sandbox strict")}, nil, 2},
-		{"a sandbox without a name", []store.Decision{row("tool", "a", "f", "sandbox"), row("tool", "b", "f", "sandbox strict")}, nil, 2},
+		{"two sandboxes for two calls", []journal.Decision{row("tool", "a", "f", "sandbox box"), row("tool", "b", "g", "sandbox strict")}, nil, 2},
+		{"a sandbox without a name", []journal.Decision{row("tool", "a", "f", "sandbox"), row("tool", "b", "f", "sandbox strict")}, nil, 2},
 		{"always decided", repeat(6, row("route", "a", "f", "drop")), []string{`15 policies[1].name it was never asked: policy "a" before it has decided everything in the decision log, 6 times`}, 6},
 		{"mostly decided", append(repeat(6, row("route", "a", "f", "drop")), row("route", "a", "f", "abstain"), row("route", "b", "f", "abstain")), nil, 8},
 		{"policies of yore", repeat(9, row("route", "old", "f", "drop")), nil, 0},
@@ -239,8 +239,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func each(rows []store.Decision) iter.Seq2[store.Decision, error] {
-	return func(yield func(store.Decision, error) bool) {
+func each(rows []journal.Decision) iter.Seq2[journal.Decision, error] {
+	return func(yield func(journal.Decision, error) bool) {
 		for r := range slices.Values(rows) {
 			if !yield(r, nil) {
 				return

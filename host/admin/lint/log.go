@@ -6,12 +6,12 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Log tells the same as Chain of what the policies have decided for people. Decisions come in the order of the log. seen is how many
 // of them the policies in force have made.
-func Log(c *config.Config, sources []policy.Source, decisions iter.Seq2[store.Decision, error]) (findings []config.Error, seen int, err error) {
+func Log(c *config.Config, sources []policy.Source, decisions iter.Seq2[journal.Decision, error]) (findings []config.Error, seen int, err error) {
 	l := &linter{cfg: c, sources: sources}
 	w := newWitness(l)
 	var question [sha256.Size]byte

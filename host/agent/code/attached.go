@@ -6,11 +6,11 @@ import (
 	"path"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 )
 
-// Workspaces opens the workspaces of sessions, by store.SessionHome; *fleet.Fleet implements it.
+// Workspaces opens the workspaces of sessions, by message.SessionKey.Home; *fleet.Fleet implements it.
 type Workspaces interface {
 	// Visit opens one until leave is called.
 	Visit(home string) (m machine.Machine, leave func(), err error)
@@ -32,7 +32,7 @@ const (
 
 // Attached implements Attachments. The latest files come first.
 func (f Folder) Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
-	m, leave, err := f.Workspaces.Visit(store.SessionHome(session))
+	m, leave, err := f.Workspaces.Visit(message.ParseSession(session).Home())
 	if err != nil {
 		return nil, 0, err
 	}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // Turns are the turns that the switch stops.
@@ -25,16 +25,16 @@ type Turns interface {
 
 // Switch is the kill switch of a host. It is safe for concurrent use: the agent reads it between steps and before each tool call.
 type Switch struct {
-	store store.Halts
+	store turnlog.Halts
 	log   *slog.Logger
 	turns Turns // set once, before the first Set
 
 	mu  sync.Mutex // held during a change
-	now atomic.Pointer[store.Halt]
+	now atomic.Pointer[turnlog.Halt]
 }
 
 // Open reads how the switch was left. It fails where that cannot be read: a host that does not know does not start.
-func Open(ctx context.Context, s store.Halts, log *slog.Logger) (*Switch, error) {
+func Open(ctx context.Context, s turnlog.Halts, log *slog.Logger) (*Switch, error) {
 	h, err := s.Halt(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switch: %w", err)
@@ -48,7 +48,7 @@ func Open(ctx context.Context, s store.Halts, log *slog.Logger) (*Switch, error)
 func (k *Switch) Govern(t Turns) { k.turns = t }
 
 // State returns the switch as it is.
-func (k *Switch) State() store.Halt { return *k.now.Load() }
+func (k *Switch) State() turnlog.Halt { return *k.now.Load() }
 
 // Why returns the reason why nothing may run, or "" while everything may.
 func (k *Switch) Why() string { return k.now.Load().String() }
@@ -64,7 +64,7 @@ func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
 	if k.now.Load().On == on {
 		return nil
 	}
-	h := store.Halt{On: on, Reason: reason[:min(len(reason), maxReason)], By: by, Since: time.Now().UTC()}
+	h := turnlog.Halt{On: on, Reason: reason[:min(len(reason), maxReason)], By: by, Since: time.Now().UTC()}
 	if err := k.store.SetHalt(ctx, h); err != nil {
 		return err
 	}

@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/agent/halt"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // kept is a store of one switch.
 type kept struct {
-	halt store.Halt
+	halt turnlog.Halt
 	err  error
 }
 
-func (k *kept) Halt(context.Context) (store.Halt, error) { return k.halt, k.err }
+func (k *kept) Halt(context.Context) (turnlog.Halt, error) { return k.halt, k.err }
 
-func (k *kept) SetHalt(_ context.Context, h store.Halt) error {
+func (k *kept) SetHalt(_ context.Context, h turnlog.Halt) error {
 	if k.err == nil {
 		k.halt = h
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -18,7 +19,7 @@ type Status struct {
 	Waiting  int // runs that are due and wait for the one under way
 	Failures int
 	Paused   string
-	Last     []store.ScheduleRun // the latest, or none
+	Last     []timetable.Run // the latest, or none
 }
 
 // List tells how all schedules are, by name.
@@ -37,7 +38,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 			st.Next = e.fires(next)
 		}
 		for _, r := range s.open[name] {
-			if r.State == store.RunMade {
+			if r.State == timetable.RunMade {
 				st.Running = true
 			} else {
 				st.Waiting++
@@ -53,7 +54,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 }
 
 // Runs are the last runs of a schedule, latest first.
-func (s *Scheduler) Runs(ctx context.Context, name string, limit int) ([]store.ScheduleRun, error) {
+func (s *Scheduler) Runs(ctx context.Context, name string, limit int) ([]timetable.Run, error) {
 	if _, err := s.entry(name); err != nil {
 		return nil, err
 	}
@@ -71,35 +72,35 @@ func (s *Scheduler) entry(name string) (Entry, error) {
 }
 
 // RunNow makes a run besides those that are due, unless one is under way: store.ErrConflict.
-func (s *Scheduler) RunNow(ctx context.Context, name string) (store.ScheduleRun, error) {
+func (s *Scheduler) RunNow(ctx context.Context, name string) (timetable.Run, error) {
 	e, err := s.entry(name)
 	if err != nil {
-		return store.ScheduleRun{}, err
+		return timetable.Run{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.load(ctx); err != nil {
-		return store.ScheduleRun{}, err
+		return timetable.Run{}, err
 	}
 	k, known := s.known[name]
 	if !known { // the host has just started, or been given it
 		if _, err := s.advance(ctx, e); err != nil {
-			return store.ScheduleRun{}, err
+			return timetable.Run{}, err
 		}
 		k = s.known[name]
 	}
 	if len(s.open[name]) > 0 {
-		return store.ScheduleRun{}, store.Conflict(fmt.Sprintf("schedule %q has a run under way", name))
+		return timetable.Run{}, store.Conflict(fmt.Sprintf("schedule %q has a run under way", name))
 	}
 	now := s.cfg.Now()
-	r := store.ScheduleRun{
-		Schedule: name, Event: name + "@now/" + store.NewID(now), Due: now, State: store.RunDue, Count: 1, Note: "asked for", At: now,
+	r := timetable.Run{
+		Schedule: name, Event: name + "@now/" + store.NewID(now), Due: now, State: timetable.RunDue, Count: 1, Note: "asked for", At: now,
 	}
-	if err := s.put(ctx, k, []store.ScheduleRun{r}); err != nil {
-		return store.ScheduleRun{}, err
+	if err := s.put(ctx, k, []timetable.Run{r}); err != nil {
+		return timetable.Run{}, err
 	}
 	if err := s.begin(ctx, e); err != nil {
-		return store.ScheduleRun{}, err
+		return timetable.Run{}, err
 	}
 	s.Wake()
 	return r, nil

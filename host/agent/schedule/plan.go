@@ -3,7 +3,7 @@ package schedule
 import (
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // plan is what is to be done about the due times of a schedule up to now.
 type plan struct {
 	upto time.Time // the last of them
-	runs []store.ScheduleRun
+	runs []timetable.Run
 }
 
 // plan looks at the due times after from. It is a pure function of its arguments: asked again, it asks the same of the store.
@@ -47,14 +47,14 @@ func (e Entry) plan(from, now time.Time, busy bool) plan {
 	if busy && (e.CatchUp != CatchUpAll || len(late) == 0) {
 		fresh = skipped.keep(fresh, time.Time{}, 0)
 	}
-	p.add(missed.run(e, "missed", store.RunMissed, now))
-	r, ok := skipped.run(e, "skipped", store.RunSkipped, now)
+	p.add(missed.run(e, "missed", timetable.RunMissed, now))
+	r, ok := skipped.run(e, "skipped", timetable.RunSkipped, now)
 	if r.Note = underWay; !busy {
 		r.Note = laterDue
 	}
 	p.add(r, ok)
 	for _, due := range append(late, fresh...) {
-		p.runs = append(p.runs, store.ScheduleRun{Schedule: e.Name, Event: e.event(due), Due: due, State: store.RunDue, Count: 1, At: now})
+		p.runs = append(p.runs, timetable.Run{Schedule: e.Name, Event: e.event(due), Due: due, State: timetable.RunDue, Count: 1, At: now})
 	}
 	return p
 }
@@ -89,13 +89,13 @@ func (s *series) keep(list []time.Time, due time.Time, room int) []time.Time {
 	return list
 }
 
-func (s *series) run(e Entry, what string, state store.RunState, now time.Time) (store.ScheduleRun, bool) {
-	return store.ScheduleRun{
+func (s *series) run(e Entry, what string, state timetable.RunState, now time.Time) (timetable.Run, bool) {
+	return timetable.Run{
 		Schedule: e.Name, Event: what + "/" + e.event(s.last), Due: s.last, State: state, Count: s.count, At: now,
 	}, s.count > 0
 }
 
-func (p *plan) add(r store.ScheduleRun, ok bool) {
+func (p *plan) add(r timetable.Run, ok bool) {
 	if ok {
 		p.runs = append(p.runs, r)
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 )
 
 // Reader is what is kept of schedules, to be read.
 type Reader interface {
-	Schedules(ctx context.Context) ([]store.Schedule, error)
-	OpenRuns(ctx context.Context) ([]store.ScheduleRun, error)
-	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error)
+	Schedules(ctx context.Context) ([]timetable.Schedule, error)
+	OpenRuns(ctx context.Context) ([]timetable.Run, error)
+	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error)
 }
 
 // AtRest tells how schedules are while no host runs: what is due next from now on, and nothing is under way. What was missed is found when

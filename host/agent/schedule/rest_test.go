@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 )
 
 // left is what a host has left of its schedules.
 type left struct {
-	known []store.Schedule
-	open  []store.ScheduleRun
+	known []timetable.Schedule
+	open  []timetable.Run
 }
 
-func (l left) Schedules(context.Context) ([]store.Schedule, error) { return l.known, nil }
+func (l left) Schedules(context.Context) ([]timetable.Schedule, error) { return l.known, nil }
 
-func (l left) OpenRuns(context.Context) ([]store.ScheduleRun, error) { return l.open, nil }
+func (l left) OpenRuns(context.Context) ([]timetable.Run, error) { return l.open, nil }
 
-func (l left) ScheduleRuns(_ context.Context, name string, _ int) (runs []store.ScheduleRun, err error) {
+func (l left) ScheduleRuns(_ context.Context, name string, _ int) (runs []timetable.Run, err error) {
 	for _, r := range l.open {
 		if r.Schedule == name {
 			runs = append(runs, r)
@@ -31,10 +31,10 @@ func TestAtRest(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 30, 0, 0, time.UTC)
 	hourly := func(name string) Entry { return Entry{Name: name, Timing: "hourly", Next: Every(time.Hour)} }
 	l := left{
-		known: []store.Schedule{
+		known: []timetable.Schedule{
 			{Name: "late", Timing: "hourly", Upto: now.Add(-50 * time.Hour)}, {Name: "paused", Timing: "hourly", Upto: now, Paused: "it only fails", Failures: 5},
 		},
-		open: []store.ScheduleRun{{Schedule: "late", Event: "e", State: store.RunMade, Count: 1}},
+		open: []timetable.Run{{Schedule: "late", Event: "e", State: timetable.RunMade, Count: 1}},
 	}
 	list, err := AtRest(t.Context(), l, []Entry{hourly("late"), hourly("new"), hourly("paused")}, now)
 	if err != nil || len(list) != 3 {

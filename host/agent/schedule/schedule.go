@@ -15,16 +15,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Store is the part of the store that a Scheduler works with.
 type Store interface {
-	store.Schedules
-	FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error)
-	History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error)
-	Replies(ctx context.Context, turn string) ([]store.OutboxRow, error)
+	timetable.Schedules
+	FindInbox(ctx context.Context, channel, eventID string) (mailbox.InboxRow, error)
+	History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
+	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 }
 
@@ -47,8 +49,8 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	entries map[string]Entry
-	known   map[string]store.Schedule      // nil before the store was read
-	open    map[string][]store.ScheduleRun // Due or Made, oldest first
+	known   map[string]timetable.Schedule // nil before the store was read
+	open    map[string][]timetable.Run    // Due or Made, oldest first
 }
 
 // New returns a scheduler without schedules.
@@ -150,7 +152,7 @@ func (s *Scheduler) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.known, s.open = map[string]store.Schedule{}, map[string][]store.ScheduleRun{}
+	s.known, s.open = map[string]timetable.Schedule{}, map[string][]timetable.Run{}
 	for _, k := range list {
 		s.known[k.Name] = k
 	}
@@ -209,15 +211,15 @@ func (s *Scheduler) advance(ctx context.Context, e Entry) (next time.Time, err e
 }
 
 // put writes a schedule with runs of it, and remembers both.
-func (s *Scheduler) put(ctx context.Context, k store.Schedule, runs []store.ScheduleRun) error {
+func (s *Scheduler) put(ctx context.Context, k timetable.Schedule, runs []timetable.Run) error {
 	if err := s.cfg.Store.PutSchedule(ctx, k, runs); err != nil {
 		return err
 	}
 	s.known[k.Name] = k
 	for _, r := range runs {
 		list := s.open[k.Name]
-		i := slices.IndexFunc(list, func(o store.ScheduleRun) bool { return o.Event == r.Event })
-		open := r.State == store.RunDue || r.State == store.RunMade
+		i := slices.IndexFunc(list, func(o timetable.Run) bool { return o.Event == r.Event })
+		open := r.State == timetable.RunDue || r.State == timetable.RunMade
 		switch {
 		case i >= 0 && open:
 			list[i] = r
@@ -235,13 +237,13 @@ func (s *Scheduler) put(ctx context.Context, k store.Schedule, runs []store.Sche
 
 // begin hands on the first run that is due, when no other one is under way: they are never two at a time.
 func (s *Scheduler) begin(ctx context.Context, e Entry) error {
-	if len(s.open[e.Name]) == 0 || s.open[e.Name][0].State != store.RunDue {
+	if len(s.open[e.Name]) == 0 || s.open[e.Name][0].State != timetable.RunDue {
 		return nil
 	}
 	r := s.open[e.Name][0]
 	if err := s.cfg.Submit(ctx, e.message(r.Event)); err != nil {
 		return fmt.Errorf("begin the run %s: %w", r.Event, err)
 	}
-	r.State, r.At = store.RunMade, s.cfg.Now()
-	return s.put(ctx, s.known[e.Name], []store.ScheduleRun{r})
+	r.State, r.At = timetable.RunMade, s.cfg.Now()
+	return s.put(ctx, s.known[e.Name], []timetable.Run{r})
 }

@@ -11,6 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -78,7 +81,7 @@ func TestWhyARunIsSkipped(t *testing.T) {
 	e := hourly(func(e *Entry) { e.Next = Every(time.Minute) })
 	for busy, want := range map[bool]string{false: laterDue, true: underWay} {
 		p := e.plan(eight, eight.Add(2*time.Minute), busy)
-		if len(p.runs) == 0 || p.runs[0].State != store.RunSkipped || p.runs[0].Note != want {
+		if len(p.runs) == 0 || p.runs[0].State != timetable.RunSkipped || p.runs[0].Note != want {
 			t.Errorf("busy %v: planned %+v, want %q", busy, p.runs, want)
 		}
 	}
@@ -131,7 +134,7 @@ type fragile struct {
 	b *bench
 }
 
-func (f fragile) PutSchedule(ctx context.Context, s store.Schedule, runs []store.ScheduleRun) error {
+func (f fragile) PutSchedule(ctx context.Context, s timetable.Schedule, runs []timetable.Run) error {
 	if err := f.b.broken(); err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (b *bench) restart() {
 			if err := b.broken(); err != nil {
 				return err
 			}
-			_, fresh, err := b.store.AppendInbox(ctx, m, store.InboxNew, "")
+			_, fresh, err := b.store.AppendInbox(ctx, m, mailbox.InboxNew, "")
 			if fresh {
 				b.submits++
 			}
@@ -178,7 +181,7 @@ func (b *bench) pass(d time.Duration) {
 }
 
 // answer ends the turn of the one message that waits.
-func (b *bench) answer(state store.TurnState, text string) {
+func (b *bench) answer(state turnlog.TurnState, text string) {
 	b.Helper()
 	rows, err := b.store.PendingInbox(b.Context())
 	if err != nil || len(rows) != 1 {
@@ -186,15 +189,15 @@ func (b *bench) answer(state store.TurnState, text string) {
 	}
 	b.turns++
 	m := rows[0].Message
-	t := store.Turn{
+	t := turnlog.Turn{
 		ID: fmt.Sprint("t", b.turns), Session: "schedule:report:main", Agent: "main", Channel: m.Channel, Conversation: m.Conversation,
 		Sender: m.SenderKey(), Inbox: []int64{rows[0].ID}, State: state, Started: b.now, Ended: b.now,
 	}
-	c := store.Commit{Turn: t, InboxState: store.InboxDone, Replies: []message.Reply{{
+	c := turnlog.Commit{Turn: t, InboxState: mailbox.InboxDone, Replies: []message.Reply{{
 		Key: t.ID + "/0", Channel: m.Channel, Conversation: m.Conversation, Text: text, Answers: rows[0].ID,
 	}}}
-	if state == store.TurnFailed {
-		c.InboxState = store.InboxFailed
+	if state == turnlog.TurnFailed {
+		c.InboxState = mailbox.InboxFailed
 	}
 	if err := b.store.CommitTurn(b.Context(), c); err != nil {
 		b.Fatal(err)
@@ -244,7 +247,7 @@ func TestARunIsMadeAndDelivered(t *testing.T) {
 	b.look()
 	b.restart()
 	b.look()
-	b.answer(store.TurnDone, "all is well")
+	b.answer(turnlog.TurnDone, "all is well")
 	b.look()
 	if b.submits != 1 || b.texts() != "all is well" || b.states() != "done" {
 		t.Errorf("made %d times, delivered %q, runs %s", b.submits, b.texts(), b.states())
@@ -255,7 +258,7 @@ func TestQuietAnswersAreNotDelivered(t *testing.T) {
 	b := newBench(t, hourly(nil))
 	for _, text := range []string{"HEARTBEAT_OK", " heartbeat_ok.\n", "**HEARTBEAT_OK**", "HEARTBEAT_OK, but the disk is full"} {
 		b.pass(time.Hour)
-		b.answer(store.TurnDone, text)
+		b.answer(turnlog.TurnDone, text)
 	}
 	if b.texts() != "HEARTBEAT_OK, but the disk is full" {
 		t.Errorf("delivered %q", b.texts())
@@ -271,7 +274,7 @@ func TestNoPileUp(t *testing.T) {
 	if b.submits != 1 || b.states() != "made skipped skipped skipped" || strings.Count(b.texts(), "was skipped") != 1 {
 		t.Errorf("made %d, runs %s, said %q", b.submits, b.states(), b.texts())
 	}
-	b.answer(store.TurnDone, "at last")
+	b.answer(turnlog.TurnDone, "at last")
 	b.pass(time.Hour)
 	if b.submits != 2 {
 		t.Errorf("made %d", b.submits)
@@ -285,7 +288,7 @@ func TestMissedRunsAreSaidOnce(t *testing.T) {
 	for range 4 {
 		b.look()
 		b.look()
-		b.answer(store.TurnDone, "caught up")
+		b.answer(turnlog.TurnDone, "caught up")
 	}
 	if b.submits != 4 || b.states() != "done done done done" {
 		t.Errorf("made %d, runs %s", b.submits, b.states())
@@ -305,7 +308,7 @@ func TestAScheduleThatOnlyFailsIsPaused(t *testing.T) {
 	b := newBench(t, hourly(nil))
 	for range maxFailures {
 		b.pass(time.Hour)
-		b.answer(store.TurnFailed, "I could not answer this")
+		b.answer(turnlog.TurnFailed, "I could not answer this")
 	}
 	for range 3 {
 		b.pass(time.Hour)
@@ -330,7 +333,7 @@ func TestAScheduleThatOnlyFailsIsPaused(t *testing.T) {
 func TestAReloadRunsNothingTwice(t *testing.T) {
 	b := newBench(t, hourly(nil))
 	b.pass(time.Minute)
-	b.answer(store.TurnDone, "one")
+	b.answer(turnlog.TurnDone, "one")
 	other := hourly(func(e *Entry) { e.Timing, e.Next, e.Text = "every 30m", Every(30*time.Minute), "other" })
 	b.s.Set([]Entry{other})
 	b.look()
@@ -355,7 +358,7 @@ func TestAReloadRunsNothingTwice(t *testing.T) {
 func TestClocksThatAreSet(t *testing.T) {
 	b := newBench(t, hourly(nil))
 	b.pass(time.Minute)
-	b.answer(store.TurnDone, "one")
+	b.answer(turnlog.TurnDone, "one")
 	for range 3 { // back, and over the same hour again
 		b.pass(-30 * time.Minute)
 		b.pass(30 * time.Minute)
@@ -365,7 +368,7 @@ func TestClocksThatAreSet(t *testing.T) {
 	}
 	b.pass(10 * 365 * 24 * time.Hour) // a clock that was far ahead
 	if b.submits == 2 {
-		b.answer(store.TurnDone, "two")
+		b.answer(turnlog.TurnDone, "two")
 	}
 	made := b.submits
 	b.pass(-10 * 365 * 24 * time.Hour)
@@ -386,9 +389,9 @@ func TestRunNow(t *testing.T) {
 	if _, err := b.s.RunNow(t.Context(), "report"); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("two at a time: %v", err)
 	}
-	b.answer(store.TurnDone, "now")
+	b.answer(turnlog.TurnDone, "now")
 	list, err := b.s.List(t.Context())
-	if err != nil || len(list) != 1 || !list[0].Next.Equal(eight) || list[0].Running || len(list[0].Last) != 1 || list[0].Last[0].State != store.RunDone {
+	if err != nil || len(list) != 1 || !list[0].Next.Equal(eight) || list[0].Running || len(list[0].Last) != 1 || list[0].Last[0].State != timetable.RunDone {
 		t.Errorf("status %+v, %v", list, err)
 	}
 	if b.texts() != "now" {
@@ -404,7 +407,7 @@ func TestRunNowAtOnce(t *testing.T) {
 	if _, err := b.s.RunNow(t.Context(), "report"); err != nil || b.submits != 1 {
 		t.Fatalf("submitted %d times, %v", b.submits, err)
 	}
-	b.answer(store.TurnDone, "now")
+	b.answer(turnlog.TurnDone, "now")
 	if b.look(); b.texts() != "now" {
 		t.Errorf("delivered %q", b.texts())
 	}
@@ -456,13 +459,13 @@ func TestAnyDeath(t *testing.T) {
 	}
 }
 
-func (b *bench) commit(row store.InboxRow) {
+func (b *bench) commit(row mailbox.InboxRow) {
 	m := row.Message
-	t := store.Turn{
+	t := turnlog.Turn{
 		ID: "t1", Session: "schedule:report:main", Agent: "main", Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
-		Inbox: []int64{row.ID}, State: store.TurnDone, Started: b.now, Ended: b.now,
+		Inbox: []int64{row.ID}, State: turnlog.TurnDone, Started: b.now, Ended: b.now,
 	}
-	err := b.store.CommitTurn(b.Context(), store.Commit{Turn: t, InboxState: store.InboxDone, Replies: []message.Reply{{
+	err := b.store.CommitTurn(b.Context(), turnlog.Commit{Turn: t, InboxState: mailbox.InboxDone, Replies: []message.Reply{{
 		Key: "t1/0", Channel: m.Channel, Conversation: m.Conversation, Text: "x", Answers: row.ID,
 	}}})
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -19,25 +22,25 @@ const maxFailures = 5
 func (s *Scheduler) settle(ctx context.Context, name string) error {
 	r := s.open[name][0]
 	e, configured := s.entries[name]
-	if r.State == store.RunDue {
+	if r.State == timetable.RunDue {
 		if configured {
 			return nil
 		}
-		r.State, r.Note = store.RunSkipped, "the schedule is no longer configured"
+		r.State, r.Note = timetable.RunSkipped, "the schedule is no longer configured"
 		return s.end(ctx, r)
 	}
 	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleDoor, r.Event)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused together with so much else that it was not written down
-		r.State, r.Note = store.RunFailed, "it was not admitted"
+		r.State, r.Note = timetable.RunFailed, "it was not admitted"
 	case err != nil:
 		return err
-	case row.State == store.InboxNew:
+	case row.State == mailbox.InboxNew:
 		return nil
-	case row.State == store.InboxDone:
-		r.State = store.RunDone
+	case row.State == mailbox.InboxDone:
+		r.State = timetable.RunDone
 	default:
-		r.State, r.Note = store.RunFailed, row.Note
+		r.State, r.Note = timetable.RunFailed, row.Note
 	}
 	if configured && row.ID != 0 {
 		if err := s.deliver(ctx, e, &r, row); err != nil {
@@ -48,14 +51,14 @@ func (s *Scheduler) settle(ctx context.Context, name string) error {
 }
 
 // end writes down how a run has ended, and pauses a schedule that only fails.
-func (s *Scheduler) end(ctx context.Context, r store.ScheduleRun) error {
+func (s *Scheduler) end(ctx context.Context, r timetable.Run) error {
 	r.At = s.cfg.Now()
 	k, known := s.known[r.Schedule]
 	k.Name = r.Schedule
 	switch r.State {
-	case store.RunDone:
+	case timetable.RunDone:
 		k.Failures = 0
-	case store.RunFailed:
+	case timetable.RunFailed:
 		k.Failures++
 		s.cfg.Log.Warn("a schedule's run failed", "schedule", r.Schedule, "event", r.Event, "failures", k.Failures, "why", r.Note)
 	}
@@ -64,7 +67,7 @@ func (s *Scheduler) end(ctx context.Context, r store.ScheduleRun) error {
 	if paused {
 		k.Paused = fmt.Sprintf("it failed %d times in a row", k.Failures)
 	}
-	if err := s.put(ctx, k, []store.ScheduleRun{r}); err != nil {
+	if err := s.put(ctx, k, []timetable.Run{r}); err != nil {
 		return err
 	}
 	if !known { // it is not configured any more
@@ -79,18 +82,18 @@ func (s *Scheduler) end(ctx context.Context, r store.ScheduleRun) error {
 }
 
 // deliver sends the answer of a run where the configuration wants it, once, and not when there is nothing to say.
-func (s *Scheduler) deliver(ctx context.Context, e Entry, r *store.ScheduleRun, row store.InboxRow) error {
+func (s *Scheduler) deliver(ctx context.Context, e Entry, r *timetable.Run, row mailbox.InboxRow) error {
 	turn, answer, err := s.answer(ctx, e, row)
 	switch {
 	case err != nil:
 		return err
-	case turn.State == store.TurnFailed && r.Note == "":
+	case turn.State == turnlog.TurnFailed && r.Note == "":
 		r.Note = turn.Error
-	case turn.State == store.TurnStopped:
+	case turn.State == turnlog.TurnStopped:
 		r.Note = "stopped by a person"
 		return nil
 	}
-	if r.State == store.RunDone && quiet(answer.Text, e.Quiet) {
+	if r.State == timetable.RunDone && quiet(answer.Text, e.Quiet) {
 		r.Note = "nothing to say"
 		return nil
 	}
@@ -104,10 +107,10 @@ func (s *Scheduler) deliver(ctx context.Context, e Entry, r *store.ScheduleRun, 
 const lookBack = 20
 
 // answer finds the turn that answered a run, with its answer; both are zero where nobody did.
-func (s *Scheduler) answer(ctx context.Context, e Entry, row store.InboxRow) (store.Turn, message.Reply, error) {
+func (s *Scheduler) answer(ctx context.Context, e Entry, row mailbox.InboxRow) (turnlog.Turn, message.Reply, error) {
 	turns, err := s.cfg.Store.History(ctx, message.ScheduleDoor, e.Name, lookBack)
 	if err != nil {
-		return store.Turn{}, message.Reply{}, err
+		return turnlog.Turn{}, message.Reply{}, err
 	}
 	for _, t := range slices.Backward(turns) {
 		if !slices.Contains(t.Inbox, row.ID) {
@@ -124,7 +127,7 @@ func (s *Scheduler) answer(ctx context.Context, e Entry, row store.InboxRow) (st
 		}
 		return t, message.Reply{}, nil
 	}
-	return store.Turn{}, message.Reply{}, nil
+	return turnlog.Turn{}, message.Reply{}, nil
 }
 
 // quiet reports whether an answer is the word for having nothing to say, whatever its case and markup.
@@ -157,14 +160,14 @@ func (s *Scheduler) say(ctx context.Context, e Entry, key, text string) {
 }
 
 // report tells of runs that were missed or skipped: in the log each time, and where the schedule delivers once for each gap.
-func (s *Scheduler) report(ctx context.Context, e Entry, runs []store.ScheduleRun) {
+func (s *Scheduler) report(ctx context.Context, e Entry, runs []timetable.Run) {
 	for _, r := range runs {
 		last := r.Due.Format("2006-01-02 15:04 MST")
 		switch r.State {
-		case store.RunMissed:
+		case timetable.RunMissed:
 			s.cfg.Log.Warn("runs of a schedule were missed", "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339), "catch_up", e.CatchUp)
 			s.say(ctx, e, r.Event, fmt.Sprintf("Schedule %s: %s missed, the last of %s.", e.Name, times(r.Count), last))
-		case store.RunSkipped:
+		case timetable.RunSkipped:
 			s.cfg.Log.Warn("runs of a schedule were skipped", "why", r.Note, "schedule", e.Name, "count", r.Count, "last", r.Due.Format(time.RFC3339))
 			during := r.Event
 			if open := s.open[e.Name]; len(open) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -21,7 +22,7 @@ func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
 		if err := k.idle(place); err != nil && !stop {
 			return err
 		}
-		err := k.delete(ctx, store.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
+		err := k.delete(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
 		if errors.Is(err, store.ErrNotFound) {
 			return store.NotFound(fmt.Sprintf("no session %q (run \"flynn session list\")", key))
 		}
@@ -89,7 +90,7 @@ func (k *Keeper) idle(place string) error {
 	return nil
 }
 
-func (k *Keeper) delete(ctx context.Context, d store.Deletion, stop bool) error {
+func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) error {
 	return k.alone(ctx, message.ParseSession(d.Key).Place, stop, func() error {
 		ctx := context.WithoutCancel(ctx)
 		if err := k.Store.DeleteSession(ctx, d); err != nil {

@@ -9,15 +9,16 @@ import (
 	"io"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Source is a store that sessions are read from.
 type Source interface {
-	Session(ctx context.Context, key string) (store.Session, error)
-	SessionTurns(ctx context.Context, key string) ([]store.Turn, error)
-	Steps(ctx context.Context, turn string) ([]store.Step, error)
-	LatestSummary(ctx context.Context, session string) (store.Summary, error)
+	Session(ctx context.Context, key string) (turnlog.Session, error)
+	SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error)
+	Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
+	LatestSummary(ctx context.Context, session string) (turnlog.Summary, error)
 }
 
 // Export writes a session; store.ErrNotFound when there is none.
@@ -43,7 +44,7 @@ func Export(ctx context.Context, from Source, key string, now time.Time, w io.Wr
 	var end endLine
 	for _, t := range turns {
 		steps, err := from.Steps(ctx, t.ID)
-		if err == nil && t.State != store.TurnRunning {
+		if err == nil && t.State != turnlog.TurnRunning {
 			err = writeTurn(enc, t, steps)
 			end.Turns, end.Steps = end.Turns+1, end.Steps+len(steps)
 		}
@@ -60,14 +61,14 @@ func Export(ctx context.Context, from Source, key string, now time.Time, w io.Wr
 	return buffered.Flush()
 }
 
-func writeSummary(enc *json.Encoder, s store.Summary) error {
+func writeSummary(enc *json.Encoder, s turnlog.Summary) error {
 	if s.Text == "" {
 		return nil
 	}
 	return enc.Encode(line{Summary: &summaryLine{s.ID, s.Through, s.Turns, s.Text, s.Labels, s.At}})
 }
 
-func writeTurn(enc *json.Encoder, t store.Turn, steps []store.Step) error {
+func writeTurn(enc *json.Encoder, t turnlog.Turn, steps []turnlog.Step) error {
 	err := enc.Encode(line{Turn: &turnLine{
 		ID: t.ID, Channel: t.Channel, Conversation: t.Conversation, Sender: t.Sender, State: t.State, Error: t.Error,
 		Started: t.Started, Ended: t.Ended,

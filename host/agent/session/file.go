@@ -24,8 +24,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Version is that of the files which Export writes.
@@ -65,16 +65,16 @@ type turnLine struct {
 	Channel      string               `json:"channel"`
 	Conversation message.Conversation `json:"conversation"`
 	Sender       string               `json:"sender"`
-	State        store.TurnState      `json:"state"`
+	State        turnlog.TurnState    `json:"state"`
 	Error        string               `json:"error,omitempty"`
 	Started      time.Time            `json:"started"`
 	Ended        time.Time            `json:"ended"`
 }
 
 type stepLine struct {
-	Kind store.StepKind  `json:"kind"`
-	At   time.Time       `json:"at"`
-	Data json.RawMessage `json:"data"`
+	Kind turnlog.StepKind `json:"kind"`
+	At   time.Time        `json:"at"`
+	Data json.RawMessage  `json:"data"`
 }
 
 type summaryLine struct {

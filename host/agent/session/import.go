@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -21,13 +22,13 @@ import (
 
 // Target is a store that sessions are written to.
 type Target interface {
-	PutSession(ctx context.Context, s store.Session, turns []store.SessionTurn, sum *store.Summary) error
+	PutSession(ctx context.Context, s turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error
 }
 
 // Import reads a file and makes its session, under the same key. It is written as a whole or not at all; one that is there is not
 // touched, with store.ErrConflict. The file is not trusted: what does not have the form of an export is refused, and all of it gets the
 // label tool.Imported.
-func Import(ctx context.Context, to Target, r io.Reader) (store.Session, error) {
+func Import(ctx context.Context, to Target, r io.Reader) (turnlog.Session, error) {
 	f, err := Read(r)
 	if err != nil {
 		return f.Session, err
@@ -37,9 +38,9 @@ func Import(ctx context.Context, to Target, r io.Reader) (store.Session, error) 
 
 // File is what a file has.
 type File struct {
-	Session store.Session
-	Turns   []store.SessionTurn
-	Summary *store.Summary // nil where there is none
+	Session turnlog.Session
+	Turns   []turnlog.SessionTurn
+	Summary *turnlog.Summary // nil where there is none
 }
 
 // Read reads a file. Its errors name the line.
@@ -58,9 +59,9 @@ const maxAhead = 24 * time.Hour
 type parser struct {
 	lines   *bufio.Scanner
 	number  int
-	session store.Session
-	turns   []store.SessionTurn
-	summary *store.Summary
+	session turnlog.Session
+	turns   []turnlog.SessionTurn
+	summary *turnlog.Summary
 	latest  string // no id of the file may sort behind it
 	steps   int    // of the turns that are whole
 	all     int    // steps up to here
@@ -102,7 +103,7 @@ func (p *parser) parse() error {
 	if k.Place == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
 		return fmt.Errorf("%q is no key of a session of agent %q", h.Key, h.Agent)
 	}
-	p.session = store.Session{Key: h.Key, Agent: h.Agent}
+	p.session = turnlog.Session{Key: h.Key, Agent: h.Agent}
 	for {
 		var l line
 		if err := p.next(&l); err != nil {
@@ -143,7 +144,7 @@ func (p *parser) take(l line) (done bool, err error) {
 
 // sum takes the summary of the first turns.
 func (p *parser) sum(l summaryLine) error {
-	i := slices.IndexFunc(p.turns, func(t store.SessionTurn) bool { return t.Turn.ID == l.Through })
+	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.ID == l.Through })
 	switch {
 	case i < 0:
 		return errors.New("the summary stands for turns that are not there")
@@ -154,7 +155,7 @@ func (p *parser) sum(l summaryLine) error {
 	case strings.TrimSpace(l.Text) == "" || len(l.Text) > maxText || !sane(l.At):
 		return errors.New("the summary has a text or a time that is none")
 	}
-	p.summary = &store.Summary{
+	p.summary = &turnlog.Summary{
 		ID: l.ID, Session: p.session.Key, Through: l.Through, Turns: l.Turns, Text: l.Text, Labels: agent.ImportedLabels(l.Labels), At: l.At.UTC(),
 	}
 	return nil
@@ -164,7 +165,7 @@ func (p *parser) sum(l summaryLine) error {
 func (p *parser) known(id string) bool { return store.IsID(id) && id < p.latest }
 
 func (p *parser) openTurn(l turnLine) error {
-	t := store.Turn{
+	t := turnlog.Turn{
 		ID: l.ID, Session: p.session.Key, Agent: p.session.Agent, Channel: l.Channel, Conversation: l.Conversation, Sender: l.Sender,
 		State: l.State, Error: l.Error, Started: l.Started.UTC(), Ended: l.Ended.UTC(),
 	}
@@ -186,7 +187,7 @@ func (p *parser) openTurn(l turnLine) error {
 	case len(l.Error) > maxLine || !utf8.ValidString(l.Error):
 		return errors.New("the error is no text")
 	}
-	p.turns = append(p.turns, store.SessionTurn{Turn: t})
+	p.turns = append(p.turns, turnlog.SessionTurn{Turn: t})
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (p *parser) step(l stepLine) error {
 		return errors.New("the step has a time that is none")
 	}
 	t := &p.turns[len(p.turns)-1]
-	t.Steps = append(t.Steps, store.Step{Turn: t.Turn.ID, Seq: len(t.Steps), Kind: l.Kind, Data: l.Data, At: l.At.UTC()})
+	t.Steps = append(t.Steps, turnlog.Step{Turn: t.Turn.ID, Seq: len(t.Steps), Kind: l.Kind, Data: l.Data, At: l.At.UTC()})
 	return nil
 }
 
@@ -244,7 +245,7 @@ func ofChannel(sender, channel string) bool {
 
 // rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
 func (p *parser) rekey() {
-	i := slices.IndexFunc(p.turns, func(t store.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
+	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
 	if i < 0 || slices.Contains(config.OwnDoors(), p.turns[i].Turn.Channel) {
 		return
 	}

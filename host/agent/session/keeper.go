@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -37,11 +38,11 @@ type Config struct {
 
 // Store is what a Keeper needs of the store.
 type Store interface {
-	store.Archive
-	store.Leftovers
+	turnlog.Archive
+	turnlog.Leftovers
 	store.Pruning
-	Holders(ctx context.Context) ([]store.Holder, error)
-	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+	Holders(ctx context.Context) ([]turnlog.Holder, error)
+	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 }
 
 // Turns are the turns at work, by place.
@@ -92,7 +93,7 @@ type Elevations interface {
 func NewKeeper(c Config) *Keeper { return &Keeper{Config: c, deleted: make(chan struct{}, 1)} }
 
 // In returns the sessions of a place, and reports whether something that was delegated there runs.
-func (k *Keeper) In(ctx context.Context, place string) ([]store.Session, bool, error) {
+func (k *Keeper) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
 	list, err := k.Store.PlaceSessions(ctx, place)
 	return list, k.Turns.Delegated(place), err
 }

@@ -14,8 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -97,12 +99,12 @@ func answered(t *testing.T, s *sqlite.Store, key string, at time.Time, digest st
 	t.Helper()
 	in := message.ParseSession(key)
 	id := store.NewID(at)
-	err := s.CommitTurn(t.Context(), store.Commit{
-		Turn: store.Turn{
-			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Place}, Sender: "tg:ann", State: store.TurnDone,
+	err := s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: turnlog.Turn{
+			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Place}, Sender: "tg:ann", State: turnlog.TurnDone,
 			Started: at, Ended: at,
 		},
-		Steps: []store.Step{{Turn: id, Kind: store.StepUser, At: at, Data: []byte(`{"said":[{"files":[{"digest":"` + digest + `"}]}]}`)}},
+		Steps: []turnlog.Step{{Turn: id, Kind: turnlog.StepUser, At: at, Data: []byte(`{"said":[{"files":[{"digest":"` + digest + `"}]}]}`)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -167,14 +169,14 @@ func TestLookFollowsTheConfiguration(t *testing.T) {
 	s := open(t)
 	now := time.Now()
 	days := func(n int) time.Time { return now.AddDate(0, 0, -n) }
-	if err := s.AddUsage(t.Context(), []store.Usage{{At: days(500), Day: "d", Agent: "old"}, {At: days(300), Day: "d", Agent: "a"}, {At: days(1), Day: "d", Agent: "a"}}); err != nil {
+	if err := s.AddUsage(t.Context(), []usage.Row{{At: days(500), Day: "d", Agent: "old"}, {At: days(300), Day: "d", Agent: "a"}, {At: days(1), Day: "d", Agent: "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	k, a := keep(t, s, nil)
 	for i, c := range []struct{ keep, want int }{{400, 2}, {200, 1}, {0, 1}} {
 		a.retention.UsageDays = c.keep
 		k.Look(t.Context(), now)
-		if left, err := s.ListUsage(t.Context(), store.UsageFilter{}); err != nil || len(left) != c.want {
+		if left, err := s.ListUsage(t.Context(), usage.Filter{}); err != nil || len(left) != c.want {
 			t.Errorf("kept for %d days: %d rows are left (%v), want %d", c.keep, len(left), err, c.want)
 		}
 		if len(a.did()) != i+1 || a.did()[i] != "prune pairings" {
@@ -236,7 +238,7 @@ type looks struct {
 	shrunk atomic.Int32
 }
 
-func (*looks) ListLeftovers(context.Context, store.LeftoverKind) ([]store.Leftover, error) {
+func (*looks) ListLeftovers(context.Context, turnlog.LeftoverKind) ([]turnlog.Leftover, error) {
 	return nil, nil
 }
 func (*looks) Prune(context.Context, store.Retention) (map[string]int, error) { return nil, nil }
@@ -265,7 +267,7 @@ func TestFilesOfDeletedSessions(t *testing.T) {
 	}
 	remove := func(key string) {
 		t.Helper()
-		if err := s.DeleteSession(ctx, store.Deletion{Key: key, At: noon}); err != nil {
+		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, At: noon}); err != nil {
 			t.Fatal(err)
 		}
 		k.clear(ctx)
@@ -286,7 +288,7 @@ func TestFilesOfDeletedSessions(t *testing.T) {
 	if there() {
 		t.Error("the file of deleted sessions is still there")
 	}
-	if left, err := s.ListLeftovers(ctx, store.LeftMedia); err != nil || len(left) != 0 {
+	if left, err := s.ListLeftovers(ctx, turnlog.LeftMedia); err != nil || len(left) != 0 {
 		t.Errorf("left: %v (%v)", left, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -46,16 +47,16 @@ const (
 func fill(t *testing.T, s *sqlite.Store, key string) {
 	t.Helper()
 	for i, id := range []string{id1, id2, id3} {
-		tn := store.Turn{
+		tn := turnlog.Turn{
 			ID: id, Session: key, Agent: "main", Channel: "irc", Conversation: message.Conversation{ID: "ann", Kind: message.DM}, Sender: "irc:ann",
-			State: store.TurnDone, Started: noon.Add(time.Duration(i) * time.Minute), Ended: noon.Add(time.Hour),
+			State: turnlog.TurnDone, Started: noon.Add(time.Duration(i) * time.Minute), Ended: noon.Add(time.Hour),
 		}
-		steps := []store.Step{{Turn: id, Kind: store.StepUser, Data: []byte(said), At: noon}, {Turn: id, Seq: 1, Kind: store.StepModel, Data: []byte(answer), At: noon}}
+		steps := []turnlog.Step{{Turn: id, Kind: turnlog.StepUser, Data: []byte(said), At: noon}, {Turn: id, Seq: 1, Kind: turnlog.StepModel, Data: []byte(answer), At: noon}}
 		if id == id3 {
-			tn.State, tn.Ended = store.TurnRunning, time.Time{}
+			tn.State, tn.Ended = turnlog.TurnRunning, time.Time{}
 			steps = steps[:1]
 		}
-		if err := s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: steps}); err != nil {
+		if err := s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Steps: steps}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +87,8 @@ func TestThereAndBack(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			from, to := open(t), open(t)
 			fill(t, from, key)
-			sum := store.Summary{ID: id2, Session: key, Through: id1, Turns: 1, Text: "hi and hello", Labels: []string{"web:x"}, At: noon}
-			if err := from.CommitTurn(t.Context(), store.Commit{Turn: store.Turn{ID: id3, Session: key, State: store.TurnRunning}, Summary: &sum}); err != nil {
+			sum := turnlog.Summary{ID: id2, Session: key, Through: id1, Turns: 1, Text: "hi and hello", Labels: []string{"web:x"}, At: noon}
+			if err := from.CommitTurn(t.Context(), turnlog.Commit{Turn: turnlog.Turn{ID: id3, Session: key, State: turnlog.TurnRunning}, Summary: &sum}); err != nil {
 				t.Fatal(err)
 			}
 			var first, second bytes.Buffer
@@ -98,7 +99,7 @@ func TestThereAndBack(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v in\n%s", err, &first)
 			}
-			if want := (store.Session{Key: key, Agent: "main", Turns: 2, Last: noon.Add(time.Minute)}); s != want { // the third turn runs
+			if want := (turnlog.Session{Key: key, Agent: "main", Turns: 2, Last: noon.Add(time.Minute)}); s != want { // the third turn runs
 				t.Errorf("imported %+v, want %+v", s, want)
 			}
 			if err := Export(t.Context(), to, key, noon, &second); err != nil {
@@ -133,7 +134,7 @@ func sumLine(through, id string, turns int) string {
 }
 
 // labelsOf are those of a turn's first step.
-func labelsOf(t *testing.T, turn store.SessionTurn) []string {
+func labelsOf(t *testing.T, turn turnlog.SessionTurn) []string {
 	t.Helper()
 	var u agent.UserStep
 	if err := json.Unmarshal(turn.Steps[0].Data, &u); err != nil {
@@ -259,7 +260,7 @@ func FuzzRead(f *testing.F) {
 		if again, err := Read(&out); err != nil || again.Session != session || (again.Summary == nil) != (f.Summary == nil) {
 			t.Errorf("%+v is read again as %+v, %v", f, again, err)
 		}
-		if err := s.DeleteSession(t.Context(), store.Deletion{Key: session.Key}); err != nil {
+		if err := s.DeleteSession(t.Context(), turnlog.Deletion{Key: session.Key}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -54,7 +55,7 @@ func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Place) {
 			continue
 		}
-		if failed := k.delete(ctx, store.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {
+		if failed := k.delete(ctx, turnlog.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -94,14 +95,14 @@ func (k *Keeper) clear(ctx context.Context) {
 // dropMedia removes the files of deleted sessions that no other session has. A file that was asked for a moment ago is left to the next
 // look.
 func (k *Keeper) dropMedia(ctx context.Context) error {
-	left, err := k.Store.ListLeftovers(ctx, store.LeftMedia)
+	left, err := k.Store.ListLeftovers(ctx, turnlog.LeftMedia)
 	for _, l := range left {
 		err = errors.Join(err, k.dropFile(ctx, l))
 	}
 	return err
 }
 
-func (k *Keeper) dropFile(ctx context.Context, l store.Leftover) error {
+func (k *Keeper) dropFile(ctx context.Context, l turnlog.Leftover) error {
 	done, err := k.Store.NamedInSteps(ctx, l.Name) // then it is another session's
 	if err == nil && !done {
 		done, err = k.Media.Drop(ctx, l.Name)
@@ -131,8 +132,8 @@ func keptSince(days int, now time.Time) time.Time {
 }
 
 // MoveWorkspaces renames the workspaces below root of sessions whose keys a migration of the store has changed. Nothing may run yet.
-func MoveWorkspaces(ctx context.Context, s store.Leftovers, root string) error {
-	left, err := s.ListLeftovers(ctx, store.LeftMoved)
+func MoveWorkspaces(ctx context.Context, s turnlog.Leftovers, root string) error {
+	left, err := s.ListLeftovers(ctx, turnlog.LeftMoved)
 	for _, l := range left {
 		var homes [2]string
 		if err == nil {

@@ -15,13 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -41,8 +41,8 @@ type Workspaces interface {
 
 // Store knows the messages and replies whose files must stay.
 type Store interface {
-	PendingInbox(ctx context.Context) ([]store.InboxRow, error)
-	UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error)
+	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
+	UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error)
 }
 
 // Config is what Files need.

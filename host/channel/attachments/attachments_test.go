@@ -12,12 +12,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
@@ -56,8 +56,8 @@ func (r *room) MediaRoom(sender string) (int64, error) {
 // idle is a store in which nothing waits.
 type idle struct{}
 
-func (idle) PendingInbox(context.Context) ([]store.InboxRow, error)  { return nil, nil }
-func (idle) UnsentOutbox(context.Context) ([]store.OutboxRow, error) { return nil, nil }
+func (idle) PendingInbox(context.Context) ([]mailbox.InboxRow, error)  { return nil, nil }
+func (idle) UnsentOutbox(context.Context) ([]mailbox.OutboxRow, error) { return nil, nil }
 
 // newFiles returns Files with the channel tg, and the workspace of its sessions.
 func newFiles(t *testing.T, s shop, c config.Media) (*Files, *room, string) {

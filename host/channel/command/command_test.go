@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
@@ -98,7 +100,7 @@ type house struct {
 	busy               bool
 	deleted            []string
 	halted             string
-	elevated           *store.Elevation
+	elevated           *consent.Elevation
 }
 
 func newHouse(t *testing.T) *house {
@@ -169,13 +171,13 @@ func (h *house) Look(ctx context.Context, place string, _ message.Message) (Sess
 	return now, err
 }
 
-func (h *house) Compact(_ context.Context, at store.Place, row store.InboxRow) (Compaction, error) {
+func (h *house) Compact(_ context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error) {
 	h.compacted++
-	v := store.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
+	v := turnlog.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
 	return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
 }
 
-func (h *house) In(ctx context.Context, place string) ([]store.Session, bool, error) {
+func (h *house) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
 	list, err := h.store.PlaceSessions(ctx, place)
 	return list, h.busy, err
 }
@@ -199,12 +201,12 @@ func (h *house) Push(_ string, r message.Reply) { h.replied = append(h.replied, 
 func (h *house) Publish(message.Event) {}
 
 // Begin, End and Of implement Elevator: ann may.
-func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (store.Elevation, string, error) {
+func (h *house) Begin(_ context.Context, m message.Message, state string, span time.Duration) (consent.Elevation, string, error) {
 	if m.Sender.ID != "ann" {
-		return store.Elevation{}, "You may not.", nil
+		return consent.Elevation{}, "You may not.", nil
 	}
 	now := time.Now()
-	h.elevated = &store.Elevation{Conversation: m.ConversationKey(), State: state, Sender: m.SenderKey(), Began: now, Until: now.Add(span)}
+	h.elevated = &consent.Elevation{Conversation: m.ConversationKey(), State: state, Sender: m.SenderKey(), Began: now, Until: now.Add(span)}
 	return *h.elevated, "", nil
 }
 
@@ -214,9 +216,9 @@ func (h *house) End(context.Context, string, string, string) (bool, error) {
 	return held, nil
 }
 
-func (h *house) Of(context.Context, string) (store.Elevation, bool, error) {
+func (h *house) Of(context.Context, string) (consent.Elevation, bool, error) {
 	if h.elevated == nil {
-		return store.Elevation{}, false, nil
+		return consent.Elevation{}, false, nil
 	}
 	return *h.elevated, true, nil
 }
@@ -239,7 +241,7 @@ func (h *house) say(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)
 	before := len(h.replied)
-	if rest := h.desk.Work(h.t.Context(), "", []store.InboxRow{row}); len(rest) != 0 {
+	if rest := h.desk.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
 		h.t.Fatalf("%d rows are left", len(rest))
 	}
 	if len(h.replied) != before+1 {
@@ -248,12 +250,12 @@ func (h *house) say(event, who, text string, kind message.Kind) string {
 	return h.replied[before].Text
 }
 
-func (h *house) accept(event, who, text string, kind message.Kind) store.InboxRow {
+func (h *house) accept(event, who, text string, kind message.Kind) mailbox.InboxRow {
 	h.t.Helper()
 	row, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
 		Channel: "irc", EventID: event, Conversation: message.Conversation{ID: "#busy", Kind: kind},
 		Sender: message.Sender{ID: who}, Text: text,
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -265,26 +267,26 @@ func TestDesk(t *testing.T) {
 		name, requester, args, who, text string
 		kind                             message.Kind
 		want                             string
-		state                            store.ApprovalState
+		state                            consent.ApprovalState
 	}{
-		{"an owner approves", "irc:bob", `{}`, "ann", "/approve ID", message.Group, "Approved: `shell.exec`", store.ApprovalGranted},
-		{"an owner denies", "irc:bob", `{}`, "ann", "/deny ID", message.Group, "Denied", store.ApprovalDenied},
-		{"a guest may not", "irc:bob", `{}`, "bob", "/approve ID", message.DM, "Only an owner", store.ApprovalPending},
-		{"an owner's own call", "irc:ann", `{}`, "ann", "/approve ID", message.DM, "You asked for this call yourself", store.ApprovalPending},
-		{"a call that cannot be shown", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/approve ID", message.DM, "too long", store.ApprovalPending},
-		{"a call that cannot be shown is denied", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/deny ID", message.DM, "Denied", store.ApprovalDenied},
-		{"no id", "irc:bob", `{}`, "ann", "/approve", message.DM, "Write the id", store.ApprovalPending},
-		{"a wrong id", "irc:bob", `{}`, "ann", "/approve XYZ", message.DM, "no such request", store.ApprovalPending},
-		{"a misspelt command stops nothing", "irc:bob", `{}`, "bob", "/stpo", message.DM, "Did you mean `/stop`? Nothing was done", store.ApprovalPending},
-		{"a misspelt command approves nothing", "irc:bob", `{}`, "ann", "/aprove ID", message.DM, "Did you mean `/approve`?", store.ApprovalPending},
-		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", store.ApprovalPending},
-		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", store.ApprovalPending},
-		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", store.ApprovalPending},
-		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.\n\n- Agent: helper\n- Model: demo/demo, tier default\n- Session: 3 h old, 7 turns\n- Queue: 2 wait, mode collect", store.ApprovalPending},
-		{"an owner halts", "irc:bob", `{}`, "ann", "/halt it runs wild", message.Group, "Everything is halted", store.ApprovalPending},
-		{"an owner resumes", "irc:bob", `{}`, "ann", "/resume", message.Group, "Everything goes on", store.ApprovalPending},
-		{"a guest may not halt", "irc:bob", `{}`, "bob", "/halt", message.DM, "Only an owner", store.ApprovalPending},
-		{"help", "irc:bob", `{}`, "bob", "/help", message.DM, "/approve ID", store.ApprovalPending},
+		{"an owner approves", "irc:bob", `{}`, "ann", "/approve ID", message.Group, "Approved: `shell.exec`", consent.ApprovalGranted},
+		{"an owner denies", "irc:bob", `{}`, "ann", "/deny ID", message.Group, "Denied", consent.ApprovalDenied},
+		{"a guest may not", "irc:bob", `{}`, "bob", "/approve ID", message.DM, "Only an owner", consent.ApprovalPending},
+		{"an owner's own call", "irc:ann", `{}`, "ann", "/approve ID", message.DM, "You asked for this call yourself", consent.ApprovalPending},
+		{"a call that cannot be shown", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/approve ID", message.DM, "too long", consent.ApprovalPending},
+		{"a call that cannot be shown is denied", "irc:bob", `{"a":"` + strings.Repeat("x", 4000) + `"}`, "ann", "/deny ID", message.DM, "Denied", consent.ApprovalDenied},
+		{"no id", "irc:bob", `{}`, "ann", "/approve", message.DM, "Write the id", consent.ApprovalPending},
+		{"a wrong id", "irc:bob", `{}`, "ann", "/approve XYZ", message.DM, "no such request", consent.ApprovalPending},
+		{"a misspelt command stops nothing", "irc:bob", `{}`, "bob", "/stpo", message.DM, "Did you mean `/stop`? Nothing was done", consent.ApprovalPending},
+		{"a misspelt command approves nothing", "irc:bob", `{}`, "ann", "/aprove ID", message.DM, "Did you mean `/approve`?", consent.ApprovalPending},
+		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", consent.ApprovalPending},
+		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", consent.ApprovalPending},
+		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", consent.ApprovalPending},
+		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.\n\n- Agent: helper\n- Model: demo/demo, tier default\n- Session: 3 h old, 7 turns\n- Queue: 2 wait, mode collect", consent.ApprovalPending},
+		{"an owner halts", "irc:bob", `{}`, "ann", "/halt it runs wild", message.Group, "Everything is halted", consent.ApprovalPending},
+		{"an owner resumes", "irc:bob", `{}`, "ann", "/resume", message.Group, "Everything goes on", consent.ApprovalPending},
+		{"a guest may not halt", "irc:bob", `{}`, "bob", "/halt", message.DM, "Only an owner", consent.ApprovalPending},
+		{"help", "irc:bob", `{}`, "bob", "/help", message.DM, "/approve ID", consent.ApprovalPending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
@@ -328,7 +330,7 @@ type dyingStore struct {
 	died bool
 }
 
-func (s *dyingStore) SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error {
+func (s *dyingStore) SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error {
 	if !s.died {
 		s.died = true
 		return errors.New("killed")
@@ -341,7 +343,7 @@ func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
 	id := h.ask("irc:bob", `{}`)
 	row := h.accept("e1", "ann", "/approve "+id, message.DM)
 	h.desk.cfg.Store = &dyingStore{Store: h.store}
-	h.desk.Work(t.Context(), "", []store.InboxRow{row})
+	h.desk.Work(t.Context(), "", []mailbox.InboxRow{row})
 	if len(h.replied) != 1 {
 		t.Errorf("%d replies, want 1", len(h.replied))
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // sure is the word that an order to delete is confirmed by.
@@ -13,8 +13,8 @@ const sure = "yes"
 
 // delete removes all that was said in a place, by every agent and before every /new, and begins a new session there. A private chat is its
 // sender's own; what was said in a group is everybody's, so that only owners may.
-func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *store.Place) (
-	text string, ask []message.Button, deletions []store.Deletion, err error,
+func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (
+	text string, ask []message.Button, deletions []turnlog.Deletion, err error,
 ) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
 		return "Only an owner can delete what was said in a group.", nil, nil, nil
@@ -40,9 +40,9 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *sto
 		return "", nil, nil, err
 	}
 	now := d.cfg.Now().UTC()
-	at.Epoch, at.Began, at.Why = at.Epoch+1, now, store.BeganAsked
+	at.Epoch, at.Began, at.Why = at.Epoch+1, now, turnlog.BeganAsked
 	for _, s := range list {
-		deletions = append(deletions, store.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
+		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
 	}
 	return fmt.Sprintf("Deleted: %s. What the host's logs say of decisions, approvals and costs stays as long as its owner keeps them.", count(turns, "answer")),
 		nil, deletions, nil
@@ -57,7 +57,7 @@ func count(n int, thing string) string {
 }
 
 // afterwards removes what deleted sessions have outside of the store. Should the host die before, its next start does.
-func (d *Desk) afterwards(ctx context.Context, deletions []store.Deletion) {
+func (d *Desk) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
 	if len(deletions) == 0 {
 		return
 	}

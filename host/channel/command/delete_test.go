@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 func TestDelete(t *testing.T) {
@@ -36,8 +36,8 @@ func TestDelete(t *testing.T) {
 				there = there[2:]
 			}
 			for i, key := range there {
-				tn := store.Turn{ID: fmt.Sprint("t", i), Session: key, Agent: "helper", State: store.TurnDone}
-				if err := h.store.CommitTurn(t.Context(), store.Commit{Turn: tn}); err != nil {
+				tn := turnlog.Turn{ID: fmt.Sprint("t", i), Session: key, Agent: "helper", State: turnlog.TurnDone}
+				if err := h.store.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}); err != nil {
 					t.Fatal(err)
 				}
 			}

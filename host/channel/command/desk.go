@@ -9,23 +9,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Store is what a Desk keeps.
 type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
-	SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error
-	Approval(ctx context.Context, id string) (store.Approval, error)
-	SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
-	ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error)
-	Place(ctx context.Context, key string) (store.Place, error)
-	Settle(ctx context.Context, s store.Settlement) error
-	Grant(ctx context.Context, id string) (store.Grant, error)
+	SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error
+	Approval(ctx context.Context, id string) (consent.Approval, error)
+	SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+	ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
+	Place(ctx context.Context, key string) (turnlog.Place, error)
+	Settle(ctx context.Context, s turnlog.Settlement) error
+	Grant(ctx context.Context, id string) (consent.Grant, error)
 }
 
 // Approvals is where requests are decided; *approval.Desk is the one that there is.
@@ -33,8 +37,8 @@ type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
 	EndSessions(ctx context.Context, place, by string) error
-	Pending(ctx context.Context) ([]store.Approval, error)
-	Offer(a store.Approval) approval.Offer
+	Pending(ctx context.Context) ([]consent.Approval, error)
+	Offer(a consent.Approval) approval.Offer
 }
 
 var _ Approvals = (*approval.Desk)(nil)
@@ -63,13 +67,13 @@ type Places interface {
 	// Look returns the session of a place as the sender of a message is answered there.
 	Look(ctx context.Context, place string, m message.Message) (Session, error)
 	// Compact sums up the older turns of the session that a message would continue in a place.
-	Compact(ctx context.Context, at store.Place, row store.InboxRow) (Compaction, error)
+	Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error)
 }
 
 // Sessions are what was said in the places; *session.Keeper implements it.
 type Sessions interface {
 	// In returns the sessions of a place, of every agent and epoch, and whether something that was delegated there still runs.
-	In(ctx context.Context, place string) (list []store.Session, busy bool, err error)
+	In(ctx context.Context, place string) (list []turnlog.Session, busy bool, err error)
 	// Deleted removes what sessions that were deleted have outside of the store.
 	Deleted(ctx context.Context, keys []string)
 }
@@ -113,8 +117,8 @@ type Config struct {
 // Desk carries out commands.
 type Desk struct {
 	cfg   Config
-	queue *keyed.Group[store.InboxRow] // by conversation
-	shown sync.Map                     // ids of requests that were shown whole in answer to /show
+	queue *keyed.Group[mailbox.InboxRow] // by conversation
+	shown sync.Map                       // ids of requests that were shown whole in answer to /show
 }
 
 // maxConversations bounds the conversations with commands at a time.
@@ -132,7 +136,7 @@ func (d *Desk) Run(ctx context.Context) error { return d.queue.Run(ctx) }
 
 // Take takes a message of a conversation when it is a command about what runs there, which waits for nothing. It reports whether it has,
 // and whether the message is a command that Order carries out.
-func (d *Desk) Take(key string, row store.InboxRow) (taken, order bool) {
+func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 	c, ok := Parse(row.Message.Text)
 	if !ok || c.Queued() {
 		return false, ok
@@ -145,7 +149,7 @@ func (d *Desk) Take(key string, row store.InboxRow) (taken, order bool) {
 //
 // The reply is committed under a key that comes from the message, and then the message is done: when the host dies in between,
 // the command is carried out again, which changes nothing, and its reply is there already.
-func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []store.InboxRow {
+func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
 	row := rows[0]
 	for {
 		err := d.carryOut(ctx, row)
@@ -164,14 +168,14 @@ func (d *Desk) Work(ctx context.Context, _ string, rows []store.InboxRow) []stor
 	}
 }
 
-func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
+func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok { // it was checked before it was pushed
 		return fmt.Errorf("inbox row %d is no command", row.ID)
 	}
 	if why := d.cfg.Rules.Refusal(m); why != "" {
-		return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDropped, why)
+		return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
 	}
 	var text string
 	var err error
@@ -190,12 +194,12 @@ func (d *Desk) carryOut(ctx context.Context, row store.InboxRow) error {
 		d.show(m, turn, r)
 	}
 	after()
-	return d.cfg.Store.SetInbox(ctx, row.ID, store.InboxDone, "command "+c.Name)
+	return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDone, "command "+c.Name)
 }
 
 // reply is the answer to a command, under a key that comes from its message.
-func reply(row store.InboxRow, text string) (turn string, r message.Reply) {
-	turn, m := store.CommandTurn(row.ID), row.Message
+func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
+	turn, m := mailbox.CommandTurn(row.ID), row.Message
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
@@ -318,7 +322,7 @@ func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (stri
 		return "There is no such request. `/status` lists what waits.", nil
 	case err != nil:
 		return "", err
-	case a.State != store.ApprovalPending:
+	case a.State != consent.ApprovalPending:
 		return "This request has an answer already.", nil
 	case !approval.Showable(a):
 		return fmt.Sprintf("This call is too long to be shown here. See the web page or `flynn approvals show %s`.", a.ID), nil

@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Elevator begins and ends elevated mode.
 type Elevator interface {
 	// Begin begins it, or returns in a sentence why the sender may not. A span of 0 is the usual one.
-	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e store.Elevation, refused string, err error)
+	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error)
 	// End ends what holds in a conversation and reports whether anything did.
 	End(ctx context.Context, conversation, by, why string) (bool, error)
 	// Of returns what holds in a conversation.
-	Of(ctx context.Context, conversation string) (store.Elevation, bool, error)
+	Of(ctx context.Context, conversation string) (consent.Elevation, bool, error)
 }
 
 const elevatedUsage = "Write `/elevated ask 15m`, `/elevated on 15m` or `/elevated off`."
@@ -76,7 +76,7 @@ func (d *Desk) banner(ctx context.Context, conversation string) (string, error) 
 	return banner(e), nil
 }
 
-func banner(e store.Elevation) string {
+func banner(e consent.Elevation) string {
 	what := "commands leave the sandbox, each after an approval"
 	if e.State == "on" {
 		what = "commands leave the sandbox WITHOUT an approval"

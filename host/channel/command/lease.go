@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // readLease reads what follows /approve: an id, and how far the yes reaches.
@@ -29,9 +29,9 @@ func readLease(arg string) (id string, l approval.Lease, err error) {
 		}
 		return id, l, nil
 	case "session":
-		l.Scope = store.GrantSession
+		l.Scope = consent.GrantSession
 	case "always":
-		l.Scope = store.GrantStanding
+		l.Scope = consent.GrantStanding
 		word, after, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		if d, ok := ReadSpan(word); ok {
 			l.For, rest = d, after

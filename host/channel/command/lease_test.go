@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func TestReadLease(t *testing.T) {
 	const day = 24 * time.Hour
-	session, standing := store.GrantSession, store.GrantStanding
+	session, standing := consent.GrantSession, consent.GrantStanding
 	for _, c := range []struct {
 		arg  string
 		want approval.Lease
@@ -58,7 +58,7 @@ func FuzzReadLease(f *testing.F) {
 	f.Add("ABC session")
 	f.Fuzz(func(t *testing.T, arg string) {
 		id, l, err := readLease(arg)
-		if err == nil && (id == "" || l.For < 0 || l.For > 0 && l.Scope != store.GrantStanding || l.Scope == "" && l != approval.Lease{}) {
+		if err == nil && (id == "" || l.For < 0 || l.For > 0 && l.Scope != consent.GrantStanding || l.Scope == "" && l != approval.Lease{}) {
 			t.Errorf("%q is %q %+v", arg, id, l)
 		}
 	})
@@ -68,18 +68,18 @@ func TestLeasesInChat(t *testing.T) {
 	const plain = `{"command":"true x"}`
 	for _, c := range []struct {
 		name, args, who, text, want string
-		state                       store.ApprovalState
+		state                       consent.ApprovalState
 	}{
-		{"session", plain, "ann", "/approve ID session", "in the session irc:#busy:coder", store.ApprovalConsumed},
-		{"always", plain, "ann", "/approve ID always", "builtin true", store.ApprovalConsumed},
-		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, store.ApprovalConsumed},
-		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", store.ApprovalPending},
-		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", store.ApprovalPending},
-		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", store.ApprovalPending},
-		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", store.ApprovalPending},
-		{"another word", plain, "ann", "/approve ID forever", "none of once", store.ApprovalPending},
-		{"a guest", plain, "bob", "/approve ID always", "Only an owner", store.ApprovalPending},
-		{"a denial has no scope", plain, "ann", "/deny ID always", "alone", store.ApprovalPending},
+		{"session", plain, "ann", "/approve ID session", "in the session irc:#busy:coder", consent.ApprovalConsumed},
+		{"always", plain, "ann", "/approve ID always", "builtin true", consent.ApprovalConsumed},
+		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, consent.ApprovalConsumed},
+		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", consent.ApprovalPending},
+		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", consent.ApprovalPending},
+		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", consent.ApprovalPending},
+		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", consent.ApprovalPending},
+		{"another word", plain, "ann", "/approve ID forever", "none of once", consent.ApprovalPending},
+		{"a guest", plain, "bob", "/approve ID always", "Only an owner", consent.ApprovalPending},
+		{"a denial has no scope", plain, "ann", "/deny ID always", "alone", consent.ApprovalPending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Compaction is what an order to compact a conversation came to.
 type Compaction struct {
 	Text    string
-	Summary *store.Summary // nil where there is none
-	Applied func()         // to be called once it is committed
+	Summary *turnlog.Summary // nil where there is none
+	Applied func()           // to be called once it is committed
 }
 
 // forgetAll is the word for every note about the sender.
@@ -21,7 +22,7 @@ const forgetAll = "all"
 
 // forget deletes what agents remember about the sender. In a group nothing is said of what it was.
 func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
-	q := store.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
+	q := memory.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
 	if c.Arg == "" {
 		return d.remembered(ctx, m, q)
 	}
@@ -41,7 +42,7 @@ func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string
 }
 
 // remembered lists the keys of what is remembered about the sender.
-func (d *Desk) remembered(ctx context.Context, m message.Message, q store.NoteQuery) (string, error) {
+func (d *Desk) remembered(ctx context.Context, m message.Message, q memory.NoteQuery) (string, error) {
 	if m.Conversation.Kind != message.DM {
 		return "Write `/forget` in a private chat to see what is remembered about you, or `/forget all`.", nil
 	}

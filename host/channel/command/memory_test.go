@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -28,7 +29,7 @@ func TestForget(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
-			for _, n := range []store.Note{
+			for _, n := range []memory.Note{
 				{Agent: "helper", Person: "irc:bob", Key: "diet", Text: "secret"}, {Agent: "helper", Person: "mail:bob", Key: "car", Text: "secret"},
 				{Agent: "helper", Person: "irc:ann", Key: "pet", Text: "secret"}, {Agent: "coder", Person: "irc:ann", Key: "diet", Text: "secret"},
 				{Agent: "helper", Key: "wifi", Text: "secret"},
@@ -41,7 +42,7 @@ func TestForget(t *testing.T) {
 			if !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
 				t.Errorf("says %q, want %q in it", got, c.want)
 			}
-			if left, err := h.store.SearchNotes(t.Context(), store.NoteQuery{}); err != nil || len(left) != c.left {
+			if left, err := h.store.SearchNotes(t.Context(), memory.NoteQuery{}); err != nil || len(left) != c.left {
 				t.Errorf("%d notes are left, want %d (%v)", len(left), c.left, err)
 			}
 		})

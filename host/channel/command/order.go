@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/store"
@@ -15,7 +17,7 @@ import (
 
 // Session is the place of a message, as its sender is answered there.
 type Session struct {
-	Place   store.Place
+	Place   turnlog.Place
 	Running bool
 	Queued  int
 	Mode    string // of the queue
@@ -35,7 +37,7 @@ type Session struct {
 
 // Order carries out a command that belongs in the queue of its place, once, whatever happens in between: what it changes, its reply
 // and the end of its message are one commit.
-func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
+func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 	var told []int64
 	for {
 		o, err := d.order(ctx, place, row)
@@ -72,12 +74,12 @@ func (d *Desk) Order(ctx context.Context, place string, row store.InboxRow) {
 
 // ordered is what a command changes and what its sender is told.
 type ordered struct {
-	store.Settlement
+	turnlog.Settlement
 	applied func() // to be called once it is committed
 	begins  bool   // a new session does
 }
 
-func (d *Desk) order(ctx context.Context, place string, row store.InboxRow) (ordered, error) {
+func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (ordered, error) {
 	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
@@ -123,7 +125,7 @@ func (d *Desk) mayOrder(m message.Message) bool {
 }
 
 // change does to a place what is asked and says in words what came of it.
-func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *store.Place) (text string, changed bool, err error) {
+func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
 	}
@@ -131,7 +133,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *sto
 		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /new"); err != nil {
 			return "", false, err
 		}
-		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), store.BeganAsked
+		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), turnlog.BeganAsked
 		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
 	}
 	s, err := d.cfg.Places.Look(ctx, at.Key, m)
@@ -149,7 +151,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *sto
 // undo is the argument that takes a choice back.
 const undo = "default"
 
-func chooseAgent(s Session, name string, at *store.Place) (text string, changed bool) {
+func chooseAgent(s Session, name string, at *turnlog.Place) (text string, changed bool) {
 	switch {
 	case name == "":
 		return agents(s), false
@@ -166,7 +168,7 @@ func chooseAgent(s Session, name string, at *store.Place) (text string, changed 
 }
 
 // undoing tells who tries to go back by a name how it is done.
-func undoing(at *store.Place) string {
+func undoing(at *turnlog.Place) string {
 	if at.Agent == "" {
 		return ""
 	}
@@ -187,7 +189,7 @@ func agents(s Session) string {
 	return text + " You can choose with `/agent NAME`: " + strings.Join(s.Agents, ", ") + "."
 }
 
-func chooseTier(s Session, tier string, at *store.Place) (text string, changed bool) {
+func chooseTier(s Session, tier string, at *turnlog.Place) (text string, changed bool) {
 	switch {
 	case tier == "":
 		return tiers(s), false

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // order takes a command through the inbox and the queue and returns the answer.
@@ -23,7 +24,7 @@ func (h *house) order(event, who, text string, kind message.Kind) string {
 	return h.replied[before].Text
 }
 
-func (h *house) place() store.Place {
+func (h *house) place() turnlog.Place {
 	h.t.Helper()
 	p, err := h.store.Place(h.t.Context(), "irc:#busy")
 	if err != nil {
@@ -36,11 +37,11 @@ func TestOrders(t *testing.T) {
 	free := Session{Agent: "helper", Tier: "default", Agents: []string{"coder", "helper"}, Tiers: []string{"default", "fast"}}
 	fixed := free
 	fixed.Fixed = true
-	chosen := store.Place{Key: "irc:#busy", Epoch: 1, Agent: "coder", Tier: "fast"}
+	chosen := turnlog.Place{Key: "irc:#busy", Epoch: 1, Agent: "coder", Tier: "fast"}
 	for _, c := range []struct {
 		name      string
 		session   Session
-		was       store.Place
+		was       turnlog.Place
 		who, text string
 		kind      message.Kind
 		says      string
@@ -93,7 +94,7 @@ type brokenStore struct {
 	failed bool
 }
 
-func (s *brokenStore) Settle(ctx context.Context, order store.Settlement) error {
+func (s *brokenStore) Settle(ctx context.Context, order turnlog.Settlement) error {
 	if !s.failed {
 		s.failed = true
 		return errors.New("disk is full")
@@ -104,7 +105,7 @@ func (s *brokenStore) Settle(ctx context.Context, order store.Settlement) error 
 // TestAnOrderIsCarriedOutOnce: after trouble with the store, and by a second process that finds the message still there.
 func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 	h := newHouse(t)
-	noted, _, err := h.store.AppendInbox(t.Context(), message.Message{Channel: "irc", EventID: "e0"}, store.InboxNoted, "")
+	noted, _, err := h.store.AppendInbox(t.Context(), message.Message{Channel: "irc", EventID: "e0"}, mailbox.InboxNoted, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 	row := h.accept("e1", "ann", "/new", message.DM)
 	h.desk.Order(t.Context(), "irc:#busy", row)
 	h.desk.Order(t.Context(), "irc:#busy", row)
-	if p := h.place(); p.Epoch != 2 || p.Why != store.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
+	if p := h.place(); p.Epoch != 2 || p.Why != turnlog.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
 		t.Errorf("the place is %+v after %d replies", p, len(h.replied))
 	}
 	if rows, err := h.store.NotedInbox(t.Context()); err != nil || len(rows) != 0 {

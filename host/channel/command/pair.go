@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Pairings is where strangers are let in; *pairing.Desk is the one that there is.
 type Pairings interface {
-	Decide(ctx context.Context, code string, approve bool, by string) (store.Pairing, error)
+	Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error)
 	// Refuse denies a request by its id.
-	Refuse(ctx context.Context, id, by string) (store.Pairing, error)
+	Refuse(ctx context.Context, id, by string) (pairings.Pairing, error)
 	// Guess counts a code of somebody who may not decide.
 	Guess(ctx context.Context, guesser string) (lockedOut bool, err error)
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // knock has eve ask to be let in, and returns her code.
@@ -77,11 +77,11 @@ func TestGuessersAreLockedOut(t *testing.T) {
 func TestACommandOfWhoIsNotHeardAnyMore(t *testing.T) {
 	h := newHouse(t)
 	row := h.accept("e1", "mallory", "/status", message.DM)
-	if rest := h.desk.Work(t.Context(), "", []store.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
+	if rest := h.desk.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
 		t.Errorf("%d are left, told %+v", len(rest), h.replied)
 	}
 	got, err := h.store.FindInbox(t.Context(), "irc", "e1")
-	if err != nil || got.State != store.InboxDropped || got.Note != "revoked" {
+	if err != nil || got.State != mailbox.InboxDropped || got.Note != "revoked" {
 		t.Errorf("kept as %+v (%v)", got, err)
 	}
 }

@@ -14,18 +14,20 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/access/owners"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Store commits replies.
 type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
-	Replies(ctx context.Context, turn string) ([]store.OutboxRow, error)
+	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
 }
 
 // Outbox sends replies that were committed; *channel.Outbox implements it.
@@ -35,7 +37,7 @@ type Outbox interface {
 
 // Requests says how far the answer to a request may reach; *approval.Desk implements it.
 type Requests interface {
-	Offer(a store.Approval) approval.Offer
+	Offer(a consent.Approval) approval.Offer
 }
 
 // Owners are where owners are reached; *owners.Owners implements it.
@@ -69,7 +71,7 @@ func New(cfg Config) *Notices { return &Notices{cfg} }
 
 // Asked tells people over channels that a call waits for one of them: the conversation that it comes from, and those that the
 // configuration names or, where it names none and the requester may not approve himself, the owners in private.
-func (n *Notices) Asked(ctx context.Context, t store.Turn, replyTo string, a store.Approval) {
+func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a consent.Approval) {
 	c := n.cfg.Config()
 	told := slices.Clone(c.Approvals.Conversations)
 	if len(told) == 0 && !n.cfg.Owners.SelfApprove(a.Requester) {
@@ -86,7 +88,7 @@ func (n *Notices) Asked(ctx context.Context, t store.Turn, replyTo string, a sto
 }
 
 // delivery is the conversation that hears of a schedule's turn; "" for other turns.
-func delivery(c *config.Config, t store.Turn) string {
+func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
 		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name {
 			return s.Deliver
@@ -96,7 +98,7 @@ func delivery(c *config.Config, t store.Turn) string {
 }
 
 // Behind tells the sender of a message over a channel that it waits for the approval of an earlier call.
-func (n *Notices) Behind(t store.Turn, m message.Message, a store.Approval) {
+func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) {
 	if route.Door(m.Channel) != route.DoorChannel {
 		return // the page and the terminal show the request itself, and programs read nothing but answers
 	}
@@ -113,7 +115,7 @@ func (n *Notices) Behind(t store.Turn, m message.Message, a store.Approval) {
 
 // Changed takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was. What a
 // crash keeps from being committed here is committed when the turn takes its request up again.
-func (n *Notices) Changed(a store.Approval) {
+func (n *Notices) Changed(a consent.Approval) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
 	if err := n.settle(ctx, a); err != nil {
@@ -122,8 +124,8 @@ func (n *Notices) Changed(a store.Approval) {
 	n.cfg.Log.Info("approval", "id", a.ID, "state", a.State, "tool", a.Tool, "agent", a.Agent, "requester", a.Requester, "decider", a.Decider)
 }
 
-func (n *Notices) settle(ctx context.Context, a store.Approval) error {
-	if a.State == store.ApprovalPending {
+func (n *Notices) settle(ctx context.Context, a consent.Approval) error {
+	if a.State == consent.ApprovalPending {
 		return nil
 	}
 	rows, err := n.cfg.Store.Replies(ctx, a.Turn)
@@ -144,14 +146,14 @@ func (n *Notices) settle(ctx context.Context, a store.Approval) error {
 
 // Refused tells the sender of a message over a channel, once a day, that he has begun too many sessions. A message that is refused for
 // any other reason has no answer.
-func (n *Notices) Refused(row store.InboxRow, r channel.Ruling) {
+func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
 	m := row.Message
 	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
-	turn := store.CommandTurn(row.ID)
+	turn := mailbox.CommandTurn(row.ID)
 	err := n.send(ctx, turn, []message.Reply{{
 		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
 		Text: "This is not answered: you have begun as many conversations within a day as this host allows. Go on in one of them.",

@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func TestButtonsOfARequest(t *testing.T) {
-	a := store.Approval{ID: "ABC", Args: []byte(`{}`)}
+	a := consent.Approval{ID: "ABC", Args: []byte(`{}`)}
 	for _, c := range []struct {
 		offer approval.Offer
 		want  []string
@@ -41,8 +42,8 @@ func TestAnAnsweredRequestLosesItsButtonsWhereverItIsShown(t *testing.T) {
 	defer s.Close()
 	log := slog.New(slog.DiscardHandler)
 	n := New(Config{Store: s, Log: log, Outbox: channel.NewOutbox(channel.OutboxConfig{Store: s, Log: log})})
-	turn := store.Turn{ID: "t1", Channel: "irc", Conversation: message.Conversation{ID: "#x", Kind: message.Group}}
-	a := store.Approval{ID: "ABC", Turn: "t1", Args: []byte(`{}`), State: store.ApprovalPending, Expires: time.Now().Add(time.Minute)}
+	turn := turnlog.Turn{ID: "t1", Channel: "irc", Conversation: message.Conversation{ID: "#x", Kind: message.Group}}
+	a := consent.Approval{ID: "ABC", Turn: "t1", Args: []byte(`{}`), State: consent.ApprovalPending, Expires: time.Now().Add(time.Minute)}
 	shown := requests([]string{"telegram:5"}, turn, "1", a, approval.Offer{})
 	if len(shown) != 2 {
 		t.Fatalf("%d messages show it, want 2", len(shown))
@@ -66,7 +67,7 @@ func TestAnAnsweredRequestLosesItsButtonsWhereverItIsShown(t *testing.T) {
 	if err := n.settle(t.Context(), a); err != nil || len(amended()) != 0 {
 		t.Errorf("while it waits: %v, %q", err, amended())
 	}
-	for _, a.State = range []store.ApprovalState{store.ApprovalGranted, store.ApprovalConsumed} { // the second says nothing new
+	for _, a.State = range []consent.ApprovalState{consent.ApprovalGranted, consent.ApprovalConsumed} { // the second says nothing new
 		a.Decider = "irc:ann"
 		if err := n.settle(t.Context(), a); err != nil {
 			t.Error(err)

@@ -3,14 +3,15 @@ package notice
 import (
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // requests are the messages that show a request: where it comes from, and in the other conversations.
-func requests(others []string, t store.Turn, replyTo string, a store.Approval, o approval.Offer) []message.Reply {
+func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approval, o approval.Offer) []message.Reply {
 	text := approval.Text(a, o, time.Now())
 	buttons := answers(a, o)
 	var out []message.Reply
@@ -33,10 +34,10 @@ func requests(others []string, t store.Turn, replyTo string, a store.Approval, o
 }
 
 // askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
-func askKey(a store.Approval) string { return a.Turn + "/ask/" + a.ID }
+func askKey(a consent.Approval) string { return a.Turn + "/ask/" + a.ID }
 
 // answers are the buttons below a request. Only a call that the message shows whole can be approved by one.
-func answers(a store.Approval, o approval.Offer) []message.Button {
+func answers(a consent.Approval, o approval.Offer) []message.Button {
 	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
 	switch {
 	case !approval.Showable(a):

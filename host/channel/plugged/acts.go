@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -49,9 +50,9 @@ func (c *Channels) lookUp(ctx context.Context, m *message.Message) {
 		return
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		var row store.InboxRow
+		var row mailbox.InboxRow
 		row, err = c.cfg.Store.FindInbox(ctx, m.Channel, m.About.ID)
-		if err == nil && row.Message.Conversation.ID == m.Conversation.ID && row.State != store.InboxDropped {
+		if err == nil && row.Message.Conversation.ID == m.Conversation.ID && row.State != mailbox.InboxDropped {
 			m.About.Text, m.Addressed = cut.Head(row.Message.Text, message.MaxAbout), true
 		}
 	}

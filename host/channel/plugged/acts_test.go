@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -45,9 +46,9 @@ func TestAct(t *testing.T) {
 // taken takes what the inbox has committed, and does nothing with it.
 type taken struct{}
 
-func (taken) Deliver(store.InboxRow)                 {}
-func (taken) Note(store.InboxRow)                    {}
-func (taken) Refused(store.InboxRow, channel.Ruling) {}
+func (taken) Deliver(mailbox.InboxRow)                 {}
+func (taken) Note(mailbox.InboxRow)                    {}
+func (taken) Refused(mailbox.InboxRow, channel.Ruling) {}
 
 // TestActsGoThroughAdmission has people do things to messages in a group where Flynn answers when addressed.
 func TestActsGoThroughAdmission(t *testing.T) {
@@ -73,16 +74,16 @@ func TestActsGoThroughAdmission(t *testing.T) {
 	if err := inbox.Accept(t.Context(), overheard); err != nil {
 		t.Fatal(err)
 	}
-	turn := store.Turn{ID: "t1", Session: "tg:g:a", Agent: "a", Channel: "tg", Conversation: group, State: store.TurnDone}
+	turn := turnlog.Turn{ID: "t1", Session: "tg:g:a", Agent: "a", Channel: "tg", Conversation: group, State: turnlog.TurnDone}
 	reply := message.Reply{Key: "t1/0", Channel: "tg", Conversation: group, Text: "the answer"}
-	if err := s.CommitTurn(t.Context(), store.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
+	if err := s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := s.UnsentOutbox(t.Context())
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
-	rows[0].State, rows[0].PlatformIDs = store.OutboxSent, []string{"m1"}
+	rows[0].State, rows[0].PlatformIDs = mailbox.OutboxSent, []string{"m1"}
 	if err := s.SetOutbox(t.Context(), rows[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -91,15 +92,15 @@ func TestActsGoThroughAdmission(t *testing.T) {
 	for _, c := range []struct {
 		name, event, by, target string
 		conversation            message.Conversation
-		state                   store.InboxState // "" where nothing is written down
+		state                   mailbox.InboxState // "" where nothing is written down
 		about                   message.About
 	}{
-		{"to an answer of ours", "1", "ann", "m1", group, store.InboxNoted, message.About{ID: "m1", Ours: true, Text: "the answer"}},
-		{"to what was said to us", "2", "ann", "q", group, store.InboxNoted, message.About{ID: "q", Text: "the question"}},
-		{"to what was not said to us", "3", "ann", "o", group, store.InboxDropped, message.About{ID: "o"}},
-		{"to anything else", "4", "ann", "x", group, store.InboxDropped, message.About{ID: "x"}},
-		{"by a stranger", "5", "eve", "m1", group, store.InboxDropped, message.About{ID: "m1", Ours: true}},
-		{"to a message of another conversation", "6", "ann", "q", message.Conversation{ID: "ann", Kind: message.DM}, store.InboxNoted, message.About{ID: "q"}},
+		{"to an answer of ours", "1", "ann", "m1", group, mailbox.InboxNoted, message.About{ID: "m1", Ours: true, Text: "the answer"}},
+		{"to what was said to us", "2", "ann", "q", group, mailbox.InboxNoted, message.About{ID: "q", Text: "the question"}},
+		{"to what was not said to us", "3", "ann", "o", group, mailbox.InboxDropped, message.About{ID: "o"}},
+		{"to anything else", "4", "ann", "x", group, mailbox.InboxDropped, message.About{ID: "x"}},
+		{"by a stranger", "5", "eve", "m1", group, mailbox.InboxDropped, message.About{ID: "m1", Ours: true}},
+		{"to a message of another conversation", "6", "ann", "q", message.Conversation{ID: "ann", Kind: message.DM}, mailbox.InboxNoted, message.About{ID: "q"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := plugin.Event{Kind: plugin.EventReaction, Target: c.target, Message: message.Message{
@@ -116,7 +117,7 @@ func TestActsGoThroughAdmission(t *testing.T) {
 			if err != nil || row.State != c.state || row.Message.About != c.about {
 				t.Errorf("row %+v, %v; want %s, %+v", row, err, c.state, c.about)
 			}
-			if c.state == store.InboxDropped && row.Message.Text != "" {
+			if c.state == mailbox.InboxDropped && row.Message.Text != "" {
 				t.Errorf("the words of who is not heard are kept: %+v", row)
 			}
 		})

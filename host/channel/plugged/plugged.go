@@ -15,12 +15,12 @@ import (
 
 	"github.com/flynnhost/flynn/host/channel"
 	"github.com/flynnhost/flynn/host/channel/attachments"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/keyed"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/plugin/instances"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Inbox takes what plugins receive; *channel.Inbox implements it.
@@ -45,8 +45,8 @@ type Proofs interface {
 
 // Store knows the messages that were sent and received.
 type Store interface {
-	FindSent(ctx context.Context, channel, conversation, platformID string) (store.OutboxRow, error)
-	FindInbox(ctx context.Context, channel, event string) (store.InboxRow, error)
+	FindSent(ctx context.Context, channel, conversation, platformID string) (mailbox.OutboxRow, error)
+	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
 }
 
 // Config is what Channels need.

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/flynnhost/flynn/host/access/pairing"
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Access are the pairings, with what the configuration says about their senders.
@@ -51,19 +51,20 @@ func (a Access) SetPairingRole(ctx context.Context, sender, role, by string) err
 }
 
 // accessEntry is a pairing as people see it. A role of the configuration overrides the pairing's.
-func accessEntry(p store.Pairing, roles *route.Roles) gateway.AccessEntry {
+func accessEntry(p pairings.Pairing, roles *route.Roles) gateway.AccessEntry {
 	e := gateway.AccessEntry{
 		Sender: p.Sender, Name: p.Name, State: string(p.State), Role: p.Role, Asked: p.Asked, By: p.By, Decided: p.Decided,
 	}
-	if p.State == store.PairingOpen {
+	if p.State == pairings.Open {
 		e.Code, e.Expires = pairing.ShowCode(p.Code), p.Expires
 	}
-	channel, _, _ := strings.Cut(p.Sender, ":")
+	key, _ := message.ParseSender(p.Sender)
+	channel := key.Channel
 	e.Identity = roles.Identity(channel, p.Sender)
 	switch role := roles.Of(channel, p.Sender); {
 	case roles.Blocked(channel, p.Sender):
 		e.Configured = "blocked"
-	case role != p.Role && p.State == store.PairingPaired, role != route.Guest && p.State == store.PairingOpen:
+	case role != p.Role && p.State == pairings.Paired, role != route.Guest && p.State == pairings.Open:
 		e.Configured = role
 	}
 	return e

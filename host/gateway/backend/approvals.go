@@ -8,20 +8,21 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Approvals are the requests that wait for a person, and the grants that people gave.
 type Approvals struct {
 	Desk  *approval.Desk
 	Store interface {
-		ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error)
+		ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 	}
 }
 
 var _ gateway.Approvals = Approvals{}
 
 // Approvals implements gateway.Approvals.
-func (a Approvals) Approvals(ctx context.Context) ([]store.Approval, error) {
+func (a Approvals) Approvals(ctx context.Context) ([]consent.Approval, error) {
 	return a.Desk.Pending(ctx)
 }
 
@@ -32,7 +33,7 @@ func (a Approvals) Decide(ctx context.Context, id string, grant bool, by string)
 
 // Grant implements gateway.Approvals.
 func (a Approvals) Grant(ctx context.Context, id, scope string, span time.Duration, pattern, by string) error {
-	return answered(a.Desk.Grant(ctx, id, approval.Lease{Scope: store.GrantScope(scope), For: span, Pattern: pattern}, by))
+	return answered(a.Desk.Grant(ctx, id, approval.Lease{Scope: consent.GrantScope(scope), For: span, Pattern: pattern}, by))
 }
 
 // answered returns an error of the desk as one that the gateway knows.
@@ -49,7 +50,7 @@ func answered(err error) error {
 }
 
 // Offer implements gateway.Approvals.
-func (a Approvals) Offer(request store.Approval) gateway.Offer {
+func (a Approvals) Offer(request consent.Approval) gateway.Offer {
 	o := a.Desk.Offer(request)
 	return gateway.Offer{
 		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
@@ -73,6 +74,6 @@ func (a Approvals) Revoke(ctx context.Context, id, by string) error {
 }
 
 // Audit implements gateway.Approvals.
-func (a Approvals) Audit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
+func (a Approvals) Audit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error) {
 	return a.Store.ListAudit(ctx, f)
 }

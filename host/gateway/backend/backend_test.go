@@ -10,21 +10,23 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // TestHistoryShowsARequestAtItsOwnCall: of an answer with three calls the second waits for a person. Nothing else may carry
 // the request, or somebody approves one call in the belief that it is another.
 func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
-	turn := store.Turn{ID: "t1", State: store.TurnRunning, Started: time.Now()}
+	turn := turnlog.Turn{ID: "t1", State: turnlog.TurnRunning, Started: time.Now()}
 	call := func(id, tool string, done bool) agent.Piece {
 		return agent.Piece{Call: &agent.ToolStart{Call: id, Tool: tool}, Done: done}
 	}
 	pieces := []agent.Piece{call("a", "memory.read", true), call("b", "shell.exec", false), call("c", "memory.search", false)}
-	waiting := []store.Approval{
+	waiting := []consent.Approval{
 		{ID: "other", Turn: "t0", Tool: "shell.exec"},
 		{ID: "r1", Turn: "t1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"rm -r ."}`), Where: "host"},
 	}

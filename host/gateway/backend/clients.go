@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/message"
@@ -27,8 +29,8 @@ type Clients struct {
 	}
 	Files FileKeeper
 	Store interface {
-		FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error)
-		Trail(ctx context.Context, id string) (store.Trail, error)
+		FindInbox(ctx context.Context, channel, eventID string) (mailbox.InboxRow, error)
+		Trail(ctx context.Context, id string) (turnlog.Trail, error)
 	}
 }
 
@@ -118,16 +120,16 @@ func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settle
 		return api.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
 	case err != nil:
 		return api.Settlement{}, err
-	case row.State == store.InboxNew:
+	case row.State == mailbox.InboxNew:
 		return api.Settlement{Message: row.Message}, nil
-	case row.State == store.InboxDropped || row.State == store.InboxStale:
+	case row.State == mailbox.InboxDropped || row.State == mailbox.InboxStale:
 		return api.Settlement{Message: row.Message, Done: true, Failed: true, Refused: true, Text: row.Note}, nil
 	}
 	t, err := c.turnOf(ctx, row)
 	if err != nil {
 		return api.Settlement{}, err
 	}
-	s := api.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != store.InboxDone || t.State != store.TurnDone}
+	s := api.Settlement{Message: row.Message, Done: true, Turn: t.ID, Agent: t.Agent, Failed: row.State != mailbox.InboxDone || t.State != turnlog.TurnDone}
 	steps, err := c.Conversations.Store.Steps(ctx, t.ID)
 	if err != nil {
 		return s, err
@@ -147,7 +149,7 @@ func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settle
 	if row.Message.Call != nil && !s.Failed {
 		s.Text, s.Failed, err = agent.Called(steps)
 	}
-	if err == nil && t.State == store.TurnFailed {
+	if err == nil && t.State == turnlog.TurnFailed {
 		s.Limited, s.RetryAfter, err = c.limited(ctx, t.ID)
 	}
 	return s, err
@@ -179,18 +181,18 @@ func (c Clients) limited(ctx context.Context, turn string) (bool, time.Duration,
 const recentTurns = 50
 
 // turnOf returns the turn that answered a message. A chat command, which the host answers itself, has a turn of no agent.
-func (c Clients) turnOf(ctx context.Context, row store.InboxRow) (store.Turn, error) {
+func (c Clients) turnOf(ctx context.Context, row mailbox.InboxRow) (turnlog.Turn, error) {
 	m := row.Message
 	turns, err := c.Conversations.Store.History(ctx, m.Channel, m.Conversation.ID, recentTurns)
 	if err != nil {
-		return store.Turn{}, err
+		return turnlog.Turn{}, err
 	}
 	for _, t := range slices.Backward(turns) {
 		if slices.Contains(t.Inbox, row.ID) {
 			return t, nil
 		}
 	}
-	return store.Turn{ID: store.CommandTurn(row.ID), State: store.TurnDone}, nil
+	return turnlog.Turn{ID: mailbox.CommandTurn(row.ID), State: turnlog.TurnDone}, nil
 }
 
 // Questions returns the messages of API clients among recovered work.

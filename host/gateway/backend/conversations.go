@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Conversations are the chats of the page and the terminal; those of channels can be read.
@@ -27,7 +30,7 @@ type Conversations struct {
 		StopIn(conversation string) bool
 	}
 	Approvals interface {
-		Pending(ctx context.Context) ([]store.Approval, error)
+		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
 	Keeper interface {
 		DeleteConversation(ctx context.Context, place, by string, stop bool) error
@@ -37,12 +40,12 @@ type Conversations struct {
 
 // Transcripts reads what was said.
 type Transcripts interface {
-	History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error)
-	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error)
-	Steps(ctx context.Context, turn string) ([]store.Step, error)
-	Replies(ctx context.Context, turn string) ([]store.OutboxRow, error)
-	PendingInbox(ctx context.Context) ([]store.InboxRow, error)
-	Sessions(ctx context.Context, limit int) ([]store.Session, error)
+	History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
+	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
+	Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
+	Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error)
+	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
+	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 }
 
 var _ gateway.Conversations = Conversations{}
@@ -101,13 +104,13 @@ func (c Conversations) History(ctx context.Context, channel, conversation string
 }
 
 // describe reads what a turn consists of.
-func (c Conversations) describe(ctx context.Context, t store.Turn) ([]agent.Piece, error) {
+func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]agent.Piece, error) {
 	steps, err := c.Store.Steps(ctx, t.ID)
 	if err != nil {
 		return nil, err
 	}
 	var reply string
-	if t.State == store.TurnFailed || t.State == store.TurnStopped {
+	if t.State == turnlog.TurnFailed || t.State == turnlog.TurnStopped {
 		replies, err := c.Store.Replies(ctx, t.ID)
 		if err != nil {
 			return nil, err
@@ -123,14 +126,14 @@ func (c Conversations) describe(ctx context.Context, t store.Turn) ([]agent.Piec
 
 // entries returns the pieces of a turn as the gateway shows them. Calls that wait for a person are alone, so a request that waits is
 // about the first call without a result, and is shown with that call alone.
-func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gateway.Entry {
+func entries(t turnlog.Turn, pieces []agent.Piece, waiting []consent.Approval) []gateway.Entry {
 	var out []gateway.Entry
 	next := true
 	for _, p := range pieces {
 		e := entry(t, p)
 		if p.Call != nil && !p.Done && next {
 			next = false
-			i := slices.IndexFunc(waiting, func(a store.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
+			i := slices.IndexFunc(waiting, func(a consent.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
 			if i >= 0 {
 				a := waiting[i]
 				e.Call.Approval, e.Call.Verdict, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
@@ -141,7 +144,7 @@ func entries(t store.Turn, pieces []agent.Piece, waiting []store.Approval) []gat
 	return out
 }
 
-func entry(t store.Turn, p agent.Piece) gateway.Entry {
+func entry(t turnlog.Turn, p agent.Piece) gateway.Entry {
 	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
 	switch {
 	case p.Said:
@@ -170,8 +173,9 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	var out []gateway.ConversationInfo
 	at := map[string]int{} // by place
 	for _, s := range sessions {
-		place, _, _ := store.SessionParts(s.Key)
-		channel, id, _ := strings.Cut(place, ":")
+		place := message.ParseSession(s.Key).Place
+		key, _ := message.ParseConversation(place)
+		channel, id := key.Channel, key.ID
 		if api.Once(channel, id, s.Turns) { // nobody continues these, and API clients make many
 			continue
 		}

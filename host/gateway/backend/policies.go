@@ -7,6 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/history"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -18,8 +19,8 @@ type Policies struct {
 		Clear(ctx context.Context, name, by string) (policy.Status, error)
 	}
 	Store interface {
-		PolicyModule(ctx context.Context, digest string) (store.PolicyModule, error)
-		ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error)
+		PolicyModule(ctx context.Context, digest string) (journal.Module, error)
+		ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) ([]journal.Change, error)
 	}
 }
 
@@ -45,7 +46,7 @@ func (p Policies) rollback(ctx context.Context, name string, r gateway.Rollback)
 	}
 	// The engine has recorded a module that just came into force before it calls the function.
 	return p.Engine.Rollback(ctx, name, func() (string, error) {
-		changes, err := p.Store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name})
+		changes, err := p.Store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name})
 		if err != nil {
 			return "", err
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flynnhost/flynn/host/agent/schedule"
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Schedules are the schedules of the configuration in force and their runs.
@@ -52,7 +52,7 @@ func ScheduleStatuses(list []schedule.Status) []gateway.ScheduleStatus {
 }
 
 // ScheduleRuns returns runs of a schedule as the gateway shows them.
-func ScheduleRuns(runs []store.ScheduleRun) []gateway.ScheduleRun {
+func ScheduleRuns(runs []timetable.Run) []gateway.ScheduleRun {
 	out := []gateway.ScheduleRun{}
 	for _, r := range runs {
 		out = append(out, scheduleRun(r))
@@ -60,6 +60,6 @@ func ScheduleRuns(runs []store.ScheduleRun) []gateway.ScheduleRun {
 	return out
 }
 
-func scheduleRun(r store.ScheduleRun) gateway.ScheduleRun {
+func scheduleRun(r timetable.Run) gateway.ScheduleRun {
 	return gateway.ScheduleRun{Event: r.Event, Due: r.Due, State: string(r.State), Count: r.Count, Note: r.Note, At: r.At}
 }

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Sessions are the sessions of agents, which the command line imports and deletes.
@@ -19,7 +19,7 @@ type Sessions struct {
 		Renewed(key string, write func() error) error
 	}
 	Store interface {
-		PutSession(ctx context.Context, s store.Session, turns []store.SessionTurn, sum *store.Summary) error
+		PutSession(ctx context.Context, s turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error
 	}
 	Log *slog.Logger
 }

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/plugin"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
@@ -38,13 +39,13 @@ type Status struct {
 		AsOfNow() error
 	}
 	Elevated interface {
-		All(ctx context.Context) ([]store.Elevation, error)
+		All(ctx context.Context) ([]consent.Elevation, error)
 	}
 	Outbox interface {
 		// Waiting counts the replies that are not delivered yet, by channel.
 		Waiting() map[string]int
 	}
-	Halt interface{ State() store.Halt }
+	Halt interface{ State() turnlog.Halt }
 	Log  *slog.Logger
 }
 

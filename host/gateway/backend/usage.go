@@ -4,16 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Usage is what model calls have used, and what senders hold of this machine.
 type Usage struct {
 	Store interface {
-		SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error)
-		Holders(ctx context.Context) ([]store.Holder, error)
+		SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
+		Holders(ctx context.Context) ([]turnlog.Holder, error)
 	}
 	Media interface{ Owned() map[string]int64 }
 	// Sandboxes returns what sessions hold in sandboxes and on disk.
@@ -23,8 +25,8 @@ type Usage struct {
 var _ gateway.Usages = Usage{}
 
 // Usage implements gateway.Usages.
-func (u Usage) Usage(ctx context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
-	return u.Store.SumUsage(ctx, by, store.UsageFilter{Since: since})
+func (u Usage) Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error) {
+	return u.Store.SumUsage(ctx, by, usage.Filter{Since: since})
 }
 
 // Held implements gateway.Usages.
@@ -48,10 +50,10 @@ func Held(in quota.Holdings) []gateway.Held {
 }
 
 // Senders returns the senders of sessions, by the names of their workspaces.
-func Senders(holders []store.Holder) map[string]string {
+func Senders(holders []turnlog.Holder) map[string]string {
 	senders := map[string]string{}
 	for _, h := range holders {
-		senders[store.SessionHome(h.Session)] = h.Sender
+		senders[message.ParseSession(h.Session).Home()] = h.Sender
 	}
 	return senders
 }

@@ -21,7 +21,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // ErrTurnFailed is returned when some line was not answered: its turn failed or was stopped, or the host did not take it.
@@ -392,9 +392,9 @@ func (t *talk) answerApproval(ctx context.Context, text string) {
 	case word == "y" || word == "yes":
 		t.decide(ctx, a.ID, true, "")
 	case a.MaySession && (word == "s" || word == "session"):
-		t.decide(ctx, a.ID, true, string(store.GrantSession))
+		t.decide(ctx, a.ID, true, string(consent.GrantSession))
 	case a.MayStanding && (word == "a" || word == "always"):
-		t.decide(ctx, a.ID, true, string(store.GrantStanding))
+		t.decide(ctx, a.ID, true, string(consent.GrantStanding))
 	case word == "" || word == "n" || word == "no":
 		t.decide(ctx, a.ID, false, "")
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -42,16 +43,16 @@ func (b *Backend) DecidePairing(_ context.Context, code string, approve bool, by
 		return gateway.AccessEntry{}, store.ErrNotFound
 	}
 	e := &b.strangers[i]
-	e.Code, e.By, e.State = "", by, string(store.PairingDenied)
+	e.Code, e.By, e.State = "", by, string(pairings.Denied)
 	if approve {
-		e.State, e.Role = string(store.PairingPaired), "guest"
+		e.State, e.Role = string(pairings.Paired), "guest"
 	}
 	return *e, nil
 }
 
 // RevokePairing implements gateway.Access.
 func (b *Backend) RevokePairing(_ context.Context, sender, _ string) error {
-	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.State = string(store.PairingRevoked) })
+	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.State = string(pairings.Revoked) })
 }
 
 // SetPairingRole implements gateway.Access.
@@ -63,7 +64,7 @@ func (b *Backend) changePaired(sender string, change func(*gateway.AccessEntry))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.strangers {
-		if e := &b.strangers[i]; e.Sender == sender && e.State == string(store.PairingPaired) {
+		if e := &b.strangers[i]; e.Sender == sender && e.State == string(pairings.Paired) {
 			change(e)
 			return nil
 		}

@@ -16,7 +16,9 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/watch"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Agent answers one message. Returning an error fails the turn.
@@ -31,7 +33,7 @@ type Backend struct {
 	// Holds is what senders hold.
 	Holds []gateway.Held
 	// Spent answers for what model calls have used; nil is nothing.
-	Spent func(by store.UsageKey, since time.Time) ([]store.Spent, error)
+	Spent func(by usage.Key, since time.Time) ([]usage.Sum, error)
 
 	hub *watch.Hub // made with the first use
 
@@ -63,7 +65,7 @@ type conversation struct {
 }
 
 type approval struct {
-	store.Approval
+	consent.Approval
 	answer chan bool
 }
 
@@ -263,12 +265,12 @@ func (b *Backend) Stop(_ context.Context, channel, id string) error {
 }
 
 // Approvals implements gateway.Approvals.
-func (b *Backend) Approvals(context.Context) ([]store.Approval, error) {
+func (b *Backend) Approvals(context.Context) ([]consent.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var list []store.Approval
+	var list []consent.Approval
 	for _, id := range b.order {
-		if a := b.approvals[id]; a.State == store.ApprovalPending {
+		if a := b.approvals[id]; a.State == consent.ApprovalPending {
 			list = append(list, a.Approval)
 		}
 	}
@@ -283,12 +285,12 @@ func (b *Backend) Decide(_ context.Context, id string, grant bool, by string) er
 	switch {
 	case !ok:
 		return store.ErrNotFound
-	case a.State != store.ApprovalPending:
+	case a.State != consent.ApprovalPending:
 		return store.ErrConflict
 	}
-	a.State, a.Decider, a.Decided = store.ApprovalDenied, by, time.Now()
+	a.State, a.Decider, a.Decided = consent.ApprovalDenied, by, time.Now()
 	if grant {
-		a.State = store.ApprovalGranted
+		a.State = consent.ApprovalGranted
 	}
 	a.answer <- grant // buffered, sent once
 	return nil
@@ -299,7 +301,7 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 	b.mu.Lock()
 	a, ok := b.approvals[id]
 	b.mu.Unlock()
-	if ok && scope == string(store.GrantStanding) && !b.Offer(a.Approval).MayStanding {
+	if ok && scope == string(consent.GrantStanding) && !b.Offer(a.Approval).MayStanding {
 		return gateway.ErrBadGrant
 	}
 	if err := b.Decide(ctx, id, true, by); err != nil {
@@ -308,13 +310,13 @@ func (b *Backend) Grant(ctx context.Context, id, scope string, _ time.Duration, 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.grants = append(b.grants, gateway.Grant{
-		Grant: store.Grant{ID: id, Scope: store.GrantScope(scope), Tool: a.Tool, Args: a.Args, Granter: by}, Open: true, Covers: "this call",
+		Grant: consent.Grant{ID: id, Scope: consent.GrantScope(scope), Tool: a.Tool, Args: a.Args, Granter: by}, Open: true, Covers: "this call",
 	})
 	return nil
 }
 
 // Offer implements gateway.Approvals.
-func (b *Backend) Offer(a store.Approval) gateway.Offer {
+func (b *Backend) Offer(a consent.Approval) gateway.Offer {
 	if strings.Contains(string(a.Args), `"bad`) {
 		return gateway.Offer{
 			MaySession: true, SessionCovers: "this call in this session", NotStanding: "bad can run any program", SessionShell: "bad can run any program",
@@ -345,8 +347,8 @@ func (b *Backend) Revoke(_ context.Context, id, _ string) error {
 }
 
 // Audit implements gateway.Approvals.
-func (b *Backend) Audit(_ context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
-	return []store.AuditRow{{ID: 1, Kind: "grant", Subject: f.Subject}}, nil
+func (b *Backend) Audit(_ context.Context, f consent.AuditFilter) ([]consent.AuditRow, error) {
+	return []consent.AuditRow{{ID: 1, Kind: "grant", Subject: f.Subject}}, nil
 }
 
 // Decider returns who answered an approval.

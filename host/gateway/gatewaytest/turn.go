@@ -9,7 +9,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Turn is one answer in the making.
@@ -117,10 +117,10 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 }
 
 func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *gateway.ToolCall) (bool, error) {
-	a := &approval{answer: make(chan bool, 1), Approval: store.Approval{
+	a := &approval{answer: make(chan bool, 1), Approval: consent.Approval{
 		ID: t.name("approval"), Turn: t.id, Session: t.message.ConversationKey() + ":demo", Agent: "demo",
 		Requester: t.message.SenderKey(), Tool: call.Tool, Args: args, Dir: "/home/ada/work", Where: call.Where,
-		Reasons: call.Reasons, State: store.ApprovalPending, Created: time.Now(), Expires: time.Now().Add(10 * time.Minute),
+		Reasons: call.Reasons, State: consent.ApprovalPending, Created: time.Now(), Expires: time.Now().Add(10 * time.Minute),
 	}}
 	t.publish(message.Event{
 		Kind: message.ToolApproval, Call: view.ID, Tool: call.Tool, Args: args, Where: call.Where,
@@ -136,7 +136,7 @@ func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *g
 	case <-ctx.Done():
 		t.backend.mu.Lock()
 		defer t.backend.mu.Unlock()
-		a.State = store.ApprovalExpired
+		a.State = consent.ApprovalExpired
 		return false, ctx.Err()
 	}
 }

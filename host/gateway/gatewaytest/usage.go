@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // Usage implements gateway.Usages.
-func (b *Backend) Usage(_ context.Context, by store.UsageKey, since time.Time) ([]store.Spent, error) {
+func (b *Backend) Usage(_ context.Context, by usage.Key, since time.Time) ([]usage.Sum, error) {
 	if b.Spent == nil {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 // Amount is of tokens, and of money in billionths of a US dollar.
@@ -47,7 +47,7 @@ type account struct {
 
 // Sums reads what was used; store.Store implements it.
 type Sums interface {
-	SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error)
+	SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
 }
 
 // Config is what a Ledger needs.
@@ -153,8 +153,8 @@ func (d *day) beyond(kept map[account]Amount) map[account]Amount {
 // sums reads what a span of time has cost.
 func (l *Ledger) sums(ctx context.Context, start, end time.Time) (map[account]Amount, error) {
 	used := map[account]Amount{}
-	for level, key := range map[Level]store.UsageKey{Sender: store.UsageSender, Agent: store.UsageAgent, Host: store.UsageAll} {
-		sums, err := l.cfg.Store.SumUsage(ctx, key, store.UsageFilter{Since: start, Until: end, Limit: maxAccounts})
+	for level, key := range map[Level]usage.Key{Sender: usage.BySender, Agent: usage.ByAgent, Host: usage.All} {
+		sums, err := l.cfg.Store.SumUsage(ctx, key, usage.Filter{Since: start, Until: end, Limit: maxAccounts})
 		if err != nil {
 			return nil, fmt.Errorf("read what this day has cost: %w", err)
 		}

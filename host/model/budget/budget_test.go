@@ -10,29 +10,29 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // book is a store with rows.
 type book struct {
-	rows []store.Usage
+	rows []usage.Row
 	err  error
 }
 
-func (b *book) SumUsage(_ context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
-	sums := map[string]store.Spent{}
+func (b *book) SumUsage(_ context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
+	sums := map[string]usage.Sum{}
 	for _, r := range b.rows {
 		if r.At.Before(f.Since) || !r.At.Before(f.Until) {
 			continue
 		}
-		key := map[store.UsageKey]string{store.UsageSender: r.Sender, store.UsageAgent: r.Agent}[by]
+		key := map[usage.Key]string{usage.BySender: r.Sender, usage.ByAgent: r.Agent}[by]
 		s := sums[key]
 		s.Key, s.Input, s.Cost = key, s.Input+r.Input, s.Cost+r.Cost
 		sums[key] = s
 	}
-	var out []store.Spent
+	var out []usage.Sum
 	for _, s := range sums {
 		out = append(out, s)
 	}
@@ -44,7 +44,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func tokens(n int64) Amount { return Amount{Tokens: n} }
 
 func TestLevels(t *testing.T) {
-	book := &book{rows: []store.Usage{
+	book := &book{rows: []usage.Row{
 		{At: noon.Add(-time.Hour), Sender: "ann", Agent: "helper", Input: 600, Cost: 6e8},
 		{At: noon.AddDate(0, 0, -1), Sender: "ann", Agent: "helper", Input: 1e9, Cost: 1e18}, // yesterday
 	}}
@@ -202,7 +202,7 @@ func TestAnotherZone(t *testing.T) {
 		{"nothing changes", 0, 100 + 50 + 20, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			book := &book{rows: []store.Usage{
+			book := &book{rows: []usage.Row{
 				{At: noon.Add(-15 * time.Hour), Sender: "ann", Input: 300}, // yesterday in UTC
 				{At: noon.Add(-time.Hour), Sender: "ann", Input: 100},
 			}}

@@ -14,13 +14,13 @@ import (
 	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
-	"github.com/flynnhost/flynn/host/store"
+
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Config says where records go.
 type Config struct {
-	Store  store.EgressLog
+	Store  egress.Records
 	Log    *slog.Logger
 	Events *event.Bus // gets Decided and Lost; it may be nil
 }
@@ -36,7 +36,7 @@ type Lost struct{ Records int }
 
 // Log takes the decisions of all sandboxes.
 type Log struct {
-	spool  *spool.Spool[store.EgressRecord]
+	spool  *spool.Spool[egress.Record]
 	events *event.Bus
 }
 
@@ -45,9 +45,9 @@ const maxText = 1 << 10
 
 // New makes a log; its records are written while Run runs.
 func New(c Config) *Log {
-	return &Log{events: c.Events, spool: spool.New(spool.Config[store.EgressRecord]{
+	return &Log{events: c.Events, spool: spool.New(spool.Config[egress.Record]{
 		Name: "the egress log", Queue: 4096, Batch: 512, Pause: 200 * time.Millisecond, Log: c.Log,
-		Write: c.Store.AddEgress, Lost: func(lost []store.EgressRecord) { c.Events.Publish(Lost{len(lost)}) },
+		Write: c.Store.AddEgress, Lost: func(lost []egress.Record) { c.Events.Publish(Lost{len(lost)}) },
 	})}
 }
 
@@ -72,8 +72,8 @@ func (l *Log) Bridged(session string, d bridge.Decision) {
 // BridgeEnded notes what a call of a bridged command has carried.
 func (l *Log) BridgeEnded(session string, d bridge.Decision) { l.spool.Put(bridgeRecord(session, d)) }
 
-func proxyRecord(session string, d egress.Decision) store.EgressRecord {
-	r := store.EgressRecord{
+func proxyRecord(session string, d egress.Decision) egress.Record {
+	r := egress.Record{
 		ID: d.ID, At: d.Time, Kind: "proxy", Session: session, Agent: agentOf(session), Method: d.Method, Host: clip(d.Host), Port: d.Port,
 		Allowed: d.Allowed, Reason: clip(d.Reason), Credential: d.Credential, Up: d.Up, Down: d.Down, Ended: d.Ended,
 	}
@@ -83,8 +83,8 @@ func proxyRecord(session string, d egress.Decision) store.EgressRecord {
 	return r
 }
 
-func bridgeRecord(session string, d bridge.Decision) store.EgressRecord {
-	return store.EgressRecord{
+func bridgeRecord(session string, d bridge.Decision) egress.Record {
+	return egress.Record{
 		ID: d.ID, At: d.Time, Kind: "bridge", Session: session, Agent: agentOf(session), Method: clip(d.Name),
 		Host: clip(strings.Join(d.Argv, " ")), Allowed: d.Allowed, Reason: clip(d.Reason), Up: d.Up, Down: d.Down, Ended: d.Ended,
 	}

@@ -10,16 +10,15 @@ import (
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // kept is a store in memory.
 type kept struct {
-	store.EgressLog
-	records []store.EgressRecord
+	egress.Records
+	records []egress.Record
 }
 
-func (k *kept) AddEgress(_ context.Context, rs []store.EgressRecord) error {
+func (k *kept) AddEgress(_ context.Context, rs []egress.Record) error {
 	k.records = append(k.records, rs...)
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // decisions gives each call what was decided about it. The log has the policies' answers about a call before the row with the host's
@@ -37,7 +38,7 @@ func (b *builder) decisions() {
 }
 
 // undecided is the first call of the row's tool that has no outcome yet.
-func (b *builder) undecided(d store.Decision) *ToolCall {
+func (b *builder) undecided(d journal.Decision) *ToolCall {
 	for _, c := range b.calls {
 		if c.Host == nil && strings.HasPrefix(d.Reason, c.Tool+": ") {
 			return c
@@ -46,7 +47,7 @@ func (b *builder) undecided(d store.Decision) *ToolCall {
 	return nil
 }
 
-func decisionOf(d store.Decision) Decision {
+func decisionOf(d journal.Decision) Decision {
 	return Decision{
 		ID: d.ID, At: d.At, Kind: d.Kind, By: d.Policy, Answer: d.Answer, Reason: short(d.Reason), Error: short(d.Error), Digest: d.Digest,
 		Fuel: d.Fuel, Nanos: d.Nanos,
@@ -69,7 +70,7 @@ func (b *builder) approvals() {
 	}
 }
 
-func (b *builder) asking(a store.Approval) *ToolCall {
+func (b *builder) asking(a consent.Approval) *ToolCall {
 	args := shortArgs(a.Args)
 	for _, c := range b.calls {
 		if c.Tool == a.Tool && bytes.Equal(c.Args, args) && (c.Ended.IsZero() || !c.Ended.Before(a.Created)) {
@@ -91,7 +92,7 @@ func (b *builder) audit() {
 	}
 }
 
-func (b *builder) using(r store.AuditRow) *ToolCall {
+func (b *builder) using(r consent.AuditRow) *ToolCall {
 	for _, c := range b.calls {
 		if c.Tool == r.Tool && (c.Ended.IsZero() || !c.Ended.Before(r.At)) {
 			return c

@@ -15,10 +15,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +71,7 @@ func TestTraces(t *testing.T) {
 			}
 			h.say(c.say, c.grant)
 			h.deliver()
-			trace := h.trace(store.MessageID(1))
+			trace := h.trace(mailbox.MessageID(1))
 			text := trace.Text()
 			for _, s := range trace.Steps {
 				for _, call := range s.Calls {
@@ -150,11 +152,11 @@ func FuzzTrace(f *testing.F) {
 	f.Add("hello\n", `{"message":{"calls":[{"id":"c1","name":"a.b","args":{}}]}}`, `{"call":"c1","tool":"a.b","args":{"x":"\u202e"},"verdict":"deny","reasons":["\u001b[2J"]}`)
 	f.Add("\x1b[2J", `{}`, `{}`)
 	f.Fuzz(func(t *testing.T, said, answer, result string) {
-		trace, err := New(store.Trail{
-			Turn:      store.Turn{ID: "t1", Agent: "a", State: store.TurnDone, Started: noon, Ended: noon},
-			Inbox:     []store.InboxRow{{ID: 1, Message: message.Message{Text: said}, Note: said}},
-			Steps:     []store.Step{{Seq: 1, Kind: store.StepModel, Data: []byte(answer)}, {Seq: 2, Kind: store.StepToolResult, Data: []byte(result)}},
-			Decisions: []store.Decision{{Kind: "tool", Policy: "p", Reason: said}, {Kind: "enforce", Reason: "a.b: " + said}},
+		trace, err := New(turnlog.Trail{
+			Turn:      turnlog.Turn{ID: "t1", Agent: "a", State: turnlog.TurnDone, Started: noon, Ended: noon},
+			Inbox:     []mailbox.InboxRow{{ID: 1, Message: message.Message{Text: said}, Note: said}},
+			Steps:     []turnlog.Step{{Seq: 1, Kind: turnlog.StepModel, Data: []byte(answer)}, {Seq: 2, Kind: turnlog.StepToolResult, Data: []byte(result)}},
+			Decisions: []journal.Decision{{Kind: "tool", Policy: "p", Reason: said}, {Kind: "enforce", Reason: "a.b: " + said}},
 		})
 		if err != nil {
 			return
@@ -175,12 +177,12 @@ func FuzzTrace(f *testing.F) {
 }
 
 func TestDamagedStepsAreAnError(t *testing.T) {
-	for _, s := range []store.Step{
-		{Kind: store.StepModel, Data: []byte("{")},
-		{Kind: store.StepToolResult, Data: []byte(`{"call":"c1"}`)},
+	for _, s := range []turnlog.Step{
+		{Kind: turnlog.StepModel, Data: []byte("{")},
+		{Kind: turnlog.StepToolResult, Data: []byte(`{"call":"c1"}`)},
 		{Kind: "odd", Data: []byte("{}")},
 	} {
-		if _, err := New(store.Trail{Turn: store.Turn{ID: "t", Started: time.Now()}, Steps: []store.Step{s}}); err == nil {
+		if _, err := New(turnlog.Trail{Turn: turnlog.Turn{ID: "t", Started: time.Now()}, Steps: []turnlog.Step{s}}); err == nil {
 			t.Errorf("%s %s makes a trace", s.Kind, s.Data)
 		}
 	}
@@ -202,7 +204,7 @@ func TestACallReadsAsItWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.say("thing.touch "+string(args), true)
-		trace := h.trace(store.MessageID(1))
+		trace := h.trace(mailbox.MessageID(1))
 		text, err := jsonform.Marshal(trace)
 		if err != nil {
 			t.Fatal(err)

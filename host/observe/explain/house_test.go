@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -127,7 +128,7 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(func() { s.Close() })
 	h := &house{t: t, store: s, asked: make(chan string, 10)}
 	h.generation()
-	if h.desk, err = approval.New(approval.Config{Store: s, Now: func() time.Time { return noon }, Notify: func(a store.Approval) { h.asked <- a.ID }}); err != nil {
+	if h.desk, err = approval.New(approval.Config{Store: s, Now: func() time.Time { return noon }, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 		t.Fatal(err)
 	}
 	h.runner = agent.NewRunner(agent.Config{
@@ -148,7 +149,7 @@ func (h *house) Push(string, message.Reply) {}
 
 // Accept implements agent.Inbox.
 func (h *house) Accept(ctx context.Context, m message.Message) error {
-	_, _, err := h.store.AppendInbox(ctx, m, store.InboxNew, "")
+	_, _, err := h.store.AppendInbox(ctx, m, mailbox.InboxNew, "")
 	return err
 }
 
@@ -192,7 +193,7 @@ func (h *house) say(text string, grant bool) {
 	_, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
 		Channel: "irc", EventID: "e1", Text: text, Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: "ann", Kind: message.DM},
 		ReceivedAt: noon,
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func (h *house) deliver() {
 		h.t.Fatal(err)
 	}
 	for i, r := range rows {
-		r.State, r.Attempts, r.PlatformIDs = store.OutboxSent, i+1, []string{fmt.Sprint("m", i)}
+		r.State, r.Attempts, r.PlatformIDs = mailbox.OutboxSent, i+1, []string{fmt.Sprint("m", i)}
 		if err := h.store.SetOutbox(h.t.Context(), r); err != nil {
 			h.t.Fatal(err)
 		}

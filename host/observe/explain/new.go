@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
@@ -15,7 +16,7 @@ import (
 const maxText = 2000
 
 // New makes the trace of what is kept.
-func New(t store.Trail) (Trace, error) {
+func New(t turnlog.Trail) (Trace, error) {
 	b := builder{trail: t}
 	if err := b.steps(); err != nil {
 		return Trace{}, err
@@ -33,7 +34,7 @@ func New(t store.Trail) (Trace, error) {
 
 // builder fills a trace in, part by part: the steps first, to which the other records then belong.
 type builder struct {
-	trail store.Trail
+	trail turnlog.Trail
 	trace Trace
 	calls []*ToolCall // in the order in which they were decided
 }
@@ -46,7 +47,7 @@ func (b *builder) head() {
 	tr.Parent, tr.ParentCall, tr.Background, tr.Cut = t.Parent, t.ParentCall, t.Background, b.trail.Cut
 	if t.ID == "" && len(b.trail.Inbox) > 0 {
 		row := b.trail.Inbox[0]
-		tr.ID, tr.State, tr.Error = store.MessageID(row.ID), string(row.State), short(row.Note)
+		tr.ID, tr.State, tr.Error = mailbox.MessageID(row.ID), string(row.State), short(row.Note)
 		tr.Channel, tr.Conversation, tr.Sender = row.Message.Channel, row.Message.Conversation.ID, row.Message.SenderKey()
 		tr.Started = row.Message.ReceivedAt
 	}
@@ -80,9 +81,9 @@ func (b *builder) steps() error {
 	return nil
 }
 
-func (b *builder) step(s store.Step) error {
+func (b *builder) step(s turnlog.Step) error {
 	switch s.Kind {
-	case store.StepUser:
+	case turnlog.StepUser:
 		var u agent.UserStep
 		err := json.Unmarshal(s.Data, &u)
 		b.trace.Generation = u.Generation
@@ -90,7 +91,7 @@ func (b *builder) step(s store.Step) error {
 			b.trace.Task = short(u.Said[0].Text)
 		}
 		return err
-	case store.StepTask:
+	case turnlog.StepTask:
 		var u agent.TaskStep
 		err := json.Unmarshal(s.Data, &u)
 		b.trace.Steps = append(b.trace.Steps, Step{
@@ -98,17 +99,17 @@ func (b *builder) step(s store.Step) error {
 			Tokens: tokensOf(u.Usage), CostUSD: u.Usage.CostUSD,
 		})
 		return err
-	case store.StepCondensed:
+	case turnlog.StepCondensed:
 		b.trace.Steps = append(b.trace.Steps, Step{Seq: s.Seq, At: s.At, Task: "condensed"})
 		return nil
-	case store.StepModel:
+	case turnlog.StepModel:
 		var m agent.ModelStep
 		if err := json.Unmarshal(s.Data, &m); err != nil {
 			return err
 		}
 		b.answer(s, m)
 		return nil
-	case store.StepToolStart:
+	case turnlog.StepToolStart:
 		var v agent.ToolStart
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
@@ -118,7 +119,7 @@ func (b *builder) step(s store.Step) error {
 			c.Started = s.At
 		}
 		return err
-	case store.StepToolResult:
+	case turnlog.StepToolResult:
 		var v agent.ToolResult
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
@@ -132,7 +133,7 @@ func (b *builder) step(s store.Step) error {
 	return fmt.Errorf("unknown kind %q", s.Kind)
 }
 
-func (b *builder) answer(s store.Step, m agent.ModelStep) {
+func (b *builder) answer(s turnlog.Step, m agent.ModelStep) {
 	step := Step{
 		Seq: s.Seq, At: s.At, Tier: m.Tier, Provider: m.Provider, Model: m.Model, Stop: string(m.Stop), Tokens: tokensOf(m.Usage), CostUSD: m.Usage.CostUSD,
 	}

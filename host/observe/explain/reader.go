@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Reader makes traces of what a store has recorded.
-type Reader struct{ Store store.Trails }
+type Reader struct{ Store turnlog.Trails }
 
-// Explain returns the trace of a turn, or of a message by its store.MessageID; store.ErrNotFound if there is none.
+// Explain returns the trace of a turn, or of a message by its mailbox.MessageID; store.ErrNotFound if there is none.
 func (r Reader) Explain(ctx context.Context, id string) (Trace, error) {
 	trail, err := r.Store.Trail(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -33,5 +35,5 @@ func (r Reader) ExplainLast(ctx context.Context, channel, conversation string) (
 	if err != nil {
 		return Trace{}, err
 	}
-	return r.Explain(ctx, store.MessageID(row.ID))
+	return r.Explain(ctx, mailbox.MessageID(row.ID))
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Config says where records go.
 type Config struct {
-	Store  store.Shadows
+	Store  journal.Shadows
 	Log    *slog.Logger
 	Events *event.Bus // gets Lost; it may be nil
 }
@@ -59,11 +59,11 @@ func (l *Log) Shadowed(s policy.Shadowed) {
 }
 
 // summed are the differences among answers, and how many there were of each outcome.
-func summed(list []policy.Shadowed) ([]store.ShadowDifference, []store.ShadowCount) {
-	var differences []store.ShadowDifference
-	counts := map[store.ShadowCount]store.ShadowCount{} // by itself with a count of 0
+func summed(list []policy.Shadowed) ([]journal.ShadowDifference, []journal.ShadowCount) {
+	var differences []journal.ShadowDifference
+	counts := map[journal.ShadowCount]journal.ShadowCount{} // by itself with a count of 0
 	for _, s := range list {
-		key := store.ShadowCount{
+		key := journal.ShadowCount{
 			Day: s.At.UTC().Truncate(24 * time.Hour), Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Outcome: string(s.Outcome),
 		}
 		sum := key
@@ -76,9 +76,9 @@ func summed(list []policy.Shadowed) ([]store.ShadowDifference, []store.ShadowCou
 	return differences, slices.Collect(maps.Values(counts))
 }
 
-func difference(s policy.Shadowed) store.ShadowDifference {
+func difference(s policy.Shadowed) journal.ShadowDifference {
 	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is, compare.Change{Kind: compare.KindAnswer})
-	return store.ShadowDifference{
+	return journal.ShadowDifference{
 		At: s.At, Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Kind: d.Kind, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
 		Channel: d.Channel, Sender: d.Sender, Tool: d.Tool,
 	}
@@ -94,12 +94,12 @@ type Report struct {
 
 // Source is where records are read; a store is one, and so is a reader of it.
 type Source interface {
-	ShadowCounts(context.Context, store.ShadowFilter) ([]store.ShadowCount, error)
-	ShadowDifferences(context.Context, store.ShadowFilter) iter.Seq2[store.ShadowDifference, error]
+	ShadowCounts(context.Context, journal.ShadowFilter) ([]journal.ShadowCount, error)
+	ShadowDifferences(context.Context, journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error]
 }
 
 // Reports tells what shadow policies would have changed: a report for each module, the one that was asked last first.
-func Reports(ctx context.Context, log Source, f store.ShadowFilter, examples int) ([]Report, error) {
+func Reports(ctx context.Context, log Source, f journal.ShadowFilter, examples int) ([]Report, error) {
 	counts, err := log.ShadowCounts(ctx, f)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ type tally struct {
 	failed, dropped int64
 }
 
-func (t *tally) add(n store.ShadowCount) {
+func (t *tally) add(n journal.ShadowCount) {
 	t.file, t.last = n.File, n.Day
 	switch policy.ShadowOutcome(n.Outcome) {
 	case policy.ShadowSame:

@@ -13,8 +13,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -75,7 +75,7 @@ func TestShadowsEndInATable(t *testing.T) {
 	}
 	endShadows() // before the log: what they tell is to be written
 	endLog()
-	reports, err := Reports(t.Context(), s, store.ShadowFilter{}, 1)
+	reports, err := Reports(t.Context(), s, journal.ShadowFilter{}, 1)
 	if err != nil || len(reports) != 2 {
 		t.Fatalf("%v: %+v", err, reports)
 	}
@@ -95,24 +95,24 @@ func TestShadowsEndInATable(t *testing.T) {
 }
 
 // counted is a log of counts alone.
-type counted []store.ShadowCount
+type counted []journal.ShadowCount
 
-func (c counted) ShadowCounts(context.Context, store.ShadowFilter) ([]store.ShadowCount, error) {
+func (c counted) ShadowCounts(context.Context, journal.ShadowFilter) ([]journal.ShadowCount, error) {
 	return c, nil
 }
 
-func (counted) ShadowDifferences(context.Context, store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
-	return func(func(store.ShadowDifference, error) bool) {}
+func (counted) ShadowDifferences(context.Context, journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
+	return func(func(journal.ShadowDifference, error) bool) {}
 }
 
 // TestReportsAreInOrder: of one policy's modules that which was asked last is the first, whenever another policy's of the same file was.
 func TestReportsAreInOrder(t *testing.T) {
-	count := func(policy, digest string, day int) store.ShadowCount {
-		return store.ShadowCount{Day: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Policy: policy, Digest: digest, Outcome: "same", Count: 1}
+	count := func(policy, digest string, day int) journal.ShadowCount {
+		return journal.ShadowCount{Day: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Policy: policy, Digest: digest, Outcome: "same", Count: 1}
 	}
 	log := counted{count("one", "a", 1), count("one", "b", 2), count("two", "a", 3)}
 	for range 50 {
-		reports, err := Reports(t.Context(), log, store.ShadowFilter{}, 1)
+		reports, err := Reports(t.Context(), log, journal.ShadowFilter{}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -35,7 +35,7 @@ func BenchmarkReplay(b *testing.B) {
 			m := openModule(b, path, c.isolation)
 			decisions, used := int64(0), cpu(b)
 			for b.Loop() {
-				f := store.DecisionFilter{Policy: "rules", WithoutCalls: !c.exact}
+				f := journal.DecisionFilter{Policy: "rules", WithoutCalls: !c.exact}
 				r, err := compare.Run(b.Context(), decisionlog.Read(b.Context(), log, f), m, compare.Options{Exact: c.exact})
 				if err != nil || r.Compared != n || r.Changed != 0 {
 					b.Fatalf("%v: %+v", err, r)
@@ -55,7 +55,7 @@ func BenchmarkReplayRead(b *testing.B) {
 	record(b, log, rulesC(b), n)
 	read := 0
 	for b.Loop() {
-		for _, err := range decisionlog.Read(b.Context(), log, store.DecisionFilter{Policy: "rules", WithoutCalls: true}) {
+		for _, err := range decisionlog.Read(b.Context(), log, journal.DecisionFilter{Policy: "rules", WithoutCalls: true}) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func record(b *testing.B, log *sqlite.Store, path string, n int) {
 	facts := messages()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for done := 0; done < n; {
-		var rows []store.Decision
+		var rows []journal.Decision
 		for range 1000 {
 			f := facts[done%len(facts)]
 			f.Seed = int64(done)

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Bounds of a row, in bytes. Frames, reasons and errors are bounded where they are made.
@@ -24,17 +24,17 @@ const (
 )
 
 // Rows are the records of asked policies as rows of the log.
-func Rows(at time.Time, records []policy.Record) []store.Decision {
-	ds := make([]store.Decision, 0, len(records))
+func Rows(at time.Time, records []policy.Record) []journal.Decision {
+	ds := make([]journal.Decision, 0, len(records))
 	for i := range records {
 		ds = append(ds, row(at, &records[i]))
 	}
 	return ds
 }
 
-func row(at time.Time, r *policy.Record) store.Decision {
+func row(at time.Time, r *policy.Record) journal.Decision {
 	calls, _ := jsonform.Marshal(policy.KeptCalls(r.Calls)) // plain bytes and numbers
-	d := store.Decision{
+	d := journal.Decision{
 		At: at, Kind: r.Kind, Policy: r.Policy, Digest: r.Digest, File: r.File, Frame: r.Frame, Calls: calls, Raw: r.Raw, Rule: r.Rule,
 		Answer: r.Answer, Reason: r.Reason, Error: r.Error, Fuel: r.Fuel, Nanos: int64(r.Took),
 	}
@@ -48,7 +48,7 @@ func row(at time.Time, r *policy.Record) store.Decision {
 }
 
 // Record is a row as the record that it was made from.
-func Record(d *store.Decision) (policy.Record, error) {
+func Record(d *journal.Decision) (policy.Record, error) {
 	r := policy.Record{
 		Policy: d.Policy, Digest: d.Digest, File: d.File, Kind: d.Kind, Frame: d.Frame, Text: d.Text, Args: d.Args, Raw: d.Raw, Rule: d.Rule,
 		Answer: d.Answer, Reason: d.Reason, Error: d.Error, Fuel: d.Fuel, Took: time.Duration(d.Nanos),
@@ -63,12 +63,12 @@ func Record(d *store.Decision) (policy.Record, error) {
 
 // Source is a log; a store is one, and so is a reader of it.
 type Source interface {
-	EachDecision(ctx context.Context, f store.DecisionFilter) iter.Seq2[store.Decision, error]
+	EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error]
 }
 
 // Read goes over the decisions of policies. Rows of the static table and of the host's own rules are left out. A row whose
 // host calls are damaged comes without its frame, so that it cannot be mistaken for one that can be asked again.
-func Read(ctx context.Context, log Source, f store.DecisionFilter) iter.Seq2[compare.Decision, error] {
+func Read(ctx context.Context, log Source, f journal.DecisionFilter) iter.Seq2[compare.Decision, error] {
 	return func(yield func(compare.Decision, error) bool) {
 		for d, err := range log.EachDecision(ctx, f) {
 			if err != nil {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -98,12 +98,12 @@ func TestARecordedRunNeverDiffers(t *testing.T) {
 		if err := s.AddDecisions(context.Background(), Rows(at, []policy.Record{r})); err != nil {
 			t.Fatal(err)
 		}
-		report, err := compare.Run(context.Background(), Read(context.Background(), s, store.DecisionFilter{Since: at}), m, compare.Options{Exact: true, Workers: 1})
+		report, err := compare.Run(context.Background(), Read(context.Background(), s, journal.DecisionFilter{Since: at}), m, compare.Options{Exact: true, Workers: 1})
 		if err != nil || report.Compared != 1 || report.Changed != 0 || len(report.Groups) != 0 {
 			t.Fatalf("%v: %+v", err, report)
 		}
 	})
-	all, err := compare.Run(t.Context(), Read(t.Context(), s, store.DecisionFilter{}), m, compare.Options{Exact: true})
+	all, err := compare.Run(t.Context(), Read(t.Context(), s, journal.DecisionFilter{}), m, compare.Options{Exact: true})
 	if err != nil || all.Compared != n || len(all.Groups) != 0 {
 		t.Fatalf("%v: %+v", err, all)
 	}
@@ -120,7 +120,7 @@ func TestWhatIsTooLargeIsLeftOutAndSaid(t *testing.T) {
 				t.Errorf("the row has %d bytes", size)
 			}
 			for exact, want := range map[bool]int64{true: 1, false: 1} {
-				report, err := compare.Run(t.Context(), Read(t.Context(), list(rows), store.DecisionFilter{}), m, compare.Options{Exact: exact})
+				report, err := compare.Run(t.Context(), Read(t.Context(), list(rows), journal.DecisionFilter{}), m, compare.Options{Exact: exact})
 				if err != nil || len(report.Skipped) != 1 || report.Skipped[0] != (compare.Skip{Why: "the log does not hold its whole " + name, Count: want}) {
 					t.Errorf("exact %v: %v: %+v", exact, err, report)
 				}
@@ -130,10 +130,10 @@ func TestWhatIsTooLargeIsLeftOutAndSaid(t *testing.T) {
 }
 
 // list is a log in memory.
-type list []store.Decision
+type list []journal.Decision
 
-func (l list) EachDecision(context.Context, store.DecisionFilter) iter.Seq2[store.Decision, error] {
-	return func(yield func(store.Decision, error) bool) {
+func (l list) EachDecision(context.Context, journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
+	return func(yield func(journal.Decision, error) bool) {
 		for _, d := range l {
 			if !yield(d, nil) {
 				return
@@ -146,18 +146,18 @@ func TestDamagedRows(t *testing.T) {
 	m := open(t, curious())
 	_, r := m.Tool(t.Context(), facts("hello", "1", 1))
 	good := Rows(noon, []policy.Record{r})[0]
-	for name, spoil := range map[string]func(*store.Decision){
-		"calls":            func(d *store.Decision) { d.Calls = []byte("{") },
-		"frame":            func(d *store.Decision) { d.Frame = d.Frame[:20] },
-		"no frame":         func(d *store.Decision) { d.Frame = nil },
-		"kind of frame":    func(d *store.Decision) { d.Kind = policy.KindRoute },
-		"a table's answer": func(d *store.Decision) { d.Kind = "route_table" },
-		"other arguments":  func(d *store.Decision) { d.Args = []byte(`{"n":"22"}`) },
+	for name, spoil := range map[string]func(*journal.Decision){
+		"calls":            func(d *journal.Decision) { d.Calls = []byte("{") },
+		"frame":            func(d *journal.Decision) { d.Frame = d.Frame[:20] },
+		"no frame":         func(d *journal.Decision) { d.Frame = nil },
+		"kind of frame":    func(d *journal.Decision) { d.Kind = policy.KindRoute },
+		"a table's answer": func(d *journal.Decision) { d.Kind = "route_table" },
+		"other arguments":  func(d *journal.Decision) { d.Args = []byte(`{"n":"22"}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := good
 			spoil(&d)
-			report, err := compare.Run(t.Context(), Read(t.Context(), list{d, good}, store.DecisionFilter{}), m, compare.Options{})
+			report, err := compare.Run(t.Context(), Read(t.Context(), list{d, good}, journal.DecisionFilter{}), m, compare.Options{})
 			if err != nil || report.Compared != 1 || report.Changed != 0 {
 				t.Errorf("%v: %+v", err, report)
 			}
@@ -171,7 +171,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, calls []byte) {
-		r, err := Record(&store.Decision{Calls: calls})
+		r, err := Record(&journal.Decision{Calls: calls})
 		if err != nil {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Bounds of the proofs of one module.
@@ -37,7 +37,7 @@ var _ policy.Gate = Gate{}
 // Log is the decision log.
 type Log interface {
 	decisionlog.Source
-	// LatestDecisionsSince is that of store.Policies.
+	// LatestDecisionsSince is that of journal.Changes.
 	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)
 }
 
@@ -70,7 +70,7 @@ func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
 	if since.IsZero() {
 		return nil
 	}
-	filter := store.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost, WithoutCalls: true}
+	filter := journal.DecisionFilter{Policy: c.Source.Name, Since: since, Limit: replayMost, WithoutCalls: true}
 	report, err := compare.Run(ctx, decisionlog.Read(ctx, p.Log, filter), c.Module, compare.Options{})
 	if err != nil {
 		return fmt.Errorf("replay gate: %w", err)

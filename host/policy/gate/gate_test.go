@@ -12,8 +12,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
@@ -97,9 +97,9 @@ func (l brokenLog) LatestDecisionsSince(context.Context, string, int) (time.Time
 	return time.Now(), l.since
 }
 
-func (l brokenLog) EachDecision(context.Context, store.DecisionFilter) iter.Seq2[store.Decision, error] {
-	return func(yield func(store.Decision, error) bool) {
-		yield(store.Decision{Kind: policy.KindTool, Policy: "p", Frame: []byte("no frame"), Answer: "deny"}, l.rows)
+func (l brokenLog) EachDecision(context.Context, journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
+	return func(yield func(journal.Decision, error) bool) {
+		yield(journal.Decision{Kind: policy.KindTool, Policy: "p", Frame: []byte("no frame"), Answer: "deny"}, l.rows)
 	}
 }
 

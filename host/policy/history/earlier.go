@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/policy"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Earlier finds the module that a roll-back of a policy goes back to, by the changes of that policy: the one whose digest begins with to or,
 // without it, the latest in force that is not in force now and has not failed. Its error is policy.ErrUnknown.
-func Earlier(changes []store.PolicyChange, name, to string) (file string, err error) {
+func Earlier(changes []journal.Change, name, to string) (file string, err error) {
 	var files []string // that were in force, the latest first
 	now, failed := "", map[string]bool{}
 	if n := len(changes); n > 0 {

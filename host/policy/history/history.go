@@ -16,20 +16,21 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/archive"
 	"github.com/flynnhost/flynn/host/policy/author"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // Ledger is the memory of the policy engine.
 type Ledger struct {
-	store   store.Policies
+	store   journal.Changes
 	archive *archive.Archive
 }
 
 var _ policy.Ledger = (*Ledger)(nil)
 
 // Open opens the archive in the store's folder.
-func Open(dir string, s store.Policies) (*Ledger, error) {
+func Open(dir string, s journal.Changes) (*Ledger, error) {
 	a, err := archive.Open(filepath.Join(dir, "policies", "modules"))
 	return &Ledger{s, a}, err
 }
@@ -52,7 +53,7 @@ func (l *Ledger) Prune(ctx context.Context) error {
 
 // Recall implements policy.Ledger.
 func (l *Ledger) Recall(ctx context.Context, name string) (policy.Past, error) {
-	last, err := l.store.ListPolicyChanges(ctx, store.PolicyFilter{Policy: name, Limit: 1})
+	last, err := l.store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name, Limit: 1})
 	if err != nil || len(last) == 0 {
 		return policy.Past{}, err
 	}
@@ -73,7 +74,7 @@ func (l *Ledger) Keep(ctx context.Context, c policy.Candidate) error {
 	if about.Digest != file {
 		source = "" // that of another module
 	}
-	return l.store.AddPolicyModule(ctx, store.PolicyModule{
+	return l.store.AddPolicyModule(ctx, journal.Module{
 		Digest: c.Digest(), File: file, Policy: c.Source.Name, Version: about.Version, Source: source, At: time.Now(),
 	})
 }
@@ -85,7 +86,7 @@ func (l *Ledger) Fetch(_ context.Context, file string) ([]byte, error) {
 
 // Record implements policy.Ledger.
 func (l *Ledger) Record(ctx context.Context, c policy.Change) error {
-	row := store.PolicyChange{
+	row := journal.Change{
 		At: c.At, Policy: c.Policy, Path: c.Path, Outcome: string(c.Outcome), File: c.File, Digest: c.Digest, Over: c.Over,
 		NowFile: c.NowFile, NowDigest: c.NowDigest, By: c.By, Reason: clipped(c.Reason),
 	}

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
@@ -32,15 +33,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Store lists the sessions, and the homes of deleted ones that may have something on the engine. A home is what the sandboxes and the
 // workspace of a session are called by; see message.SessionKey.
 type Store interface {
-	Sessions(ctx context.Context, limit int) ([]store.Session, error)
-	ListLeftovers(ctx context.Context, kind store.LeftoverKind) ([]store.Leftover, error)
-	DropLeftover(ctx context.Context, l store.Leftover) error
+	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
+	ListLeftovers(ctx context.Context, kind turnlog.LeftoverKind) ([]turnlog.Leftover, error)
+	DropLeftover(ctx context.Context, l turnlog.Leftover) error
 }
 
 // Media keeps files of senders, which count as theirs.

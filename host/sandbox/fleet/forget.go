@@ -6,12 +6,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // ForgetTimeout bounds the removal of what a session has on the engine.
@@ -24,7 +24,7 @@ func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
 	for home := range homes {
 		f.quota.Forget(home)
 	}
-	left, err := f.config.Store.ListLeftovers(ctx, store.LeftHome)
+	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftHome)
 	for _, l := range left {
 		if homes[l.Name] {
 			err = errors.Join(err, f.hosts.forget(l.Name), f.forgetOnEngine(ctx, l))
@@ -33,7 +33,7 @@ func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
 	return err
 }
 
-func (f *Fleet) forgetOnEngine(ctx context.Context, l store.Leftover) error {
+func (f *Fleet) forgetOnEngine(ctx context.Context, l turnlog.Leftover) error {
 	f.mu.Lock()
 	manager, unavailable := f.manager, f.unavailable
 	f.mu.Unlock()
@@ -47,7 +47,7 @@ func (f *Fleet) forgetOnEngine(ctx context.Context, l store.Leftover) error {
 }
 
 // drop removes what a session that was deleted has on the engine.
-func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l store.Leftover) error {
+func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
 	defer cancel()
 	if err := manager.Forget(ctx, l.Name); err != nil {
@@ -59,7 +59,7 @@ func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l store.Left
 // forgetLeft removes what could not be removed when sessions were deleted. No sandbox is handed out before it returns, so nothing that it
 // finds on the engine belongs to a session that began since.
 func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
-	left, err := f.config.Store.ListLeftovers(ctx, store.LeftHome)
+	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftHome)
 	for _, l := range left {
 		err = errors.Join(err, f.folders.RemoveHome(l.Name), f.drop(ctx, manager, l))
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// AddApproval implements store.Approvals.
-func (s *Store) AddApproval(ctx context.Context, a store.Approval) error {
+// AddApproval implements consent.Approvals.
+func (s *Store) AddApproval(ctx context.Context, a consent.Approval) error {
 	body, err := jsonform.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("encode approval: %w", err)
@@ -25,8 +25,8 @@ func (s *Store) AddApproval(ctx context.Context, a store.Approval) error {
 	return nil
 }
 
-// Approval implements store.Approvals.
-func (s *Store) Approval(ctx context.Context, id string) (store.Approval, error) {
+// Approval implements consent.Approvals.
+func (s *Store) Approval(ctx context.Context, id string) (consent.Approval, error) {
 	a, err := one(ctx, s.read, scanApproval, "SELECT body FROM approvals WHERE id = ?", id)
 	if err != nil {
 		return a, fmt.Errorf("read approval %q: %w", id, err)
@@ -34,8 +34,8 @@ func (s *Store) Approval(ctx context.Context, id string) (store.Approval, error)
 	return a, nil
 }
 
-// MoveApproval implements store.Approvals.
-func (s *Store) MoveApproval(ctx context.Context, id string, from, to store.ApprovalState, decider string, at time.Time) error {
+// MoveApproval implements consent.Approvals.
+func (s *Store) MoveApproval(ctx context.Context, id string, from, to consent.ApprovalState, decider string, at time.Time) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		a, err := scanApproval(func(dest ...any) error {
 			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{id, from}, dest...)
@@ -56,13 +56,13 @@ func (s *Store) MoveApproval(ctx context.Context, id string, from, to store.Appr
 	return nil
 }
 
-// ListApprovals implements store.Approvals.
-func (s *Store) ListApprovals(ctx context.Context, state store.ApprovalState, limit int) ([]store.Approval, error) {
+// ListApprovals implements consent.Approvals.
+func (s *Store) ListApprovals(ctx context.Context, state consent.ApprovalState, limit int) ([]consent.Approval, error) {
 	return list(ctx, s.read, scanApproval, "SELECT body FROM approvals WHERE state = ? ORDER BY id LIMIT ?", state, limit)
 }
 
-func scanApproval(scan func(...any) error) (store.Approval, error) {
-	var a store.Approval
+func scanApproval(scan func(...any) error) (consent.Approval, error) {
+	var a consent.Approval
 	var body []byte
 	if err := scan(&body); err != nil {
 		return a, err

@@ -4,27 +4,28 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// SessionTurns implements store.Archive.
-func (s *Store) SessionTurns(ctx context.Context, key string) ([]store.Turn, error) {
+// SessionTurns implements turnlog.Archive.
+func (s *Store) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error) {
 	return list(ctx, s.read, scanTurn, sessionTurns, key)
 }
 
 const sessionTurns = "SELECT " + turnColumns + " FROM turns WHERE session = ? ORDER BY id"
 
-// PutSession implements store.Archive.
-func (s *Store) PutSession(ctx context.Context, session store.Session, turns []store.SessionTurn, sum *store.Summary) error {
+// PutSession implements turnlog.Archive.
+func (s *Store) PutSession(ctx context.Context, session turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error {
 	encodings := make([]encoded, len(turns))
 	for i, t := range turns {
 		var err error
-		if encodings[i], err = encodeCommit(store.Commit{Turn: t.Turn}); err != nil {
+		if encodings[i], err = encodeCommit(turnlog.Commit{Turn: t.Turn}); err != nil {
 			return fmt.Errorf("write session %s: %w", session.Key, err)
 		}
 	}
-	besides, err := encodeBesides(store.Commit{Summary: sum})
+	besides, err := encodeBesides(turnlog.Commit{Summary: sum})
 	if err != nil {
 		return fmt.Errorf("write session %s: %w", session.Key, err)
 	}
@@ -40,7 +41,7 @@ func (s *Store) PutSession(ctx context.Context, session store.Session, turns []s
 				return err
 			}
 		}
-		if err := commitBesides(w, store.Commit{Summary: sum}, besides); err != nil {
+		if err := commitBesides(w, turnlog.Commit{Summary: sum}, besides); err != nil {
 			return err
 		}
 		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, ?, ?)
@@ -83,7 +84,7 @@ func presentEpoch(w *writer, key string) error {
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Place, k.Epoch)
 }
 
-func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
+func putNewTurn(w *writer, t turnlog.SessionTurn, e encoded) error {
 	var there int
 	if err := w.row("SELECT count(*) FROM turns WHERE id = ?", []any{t.Turn.ID}, &there); err != nil {
 		return err
@@ -91,45 +92,45 @@ func putNewTurn(w *writer, t store.SessionTurn, e encoded) error {
 	if there > 0 {
 		return store.Conflict(fmt.Sprintf("turn %s is there already, in another session", t.Turn.ID))
 	}
-	return commitTurn(w, store.Commit{Turn: t.Turn, Steps: t.Steps}, e)
+	return commitTurn(w, turnlog.Commit{Turn: t.Turn, Steps: t.Steps}, e)
 }
 
-// Sessions is that of store.Turns.
-func (r *Reader) Sessions(ctx context.Context, limit int) ([]store.Session, error) {
+// Sessions is that of turnlog.Turns.
+func (r *Reader) Sessions(ctx context.Context, limit int) ([]turnlog.Session, error) {
 	if r.version == 0 {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
 }
 
-// Session is that of store.Turns.
-func (r *Reader) Session(ctx context.Context, key string) (store.Session, error) {
+// Session is that of turnlog.Turns.
+func (r *Reader) Session(ctx context.Context, key string) (turnlog.Session, error) {
 	if r.version == 0 {
-		return store.Session{}, store.ErrNotFound
+		return turnlog.Session{}, store.ErrNotFound
 	}
 	return one(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
 }
 
-// SessionTurns is that of store.Archive.
-func (r *Reader) SessionTurns(ctx context.Context, key string) ([]store.Turn, error) {
+// SessionTurns is that of turnlog.Archive.
+func (r *Reader) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error) {
 	if r.version == 0 {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanTurn, sessionTurns, key)
 }
 
-// Steps is that of store.Turns.
-func (r *Reader) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+// Steps is that of turnlog.Turns.
+func (r *Reader) Steps(ctx context.Context, turn string) ([]turnlog.Step, error) {
 	if r.version == 0 {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
 }
 
-// LatestSummary is that of store.Summaries.
-func (r *Reader) LatestSummary(ctx context.Context, session string) (store.Summary, error) {
+// LatestSummary is that of turnlog.Summaries.
+func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Summary, error) {
 	if r.version < versionWith("0010_memory.sql") {
-		return store.Summary{}, store.ErrNotFound
+		return turnlog.Summary{}, store.ErrNotFound
 	}
 	return latestSummary(ctx, r.db, session)
 }
@@ -137,10 +138,10 @@ func (r *Reader) LatestSummary(ctx context.Context, session string) (store.Summa
 // placesVersion is the schema's that has places.
 const placesVersion = 8
 
-// Place is that of store.Places.
-func (r *Reader) Place(ctx context.Context, key string) (store.Place, error) {
+// Place is that of turnlog.Places.
+func (r *Reader) Place(ctx context.Context, key string) (turnlog.Place, error) {
 	if r.version < placesVersion {
-		return store.Place{Key: key, Epoch: 1}, nil
+		return turnlog.Place{Key: key, Epoch: 1}, nil
 	}
 	return readPlace(ctx, r.db, key)
 }

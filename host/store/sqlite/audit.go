@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// AddAudit implements store.Audit.
-func (s *Store) AddAudit(ctx context.Context, rows []store.AuditRow) error {
+// AddAudit implements consent.Audit.
+func (s *Store) AddAudit(ctx context.Context, rows []consent.AuditRow) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		for _, r := range rows {
 			if err := w.audit(r); err != nil {
@@ -25,13 +25,13 @@ func (s *Store) AddAudit(ctx context.Context, rows []store.AuditRow) error {
 }
 
 // audit adds a row to the transaction under way.
-func (w *writer) audit(r store.AuditRow) error {
+func (w *writer) audit(r consent.AuditRow) error {
 	return w.exec("INSERT INTO audit (at, kind, subject, actor, session, agent, tool, turn, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		nanos(r.At), r.Kind, r.Subject, r.Actor, r.Session, r.Agent, r.Tool, r.Turn, r.Detail)
 }
 
-// ListAudit implements store.Audit.
-func (s *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
+// ListAudit implements consent.Audit.
+func (s *Store) ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
@@ -41,8 +41,8 @@ func (s *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.Aud
 	return latest, err
 }
 
-func scanAudit(scan func(...any) error) (store.AuditRow, error) {
-	var r store.AuditRow
+func scanAudit(scan func(...any) error) (consent.AuditRow, error) {
+	var r consent.AuditRow
 	var at int64
 	err := scan(&r.ID, &at, &r.Kind, &r.Subject, &r.Actor, &r.Session, &r.Agent, &r.Tool, &r.Turn, &r.Detail)
 	r.At = instant(at)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // filled makes a store with many messages that wait, and closes it.
@@ -28,7 +28,7 @@ func filled(t *testing.T, dir string) {
 			Channel: "irc", EventID: fmt.Sprint(i), Text: strings.Repeat("said ", 300), Sender: message.Sender{ID: "ann"},
 			Conversation: message.Conversation{ID: "#c"},
 		}
-		if _, _, err := s.AppendInbox(t.Context(), m, store.InboxNew, ""); err != nil {
+		if _, _, err := s.AppendInbox(t.Context(), m, mailbox.InboxNew, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

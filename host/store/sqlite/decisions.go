@@ -9,11 +9,11 @@ import (
 	"math"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// AddDecisions implements store.Decisions.
-func (s *Store) AddDecisions(ctx context.Context, ds []store.Decision) error {
+// AddDecisions implements journal.Decisions.
+func (s *Store) AddDecisions(ctx context.Context, ds []journal.Decision) error {
 	if err := s.writer.write(ctx, func(w *writer) error { return addDecisions(w, "", ds) }); err != nil {
 		return fmt.Errorf("add decisions: %w", err)
 	}
@@ -21,7 +21,7 @@ func (s *Store) AddDecisions(ctx context.Context, ds []store.Decision) error {
 }
 
 // addDecisions inserts decisions; turn, if set, replaces theirs.
-func addDecisions(w *writer, turn string, ds []store.Decision) error {
+func addDecisions(w *writer, turn string, ds []journal.Decision) error {
 	for _, d := range ds {
 		if turn != "" {
 			d.Turn = turn
@@ -50,8 +50,8 @@ func addText(w *writer, text string) ([]byte, error) {
 	return digest[:], w.exec(`INSERT INTO decision_texts (digest, body) VALUES (?, ?) ON CONFLICT DO NOTHING`, digest[:], text)
 }
 
-// ListDecisions implements store.Decisions.
-func (s *Store) ListDecisions(ctx context.Context, f store.DecisionFilter) ([]store.Decision, error) {
+// ListDecisions implements journal.Decisions.
+func (s *Store) ListDecisions(ctx context.Context, f journal.DecisionFilter) ([]journal.Decision, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
@@ -59,8 +59,8 @@ func (s *Store) ListDecisions(ctx context.Context, f store.DecisionFilter) ([]st
 	return list(ctx, s.read, scanDecision, decisionColumns(f, false)+where+" ORDER BY d.id LIMIT ?", append(args, f.Limit)...)
 }
 
-// EachDecision implements store.Decisions.
-func (s *Store) EachDecision(ctx context.Context, f store.DecisionFilter) iter.Seq2[store.Decision, error] {
+// EachDecision implements journal.Decisions.
+func (s *Store) EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
 	return eachDecision(ctx, s.read, f, false)
 }
 
@@ -69,8 +69,8 @@ func (s *Store) EachDecision(ctx context.Context, f store.DecisionFilter) iter.S
 const decisionBatch = 512
 
 // eachDecision reads in the order of (at, id), from an index.
-func eachDecision(ctx context.Context, db *sql.DB, f store.DecisionFilter, old bool) iter.Seq2[store.Decision, error] {
-	return func(yield func(store.Decision, error) bool) {
+func eachDecision(ctx context.Context, db *sql.DB, f journal.DecisionFilter, old bool) iter.Seq2[journal.Decision, error] {
+	return func(yield func(journal.Decision, error) bool) {
 		where, args := decisionsWhere(f)
 		query := decisionColumns(f, old) + where + " AND (d.at, d.id) > (?, ?) ORDER BY d.at, d.id LIMIT ?"
 		at, id := nanos(f.Since), int64(-1)
@@ -84,7 +84,7 @@ func eachDecision(ctx context.Context, db *sql.DB, f store.DecisionFilter, old b
 			}
 			ds, err := list(ctx, db, scanDecision, query, append(args[:len(args):len(args)], at, id, batch)...)
 			if err != nil {
-				yield(store.Decision{}, err)
+				yield(journal.Decision{}, err)
 				return
 			}
 			for _, d := range ds {
@@ -102,7 +102,7 @@ func eachDecision(ctx context.Context, db *sql.DB, f store.DecisionFilter, old b
 }
 
 // decisionColumns is the beginning of a query, of the table as it is now or as it was before 0003_replay.sql.
-func decisionColumns(f store.DecisionFilter, old bool) string {
+func decisionColumns(f journal.DecisionFilter, old bool) string {
 	calls := "d.calls"
 	if f.WithoutCalls {
 		calls = "NULL"
@@ -116,7 +116,7 @@ func decisionColumns(f store.DecisionFilter, old bool) string {
 }
 
 // decisionsWhere names only the columns that are asked for, so that the planner finds the index.
-func decisionsWhere(f store.DecisionFilter) (string, []any) {
+func decisionsWhere(f journal.DecisionFilter) (string, []any) {
 	terms, args := []string{"TRUE"}, []any{}
 	add := func(term string, arg any) { terms, args = append(terms, term), append(args, arg) }
 	if f.ID != 0 {
@@ -140,8 +140,8 @@ func decisionsWhere(f store.DecisionFilter) (string, []any) {
 	return strings.Join(terms, " AND "), args
 }
 
-func scanDecision(scan func(...any) error) (store.Decision, error) {
-	var d store.Decision
+func scanDecision(scan func(...any) error) (journal.Decision, error) {
+	var d journal.Decision
 	var at, rule int64
 	var text sql.NullString
 	var args, calls []byte

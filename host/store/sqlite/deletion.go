@@ -11,16 +11,19 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // doomed is a session that is about to be deleted, with what was read of it before the writer is asked. Nothing runs in it, so nothing
 // changes in between but what the writer looks at again.
 type doomed struct {
-	store.Deletion
-	turns   []store.Turn
+	turnlog.Deletion
+	turns   []turnlog.Turn
 	ids     string   // of them, as a JSON array
 	said    []int64  // inbox rows
 	digests []string // that their steps name
@@ -39,7 +42,7 @@ const toldIn = `SELECT id FROM inbox WHERE channel = ? AND state = 'done' AND js
 var digest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{64}\b`) })
 
 // doom reads what is deleted with a session.
-func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
+func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
 	v := doomed{Deletion: d}
 	var err error
 	if v.turns, err = list(ctx, s.read, scanTurn, family+"SELECT "+turnColumns+" FROM turns WHERE id IN (SELECT id FROM family)", d.Key); err != nil {
@@ -71,7 +74,7 @@ func (s *Store) doom(ctx context.Context, d store.Deletion) (doomed, error) {
 		}
 		v.said = append(append(v.said, told...), orders...)
 		for _, id := range orders {
-			ids = append(ids, store.CommandTurn(id))
+			ids = append(ids, mailbox.CommandTurn(id))
 		}
 	}
 	v.digests = slices.Sorted(maps.Keys(named))
@@ -108,8 +111,8 @@ func (s *Store) ordersIn(ctx context.Context, d doomed, channel, conversation st
 	return slices.DeleteFunc(all, func(id int64) bool { return answered[id] || others && (id < first || id > last) }), err
 }
 
-// DeleteSession implements store.Archive.
-func (s *Store) DeleteSession(ctx context.Context, d store.Deletion) error {
+// DeleteSession implements turnlog.Archive.
+func (s *Store) DeleteSession(ctx context.Context, d turnlog.Deletion) error {
 	v, err := s.doom(ctx, d)
 	if err == nil {
 		err = s.writer.write(ctx, func(w *writer) error { return w.deleteSession(v) })
@@ -148,8 +151,8 @@ func (w *writer) deleteSession(d doomed) error {
 	if n == 0 {
 		return store.ErrNotFound
 	}
-	row := store.AuditRow{
-		At: d.At, Kind: store.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: message.ParseSession(d.Key).Agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
+	row := consent.AuditRow{
+		At: d.At, Kind: consent.AuditDeleted, Subject: d.Key, Actor: d.By, Session: d.Key, Agent: message.ParseSession(d.Key).Agent, Detail: fmt.Sprintf("turns: %d", len(d.turns)),
 	}
 	return errors.Join(w.unsay(d.said), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }
@@ -218,7 +221,7 @@ func (w *writer) unsay(ids []int64) error {
 func (w *writer) dropGrants(d doomed) error {
 	for _, key := range d.keys() {
 		grants, err := list(context.Background(), w.conn, scanGrant, `SELECT body FROM grants WHERE json_extract(CAST(body AS TEXT), '$.scope') = ? AND
-			json_extract(CAST(body AS TEXT), '$.session') = ?`, store.GrantSession, key)
+			json_extract(CAST(body AS TEXT), '$.session') = ?`, consent.GrantSession, key)
 		if err != nil {
 			return err
 		}
@@ -229,8 +232,8 @@ func (w *writer) dropGrants(d doomed) error {
 			if !g.Open(d.At) {
 				continue
 			}
-			row := store.AuditRow{
-				At: d.At, Kind: store.AuditGrantEnded, Subject: g.ID, Actor: d.By, Session: g.Session, Agent: g.Agent, Tool: g.Tool,
+			row := consent.AuditRow{
+				At: d.At, Kind: consent.AuditGrantEnded, Subject: g.ID, Actor: d.By, Session: g.Session, Agent: g.Agent, Tool: g.Tool,
 				Detail: "its session is deleted",
 			}
 			if err := w.audit(row); err != nil {
@@ -243,9 +246,9 @@ func (w *writer) dropGrants(d doomed) error {
 
 // leaveBehind notes what the store cannot remove: files, and with the last session of a home what that has on the engine.
 func (w *writer) leaveBehind(d doomed) error {
-	left := make([]store.Leftover, 0, len(d.digests)+1)
+	left := make([]turnlog.Leftover, 0, len(d.digests)+1)
 	for _, name := range d.digests {
-		left = append(left, store.Leftover{Kind: store.LeftMedia, Name: name})
+		left = append(left, turnlog.Leftover{Kind: turnlog.LeftMedia, Name: name})
 	}
 	home := message.ParseSession(d.Key).Home()
 	others, err := list(context.Background(), w.conn, scanText, "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
@@ -253,7 +256,7 @@ func (w *writer) leaveBehind(d doomed) error {
 		return err
 	}
 	if !slices.ContainsFunc(others, func(key string) bool { return message.ParseSession(key).Home() == home }) {
-		left = append(left, store.Leftover{Kind: store.LeftHome, Name: home})
+		left = append(left, turnlog.Leftover{Kind: turnlog.LeftHome, Name: home})
 	}
 	for _, l := range left {
 		if err := w.exec("INSERT INTO leftovers (kind, name) VALUES (?, ?) ON CONFLICT DO NOTHING", l.Kind, l.Name); err != nil {
@@ -272,28 +275,28 @@ func pruneReplies(w *writer) error {
 	return w.exec("DELETE FROM leftovers WHERE kind = 'replies' AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = name)")
 }
 
-// PlaceSessions implements store.Archive.
-func (s *Store) PlaceSessions(ctx context.Context, place string) ([]store.Session, error) {
+// PlaceSessions implements turnlog.Archive.
+func (s *Store) PlaceSessions(ctx context.Context, place string) ([]turnlog.Session, error) {
 	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", place)
-	return slices.DeleteFunc(all, func(v store.Session) bool { return message.ParseSession(v.Key).Place != place }), err
+	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Place != place }), err
 }
 
-// ListLeftovers implements store.Leftovers.
-func (s *Store) ListLeftovers(ctx context.Context, kind store.LeftoverKind) ([]store.Leftover, error) {
-	return list(ctx, s.read, func(scan func(...any) error) (l store.Leftover, err error) {
+// ListLeftovers implements turnlog.Leftovers.
+func (s *Store) ListLeftovers(ctx context.Context, kind turnlog.LeftoverKind) ([]turnlog.Leftover, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (l turnlog.Leftover, err error) {
 		err = scan(&l.Kind, &l.Name)
 		return l, err
 	}, "SELECT kind, name FROM leftovers WHERE kind = ? ORDER BY name", kind)
 }
 
-// DropLeftover implements store.Leftovers.
-func (s *Store) DropLeftover(ctx context.Context, l store.Leftover) error {
+// DropLeftover implements turnlog.Leftovers.
+func (s *Store) DropLeftover(ctx context.Context, l turnlog.Leftover) error {
 	return s.writer.write(ctx, func(w *writer) error {
 		return w.exec("DELETE FROM leftovers WHERE kind = ? AND name = ?", l.Kind, l.Name)
 	})
 }
 
-// NamedInSteps implements store.Leftovers.
+// NamedInSteps implements turnlog.Leftovers.
 func (s *Store) NamedInSteps(ctx context.Context, digest string) (bool, error) {
 	return one(ctx, s.read, func(scan func(...any) error) (named bool, err error) {
 		err = scan(&named)

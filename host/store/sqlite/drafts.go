@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 )
 
-// PutDraft implements store.Drafts.
-func (s *Store) PutDraft(ctx context.Context, d store.Draft) error {
+// PutDraft implements mailbox.Drafts.
+func (s *Store) PutDraft(ctx context.Context, d mailbox.Draft) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		return w.exec(`INSERT INTO drafts (inbox, key, message_id, sent_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (inbox) DO UPDATE SET key = excluded.key, message_id = excluded.message_id, sent_at = excluded.sent_at`,
@@ -20,7 +20,7 @@ func (s *Store) PutDraft(ctx context.Context, d store.Draft) error {
 	return nil
 }
 
-// DropDraft implements store.Drafts.
+// DropDraft implements mailbox.Drafts.
 func (s *Store) DropDraft(ctx context.Context, inbox int64) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM drafts WHERE inbox = ?", inbox) })
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Store) DropDraft(ctx context.Context, inbox int64) error {
 	return nil
 }
 
-// OpenDrafts implements store.Drafts.
-func (s *Store) OpenDrafts(ctx context.Context) ([]store.Draft, error) {
+// OpenDrafts implements mailbox.Drafts.
+func (s *Store) OpenDrafts(ctx context.Context) ([]mailbox.Draft, error) {
 	drafts, err := list(ctx, s.read, scanDraft, "SELECT inbox, key, message_id, sent_at FROM drafts ORDER BY inbox")
 	if err != nil || len(drafts) == 0 {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Store) OpenDrafts(ctx context.Context) ([]store.Draft, error) {
 	for _, r := range unsent {
 		live[r.Reply.Answers] = true
 	}
-	var open []store.Draft
+	var open []mailbox.Draft
 	for _, d := range drafts {
 		if live[d.Inbox] {
 			open = append(open, d)
@@ -61,8 +61,8 @@ func (s *Store) OpenDrafts(ctx context.Context) ([]store.Draft, error) {
 	return open, nil
 }
 
-func scanDraft(scan func(...any) error) (store.Draft, error) {
-	var d store.Draft
+func scanDraft(scan func(...any) error) (mailbox.Draft, error) {
+	var d mailbox.Draft
 	var at int64
 	err := scan(&d.Inbox, &d.Key, &d.MessageID, &at)
 	d.SentAt = instant(at)

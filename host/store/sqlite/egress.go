@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
 // keptEgress is how many records are kept: some 100 MB at most.
 const keptEgress = 500_000
 
-// AddEgress implements store.EgressLog. Beyond keptEgress the oldest go.
-func (s *Store) AddEgress(ctx context.Context, rs []store.EgressRecord) error {
+// AddEgress implements egress.Records. Beyond keptEgress the oldest go.
+func (s *Store) AddEgress(ctx context.Context, rs []egress.Record) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		for _, r := range rs {
 			err := w.exec(`INSERT INTO egress (id, at, kind, session, agent, method, host, port, addrs, allowed, reason, credential, up, down, ended)
@@ -34,12 +34,12 @@ func (s *Store) AddEgress(ctx context.Context, rs []store.EgressRecord) error {
 	return nil
 }
 
-// ListEgress implements store.EgressLog.
-func (s *Store) ListEgress(ctx context.Context, f store.EgressFilter) ([]store.EgressRecord, error) {
+// ListEgress implements egress.Records.
+func (s *Store) ListEgress(ctx context.Context, f egress.RecordFilter) ([]egress.Record, error) {
 	return listEgress(ctx, s.read, f)
 }
 
-func listEgress(ctx context.Context, db *sql.DB, f store.EgressFilter) ([]store.EgressRecord, error) {
+func listEgress(ctx context.Context, db *sql.DB, f egress.RecordFilter) ([]egress.Record, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
@@ -50,8 +50,8 @@ func listEgress(ctx context.Context, db *sql.DB, f store.EgressFilter) ([]store.
 	return latest, err
 }
 
-func scanEgress(scan func(...any) error) (store.EgressRecord, error) {
-	var r store.EgressRecord
+func scanEgress(scan func(...any) error) (egress.Record, error) {
+	var r egress.Record
 	var at, ended, port int64
 	var addrs string
 	err := scan(&r.ID, &at, &r.Kind, &r.Session, &r.Agent, &r.Method, &r.Host, &port, &addrs, &r.Allowed, &r.Reason, &r.Credential, &r.Up, &r.Down, &ended)
@@ -59,8 +59,8 @@ func scanEgress(scan func(...any) error) (store.EgressRecord, error) {
 	return r, err
 }
 
-// ListEgress is that of store.EgressLog.
-func (r *Reader) ListEgress(ctx context.Context, f store.EgressFilter) ([]store.EgressRecord, error) {
+// ListEgress is that of egress.Records.
+func (r *Reader) ListEgress(ctx context.Context, f egress.RecordFilter) ([]egress.Record, error) {
 	if r.version < egressVersion {
 		return nil, nil // no host has written any yet
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Elevate implements store.Elevations.
-func (s *Store) Elevate(ctx context.Context, e store.Elevation, row store.AuditRow) error {
+// Elevate implements consent.Elevations.
+func (s *Store) Elevate(ctx context.Context, e consent.Elevation, row consent.AuditRow) error {
 	body, err := jsonform.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode elevation: %w", err)
@@ -30,8 +30,8 @@ func (s *Store) Elevate(ctx context.Context, e store.Elevation, row store.AuditR
 	return nil
 }
 
-// Elevation implements store.Elevations.
-func (s *Store) Elevation(ctx context.Context, conversation string) (store.Elevation, error) {
+// Elevation implements consent.Elevations.
+func (s *Store) Elevation(ctx context.Context, conversation string) (consent.Elevation, error) {
 	e, err := one(ctx, s.read, scanElevation, "SELECT body FROM elevations WHERE conversation = ?", conversation)
 	if err != nil {
 		return e, fmt.Errorf("read the elevation of %s: %w", conversation, err)
@@ -39,13 +39,13 @@ func (s *Store) Elevation(ctx context.Context, conversation string) (store.Eleva
 	return e, nil
 }
 
-// Elevations implements store.Elevations.
-func (s *Store) Elevations(ctx context.Context) ([]store.Elevation, error) {
+// Elevations implements consent.Elevations.
+func (s *Store) Elevations(ctx context.Context) ([]consent.Elevation, error) {
 	return list(ctx, s.read, scanElevation, "SELECT body FROM elevations ORDER BY conversation")
 }
 
-// EndElevation implements store.Elevations.
-func (s *Store) EndElevation(ctx context.Context, conversation string, began time.Time, row store.AuditRow) error {
+// EndElevation implements consent.Elevations.
+func (s *Store) EndElevation(ctx context.Context, conversation string, began time.Time, row consent.AuditRow) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		err := w.changeOne("DELETE FROM elevations WHERE conversation = ? AND began = ?", conversation, nanos(began))
 		if err != nil {
@@ -59,8 +59,8 @@ func (s *Store) EndElevation(ctx context.Context, conversation string, began tim
 	return nil
 }
 
-func scanElevation(scan func(...any) error) (store.Elevation, error) {
-	var e store.Elevation
+func scanElevation(scan func(...any) error) (consent.Elevation, error) {
+	var e consent.Elevation
 	var body []byte
 	if err := scan(&body); err != nil {
 		return e, err

@@ -4,22 +4,22 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
 )
 
-// PendingExtractions implements store.Extractions.
-func (s *Store) PendingExtractions(ctx context.Context, limit int) ([]store.Extraction, error) {
-	return list(ctx, s.read, func(scan func(...any) error) (store.Extraction, error) {
-		var e store.Extraction
+// PendingExtractions implements memory.Extractions.
+func (s *Store) PendingExtractions(ctx context.Context, limit int) ([]memory.Extraction, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (memory.Extraction, error) {
+		var e memory.Extraction
 		var err error
 		e.Turn, err = scanTurn(func(dest ...any) error { return scan(append([]any{&e.Attempts}, dest...)...) })
 		return e, err
 	}, "SELECT attempts, "+turnColumns+" FROM extractions JOIN turns ON turns.id = extractions.turn ORDER BY id LIMIT ?", limit)
 }
 
-// FinishExtraction implements store.Extractions.
-func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store.Note, max int) error {
+// FinishExtraction implements memory.Extractions.
+func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []memory.Note, max int) error {
 	var labels [][]byte
 	for _, n := range notes {
 		b, err := jsonform.Marshal(n.Labels)
@@ -46,7 +46,7 @@ func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []store
 }
 
 // makeRoom deletes the oldest notes that extractions wrote, where the notes' scopes have become too large.
-func (w *writer) makeRoom(notes []store.Note, max int) error {
+func (w *writer) makeRoom(notes []memory.Note, max int) error {
 	for _, n := range notes {
 		if err := w.exec(`DELETE FROM notes WHERE id IN (SELECT id FROM notes WHERE agent = ?1 AND person = ?2 AND extracted ORDER BY updated, id
 			LIMIT (SELECT max(count(*) - ?3, 0) FROM notes WHERE agent = ?1 AND person = ?2))`, n.Agent, n.Person, max); err != nil {
@@ -56,7 +56,7 @@ func (w *writer) makeRoom(notes []store.Note, max int) error {
 	return nil
 }
 
-// RetryExtraction implements store.Extractions.
+// RetryExtraction implements memory.Extractions.
 func (s *Store) RetryExtraction(ctx context.Context, turn string) error {
 	return s.writer.write(ctx, func(w *writer) error {
 		return w.exec("UPDATE extractions SET attempts = attempts + 1 WHERE turn = ?", turn)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // TestAFullDisk fills the database in the middle of groups of writes. What was acknowledged is there, what was refused is not, and
@@ -42,7 +42,7 @@ func TestAFullDisk(t *testing.T) {
 				}
 				_, _, err := s.AppendInbox(t.Context(), message.Message{
 					Channel: "irc", EventID: event, Text: body, Sender: message.Sender{ID: "ann"}, Conversation: message.Conversation{ID: "#c"},
-				}, store.InboxNew, "")
+				}, mailbox.InboxNew, "")
 				outcomes <- outcome{event, err}
 			}
 		}()

@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// GrantApproval implements store.Grants.
-func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.AuditRow) error {
+// GrantApproval implements consent.Grants.
+func (s *Store) GrantApproval(ctx context.Context, g consent.Grant, row consent.AuditRow) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		a, err := scanApproval(func(dest ...any) error {
-			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{g.ID, store.ApprovalPending}, dest...)
+			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{g.ID, consent.ApprovalPending}, dest...)
 		})
 		if err != nil {
 			return conflict(err)
 		}
-		a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, g.Granter, row.At.UTC(), g.Scope
+		a.State, a.Decider, a.Decided, a.Scope = consent.ApprovalConsumed, g.Granter, row.At.UTC(), g.Scope
 		body, err := jsonform.Marshal(a)
 		if err != nil {
 			return err
@@ -44,8 +44,8 @@ func (s *Store) GrantApproval(ctx context.Context, g store.Grant, row store.Audi
 	return nil
 }
 
-// Grant implements store.Grants.
-func (s *Store) Grant(ctx context.Context, id string) (store.Grant, error) {
+// Grant implements consent.Grants.
+func (s *Store) Grant(ctx context.Context, id string) (consent.Grant, error) {
 	g, err := one(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE id = ?", id)
 	if err != nil {
 		return g, fmt.Errorf("read grant %q: %w", id, err)
@@ -53,31 +53,31 @@ func (s *Store) Grant(ctx context.Context, id string) (store.Grant, error) {
 	return g, nil
 }
 
-// OpenGrants implements store.Grants.
-func (s *Store) OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]store.Grant, error) {
+// OpenGrants implements consent.Grants.
+func (s *Store) OpenGrants(ctx context.Context, agent, tool string, now time.Time) ([]consent.Grant, error) {
 	grants, err := list(ctx, s.read, scanGrant, "SELECT body FROM grants WHERE agent = ? AND tool = ? AND open_until > ? ORDER BY seq", agent, tool, nanos(now))
-	return slices.DeleteFunc(grants, func(g store.Grant) bool { return !g.Open(now) }), err
+	return slices.DeleteFunc(grants, func(g consent.Grant) bool { return !g.Open(now) }), err
 }
 
-// ListGrants implements store.Grants.
-func (s *Store) ListGrants(ctx context.Context, limit int) ([]store.Grant, error) {
+// ListGrants implements consent.Grants.
+func (s *Store) ListGrants(ctx context.Context, limit int) ([]consent.Grant, error) {
 	latest, err := list(ctx, s.read, scanGrant, "SELECT body FROM grants ORDER BY seq DESC LIMIT ?", limit)
 	slices.Reverse(latest)
 	return latest, err
 }
 
-// UseGrant implements store.Grants.
-func (s *Store) UseGrant(ctx context.Context, id string, row store.AuditRow) error {
-	return s.changeGrant(ctx, id, row, func(g *store.Grant) { g.Uses, g.LastUsed = g.Uses+1, row.At.UTC() })
+// UseGrant implements consent.Grants.
+func (s *Store) UseGrant(ctx context.Context, id string, row consent.AuditRow) error {
+	return s.changeGrant(ctx, id, row, func(g *consent.Grant) { g.Uses, g.LastUsed = g.Uses+1, row.At.UTC() })
 }
 
-// EndGrant implements store.Grants.
-func (s *Store) EndGrant(ctx context.Context, id string, row store.AuditRow) error {
-	return s.changeGrant(ctx, id, row, func(g *store.Grant) { g.Ended, g.EndedBy = row.At.UTC(), row.Actor })
+// EndGrant implements consent.Grants.
+func (s *Store) EndGrant(ctx context.Context, id string, row consent.AuditRow) error {
+	return s.changeGrant(ctx, id, row, func(g *consent.Grant) { g.Ended, g.EndedBy = row.At.UTC(), row.Actor })
 }
 
 // changeGrant changes a grant that is open, with the audit row that says so.
-func (s *Store) changeGrant(ctx context.Context, id string, row store.AuditRow, change func(*store.Grant)) error {
+func (s *Store) changeGrant(ctx context.Context, id string, row consent.AuditRow, change func(*consent.Grant)) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		g, err := scanGrant(func(dest ...any) error {
 			return w.row("SELECT body FROM grants WHERE id = ? AND open_until > ?", []any{id, nanos(row.At)}, dest...)
@@ -105,8 +105,8 @@ func (s *Store) changeGrant(ctx context.Context, id string, row store.AuditRow, 
 	return nil
 }
 
-func scanGrant(scan func(...any) error) (store.Grant, error) {
-	var g store.Grant
+func scanGrant(scan func(...any) error) (consent.Grant, error) {
+	var g consent.Grant
 	var body []byte
 	if err := scan(&body); err != nil {
 		return g, err

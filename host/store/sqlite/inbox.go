@@ -7,21 +7,22 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// AppendInbox implements store.Inbox.
-func (s *Store) AppendInbox(ctx context.Context, m message.Message, state store.InboxState, note string) (store.InboxRow, bool, error) {
+// AppendInbox implements mailbox.Inbox.
+func (s *Store) AppendInbox(ctx context.Context, m message.Message, state mailbox.InboxState, note string) (mailbox.InboxRow, bool, error) {
 	body, err := jsonform.Marshal(m)
 	if err != nil {
-		return store.InboxRow{}, false, fmt.Errorf("encode message: %w", err)
+		return mailbox.InboxRow{}, false, fmt.Errorf("encode message: %w", err)
 	}
-	var row store.InboxRow
+	var row mailbox.InboxRow
 	var fresh bool
 	err = s.writer.write(ctx, func(w *writer) error {
-		row, fresh = store.InboxRow{Message: m, State: state, Note: note}, false
+		row, fresh = mailbox.InboxRow{Message: m, State: state, Note: note}, false
 		r, err := w.result("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 			m.Channel, m.EventID, body, state, note)
 		if err != nil {
@@ -38,28 +39,28 @@ func (s *Store) AppendInbox(ctx context.Context, m message.Message, state store.
 		return err
 	})
 	if err != nil {
-		return store.InboxRow{}, false, fmt.Errorf("append to inbox: %w", err)
+		return mailbox.InboxRow{}, false, fmt.Errorf("append to inbox: %w", err)
 	}
 	return row, fresh, nil
 }
 
-// PendingInbox implements store.Inbox.
-func (s *Store) PendingInbox(ctx context.Context) ([]store.InboxRow, error) {
+// PendingInbox implements mailbox.Inbox.
+func (s *Store) PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error) {
 	return list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE state = 'new' ORDER BY id")
 }
 
-// NotedInbox implements store.Inbox.
-func (s *Store) NotedInbox(ctx context.Context) ([]store.InboxRow, error) {
+// NotedInbox implements mailbox.Inbox.
+func (s *Store) NotedInbox(ctx context.Context) ([]mailbox.InboxRow, error) {
 	return list(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE state = 'noted' ORDER BY id")
 }
 
-// FindInbox implements store.Earlier.
-func (s *Store) FindInbox(ctx context.Context, channel, eventID string) (store.InboxRow, error) {
+// FindInbox implements mailbox.Earlier.
+func (s *Store) FindInbox(ctx context.Context, channel, eventID string) (mailbox.InboxRow, error) {
 	return one(ctx, s.read, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE channel = ? AND event_id = ?", channel, eventID)
 }
 
-// SetInbox implements store.Inbox.
-func (s *Store) SetInbox(ctx context.Context, id int64, state store.InboxState, note string) error {
+// SetInbox implements mailbox.Inbox.
+func (s *Store) SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error {
 	err := s.writer.write(ctx, func(w *writer) error { return setInbox(w, id, state, note) })
 	if err != nil {
 		return fmt.Errorf("set inbox row %d to %s: %w", id, state, err)
@@ -68,14 +69,14 @@ func (s *Store) SetInbox(ctx context.Context, id int64, state store.InboxState, 
 }
 
 // setInbox ends a row that is still new. The state in the WHERE clause is what keeps two turns from answering one message.
-func setInbox(w *writer, id int64, state store.InboxState, note string) error {
+func setInbox(w *writer, id int64, state mailbox.InboxState, note string) error {
 	return w.changeOne("UPDATE inbox SET state = ?, note = ? WHERE id = ? AND state = 'new'", state, note, id)
 }
 
 const inboxColumns = "id, message, state, note"
 
-func scanInbox(scan func(...any) error) (store.InboxRow, error) {
-	var r store.InboxRow
+func scanInbox(scan func(...any) error) (mailbox.InboxRow, error) {
+	var r mailbox.InboxRow
 	var body []byte
 	if err := scan(&r.ID, &body, &r.State, &r.Note); err != nil {
 		return r, err

@@ -3,21 +3,21 @@ package sqlite
 import (
 	"sync"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // knownPlaces are places as the database has them, without asking it.
 type knownPlaces struct {
 	mu    sync.Mutex
 	state int // counts the changes
-	byKey map[string]store.Place
+	byKey map[string]turnlog.Place
 }
 
 // maxKnownPlaces bounds what is known.
 const maxKnownPlaces = 4096
 
 // get returns a place if it is known, and the state that keep asks for.
-func (k *knownPlaces) get(key string) (p store.Place, known bool, state int) {
+func (k *knownPlaces) get(key string) (p turnlog.Place, known bool, state int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, known = k.byKey[key]
@@ -25,14 +25,14 @@ func (k *knownPlaces) get(key string) (p store.Place, known bool, state int) {
 }
 
 // keep takes what was read, unless places were changed since state: then nobody knows whether it was read before that.
-func (k *knownPlaces) keep(p store.Place, state int) {
+func (k *knownPlaces) keep(p turnlog.Place, state int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.state != state {
 		return
 	}
 	if k.byKey == nil || len(k.byKey) == maxKnownPlaces {
-		k.byKey = map[string]store.Place{}
+		k.byKey = map[string]turnlog.Place{}
 	}
 	k.byKey[p.Key] = p
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // A reader that asks after a change of a place was made sees it, whatever others read meanwhile.
@@ -28,7 +28,7 @@ func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 		})
 	}
 	for epoch := 2; epoch < 30; epoch++ {
-		if err := s.SetPlace(t.Context(), store.Place{Key: "irc:ann", Epoch: epoch}); err != nil {
+		if err := s.SetPlace(t.Context(), turnlog.Place{Key: "irc:ann", Epoch: epoch}); err != nil {
 			t.Error(err)
 		}
 		if p, err := s.Place(t.Context(), "irc:ann"); err != nil || p.Epoch != epoch {
@@ -42,7 +42,7 @@ func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 func TestKnownPlacesAreBounded(t *testing.T) {
 	var k knownPlaces
 	for i := range 3 * maxKnownPlaces {
-		k.keep(store.Place{Key: string(rune(i))}, 0)
+		k.keep(turnlog.Place{Key: string(rune(i))}, 0)
 	}
 	if len(k.byKey) > maxKnownPlaces {
 		t.Errorf("%d are known", len(k.byKey))

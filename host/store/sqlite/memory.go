@@ -10,14 +10,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 const noteColumns = "notes.id, notes.agent, notes.person, notes.key, notes.text, notes.sender, notes.turn, notes.labels, notes.updated"
 
-// WriteNote implements store.Memory.
-func (s *Store) WriteNote(ctx context.Context, n store.Note, max int) error {
+// WriteNote implements memory.Notes.
+func (s *Store) WriteNote(ctx context.Context, n memory.Note, max int) error {
 	labels, err := jsonform.Marshal(n.Labels)
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
@@ -35,7 +36,7 @@ func (s *Store) WriteNote(ctx context.Context, n store.Note, max int) error {
 }
 
 // noteFits reports whether a note replaces one, or there is room for one more.
-func (w *writer) noteFits(n store.Note, max int) error {
+func (w *writer) noteFits(n memory.Note, max int) error {
 	if max <= 0 {
 		return nil
 	}
@@ -51,17 +52,17 @@ const putNote = `INSERT INTO notes (agent, person, key, text, sender, turn, labe
 	ON CONFLICT (agent, person, key) DO UPDATE SET text = excluded.text, sender = excluded.sender, turn = excluded.turn,
 		labels = excluded.labels, updated = excluded.updated, extracted = excluded.extracted`
 
-func (w *writer) putNote(n store.Note, labels []byte) error {
+func (w *writer) putNote(n memory.Note, labels []byte) error {
 	return w.exec(putNote, n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), false)
 }
 
 // putExtracted leaves a note alone that was written on purpose.
-func (w *writer) putExtracted(n store.Note, labels []byte) error {
+func (w *writer) putExtracted(n memory.Note, labels []byte) error {
 	return w.exec(putNote+" WHERE notes.extracted", n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), true)
 }
 
-// ReadNote implements store.Memory.
-func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (store.Note, error) {
+// ReadNote implements memory.Notes.
+func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (memory.Note, error) {
 	n, err := one(ctx, s.read, scanNote, "SELECT "+noteColumns+" FROM notes WHERE agent = ? AND person = ? AND key = ?", agent, person, key)
 	if err != nil {
 		return n, fmt.Errorf("read note %q: %w", key, err)
@@ -69,12 +70,12 @@ func (s *Store) ReadNote(ctx context.Context, agent, person, key string) (store.
 	return n, nil
 }
 
-// SearchNotes implements store.Memory.
-func (s *Store) SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+// SearchNotes implements memory.Notes.
+func (s *Store) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
 	return searchNotes(ctx, s.read, q)
 }
 
-func searchNotes(ctx context.Context, db *sql.DB, q store.NoteQuery) ([]store.Note, error) {
+func searchNotes(ctx context.Context, db *sql.DB, q memory.NoteQuery) ([]memory.Note, error) {
 	from, order, args := "notes", "updated DESC, notes.id DESC", []any(nil)
 	where, more := noteWhere(q)
 	if match := matchWords(q.Words, q.Any); match != "" {
@@ -87,7 +88,7 @@ func searchNotes(ctx context.Context, db *sql.DB, q store.NoteQuery) ([]store.No
 }
 
 // noteWhere is the condition of a query apart from its words.
-func noteWhere(q store.NoteQuery) (where string, args []any) {
+func noteWhere(q memory.NoteQuery) (where string, args []any) {
 	where = "1"
 	and := func(column string, value any, given bool) {
 		if given {
@@ -103,15 +104,15 @@ func noteWhere(q store.NoteQuery) (where string, args []any) {
 		for _, p := range q.Persons {
 			args = append(args, p)
 		}
-		if !slices.Contains(q.Persons, store.Own) {
+		if !slices.Contains(q.Persons, memory.Own) {
 			where += " AND notes.person <> ''"
 		}
 	}
 	return where, args
 }
 
-// ForgetNotes implements store.Memory.
-func (s *Store) ForgetNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+// ForgetNotes implements memory.Notes.
+func (s *Store) ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
 	if q.Words != "" {
 		return nil, errors.New("forget notes: a search is no choice; name their ids or keys")
 	}
@@ -140,8 +141,8 @@ func matchWords(query string, any bool) string {
 	return strings.Join(words, " ")
 }
 
-func scanNote(scan func(...any) error) (store.Note, error) {
-	var n store.Note
+func scanNote(scan func(...any) error) (memory.Note, error) {
+	var n memory.Note
 	var labels []byte
 	var updated int64
 	if err := scan(&n.ID, &n.Agent, &n.Person, &n.Key, &n.Text, &n.By, &n.Turn, &labels, &updated); err != nil {

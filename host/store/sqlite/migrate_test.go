@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
 // TestNotesOfAnOlderFlynnAreKept brings a store up to date in which notes had no scope.
@@ -47,7 +47,7 @@ func TestNotesOfAnOlderFlynnAreKept(t *testing.T) {
 	if err != nil || n.Text != "called Mia" || n.By != "irc:ann" || !slices.Equal(n.Labels, []string{"web:x"}) {
 		t.Errorf("read %+v, %v", n, err)
 	}
-	found, err := searchNotes(t.Context(), s.read, store.NoteQuery{Words: "mia"})
+	found, err := searchNotes(t.Context(), s.read, memory.NoteQuery{Words: "mia"})
 	if err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}

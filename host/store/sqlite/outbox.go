@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -14,17 +16,17 @@ import (
 
 const outboxColumns = "id, turn, reply, state, attempts, next_try, note, platform_ids, parts, part, pause"
 
-// UnsentOutbox implements store.Outbox.
-func (s *Store) UnsentOutbox(ctx context.Context) ([]store.OutboxRow, error) {
+// UnsentOutbox implements mailbox.Outbox.
+func (s *Store) UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error) {
 	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE state IN ('pending', 'sending') ORDER BY id")
 }
 
-// Replies implements store.Outbox.
-func (s *Store) Replies(ctx context.Context, turn string) ([]store.OutboxRow, error) {
+// Replies implements mailbox.Outbox.
+func (s *Store) Replies(ctx context.Context, turn string) ([]mailbox.OutboxRow, error) {
 	return list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+" FROM outbox WHERE turn = ? ORDER BY id", turn)
 }
 
-// AddReplies implements store.Outbox.
+// AddReplies implements mailbox.Outbox.
 func (s *Store) AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error) {
 	bodies, err := encodeReplies(replies)
 	if err != nil {
@@ -70,26 +72,26 @@ func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte
 // lookBack is how many turns of a conversation are searched for a message that was sent there.
 const lookBack = 100
 
-// FindSent implements store.Earlier.
-func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (store.OutboxRow, error) {
+// FindSent implements mailbox.Earlier.
+func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (mailbox.OutboxRow, error) {
 	if err := s.writer.settle(ctx); err != nil { // people can be quick to react to what they see
-		return store.OutboxRow{}, err
+		return mailbox.OutboxRow{}, err
 	}
 	rows, err := list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+` FROM outbox WHERE state = 'sent' AND turn IN
 		(SELECT id FROM turns WHERE channel = ? AND conversation = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC`,
 		channel, conversation, lookBack)
 	if err != nil {
-		return store.OutboxRow{}, err
+		return mailbox.OutboxRow{}, err
 	}
 	for _, r := range rows {
 		if slices.Contains(r.PlatformIDs, platformID) {
 			return r, nil
 		}
 	}
-	return store.OutboxRow{}, store.ErrNotFound
+	return mailbox.OutboxRow{}, store.ErrNotFound
 }
 
-// LastPrivate implements store.Earlier.
+// LastPrivate implements mailbox.Earlier.
 func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error) {
 	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE sender = ? AND channel = ? AND parent = '' ORDER BY id DESC LIMIT ?",
 		sender, channel, lookBack)
@@ -104,18 +106,18 @@ func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (messag
 	return message.Conversation{}, store.ErrNotFound
 }
 
-// Senders implements store.Earlier. Each is found by a step in the index, however many turns he has.
+// Senders implements mailbox.Earlier. Each is found by a step in the index, however many turns he has.
 func (s *Store) Senders(ctx context.Context) ([]string, error) {
 	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
 		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
 		SELECT sender FROM people WHERE sender <> ''`)
 }
 
-// Holders implements store.Turns.
-func (s *Store) Holders(ctx context.Context) ([]store.Holder, error) { return holders(ctx, s.read) }
+// Holders implements turnlog.Turns.
+func (s *Store) Holders(ctx context.Context) ([]turnlog.Holder, error) { return holders(ctx, s.read) }
 
-// Holders is that of store.Turns.
-func (r *Reader) Holders(ctx context.Context) ([]store.Holder, error) {
+// Holders is that of turnlog.Turns.
+func (r *Reader) Holders(ctx context.Context) ([]turnlog.Holder, error) {
 	if r.version < parentVersion {
 		return nil, nil
 	}
@@ -125,25 +127,25 @@ func (r *Reader) Holders(ctx context.Context) ([]store.Holder, error) {
 // parentVersion is the schema's that knows which turns were delegated.
 const parentVersion = 11
 
-func holders(ctx context.Context, db *sql.DB) ([]store.Holder, error) {
-	scan := func(scan func(...any) error) (h store.Holder, err error) {
+func holders(ctx context.Context, db *sql.DB) ([]turnlog.Holder, error) {
+	scan := func(scan func(...any) error) (h turnlog.Holder, err error) {
 		err = scan(&h.Session, &h.Sender)
 		return h, err
 	}
 	return list(ctx, db, scan, `SELECT session, sender FROM turns WHERE id IN (SELECT max(id) FROM turns WHERE parent = '' GROUP BY session)`)
 }
 
-// SetOutbox implements store.Outbox.
-func (s *Store) SetOutbox(ctx context.Context, row store.OutboxRow) error {
+// SetOutbox implements mailbox.Outbox.
+func (s *Store) SetOutbox(ctx context.Context, row mailbox.OutboxRow) error {
 	return s.setOutbox(ctx, row, s.writer.write)
 }
 
-// SettleOutbox implements store.Settler.
-func (s *Store) SettleOutbox(ctx context.Context, row store.OutboxRow) error {
+// SettleOutbox implements mailbox.Settler.
+func (s *Store) SettleOutbox(ctx context.Context, row mailbox.OutboxRow) error {
 	return s.setOutbox(ctx, row, s.writer.writePatiently)
 }
 
-func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(context.Context, func(*writer) error) error) error {
+func (s *Store) setOutbox(ctx context.Context, row mailbox.OutboxRow, write func(context.Context, func(*writer) error) error) error {
 	reply, err := jsonform.Marshal(row.Reply)
 	if err != nil {
 		return fmt.Errorf("encode reply: %w", err)
@@ -167,8 +169,8 @@ func (s *Store) setOutbox(ctx context.Context, row store.OutboxRow, write func(c
 	return nil
 }
 
-func scanOutbox(scan func(...any) error) (store.OutboxRow, error) {
-	var r store.OutboxRow
+func scanOutbox(scan func(...any) error) (mailbox.OutboxRow, error) {
+	var r mailbox.OutboxRow
 	var reply, ids, parts []byte
 	var next int64
 	if err := scan(&r.ID, &r.Turn, &reply, &r.State, &r.Attempts, &next, &r.Note, &ids, &parts, &r.Part, &r.Pause); err != nil {

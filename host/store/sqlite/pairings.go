@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/access/pairings"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // pairingsVersion is the schema's that has pairings.
 const pairingsVersion = 7
 
-// AskPairing implements store.Pairings.
-func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p store.Pairing, turn string, replies []message.Reply) (fresh bool, err error) {
+// AskPairing implements pairings.Store.
+func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, p pairings.Pairing, turn string, replies []message.Reply) (fresh bool, err error) {
 	said, err := jsonform.Marshal(m)
 	if err != nil {
 		return false, fmt.Errorf("encode message: %w", err)
@@ -26,7 +27,7 @@ func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, 
 	err = s.writer.write(ctx, func(w *writer) error {
 		fresh = false
 		n, err := w.changed("INSERT INTO inbox (channel, event_id, message, state, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-			m.Channel, m.EventID, said, store.InboxDropped, note)
+			m.Channel, m.EventID, said, mailbox.InboxDropped, note)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -39,8 +40,8 @@ func (s *Store) AskPairing(ctx context.Context, m message.Message, note string, 
 	return fresh, nil
 }
 
-// PutPairing implements store.Pairings.
-func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, replies []message.Reply) ([]message.Reply, error) {
+// PutPairing implements pairings.Store.
+func (s *Store) PutPairing(ctx context.Context, p pairings.Pairing, turn string, replies []message.Reply) ([]message.Reply, error) {
 	put, fresh, err := putPairing(p, turn, replies)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (s *Store) PutPairing(ctx context.Context, p store.Pairing, turn string, re
 }
 
 // putPairing prepares the write of a pairing with its replies; fresh is valid after it.
-func putPairing(p store.Pairing, turn string, replies []message.Reply) (put func(*writer) error, fresh *[]message.Reply, err error) {
+func putPairing(p pairings.Pairing, turn string, replies []message.Reply) (put func(*writer) error, fresh *[]message.Reply, err error) {
 	body, err := jsonform.Marshal(p)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode pairing: %w", err)
@@ -69,7 +70,7 @@ func putPairing(p store.Pairing, turn string, replies []message.Reply) (put func
 	}, fresh, err
 }
 
-// DropPairing implements store.Pairings.
+// DropPairing implements pairings.Store.
 func (s *Store) DropPairing(ctx context.Context, sender string) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairings WHERE sender = ?", sender) })
 	if err != nil {
@@ -80,21 +81,21 @@ func (s *Store) DropPairing(ctx context.Context, sender string) error {
 
 const listPairings = "SELECT body FROM pairings ORDER BY sender"
 
-// ListPairings implements store.Pairings.
-func (s *Store) ListPairings(ctx context.Context) ([]store.Pairing, error) {
+// ListPairings implements pairings.Store.
+func (s *Store) ListPairings(ctx context.Context) ([]pairings.Pairing, error) {
 	return list(ctx, s.read, scanPairing, listPairings)
 }
 
-// ListPairings is that of store.Pairings.
-func (r *Reader) ListPairings(ctx context.Context) ([]store.Pairing, error) {
+// ListPairings is that of pairings.Store.
+func (r *Reader) ListPairings(ctx context.Context) ([]pairings.Pairing, error) {
 	if r.version < pairingsVersion {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanPairing, listPairings)
 }
 
-func scanPairing(scan func(...any) error) (store.Pairing, error) {
-	var p store.Pairing
+func scanPairing(scan func(...any) error) (pairings.Pairing, error) {
+	var p pairings.Pairing
 	var body []byte
 	if err := scan(&body); err != nil {
 		return p, err
@@ -102,8 +103,8 @@ func scanPairing(scan func(...any) error) (store.Pairing, error) {
 	return p, json.Unmarshal(body, &p)
 }
 
-// PutGuesses implements store.Pairings.
-func (s *Store) PutGuesses(ctx context.Context, g store.Guesses) error {
+// PutGuesses implements pairings.Store.
+func (s *Store) PutGuesses(ctx context.Context, g pairings.Guesses) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		return w.exec(`INSERT INTO pairing_guesses (guesser, wrong, since, locked) VALUES (?, ?, ?, ?)
 			ON CONFLICT (guesser) DO UPDATE SET wrong = excluded.wrong, since = excluded.since, locked = excluded.locked`,
@@ -115,7 +116,7 @@ func (s *Store) PutGuesses(ctx context.Context, g store.Guesses) error {
 	return nil
 }
 
-// DropGuesses implements store.Pairings.
+// DropGuesses implements pairings.Store.
 func (s *Store) DropGuesses(ctx context.Context, guesser string) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairing_guesses WHERE guesser = ?", guesser) })
 	if err != nil {
@@ -124,10 +125,10 @@ func (s *Store) DropGuesses(ctx context.Context, guesser string) error {
 	return nil
 }
 
-// ListGuesses implements store.Pairings.
-func (s *Store) ListGuesses(ctx context.Context) ([]store.Guesses, error) {
-	return list(ctx, s.read, func(scan func(...any) error) (store.Guesses, error) {
-		var g store.Guesses
+// ListGuesses implements pairings.Store.
+func (s *Store) ListGuesses(ctx context.Context) ([]pairings.Guesses, error) {
+	return list(ctx, s.read, func(scan func(...any) error) (pairings.Guesses, error) {
+		var g pairings.Guesses
 		var since, locked int64
 		err := scan(&g.Guesser, &g.Wrong, &since, &locked)
 		g.Since, g.Locked = instant(since), instant(locked)

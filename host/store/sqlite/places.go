@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Place implements store.Places. Every turn begins with it.
-func (s *Store) Place(ctx context.Context, key string) (store.Place, error) {
+// Place implements turnlog.Places. Every turn begins with it.
+func (s *Store) Place(ctx context.Context, key string) (turnlog.Place, error) {
 	p, known, as := s.writer.places.get(key)
 	if known {
 		return p, nil
@@ -23,39 +25,39 @@ func (s *Store) Place(ctx context.Context, key string) (store.Place, error) {
 	return p, err
 }
 
-func readPlace(ctx context.Context, db *sql.DB, key string) (store.Place, error) {
+func readPlace(ctx context.Context, db *sql.DB, key string) (turnlog.Place, error) {
 	p, err := one(ctx, db, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
 	if errors.Is(err, store.ErrNotFound) {
-		return store.Place{Key: key, Epoch: 1}, nil
+		return turnlog.Place{Key: key, Epoch: 1}, nil
 	}
 	return p, err
 }
 
-func scanPlace(scan func(...any) error) (store.Place, error) {
-	var p store.Place
+func scanPlace(scan func(...any) error) (turnlog.Place, error) {
+	var p turnlog.Place
 	var began int64
 	err := scan(&p.Key, &p.Epoch, &began, &p.Why, &p.Agent, &p.Tier)
 	p.Began = instant(began)
 	return p, err
 }
 
-// SetPlace implements store.Places.
-func (s *Store) SetPlace(ctx context.Context, p store.Place) error {
+// SetPlace implements turnlog.Places.
+func (s *Store) SetPlace(ctx context.Context, p turnlog.Place) error {
 	if err := s.writer.write(ctx, func(w *writer) error { return putPlace(w, p) }); err != nil {
 		return fmt.Errorf("set place %s: %w", p.Key, err)
 	}
 	return nil
 }
 
-func putPlace(w *writer, p store.Place) error {
+func putPlace(w *writer, p turnlog.Place) error {
 	w.over = append(w.over, func() { w.places.changed(p.Key) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, began = excluded.began, why = excluded.why, agent = excluded.agent,
 		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
 }
 
-// Settle implements store.Places.
-func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
+// Settle implements turnlog.Places.
+func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 	bodies := make([][]byte, len(c.Replies))
 	for i, r := range c.Replies {
 		var err error
@@ -63,7 +65,7 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 			return fmt.Errorf("encode reply: %w", err)
 		}
 	}
-	summary, err := encodeBesides(store.Commit{Summary: c.Summary})
+	summary, err := encodeBesides(turnlog.Commit{Summary: c.Summary})
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
@@ -74,7 +76,7 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 		}
 	}
 	err = s.writer.write(ctx, func(w *writer) error {
-		if err := setInbox(w, c.Inbox, store.InboxDone, c.Note); err != nil {
+		if err := setInbox(w, c.Inbox, mailbox.InboxDone, c.Note); err != nil {
 			return err
 		}
 		for _, d := range doomed {
@@ -82,7 +84,7 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 				return fmt.Errorf("%v", err) // not as a conflict, which would mean that the message was settled before
 			}
 		}
-		if err := commitBesides(w, store.Commit{Summary: c.Summary}, summary); err != nil {
+		if err := commitBesides(w, turnlog.Commit{Summary: c.Summary}, summary); err != nil {
 			return err
 		}
 		if c.Place != nil {
@@ -108,25 +110,25 @@ func (s *Store) Settle(ctx context.Context, c store.Settlement) error {
 	return nil
 }
 
-// Halt implements store.Halts.
-func (s *Store) Halt(ctx context.Context) (store.Halt, error) {
+// Halt implements turnlog.Halts.
+func (s *Store) Halt(ctx context.Context) (turnlog.Halt, error) {
 	h, err := one(ctx, s.read, scanHalt, "SELECT stopped, reason, by, since FROM halt")
 	if errors.Is(err, store.ErrNotFound) {
-		return store.Halt{}, nil
+		return turnlog.Halt{}, nil
 	}
 	return h, err
 }
 
-func scanHalt(scan func(...any) error) (store.Halt, error) {
-	var h store.Halt
+func scanHalt(scan func(...any) error) (turnlog.Halt, error) {
+	var h turnlog.Halt
 	var since int64
 	err := scan(&h.On, &h.Reason, &h.By, &since)
 	h.Since = instant(since)
 	return h, err
 }
 
-// SetHalt implements store.Halts.
-func (s *Store) SetHalt(ctx context.Context, h store.Halt) error {
+// SetHalt implements turnlog.Halts.
+func (s *Store) SetHalt(ctx context.Context, h turnlog.Halt) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		return w.exec(`INSERT INTO halt (id, stopped, reason, by, since) VALUES (1, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET stopped = excluded.stopped, reason = excluded.reason, by = excluded.by, since = excluded.since`,

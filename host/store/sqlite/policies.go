@@ -7,14 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // keptChanges is how many changes of one policy are kept. The archive keeps the modules that they name.
 const keptChanges = 200
 
-// AddPolicyModule implements store.Policies.
-func (s *Store) AddPolicyModule(ctx context.Context, m store.PolicyModule) error {
+// AddPolicyModule implements journal.Changes.
+func (s *Store) AddPolicyModule(ctx context.Context, m journal.Module) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		return w.exec(`INSERT INTO policy_modules (digest, file, policy, version, source, at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (digest) DO NOTHING`, m.Digest, m.File, m.Policy, m.Version, m.Source, nanos(m.At))
@@ -25,10 +26,10 @@ func (s *Store) AddPolicyModule(ctx context.Context, m store.PolicyModule) error
 	return nil
 }
 
-// PolicyModule implements store.Policies.
-func (s *Store) PolicyModule(ctx context.Context, digest string) (store.PolicyModule, error) {
-	found, err := list(ctx, s.read, func(scan func(...any) error) (store.PolicyModule, error) {
-		var m store.PolicyModule
+// PolicyModule implements journal.Changes.
+func (s *Store) PolicyModule(ctx context.Context, digest string) (journal.Module, error) {
+	found, err := list(ctx, s.read, func(scan func(...any) error) (journal.Module, error) {
+		var m journal.Module
 		var at int64
 		err := scan(&m.Digest, &m.File, &m.Policy, &m.Version, &m.Source, &at)
 		m.At = instant(at)
@@ -38,13 +39,13 @@ func (s *Store) PolicyModule(ctx context.Context, digest string) (store.PolicyMo
 		err = store.ErrNotFound
 	}
 	if err != nil {
-		return store.PolicyModule{}, fmt.Errorf("read the policy's module %s: %w", digest, err)
+		return journal.Module{}, fmt.Errorf("read the policy's module %s: %w", digest, err)
 	}
 	return found[0], nil
 }
 
-// AddPolicyChange implements store.Policies.
-func (s *Store) AddPolicyChange(ctx context.Context, c store.PolicyChange) error {
+// AddPolicyChange implements journal.Changes.
+func (s *Store) AddPolicyChange(ctx context.Context, c journal.Change) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		n, err := w.changed(`INSERT INTO policy_history
 				(at, policy, path, outcome, file, digest, version, source, over, now_file, now_digest, who, reason)
@@ -64,12 +65,12 @@ func (s *Store) AddPolicyChange(ctx context.Context, c store.PolicyChange) error
 	return nil
 }
 
-// ListPolicyChanges implements store.Policies.
-func (s *Store) ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error) {
+// ListPolicyChanges implements journal.Changes.
+func (s *Store) ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) ([]journal.Change, error) {
 	return listPolicyChanges(ctx, s.read, f)
 }
 
-func listPolicyChanges(ctx context.Context, db *sql.DB, f store.PolicyFilter) ([]store.PolicyChange, error) {
+func listPolicyChanges(ctx context.Context, db *sql.DB, f journal.ChangeFilter) ([]journal.Change, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
@@ -79,8 +80,8 @@ func listPolicyChanges(ctx context.Context, db *sql.DB, f store.PolicyFilter) ([
 	return latest, err
 }
 
-func scanPolicyChange(scan func(...any) error) (store.PolicyChange, error) {
-	var c store.PolicyChange
+func scanPolicyChange(scan func(...any) error) (journal.Change, error) {
+	var c journal.Change
 	var at int64
 	err := scan(&c.ID, &at, &c.Policy, &c.Path, &c.Outcome, &c.File, &c.Digest, &c.Version, &c.Source, &c.Over, &c.NowFile, &c.NowDigest,
 		&c.By, &c.Reason)
@@ -88,7 +89,7 @@ func scanPolicyChange(scan func(...any) error) (store.PolicyChange, error) {
 	return c, err
 }
 
-// LatestDecisionsSince implements store.Policies.
+// LatestDecisionsSince implements journal.Changes.
 func (s *Store) LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error) {
 	var at sql.NullInt64
 	err := s.read.QueryRowContext(ctx, `SELECT min(at) FROM (SELECT at FROM decisions WHERE policy = ? ORDER BY at DESC LIMIT ?)`, policy, n).Scan(&at)
@@ -98,7 +99,7 @@ func (s *Store) LatestDecisionsSince(ctx context.Context, policy string, n int) 
 	return instant(at.Int64), nil
 }
 
-// PolicyFiles implements store.Policies.
+// PolicyFiles implements journal.Changes.
 func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
 	return list(ctx, s.read, func(scan func(...any) error) (string, error) {
 		var file string
@@ -107,8 +108,8 @@ func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
 	}, `SELECT file FROM policy_history WHERE file <> '' UNION SELECT now_file FROM policy_history WHERE now_file <> ''`)
 }
 
-// ListPolicyChanges is that of store.Policies.
-func (r *Reader) ListPolicyChanges(ctx context.Context, f store.PolicyFilter) ([]store.PolicyChange, error) {
+// ListPolicyChanges is that of journal.Changes.
+func (r *Reader) ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) ([]journal.Change, error) {
 	if r.version < historyVersion {
 		return nil, nil // no host has written any yet
 	}

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // TestFilesAreForTheirOwnerAlone: the folder may be there already, and open to others.
@@ -20,7 +20,7 @@ func TestFilesAreForTheirOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, _, err := s.AppendInbox(t.Context(), message.Message{Channel: "irc", EventID: "1", Text: "secret"}, store.InboxNew, ""); err != nil {
+	if _, _, err := s.AppendInbox(t.Context(), message.Message{Channel: "irc", EventID: "1", Text: "secret"}, mailbox.InboxNew, ""); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // before makes a store of the schema before a migration, for statements of the test's own.
@@ -144,7 +144,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if a, err := s.Approval(t.Context(), "A"); err != nil || a.Session != "tg/dm:7:main#2" || string(a.Args) != `{"x":1}` {
 		t.Errorf("the request is %+v, %v", a, err)
 	}
-	moved, err := s.ListLeftovers(t.Context(), store.LeftMoved)
+	moved, err := s.ListLeftovers(t.Context(), turnlog.LeftMoved)
 	var names []string
 	for _, l := range moved {
 		names = append(names, l.Name)
@@ -152,7 +152,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if want := []string{`["mail:a/b:c:main","mail/chat:a/b:c:main"]`, `["tg:7:main","tg/dm:7:main"]`, `["wh:v2:main","wh/dm:v2:main"]`}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("workspaces to move: %q, %v", names, err)
 	}
-	if gone, err := s.ListLeftovers(t.Context(), store.LeftHome); err != nil || len(gone) != 3 {
+	if gone, err := s.ListLeftovers(t.Context(), turnlog.LeftHome); err != nil || len(gone) != 3 {
 		t.Errorf("on the engine are %v, %v", gone, err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // replayVersion is the schema's that has what a replay needs, and the tables of shadow policies.
@@ -48,16 +49,16 @@ func (r *Reader) Close() error {
 	return r.db.Close()
 }
 
-// EachDecision is that of store.Decisions.
-func (r *Reader) EachDecision(ctx context.Context, f store.DecisionFilter) iter.Seq2[store.Decision, error] {
+// EachDecision is that of journal.Decisions.
+func (r *Reader) EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
 	if r.version == 0 {
-		return func(func(store.Decision, error) bool) {}
+		return func(func(journal.Decision, error) bool) {}
 	}
 	return eachDecision(ctx, r.db, f, r.version < replayVersion)
 }
 
-// SearchNotes is that of store.Memory.
-func (r *Reader) SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.Note, error) {
+// SearchNotes is that of memory.Notes.
+func (r *Reader) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
 	if r.db == nil {
 		return nil, nil
 	}
@@ -67,18 +68,18 @@ func (r *Reader) SearchNotes(ctx context.Context, q store.NoteQuery) ([]store.No
 	return searchNotes(ctx, r.db, q)
 }
 
-// ShadowCounts is that of store.Shadows.
-func (r *Reader) ShadowCounts(ctx context.Context, f store.ShadowFilter) ([]store.ShadowCount, error) {
+// ShadowCounts is that of journal.Shadows.
+func (r *Reader) ShadowCounts(ctx context.Context, f journal.ShadowFilter) ([]journal.ShadowCount, error) {
 	if r.version < replayVersion {
 		return nil, nil
 	}
 	return shadowCounts(ctx, r.db, f)
 }
 
-// ShadowDifferences is that of store.Shadows.
-func (r *Reader) ShadowDifferences(ctx context.Context, f store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
+// ShadowDifferences is that of journal.Shadows.
+func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
 	if r.version < replayVersion {
-		return func(func(store.ShadowDifference, error) bool) {}
+		return func(func(journal.ShadowDifference, error) bool) {}
 	}
 	return shadowDifferences(ctx, r.db, f)
 }

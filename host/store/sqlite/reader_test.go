@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-func read(t *testing.T, dir string, f store.DecisionFilter) []store.Decision {
+func read(t *testing.T, dir string, f journal.DecisionFilter) []journal.Decision {
 	t.Helper()
 	r, err := OpenReader(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var list []store.Decision
+	var list []journal.Decision
 	for d, err := range r.EachDecision(t.Context(), f) {
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func read(t *testing.T, dir string, f store.DecisionFilter) []store.Decision {
 
 func TestReaderBesideARunningHost(t *testing.T) {
 	dir := t.TempDir()
-	if got := read(t, dir, store.DecisionFilter{}); len(got) != 0 {
+	if got := read(t, dir, journal.DecisionFilter{}); len(got) != 0 {
 		t.Errorf("an empty folder holds %+v", got)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
@@ -43,10 +43,10 @@ func TestReaderBesideARunningHost(t *testing.T) {
 	}
 	defer s.Close()
 	for k := range 3 {
-		if err := s.AddDecisions(t.Context(), []store.Decision{{At: time.Unix(int64(k), 0), Policy: "p", Text: "long"}}); err != nil {
+		if err := s.AddDecisions(t.Context(), []journal.Decision{{At: time.Unix(int64(k), 0), Policy: "p", Text: "long"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, dir, store.DecisionFilter{Policy: "p"}); len(got) != k+1 || got[k].Text != "long" {
+		if got := read(t, dir, journal.DecisionFilter{Policy: "p"}); len(got) != k+1 || got[k].Text != "long" {
 			t.Errorf("after %d decisions: %+v", k+1, got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestRowsOfAnOlderSchema(t *testing.T) {
 	dir := t.TempDir()
 	older(t, dir, `INSERT INTO decisions (at, kind, turn, policy, digest, frame, calls, answer, reason, error, fuel, nanos)
 		VALUES (7, 'tool', 't', 'p', 'd', x'01', x'5b5d', 'deny', 'why', '', 5, 6)`)
-	check := func(when string, ds []store.Decision) {
+	check := func(when string, ds []journal.Decision) {
 		t.Helper()
 		if len(ds) != 1 {
 			t.Fatalf("%s: %+v", when, ds)
@@ -75,14 +75,14 @@ func TestRowsOfAnOlderSchema(t *testing.T) {
 			t.Errorf("%s: %+v", when, d)
 		}
 	}
-	check("before", read(t, dir, store.DecisionFilter{Policy: "p"}))
+	check("before", read(t, dir, journal.DecisionFilter{Policy: "p"}))
 	s, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	check("after", read(t, dir, store.DecisionFilter{Policy: "p"}))
-	ds, err := s.ListDecisions(t.Context(), store.DecisionFilter{})
+	check("after", read(t, dir, journal.DecisionFilter{Policy: "p"}))
+	ds, err := s.ListDecisions(t.Context(), journal.DecisionFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestEachDecisionUsesAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for index, f := range map[string]store.DecisionFilter{
+	for index, f := range map[string]journal.DecisionFilter{
 		"decisions_policy": {Policy: "p", Since: time.Unix(1, 0), Until: time.Unix(2, 0)}, "decisions_at": {Since: time.Unix(1, 0)},
 	} {
 		plan := planOf(t.Context(), t, s, f)
@@ -128,7 +128,7 @@ func TestEachDecisionUsesAnIndex(t *testing.T) {
 	}
 }
 
-func planOf(ctx context.Context, t *testing.T, s *Store, f store.DecisionFilter) string {
+func planOf(ctx context.Context, t *testing.T, s *Store, f journal.DecisionFilter) string {
 	t.Helper()
 	where, args := decisionsWhere(f)
 	rows, err := s.read.QueryContext(ctx, "EXPLAIN QUERY PLAN "+decisionColumns(f, false)+where+" AND (d.at, d.id) > (?, ?) ORDER BY d.at, d.id LIMIT ?", append(args, 0, 0, 10)...)

@@ -28,13 +28,13 @@ var prunings = []struct {
 	{"decision_texts", decisions, `DELETE FROM decision_texts WHERE id IN (SELECT id FROM decision_texts AS t WHERE
 		NOT EXISTS (SELECT 1 FROM decisions WHERE text = t.id) LIMIT ?3)`},
 	{"audit", audit, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ?1 ORDER BY at LIMIT ?3)"},
-	{"usage", usage, "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE at < ?1 ORDER BY at LIMIT ?3)"},
+	{"usage", usages, "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE at < ?1 ORDER BY at LIMIT ?3)"},
 }
 
 func results(r store.Retention) time.Time   { return r.Results }
 func decisions(r store.Retention) time.Time { return r.Decisions }
 func audit(r store.Retention) time.Time     { return r.Audit }
-func usage(r store.Retention) time.Time     { return r.Usage }
+func usages(r store.Retention) time.Time    { return r.Usage }
 
 // Prune implements store.Pruning.
 func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, error) {

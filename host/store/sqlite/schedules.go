@@ -4,43 +4,43 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 )
 
-// Schedules implements store.Schedules.
-func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
+// Schedules implements timetable.Schedules.
+func (s *Store) Schedules(ctx context.Context) ([]timetable.Schedule, error) {
 	return list(ctx, s.read, scanSchedule, listSchedules)
 }
 
 // schedulesVersion is the schema's that has schedules.
 const schedulesVersion = 11
 
-// Schedules is that of store.Schedules.
-func (r *Reader) Schedules(ctx context.Context) ([]store.Schedule, error) {
+// Schedules is that of timetable.Schedules.
+func (r *Reader) Schedules(ctx context.Context) ([]timetable.Schedule, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanSchedule, listSchedules)
 }
 
-// OpenRuns is that of store.Schedules.
-func (r *Reader) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
+// OpenRuns is that of timetable.Schedules.
+func (r *Reader) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanRun, listOpenRuns)
 }
 
-// ScheduleRuns is that of store.Schedules.
-func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
+// ScheduleRuns is that of timetable.Schedules.
+func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
 	}
 	return list(ctx, r.db, scanRun, listRuns, schedule, limit)
 }
 
-// PutSchedule implements store.Schedules.
-func (s *Store) PutSchedule(ctx context.Context, v store.Schedule, runs []store.ScheduleRun) error {
+// PutSchedule implements timetable.Schedules.
+func (s *Store) PutSchedule(ctx context.Context, v timetable.Schedule, runs []timetable.Run) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		err := w.exec(`INSERT INTO schedules (name, timing, upto, failures, paused) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET timing = excluded.timing, upto = excluded.upto, failures = excluded.failures, paused = excluded.paused`,
@@ -56,7 +56,7 @@ func (s *Store) PutSchedule(ctx context.Context, v store.Schedule, runs []store.
 	return nil
 }
 
-func putRuns(w *writer, schedule string, runs []store.ScheduleRun) error {
+func putRuns(w *writer, schedule string, runs []timetable.Run) error {
 	for _, r := range runs {
 		err := w.exec(`INSERT INTO schedule_runs (schedule, event, due, state, count, note, at) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (schedule, event) DO UPDATE SET state = excluded.state, note = excluded.note, at = excluded.at
@@ -70,10 +70,10 @@ func putRuns(w *writer, schedule string, runs []store.ScheduleRun) error {
 		return nil
 	}
 	return w.exec(`DELETE FROM schedule_runs WHERE schedule = ? AND state NOT IN ('due', 'made') AND id <=
-		(SELECT id FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`, schedule, schedule, store.KeepRuns)
+		(SELECT id FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`, schedule, schedule, timetable.KeepRuns)
 }
 
-// ForgetSchedule implements store.Schedules.
+// ForgetSchedule implements timetable.Schedules.
 func (s *Store) ForgetSchedule(ctx context.Context, name string) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM schedules WHERE name = ?", name) })
 	if err != nil {
@@ -89,26 +89,26 @@ const (
 	listRuns      = "SELECT " + runColumns + " FROM schedule_runs WHERE schedule = ? ORDER BY id DESC LIMIT ?"
 )
 
-// OpenRuns implements store.Schedules.
-func (s *Store) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
+// OpenRuns implements timetable.Schedules.
+func (s *Store) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 	return list(ctx, s.read, scanRun, listOpenRuns)
 }
 
-// ScheduleRuns implements store.Schedules.
-func (s *Store) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
+// ScheduleRuns implements timetable.Schedules.
+func (s *Store) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error) {
 	return list(ctx, s.read, scanRun, listRuns, schedule, limit)
 }
 
-func scanSchedule(scan func(...any) error) (store.Schedule, error) {
-	var v store.Schedule
+func scanSchedule(scan func(...any) error) (timetable.Schedule, error) {
+	var v timetable.Schedule
 	var upto int64
 	err := scan(&v.Name, &v.Timing, &upto, &v.Failures, &v.Paused)
 	v.Upto = instant(upto)
 	return v, err
 }
 
-func scanRun(scan func(...any) error) (store.ScheduleRun, error) {
-	var r store.ScheduleRun
+func scanRun(scan func(...any) error) (timetable.Run, error) {
+	var r timetable.Run
 	var due, at int64
 	err := scan(&r.Schedule, &r.Event, &due, &r.State, &r.Count, &r.Note, &at)
 	r.Due, r.At = instant(due), instant(at)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -21,13 +23,13 @@ func TestSentIsFoundBeforeItIsSettled(t *testing.T) {
 	for n := range 20 {
 		id := store.NewID(time.Now())
 		reply := message.Reply{Key: id, Channel: "irc", Conversation: where, Text: "hello"}
-		turn := store.Turn{ID: id, Session: "irc:#c:helper", Channel: "irc", Conversation: where, State: store.TurnDone}
-		if err := s.CommitTurn(t.Context(), store.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
+		turn := turnlog.Turn{ID: id, Session: "irc:#c:helper", Channel: "irc", Conversation: where, State: turnlog.TurnDone}
+		if err := s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn, Replies: []message.Reply{reply}}); err != nil {
 			t.Fatal(err)
 		}
 		settled := make(chan error, 1)
 		go func() {
-			settled <- s.SettleOutbox(t.Context(), store.OutboxRow{Reply: reply, State: store.OutboxSent, PlatformIDs: []string{fmt.Sprint(n)}})
+			settled <- s.SettleOutbox(t.Context(), mailbox.OutboxRow{Reply: reply, State: mailbox.OutboxSent, PlatformIDs: []string{fmt.Sprint(n)}})
 		}()
 		for !s.writer.waits() && len(settled) == 0 {
 			runtime.Gosched()

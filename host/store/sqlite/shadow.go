@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // Bounds of the log of shadow policies: some 50 MB at most.
@@ -16,8 +16,8 @@ const (
 	keptShadowFor = 30 * 24 * time.Hour
 )
 
-// AddShadow implements store.Shadows.
-func (s *Store) AddShadow(ctx context.Context, differences []store.ShadowDifference, counts []store.ShadowCount) error {
+// AddShadow implements journal.Shadows.
+func (s *Store) AddShadow(ctx context.Context, differences []journal.ShadowDifference, counts []journal.ShadowCount) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		for _, d := range differences {
 			err := w.exec(`INSERT INTO shadow_differences (at, policy, digest, file, against, kind, was, was_why, now, now_why, channel, sender, tool)
@@ -54,29 +54,29 @@ func forgetShadow(w *writer) error {
 	return w.exec(`DELETE FROM shadow_counts WHERE day < (SELECT max(day) FROM shadow_counts) - ?`, month)
 }
 
-// ShadowCounts implements store.Shadows.
-func (s *Store) ShadowCounts(ctx context.Context, f store.ShadowFilter) ([]store.ShadowCount, error) {
+// ShadowCounts implements journal.Shadows.
+func (s *Store) ShadowCounts(ctx context.Context, f journal.ShadowFilter) ([]journal.ShadowCount, error) {
 	return shadowCounts(ctx, s.read, f)
 }
 
-func shadowCounts(ctx context.Context, db *sql.DB, f store.ShadowFilter) ([]store.ShadowCount, error) {
+func shadowCounts(ctx context.Context, db *sql.DB, f journal.ShadowFilter) ([]journal.ShadowCount, error) {
 	return list(ctx, db, scanShadowCount, `SELECT day, policy, digest, file, against, outcome, count FROM shadow_counts
 		WHERE (?1 = '' OR policy = ?1) AND day >= ?2 ORDER BY day, policy, digest, against, outcome`, f.Policy, nanos(dayOf(f.Since)))
 }
 
-// ShadowDifferences implements store.Shadows.
-func (s *Store) ShadowDifferences(ctx context.Context, f store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
+// ShadowDifferences implements journal.Shadows.
+func (s *Store) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
 	return shadowDifferences(ctx, s.read, f)
 }
 
-func shadowDifferences(ctx context.Context, db *sql.DB, f store.ShadowFilter) iter.Seq2[store.ShadowDifference, error] {
-	return func(yield func(store.ShadowDifference, error) bool) {
+func shadowDifferences(ctx context.Context, db *sql.DB, f journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
+	return func(yield func(journal.ShadowDifference, error) bool) {
 		for after := int64(-1); ; {
 			rows, err := list(ctx, db, scanShadowDifference, `SELECT id, at, policy, digest, file, against, kind, was, was_why, now, now_why, channel, sender, tool
 				FROM shadow_differences WHERE (?1 = '' OR policy = ?1) AND at >= ?2 AND id > ?3 ORDER BY id LIMIT ?4`,
 				f.Policy, nanos(f.Since), after, decisionBatch)
 			if err != nil {
-				yield(store.ShadowDifference{}, err)
+				yield(journal.ShadowDifference{}, err)
 				return
 			}
 			for _, r := range rows {
@@ -100,8 +100,8 @@ func dayOf(t time.Time) time.Time {
 	return t.UTC().Truncate(24 * time.Hour)
 }
 
-func scanShadowCount(scan func(...any) error) (store.ShadowCount, error) {
-	var c store.ShadowCount
+func scanShadowCount(scan func(...any) error) (journal.ShadowCount, error) {
+	var c journal.ShadowCount
 	var day int64
 	err := scan(&day, &c.Policy, &c.Digest, &c.File, &c.Against, &c.Outcome, &c.Count)
 	c.Day = instant(day)
@@ -111,7 +111,7 @@ func scanShadowCount(scan func(...any) error) (store.ShadowCount, error) {
 // shadowRow is a difference with its place in the table.
 type shadowRow struct {
 	id int64
-	store.ShadowDifference
+	journal.ShadowDifference
 }
 
 func scanShadowDifference(scan func(...any) error) (shadowRow, error) {

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -24,9 +26,9 @@ func TestTheFileShrinks(t *testing.T) {
 				pragma(t, s, "PRAGMA auto_vacuum = 0")
 				pragma(t, s, "VACUUM")
 			}
-			rows := make([]store.Decision, 4000)
+			rows := make([]journal.Decision, 4000)
 			for i := range rows {
-				rows[i] = store.Decision{At: time.Now().AddDate(-2, 0, 0), Kind: "route", Policy: "p", Frame: make([]byte, 3000)}
+				rows[i] = journal.Decision{At: time.Now().AddDate(-2, 0, 0), Kind: "route", Policy: "p", Frame: make([]byte, 3000)}
 			}
 			if err := s.AddDecisions(t.Context(), rows); err != nil {
 				t.Fatal(err)
@@ -52,7 +54,7 @@ func TestTheFileShrinks(t *testing.T) {
 				n := 0
 				for ; ctx.Err() == nil; n++ {
 					m := message.Message{Channel: "irc", EventID: store.NewID(time.Now()), Sender: message.Sender{ID: "ann"}}
-					if _, _, err := s.AppendInbox(context.Background(), m, store.InboxDone, ""); err != nil {
+					if _, _, err := s.AppendInbox(context.Background(), m, mailbox.InboxDone, ""); err != nil {
 						t.Error(err)
 						break
 					}

@@ -29,8 +29,7 @@ type Store struct {
 }
 
 var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Settler = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
 )
 
 // Open opens or creates the database flynn.db in dir and brings its schema up to date.

@@ -11,7 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/storetest"
 )
@@ -87,7 +90,7 @@ func TestWriteAfterCloseFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if err := s.SetInbox(t.Context(), 1, store.InboxDone, ""); err == nil {
+	if err := s.SetInbox(t.Context(), 1, mailbox.InboxDone, ""); err == nil {
 		t.Fatal("a write after close succeeded")
 	}
 }
@@ -167,7 +170,7 @@ func TestAPanicInAWriteIsItsError(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a bug") {
 			t.Errorf("%s: error is %v", name, err)
 		}
-		if err := s.SetPlace(ctx, store.Place{Key: "irc:ann", Epoch: 2}); err != nil {
+		if err := s.SetPlace(ctx, turnlog.Place{Key: "irc:ann", Epoch: 2}); err != nil {
 			t.Errorf("%s: the next write: %v", name, err)
 		}
 	}
@@ -210,27 +213,27 @@ func storeTurn(ctx context.Context, s *Store, n int64) error {
 	where := message.Conversation{ID: fmt.Sprint("#c", n%16), Kind: message.Group}
 	row, _, err := s.AppendInbox(ctx, message.Message{
 		Channel: "irc", EventID: fmt.Sprint(n), Conversation: where, Sender: message.Sender{ID: "ann"}, Text: "hello there",
-	}, store.InboxNew, "")
+	}, mailbox.InboxNew, "")
 	if err != nil {
 		return err
 	}
 	id := store.NewID(time.Now())
 	reply := message.Reply{Key: id, Channel: "irc", Conversation: where, Text: "You said: hello there"}
-	err = s.CommitTurn(ctx, store.Commit{
-		Turn: store.Turn{
+	err = s.CommitTurn(ctx, turnlog.Commit{
+		Turn: turnlog.Turn{
 			ID: id, Session: "irc:" + where.ID + ":helper", Agent: "helper", Channel: "irc", Conversation: where, Sender: "irc:ann",
-			Inbox: []int64{row.ID}, State: store.TurnDone, Started: time.Now(), Ended: time.Now(),
+			Inbox: []int64{row.ID}, State: turnlog.TurnDone, Started: time.Now(), Ended: time.Now(),
 		},
-		Steps: []store.Step{
-			{Seq: 0, Kind: store.StepUser, Data: []byte(`{"text":"hello there"}`), At: time.Now()},
-			{Seq: 1, Kind: store.StepModel, Data: []byte(`{"text":"You said: hello there"}`), At: time.Now()},
+		Steps: []turnlog.Step{
+			{Seq: 0, Kind: turnlog.StepUser, Data: []byte(`{"text":"hello there"}`), At: time.Now()},
+			{Seq: 1, Kind: turnlog.StepModel, Data: []byte(`{"text":"You said: hello there"}`), At: time.Now()},
 		},
-		Decisions:  []store.Decision{{At: time.Now(), Kind: "route", Policy: "table", Answer: "helper"}},
+		Decisions:  []journal.Decision{{At: time.Now(), Kind: "route", Policy: "table", Answer: "helper"}},
 		Replies:    []message.Reply{reply},
-		InboxState: store.InboxDone,
+		InboxState: mailbox.InboxDone,
 	})
 	if err != nil {
 		return err
 	}
-	return s.SettleOutbox(ctx, store.OutboxRow{Reply: reply, State: store.OutboxSent, Attempts: 1, PlatformIDs: []string{"1"}})
+	return s.SettleOutbox(ctx, mailbox.OutboxRow{Reply: reply, State: mailbox.OutboxSent, Attempts: 1, PlatformIDs: []string{"1"}})
 }

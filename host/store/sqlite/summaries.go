@@ -5,24 +5,24 @@ import (
 	"database/sql"
 	"encoding/json"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
 )
 
-func (w *writer) putSummary(s store.Summary, labels []byte) error {
+func (w *writer) putSummary(s turnlog.Summary, labels []byte) error {
 	return w.exec(`INSERT INTO summaries (session, id, through, turns, text, labels, made_in, tokens, cost, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		s.Session, s.ID, s.Through, s.Turns, s.Text, labels, s.By, s.Tokens, s.CostUSD, nanos(s.At))
 }
 
-// LatestSummary implements store.Summaries.
-func (s *Store) LatestSummary(ctx context.Context, session string) (store.Summary, error) {
+// LatestSummary implements turnlog.Summaries.
+func (s *Store) LatestSummary(ctx context.Context, session string) (turnlog.Summary, error) {
 	return latestSummary(ctx, s.read, session)
 }
 
-func latestSummary(ctx context.Context, db *sql.DB, session string) (store.Summary, error) {
-	return one(ctx, db, func(scan func(...any) error) (store.Summary, error) {
-		var v store.Summary
+func latestSummary(ctx context.Context, db *sql.DB, session string) (turnlog.Summary, error) {
+	return one(ctx, db, func(scan func(...any) error) (turnlog.Summary, error) {
+		var v turnlog.Summary
 		var labels []byte
 		var at int64
 		err := scan(&v.Session, &v.ID, &v.Through, &v.Turns, &v.Text, &labels, &v.By, &v.Tokens, &v.CostUSD, &at)
@@ -35,17 +35,17 @@ func latestSummary(ctx context.Context, db *sql.DB, session string) (store.Summa
 		ORDER BY id DESC LIMIT 1`, session)
 }
 
-// TranscriptAfter implements store.Summaries.
-func (s *Store) TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]store.Step, error) {
+// TranscriptAfter implements turnlog.Summaries.
+func (s *Store) TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]turnlog.Step, error) {
 	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
 		(SELECT id FROM turns WHERE session = ? AND id > ? AND EXISTS (SELECT 1 FROM steps WHERE turn = turns.id) ORDER BY id DESC LIMIT ?)
 		ORDER BY turn, seq`, session, turn, turns)
 }
 
-// KeptResult implements store.Results.
-func (s *Store) KeptResult(ctx context.Context, session, id string) (store.KeptResult, error) {
-	return one(ctx, s.read, func(scan func(...any) error) (store.KeptResult, error) {
-		var v store.KeptResult
+// KeptResult implements turnlog.Results.
+func (s *Store) KeptResult(ctx context.Context, session, id string) (turnlog.KeptResult, error) {
+	return one(ctx, s.read, func(scan func(...any) error) (turnlog.KeptResult, error) {
+		var v turnlog.KeptResult
 		var labels []byte
 		var at int64
 		if err := scan(&v.Session, &v.ID, &v.Tool, &v.Text, &labels, &at); err != nil {
@@ -62,7 +62,7 @@ type besides struct {
 	results [][]byte // labels
 }
 
-func encodeBesides(c store.Commit) (b besides, err error) {
+func encodeBesides(c turnlog.Commit) (b besides, err error) {
 	if c.Summary != nil {
 		if b.summary, err = jsonform.Marshal(c.Summary.Labels); err != nil {
 			return b, err
@@ -79,7 +79,7 @@ func encodeBesides(c store.Commit) (b besides, err error) {
 }
 
 // commitBesides is the part of a commit that is no step.
-func commitBesides(w *writer, c store.Commit, b besides) error {
+func commitBesides(w *writer, c turnlog.Commit, b besides) error {
 	if c.Summary != nil {
 		if err := w.putSummary(*c.Summary, b.summary); err != nil {
 			return err
@@ -91,7 +91,7 @@ func commitBesides(w *writer, c store.Commit, b besides) error {
 			return err
 		}
 		if err := w.exec("DELETE FROM results WHERE session = ?1 AND id <= (SELECT id FROM results WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-			r.Session, store.MaxResults); err != nil {
+			r.Session, turnlog.MaxResults); err != nil {
 			return err
 		}
 	}

@@ -6,31 +6,33 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Trail implements store.Trails.
-func (s *Store) Trail(ctx context.Context, id string) (store.Trail, error) {
+// Trail implements turnlog.Trails.
+func (s *Store) Trail(ctx context.Context, id string) (turnlog.Trail, error) {
 	return readTrail(ctx, s.read, id)
 }
 
-// LastMessage implements store.Trails.
-func (s *Store) LastMessage(ctx context.Context, channel, conversation string) (store.InboxRow, error) {
+// LastMessage implements turnlog.Trails.
+func (s *Store) LastMessage(ctx context.Context, channel, conversation string) (mailbox.InboxRow, error) {
 	return lastMessage(ctx, s.read, channel, conversation)
 }
 
-// Trail is that of store.Trails.
-func (r *Reader) Trail(ctx context.Context, id string) (store.Trail, error) {
+// Trail is that of turnlog.Trails.
+func (r *Reader) Trail(ctx context.Context, id string) (turnlog.Trail, error) {
 	if err := r.hasTrails(); err != nil {
-		return store.Trail{}, err
+		return turnlog.Trail{}, err
 	}
 	return readTrail(ctx, r.db, id)
 }
 
-// LastMessage is that of store.Trails.
-func (r *Reader) LastMessage(ctx context.Context, channel, conversation string) (store.InboxRow, error) {
+// LastMessage is that of turnlog.Trails.
+func (r *Reader) LastMessage(ctx context.Context, channel, conversation string) (mailbox.InboxRow, error) {
 	if err := r.hasTrails(); err != nil {
-		return store.InboxRow{}, err
+		return mailbox.InboxRow{}, err
 	}
 	return lastMessage(ctx, r.db, channel, conversation)
 }
@@ -46,30 +48,30 @@ func (r *Reader) hasTrails() error {
 }
 
 // readTrail reads in one transaction: what a running turn commits meanwhile is in all of it or in none.
-func readTrail(ctx context.Context, db *sql.DB, id string) (store.Trail, error) {
+func readTrail(ctx context.Context, db *sql.DB, id string) (turnlog.Trail, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return store.Trail{}, fmt.Errorf("read trail: %w", err)
+		return turnlog.Trail{}, fmt.Errorf("read trail: %w", err)
 	}
 	defer tx.Rollback() // nothing is written
 	t, err := trail(ctx, tx, id)
 	if err != nil {
-		return store.Trail{}, fmt.Errorf("read trail of %.64q: %w", id, err)
+		return turnlog.Trail{}, fmt.Errorf("read trail of %.64q: %w", id, err)
 	}
 	return t, nil
 }
 
-func trail(ctx context.Context, q queryer, id string) (store.Trail, error) {
+func trail(ctx context.Context, q queryer, id string) (turnlog.Trail, error) {
 	r := &trailReader{ctx: ctx, q: q}
-	var turn store.Turn
+	var turn turnlog.Turn
 	var err error
-	if row, ok := store.MessageRow(id); ok {
+	if row, ok := mailbox.MessageRow(id); ok {
 		turn, err = r.messageTurn(row)
 	} else {
 		turn, err = one(ctx, q, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE id = ?", id)
 	}
 	if err != nil {
-		return store.Trail{}, err
+		return turnlog.Trail{}, err
 	}
 	if turn.ID == "" {
 		r.trail.Decisions = rows(r, scanDecision, trailDecisions, id)
@@ -83,22 +85,22 @@ func trail(ctx context.Context, q queryer, id string) (store.Trail, error) {
 type trailReader struct {
 	ctx   context.Context
 	q     queryer
-	trail store.Trail
+	trail turnlog.Trail
 	err   error
 }
 
 // messageTurn is the last turn that took a message, else the zero Turn.
-func (r *trailReader) messageTurn(id int64) (store.Turn, error) {
+func (r *trailReader) messageTurn(id int64) (turnlog.Turn, error) {
 	row, err := one(r.ctx, r.q, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id = ?", id)
 	if err != nil {
-		return store.Turn{}, err
+		return turnlog.Turn{}, err
 	}
 	turn, err := one(r.ctx, r.q, scanTurn, "SELECT "+turnColumns+` FROM turns WHERE channel = ? AND conversation = ?
 		AND EXISTS (SELECT 1 FROM json_each(CAST(turns.inbox AS TEXT)) WHERE value = ?) ORDER BY id DESC LIMIT 1`,
 		row.Message.Channel, row.Message.Conversation.ID, id)
 	if errors.Is(err, store.ErrNotFound) {
-		r.trail.Inbox = []store.InboxRow{row}
-		return store.Turn{}, nil
+		r.trail.Inbox = []mailbox.InboxRow{row}
+		return turnlog.Turn{}, nil
 	}
 	return turn, err
 }
@@ -107,10 +109,10 @@ func (r *trailReader) messageTurn(id int64) (store.Turn, error) {
 const trailDecisions = `SELECT id, at, kind, turn, policy, digest, file, NULL, NULL, NULL, NULL, raw, rule, answer, reason, error, fuel, nanos
 	FROM decisions WHERE turn = ? ORDER BY id`
 
-func (r *trailReader) turn(turn store.Turn) {
+func (r *trailReader) turn(turn turnlog.Turn) {
 	t := &r.trail
 	t.Turn = turn
-	for _, id := range turn.Inbox[:min(len(turn.Inbox), store.MaxTrail)] {
+	for _, id := range turn.Inbox[:min(len(turn.Inbox), turnlog.MaxTrail)] {
 		t.Inbox = append(t.Inbox, rows(r, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id = ?", id)...)
 	}
 	t.Steps = rows(r, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn.ID)
@@ -130,10 +132,10 @@ func rows[T any](r *trailReader, scan func(func(...any) error) (T, error), query
 	if r.err != nil {
 		return nil
 	}
-	found, err := list(r.ctx, r.q, scan, query+fmt.Sprintf(" LIMIT %d", store.MaxTrail+1), args...)
+	found, err := list(r.ctx, r.q, scan, query+fmt.Sprintf(" LIMIT %d", turnlog.MaxTrail+1), args...)
 	r.err = err
-	if len(found) > store.MaxTrail {
-		r.trail.Cut, found = true, found[:store.MaxTrail]
+	if len(found) > turnlog.MaxTrail {
+		r.trail.Cut, found = true, found[:turnlog.MaxTrail]
 	}
 	return found
 }
@@ -141,7 +143,7 @@ func rows[T any](r *trailReader, scan func(func(...any) error) (T, error), query
 // lookBackMessages is how many of the latest messages are searched for one of a conversation.
 const lookBackMessages = 10_000
 
-func lastMessage(ctx context.Context, db *sql.DB, channel, conversation string) (store.InboxRow, error) {
+func lastMessage(ctx context.Context, db *sql.DB, channel, conversation string) (mailbox.InboxRow, error) {
 	return one(ctx, db, scanInbox, "SELECT "+inboxColumns+` FROM (SELECT * FROM inbox ORDER BY id DESC LIMIT ?1)
 		WHERE (?2 = '' OR channel = ?2) AND (?3 = '' OR json_extract(CAST(message AS TEXT), '$.conversation.id') = ?3) ORDER BY id DESC LIMIT 1`,
 		lookBackMessages, channel, conversation)

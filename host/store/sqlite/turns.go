@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// CommitTurn implements store.Turns.
-func (s *Store) CommitTurn(ctx context.Context, c store.Commit) error {
+// CommitTurn implements turnlog.Turns.
+func (s *Store) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	p, err := encodeCommit(c)
 	if err != nil {
 		return fmt.Errorf("commit turn %s: %w", c.Turn.ID, err)
@@ -31,7 +32,7 @@ type encoded struct {
 	besides      besides
 }
 
-func encodeCommit(c store.Commit) (encoded, error) {
+func encodeCommit(c turnlog.Commit) (encoded, error) {
 	var e encoded
 	var err error
 	if e.place, err = jsonform.Marshal(c.Turn.Conversation); err != nil {
@@ -51,7 +52,7 @@ func encodeCommit(c store.Commit) (encoded, error) {
 	return e, err
 }
 
-func commitTurn(w *writer, c store.Commit, e encoded) error {
+func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 	if err := putTurn(w, c.Turn, e); err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func commitTurn(w *writer, c store.Commit, e encoded) error {
 			return err
 		}
 	}
-	if c.Turn.State == store.TurnRunning {
+	if c.Turn.State == turnlog.TurnRunning {
 		return nil
 	}
 	for _, id := range c.Turn.Inbox {
@@ -100,7 +101,7 @@ func toldOf(w *writer, id int64) error {
 }
 
 // putTurn inserts a turn or moves a running one along, and counts a new one in its session.
-func putTurn(w *writer, t store.Turn, e encoded) error {
+func putTurn(w *writer, t turnlog.Turn, e encoded) error {
 	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended,
 			parent, parent_call, background)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -126,12 +127,12 @@ func putTurn(w *writer, t store.Turn, e encoded) error {
 
 const turnColumns = "id, session, agent, channel, place, sender, inbox, state, error, started, ended, parent, parent_call, background"
 
-// RunningTurns implements store.Turns.
-func (s *Store) RunningTurns(ctx context.Context) ([]store.Turn, error) {
+// RunningTurns implements turnlog.Turns.
+func (s *Store) RunningTurns(ctx context.Context) ([]turnlog.Turn, error) {
 	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE state = 'running' ORDER BY id")
 }
 
-// RunningIn implements store.Turns.
+// RunningIn implements turnlog.Turns.
 func (s *Store) RunningIn(ctx context.Context, session string, turns int) ([]string, error) {
 	return list(ctx, s.read, func(scan func(...any) error) (id string, err error) {
 		err = scan(&id)
@@ -140,52 +141,52 @@ func (s *Store) RunningIn(ctx context.Context, session string, turns int) ([]str
 		WHERE state = 'running' ORDER BY id`, session, turns)
 }
 
-// History implements store.Turns.
-func (s *Store) History(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
+// History implements turnlog.Turns.
+func (s *Store) History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error) {
 	ts, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id DESC LIMIT ?",
 		channel, conversation, turns)
 	slices.Reverse(ts)
 	return ts, err
 }
 
-// FirstTurns implements store.Turns.
-func (s *Store) FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]store.Turn, error) {
+// FirstTurns implements turnlog.Turns.
+func (s *Store) FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error) {
 	return list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ? AND parent = '' ORDER BY id LIMIT ?",
 		channel, conversation, turns)
 }
 
-// Steps implements store.Turns.
-func (s *Store) Steps(ctx context.Context, turn string) ([]store.Step, error) {
+// Steps implements turnlog.Turns.
+func (s *Store) Steps(ctx context.Context, turn string) ([]turnlog.Step, error) {
 	return list(ctx, s.read, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
 }
 
-// Transcript implements store.Turns.
-func (s *Store) Transcript(ctx context.Context, session string, turns int) ([]store.Step, error) {
+// Transcript implements turnlog.Turns.
+func (s *Store) Transcript(ctx context.Context, session string, turns int) ([]turnlog.Step, error) {
 	return list(ctx, s.read, scanStep, `SELECT turn, seq, kind, data, at FROM steps WHERE turn IN
 		(SELECT id FROM turns WHERE session = ? AND EXISTS (SELECT 1 FROM steps WHERE turn = turns.id) ORDER BY id DESC LIMIT ?)
 		ORDER BY turn, seq`, session, turns)
 }
 
-// Sessions implements store.Turns.
-func (s *Store) Sessions(ctx context.Context, limit int) ([]store.Session, error) {
+// Sessions implements turnlog.Turns.
+func (s *Store) Sessions(ctx context.Context, limit int) ([]turnlog.Session, error) {
 	return list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
 }
 
-// Session implements store.Turns.
-func (s *Store) Session(ctx context.Context, key string) (store.Session, error) {
+// Session implements turnlog.Turns.
+func (s *Store) Session(ctx context.Context, key string) (turnlog.Session, error) {
 	return one(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
 }
 
-func scanSession(scan func(...any) error) (store.Session, error) {
-	var v store.Session
+func scanSession(scan func(...any) error) (turnlog.Session, error) {
+	var v turnlog.Session
 	var last int64
 	err := scan(&v.Key, &v.Agent, &v.Turns, &last)
 	v.Last = instant(last)
 	return v, err
 }
 
-func scanTurn(scan func(...any) error) (store.Turn, error) {
-	var t store.Turn
+func scanTurn(scan func(...any) error) (turnlog.Turn, error) {
+	var t turnlog.Turn
 	var place, inbox []byte
 	var started, ended int64
 	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &place, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended,
@@ -201,8 +202,8 @@ func scanTurn(scan func(...any) error) (store.Turn, error) {
 	return t, json.Unmarshal(inbox, &t.Inbox)
 }
 
-func scanStep(scan func(...any) error) (store.Step, error) {
-	var v store.Step
+func scanStep(scan func(...any) error) (turnlog.Step, error) {
+	var v turnlog.Step
 	var at int64
 	var data []byte
 	err := scan(&v.Turn, &v.Seq, &v.Kind, &data, &at)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -28,7 +29,7 @@ func (s *Store) pruneSaid(ctx context.Context, upTo time.Time) (gone int, err er
 			return gone, err
 		}
 		n := 0
-		for n < len(rows) && rows[n].State != store.InboxNew && rows[n].Message.ReceivedAt.Before(upTo) {
+		for n < len(rows) && rows[n].State != mailbox.InboxNew && rows[n].Message.ReceivedAt.Before(upTo) {
 			n++
 		}
 		if n == 0 {
@@ -44,7 +45,7 @@ func (s *Store) pruneSaid(ctx context.Context, upTo time.Time) (gone int, err er
 }
 
 // unsayOrders is a step of pruneSaid: rows that follow each other in the inbox.
-func (s *Store) unsayOrders(ctx context.Context, rows []store.InboxRow) (int, error) {
+func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, error) {
 	first, last := rows[0], rows[len(rows)-1]
 	oldest := time.Unix(0, math.MaxInt64)
 	for _, r := range rows {
@@ -64,7 +65,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []store.InboxRow) (int, er
 	}
 	var ids []int64
 	for _, r := range rows {
-		if !by[r.ID] && r.State != store.InboxNoted {
+		if !by[r.ID] && r.State != mailbox.InboxNoted {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -73,7 +74,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []store.InboxRow) (int, er
 			return err
 		}
 		for _, id := range ids {
-			if err := w.dropReplies(store.CommandTurn(id)); err != nil {
+			if err := w.dropReplies(mailbox.CommandTurn(id)); err != nil {
 				return err
 			}
 		}

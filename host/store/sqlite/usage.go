@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// AddUsage implements store.Usages.
-func (s *Store) AddUsage(ctx context.Context, us []store.Usage) error {
+// AddUsage implements usage.Log.
+func (s *Store) AddUsage(ctx context.Context, us []usage.Row) error {
 	if len(us) == 0 {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (s *Store) AddUsage(ctx context.Context, us []store.Usage) error {
 	return nil
 }
 
-func addUsage(w *writer, us []store.Usage) error {
+func addUsage(w *writer, us []usage.Row) error {
 	for _, u := range us {
 		err := w.exec(`INSERT INTO usage (at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
 			input, output, cache_read, cache_write, cost, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -33,8 +33,8 @@ func addUsage(w *writer, us []store.Usage) error {
 	return nil
 }
 
-// ListUsage implements store.Usages.
-func (s *Store) ListUsage(ctx context.Context, f store.UsageFilter) ([]store.Usage, error) {
+// ListUsage implements usage.Log.
+func (s *Store) ListUsage(ctx context.Context, f usage.Filter) ([]usage.Row, error) {
 	rows, err := list(ctx, s.read, scanUsage, `SELECT id, at, day, turn, step, session, sender, agent, task, tier, provider, model, attempt, failure,
 		input, output, cache_read, cache_write, cost, estimated FROM usage `+usageWhere+` ORDER BY id DESC LIMIT ?4`, usageArgs(f)...)
 	slices.Reverse(rows)
@@ -44,36 +44,36 @@ func (s *Store) ListUsage(ctx context.Context, f store.UsageFilter) ([]store.Usa
 // usageWhere has the parameters of usageArgs.
 const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)"
 
-func usageArgs(f store.UsageFilter) []any {
+func usageArgs(f usage.Filter) []any {
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
 	return []any{nanos(f.Since), nanos(f.Until), f.Turn, f.Limit}
 }
 
-// SumUsage implements store.Usages.
-func (s *Store) SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
+// SumUsage implements usage.Log.
+func (s *Store) SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
 	return sumUsage(ctx, s.read, by, f)
 }
 
-func sumUsage(ctx context.Context, db *sql.DB, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
+func sumUsage(ctx context.Context, db *sql.DB, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
 	key, order := string(by), "sum(cost) DESC, sum(input + output + cache_read + cache_write) DESC, 1"
 	switch {
-	case !slices.Contains(store.UsageKeys(), by):
+	case !slices.Contains(usage.Keys(), by):
 		return nil, fmt.Errorf("sum usage: no key %q", by)
-	case by == store.UsageAll:
+	case by == usage.All:
 		key = "''"
-	case by == store.UsageModel:
+	case by == usage.ByModel:
 		key = "provider || '/' || model"
-	case by == store.UsageDay:
+	case by == usage.ByDay:
 		order = "1"
 	}
 	return list(ctx, db, scanSpent, `SELECT `+key+`, count(*), sum(failure != ''), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cost)
 		FROM usage `+usageWhere+` GROUP BY 1 ORDER BY `+order+` LIMIT ?4`, usageArgs(f)...)
 }
 
-func scanUsage(scan func(...any) error) (store.Usage, error) {
-	var u store.Usage
+func scanUsage(scan func(...any) error) (usage.Row, error) {
+	var u usage.Row
 	var at int64
 	err := scan(&u.ID, &at, &u.Day, &u.Turn, &u.Step, &u.Session, &u.Sender, &u.Agent, &u.Task, &u.Tier, &u.Provider, &u.Model, &u.Attempt, &u.Failure,
 		&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Cost, &u.Estimated)
@@ -81,14 +81,14 @@ func scanUsage(scan func(...any) error) (store.Usage, error) {
 	return u, err
 }
 
-func scanSpent(scan func(...any) error) (store.Spent, error) {
-	var s store.Spent
+func scanSpent(scan func(...any) error) (usage.Sum, error) {
+	var s usage.Sum
 	err := scan(&s.Key, &s.Calls, &s.Failed, &s.Input, &s.Output, &s.CacheRead, &s.CacheWrite, &s.Cost)
 	return s, err
 }
 
-// SumUsage is that of store.Usages.
-func (r *Reader) SumUsage(ctx context.Context, by store.UsageKey, f store.UsageFilter) ([]store.Spent, error) {
+// SumUsage is that of usage.Log.
+func (r *Reader) SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
 	if r.db == nil {
 		return nil, nil
 	}

@@ -6,47 +6,52 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-func deletion(key string) store.Deletion {
-	return store.Deletion{Key: key, By: "irc:owner", At: noon.Add(time.Minute)}
+func deletion(key string) turnlog.Deletion {
+	return turnlog.Deletion{Key: key, By: "irc:owner", At: noon.Add(time.Minute)}
 }
 
 // lived commits a session with one ended turn that has everything which a session can have, and one that was delegated in it. Names of all
 // of it begin with name.
-func lived(t *testing.T, s store.Store, name, key, digest string) (said store.InboxRow) {
+func lived(t *testing.T, s store.Store, name, key, digest string) (said mailbox.InboxRow) {
 	t.Helper()
 	said = accept(t, s, name)
 	tn := turn(name, said.ID)
-	tn.State, tn.Session = store.TurnDone, key
-	check(t, s.CommitTurn(t.Context(), store.Commit{
-		Turn: tn, InboxState: store.InboxDone, Extract: true, Replies: []message.Reply{reply(name + "/sent"), reply(name + "/waits")},
-		Steps:   []store.Step{{Turn: name, Kind: store.StepUser, Data: []byte(`{"digest":"` + digest + `"}`), At: noon}},
-		Summary: &store.Summary{ID: name, Session: key, Through: name, Turns: 1, Text: "secret", At: noon},
-		Results: []store.KeptResult{{Session: key, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
+	tn.State, tn.Session = turnlog.TurnDone, key
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: tn, InboxState: mailbox.InboxDone, Extract: true, Replies: []message.Reply{reply(name + "/sent"), reply(name + "/waits")},
+		Steps:   []turnlog.Step{{Turn: name, Kind: turnlog.StepUser, Data: []byte(`{"digest":"` + digest + `"}`), At: noon}},
+		Summary: &turnlog.Summary{ID: name, Session: key, Through: name, Turns: 1, Text: "secret", At: noon},
+		Results: []turnlog.KeptResult{{Session: key, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
 	}))
 	child := turn(name + "-child")
-	child.State, child.Session, child.Parent, child.ParentCall = store.TurnDone, key+"/"+name, name, "call"
-	check(t, s.CommitTurn(t.Context(), store.Commit{
-		Turn: child, Steps: []store.Step{{Turn: child.ID, Kind: store.StepUser, Data: []byte(`{}`), At: noon}},
-		Results: []store.KeptResult{{Session: child.Session, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
+	child.State, child.Session, child.Parent, child.ParentCall = turnlog.TurnDone, key+"/"+name, name, "call"
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: child, Steps: []turnlog.Step{{Turn: child.ID, Kind: turnlog.StepUser, Data: []byte(`{}`), At: noon}},
+		Results: []turnlog.KeptResult{{Session: child.Session, ID: name, Tool: "web.fetch", Text: "secret", At: noon}},
 	}))
-	for _, row := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+	for _, row := range must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
 		if row.Reply.Key == name+"/sent" {
-			row.State = store.OutboxSent
+			row.State = mailbox.OutboxSent
 			check(t, s.SetOutbox(t.Context(), row))
 		}
 	}
-	check(t, s.WriteNote(t.Context(), store.Note{Agent: "helper", Key: name, Text: "secret", Turn: name, Updated: noon}, 0))
-	for _, scope := range []store.GrantScope{store.GrantSession, store.GrantStanding} {
+	check(t, s.WriteNote(t.Context(), memory.Note{Agent: "helper", Key: name, Text: "secret", Turn: name, Updated: noon}, 0))
+	for _, scope := range []consent.GrantScope{consent.GrantSession, consent.GrantStanding} {
 		a, g := pendingApproval(name+"-"+string(scope)), grant(name+"-"+string(scope))
 		a.Turn, g.Session, g.Scope = name, key, scope
 		check(t, s.AddApproval(t.Context(), a))
-		check(t, s.GrantApproval(t.Context(), g, auditRow(store.AuditGranted, g.ID, noon)))
+		check(t, s.GrantApproval(t.Context(), g, auditRow(consent.AuditGranted, g.ID, noon)))
 	}
-	check(t, s.AddUsage(t.Context(), []store.Usage{{At: noon, Day: "d", Turn: name, Session: key, Agent: "helper"}}))
+	check(t, s.AddUsage(t.Context(), []usage.Row{{At: noon, Day: "d", Turn: name, Session: key, Agent: "helper"}}))
 	return said
 }
 
@@ -56,18 +61,18 @@ func deletions(t *testing.T, open Opener) {
 	said := lived(t, s, "mine", "irc:ann:helper", digest)
 	edit := msg("edit")
 	edit.Noted = true
-	told, _, err := s.AppendInbox(ctx, edit, store.InboxNoted, "")
+	told, _, err := s.AppendInbox(ctx, edit, mailbox.InboxNoted, "")
 	check(t, err)
-	check(t, s.Settle(ctx, store.Settlement{Inbox: accept(t, s, "order").ID, Told: []int64{told.ID}}))
+	check(t, s.Settle(ctx, turnlog.Settlement{Inbox: accept(t, s, "order").ID, Told: []int64{told.ID}}))
 	edit.EventID = "later"
-	_, _, err = s.AppendInbox(ctx, edit, store.InboxNoted, "")
+	_, _, err = s.AppendInbox(ctx, edit, mailbox.InboxNoted, "")
 	check(t, err)
 	lived(t, s, "other", "irc:ann:helper/x:helper", strings.Repeat("0b", 32)) // its key begins with the other's
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
 	s = open()
 
 	for _, id := range []string{"mine", "mine-child"} {
-		if steps := must[[]store.Step](t)(s.Steps(ctx, id)); len(steps) != 0 {
+		if steps := must[[]turnlog.Step](t)(s.Steps(ctx, id)); len(steps) != 0 {
 			t.Errorf("%d steps of %s are left", len(steps), id)
 		}
 	}
@@ -83,57 +88,57 @@ func deletions(t *testing.T, open Opener) {
 	wantErr(t, err, store.ErrNotFound)
 	_, err = s.Grant(ctx, "mine-session")
 	wantErr(t, err, store.ErrNotFound)
-	row := must[store.InboxRow](t)(s.FindInbox(ctx, "irc", said.Message.EventID))
-	if row.State != store.InboxDone || row.Message.Text != "" || row.Message.Sender.Name != "" || row.Message.Conversation != said.Message.Conversation {
+	row := must[mailbox.InboxRow](t)(s.FindInbox(ctx, "irc", said.Message.EventID))
+	if row.State != mailbox.InboxDone || row.Message.Text != "" || row.Message.Sender.Name != "" || row.Message.Conversation != said.Message.Conversation {
 		t.Errorf("the inbox has %+v", row)
 	}
-	if _, fresh, err := s.AppendInbox(ctx, said.Message, store.InboxNew, ""); err != nil || fresh {
+	if _, fresh, err := s.AppendInbox(ctx, said.Message, mailbox.InboxNew, ""); err != nil || fresh {
 		t.Errorf("its message is accepted a second time (%v)", err)
 	}
 	for event, text := range map[string]string{"edit": "", "later": edit.Text} {
-		equal(t, event, must[store.InboxRow](t)(s.FindInbox(ctx, "irc", event)).Message.Text, text)
+		equal(t, event, must[mailbox.InboxRow](t)(s.FindInbox(ctx, "irc", event)).Message.Text, text)
 	}
-	if notes := must[[]store.Note](t)(s.SearchNotes(ctx, store.NoteQuery{})); len(notes) != 1 || notes[0].Key != "other" {
+	if notes := must[[]memory.Note](t)(s.SearchNotes(ctx, memory.NoteQuery{})); len(notes) != 1 || notes[0].Key != "other" {
 		t.Errorf("notes left: %+v", notes)
 	}
-	if waiting := must[[]store.Extraction](t)(s.PendingExtractions(ctx, 10)); len(waiting) != 1 || waiting[0].Turn.ID != "other" {
+	if waiting := must[[]memory.Extraction](t)(s.PendingExtractions(ctx, 10)); len(waiting) != 1 || waiting[0].Turn.ID != "other" {
 		t.Errorf("extractions left: %+v", waiting)
 	}
 
 	// Rows that others answer for stay.
-	must[store.Grant](t)(s.Grant(ctx, "mine-standing"))
-	if rows := must[[]store.Usage](t)(s.ListUsage(ctx, store.UsageFilter{})); len(rows) != 2 {
+	must[consent.Grant](t)(s.Grant(ctx, "mine-standing"))
+	if rows := must[[]usage.Row](t)(s.ListUsage(ctx, usage.Filter{})); len(rows) != 2 {
 		t.Errorf("%d rows of usage are left, want 2", len(rows))
 	}
-	gone := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditDeleted}))
+	gone := must[[]consent.AuditRow](t)(s.ListAudit(ctx, consent.AuditFilter{Kind: consent.AuditDeleted}))
 	if len(gone) != 1 || gone[0].Subject != "irc:ann:helper" || gone[0].Actor != "irc:owner" || gone[0].Detail != "turns: 2" {
 		t.Errorf("audit: %+v", gone)
 	}
-	if ended := must[[]store.AuditRow](t)(s.ListAudit(ctx, store.AuditFilter{Kind: store.AuditGrantEnded})); len(ended) != 1 || ended[0].Subject != "mine-session" {
+	if ended := must[[]consent.AuditRow](t)(s.ListAudit(ctx, consent.AuditFilter{Kind: consent.AuditGrantEnded})); len(ended) != 1 || ended[0].Subject != "mine-session" {
 		t.Errorf("audit: %+v", ended)
 	}
 
 	// Files outside of the store, and those on their way, are still to be removed.
-	left := func(kind store.LeftoverKind) []store.Leftover {
-		return must[[]store.Leftover](t)(s.ListLeftovers(ctx, kind))
+	left := func(kind turnlog.LeftoverKind) []turnlog.Leftover {
+		return must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, kind))
 	}
-	equal(t, "files", left(store.LeftMedia), []store.Leftover{{Kind: store.LeftMedia, Name: digest}})
-	equal(t, "homes", left(store.LeftHome), []store.Leftover{{Kind: store.LeftHome, Name: "irc:ann:helper"}})
-	check(t, s.DropLeftover(ctx, left(store.LeftHome)[0]))
-	equal(t, "homes", len(left(store.LeftHome)), 0)
+	equal(t, "files", left(turnlog.LeftMedia), []turnlog.Leftover{{Kind: turnlog.LeftMedia, Name: digest}})
+	equal(t, "homes", left(turnlog.LeftHome), []turnlog.Leftover{{Kind: turnlog.LeftHome, Name: "irc:ann:helper"}})
+	check(t, s.DropLeftover(ctx, left(turnlog.LeftHome)[0]))
+	equal(t, "homes", len(left(turnlog.LeftHome)), 0)
 	if must[bool](t)(s.NamedInSteps(ctx, digest)) || !must[bool](t)(s.NamedInSteps(ctx, strings.Repeat("0b", 32))) {
 		t.Error("what is named in steps is not known")
 	}
-	replies := must[[]store.OutboxRow](t)(s.Replies(ctx, "mine"))
+	replies := must[[]mailbox.OutboxRow](t)(s.Replies(ctx, "mine"))
 	if len(replies) != 1 || replies[0].Reply.Key != "mine/waits" {
 		t.Fatalf("replies left: %+v", replies)
 	}
-	replies[0].State = store.OutboxSent
+	replies[0].State = mailbox.OutboxSent
 	check(t, s.SetOutbox(ctx, replies[0]))
 	must[map[string]int](t)(s.Prune(ctx, store.Retention{}))
-	equal(t, "replies", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "mine"))), 0)
-	equal(t, "replies of the other", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "other"))), 2)
-	equal(t, "replies on their way", len(left(store.LeftReplies)), 0)
+	equal(t, "replies", len(must[[]mailbox.OutboxRow](t)(s.Replies(ctx, "mine"))), 0)
+	equal(t, "replies of the other", len(must[[]mailbox.OutboxRow](t)(s.Replies(ctx, "other"))), 2)
+	equal(t, "replies on their way", len(left(turnlog.LeftReplies)), 0)
 }
 
 // deletionsWait: for turns, for delegated ones, and a home for its last session.
@@ -143,14 +148,14 @@ func deletionsWait(t *testing.T, open Opener) {
 	lived(t, s, "two", "irc:ann:helper#2", "")
 	child := turn("busy")
 	child.Session, child.Parent, child.ParentCall, child.Background = "irc:ann:helper/busy", "one-child", "call", true
-	check(t, s.CommitTurn(ctx, store.Commit{Turn: child}))
+	check(t, s.CommitTurn(ctx, turnlog.Commit{Turn: child}))
 	wantErr(t, s.DeleteSession(ctx, deletion("irc:ann:helper")), store.ErrConflict)
-	child.State = store.TurnStopped
-	check(t, s.CommitTurn(ctx, store.Commit{Turn: child}))
+	child.State = turnlog.TurnStopped
+	check(t, s.CommitTurn(ctx, turnlog.Commit{Turn: child}))
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
-	equal(t, "homes", len(must[[]store.Leftover](t)(s.ListLeftovers(ctx, store.LeftHome))), 0)
+	equal(t, "homes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftHome))), 0)
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper#2")))
-	equal(t, "homes", len(must[[]store.Leftover](t)(s.ListLeftovers(ctx, store.LeftHome))), 1)
+	equal(t, "homes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftHome))), 1)
 }
 
 func orderedDeletion(t *testing.T, open Opener) {
@@ -159,12 +164,12 @@ func orderedDeletion(t *testing.T, open Opener) {
 		lived(t, s, "in "+key, key, "")
 	}
 	keys := func(place string) (out []string) {
-		for _, v := range must[[]store.Session](t)(s.PlaceSessions(ctx, place)) {
+		for _, v := range must[[]turnlog.Session](t)(s.PlaceSessions(ctx, place)) {
 			out = append(out, v.Key)
 		}
 		return out
 	}
-	order := store.Settlement{Inbox: accept(t, s, "order").ID, Turn: "command", Replies: []message.Reply{reply("k")}}
+	order := turnlog.Settlement{Inbox: accept(t, s, "order").ID, Turn: "command", Replies: []message.Reply{reply("k")}}
 	for _, key := range keys("irc:ann") {
 		order.Deletions = append(order.Deletions, deletion(key))
 	}
@@ -173,22 +178,22 @@ func orderedDeletion(t *testing.T, open Opener) {
 	if left := slices.Concat(keys("irc:ann"), keys("irc:ann:x"), keys("irc:anna")); !slices.Equal(left, []string{"irc:ann:x:helper", "irc:anna:helper"}) {
 		t.Errorf("sessions left: %q", left)
 	}
-	equal(t, "replies", len(must[[]store.OutboxRow](t)(s.Replies(ctx, "command"))), 1)
+	equal(t, "replies", len(must[[]mailbox.OutboxRow](t)(s.Replies(ctx, "command"))), 1)
 }
 
 // ordered accepts a command in a conversation, settles it with a reply, and returns its row.
-func ordered(t *testing.T, s store.Store, event string, at time.Time, to string) store.InboxRow {
+func ordered(t *testing.T, s store.Store, event string, at time.Time, to string) mailbox.InboxRow {
 	t.Helper()
 	m := msg(event)
 	m.Text, m.Conversation.ID, m.ReceivedAt, m.Sender.Name = "/agent secretword", to, at, "secret name"
-	row, _, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+	row, _, err := s.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
 	check(t, err)
 	answer := reply(event)
 	answer.Conversation.ID = to
-	check(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: store.CommandTurn(row.ID), Replies: []message.Reply{answer}}))
-	for _, out := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+	check(t, s.Settle(t.Context(), turnlog.Settlement{Inbox: row.ID, Turn: mailbox.CommandTurn(row.ID), Replies: []message.Reply{answer}}))
+	for _, out := range must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
 		if out.Reply.Key == event {
-			out.State = store.OutboxSent
+			out.State = mailbox.OutboxSent
 			check(t, s.SetOutbox(t.Context(), out))
 		}
 	}
@@ -196,11 +201,11 @@ func ordered(t *testing.T, s store.Store, event string, at time.Time, to string)
 }
 
 // left is how much of a command is kept: its text, its sender's name, its replies.
-func left(t *testing.T, s store.Store, row store.InboxRow) (said bool, replies int) {
+func left(t *testing.T, s store.Store, row mailbox.InboxRow) (said bool, replies int) {
 	t.Helper()
 	kept, err := s.FindInbox(t.Context(), row.Message.Channel, row.Message.EventID)
 	check(t, err)
-	out, err := s.Replies(t.Context(), store.CommandTurn(row.ID))
+	out, err := s.Replies(t.Context(), mailbox.CommandTurn(row.ID))
 	check(t, err)
 	return kept.Message.Text != "" || kept.Message.Sender.Name != "", len(out)
 }
@@ -214,7 +219,7 @@ func commandsGo(t *testing.T, open Opener) {
 	lived(t, s, "two", "irc:ann:coder", strings.Repeat("0b", 32))
 	after := ordered(t, s, "after", noon, where)
 	elsewhere := ordered(t, s, "elsewhere", noon.Add(time.Hour), "#elsewhere")
-	rows := []store.InboxRow{before, after, elsewhere}
+	rows := []mailbox.InboxRow{before, after, elsewhere}
 	expect := func(when string, want ...bool) {
 		t.Helper()
 		s = open()
@@ -232,7 +237,7 @@ func commandsGo(t *testing.T, open Opener) {
 	said := lived(t, s, "three", "irc:ann:poet", strings.Repeat("0c", 32))
 	waits := msg("waits")
 	waits.ReceivedAt = noon.Add(2 * time.Hour)
-	_, _, err := s.AppendInbox(ctx, waits, store.InboxNew, "")
+	_, _, err := s.AppendInbox(ctx, waits, mailbox.InboxNew, "")
 	check(t, err)
 	late := ordered(t, s, "late", noon, where) // behind one that waits
 	rows = append(rows, late)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
@@ -14,11 +16,11 @@ import (
 func partsAreKept(t *testing.T, open Opener) {
 	s := open()
 	tn := turn("t1")
-	tn.State = store.TurnDone
+	tn.State = turnlog.TurnDone
 	r := reply("k1")
 	r.Attachments = []message.Attachment{{Digest: "d", Name: "a.txt", Type: "text/plain", Size: 3}}
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{r}}))
-	row := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Replies: []message.Reply{r}}))
+	row := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
 	if len(row.Parts) != 0 || row.Part != 0 {
 		t.Fatalf("a fresh row has parts: %+v", row)
 	}
@@ -27,7 +29,7 @@ func partsAreKept(t *testing.T, open Opener) {
 		row.Part, row.Attempts = part, part
 		check(t, s.SetOutbox(t.Context(), row))
 		s = open()
-		rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))
+		rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context()))
 		if len(rows) != 1 {
 			t.Fatalf("%d rows are unsent, want 1", len(rows))
 		}
@@ -39,37 +41,37 @@ func partsAreKept(t *testing.T, open Opener) {
 // draftsAreKept until nothing can complete them any more.
 func draftsAreKept(t *testing.T, open Opener) {
 	s := open()
-	drafts := func() []store.Draft { return must[[]store.Draft](t)(s.OpenDrafts(t.Context())) }
+	drafts := func() []mailbox.Draft { return must[[]mailbox.Draft](t)(s.OpenDrafts(t.Context())) }
 	if d := drafts(); len(d) > 0 {
 		t.Fatalf("an empty store has drafts: %+v", d)
 	}
 	pending, waiting, delivered := accept(t, s, "1"), accept(t, s, "2"), accept(t, s, "3")
-	draft := func(r store.InboxRow, id string) store.Draft {
-		return store.Draft{Inbox: r.ID, Key: "key of " + r.Message.EventID, MessageID: id, SentAt: noon}
+	draft := func(r mailbox.InboxRow, id string) mailbox.Draft {
+		return mailbox.Draft{Inbox: r.ID, Key: "key of " + r.Message.EventID, MessageID: id, SentAt: noon}
 	}
-	for _, row := range []store.InboxRow{waiting, delivered} {
+	for _, row := range []mailbox.InboxRow{waiting, delivered} {
 		tn, r := turn("t"+row.Message.EventID, row.ID), reply("k"+row.Message.EventID)
-		tn.State, r.Answers = store.TurnDone, row.ID
-		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{r}}))
+		tn.State, r.Answers = turnlog.TurnDone, row.ID
+		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, InboxState: mailbox.InboxDone, Replies: []message.Reply{r}}))
 	}
-	for _, row := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+	for _, row := range must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
 		if row.Reply.Answers == delivered.ID {
-			row.State = store.OutboxSent
+			row.State = mailbox.OutboxSent
 			check(t, s.SetOutbox(t.Context(), row))
 		}
 	}
-	for _, d := range []store.Draft{draft(pending, ""), draft(waiting, "m2"), draft(delivered, "m3"), draft(pending, "m1")} {
+	for _, d := range []mailbox.Draft{draft(pending, ""), draft(waiting, "m2"), draft(delivered, "m3"), draft(pending, "m1")} {
 		check(t, s.PutDraft(t.Context(), d))
 	}
 	s = open()
-	equal(t, "drafts", drafts(), []store.Draft{draft(pending, "m1"), draft(waiting, "m2")})
+	equal(t, "drafts", drafts(), []mailbox.Draft{draft(pending, "m1"), draft(waiting, "m2")})
 	later := draft(pending, "m9")
 	later.Key, later.SentAt = "another", noon.Add(time.Minute)
 	check(t, s.PutDraft(t.Context(), later))
 	check(t, s.DropDraft(t.Context(), waiting.ID))
 	check(t, s.DropDraft(t.Context(), waiting.ID))
 	s = open()
-	equal(t, "drafts", drafts(), []store.Draft{later})
+	equal(t, "drafts", drafts(), []mailbox.Draft{later})
 }
 
 // notesWait until a turn takes them.
@@ -78,26 +80,26 @@ func notesWait(t *testing.T, open Opener) {
 	for _, id := range []string{"1", "2", "3"} {
 		m := msg(id)
 		m.Act, m.About, m.Noted = message.Edit, message.About{ID: "0", Ours: true, Text: "before"}, true
-		_, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNoted, "")
+		_, fresh, err := s.AppendInbox(t.Context(), m, mailbox.InboxNoted, "")
 		if check(t, err); !fresh {
 			t.Fatal("the note is not fresh")
 		}
 	}
 	answered := accept(t, s, "4")
-	rows := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	rows := must[[]mailbox.InboxRow](t)(s.NotedInbox(t.Context()))
 	if len(rows) != 3 || rows[0].Message.About.Text != "before" || !rows[0].Message.Noted {
 		t.Fatalf("notes are %+v", rows)
 	}
-	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+	if pending := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
 		t.Fatalf("%d rows are to be answered, want 1", len(pending))
 	}
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t1", answered.ID), Told: []int64{rows[0].ID, rows[1].ID, answered.ID}}))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn("t1", answered.ID), Told: []int64{rows[0].ID, rows[1].ID, answered.ID}}))
 	s = open()
-	left := must[[]store.InboxRow](t)(s.NotedInbox(t.Context()))
+	left := must[[]mailbox.InboxRow](t)(s.NotedInbox(t.Context()))
 	if len(left) != 1 || left[0].ID != rows[2].ID {
 		t.Fatalf("notes are %+v", left)
 	}
-	if pending := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
+	if pending := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(pending) != 1 {
 		t.Fatal("a message that is to be answered was taken for a note")
 	}
 }
@@ -107,21 +109,21 @@ func earlierIsFound(t *testing.T, open Opener) {
 	s := open()
 	row := accept(t, s, "1")
 	tn := turn("t1", row.ID)
-	tn.State = store.TurnDone
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{reply("k1"), reply("k2")}}))
-	for i, r := range must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
-		r.State, r.PlatformIDs = store.OutboxSent, []string{"a" + r.Reply.Key, "b" + r.Reply.Key}
+	tn.State = turnlog.TurnDone
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, InboxState: mailbox.InboxDone, Replies: []message.Reply{reply("k1"), reply("k2")}}))
+	for i, r := range must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())) {
+		r.State, r.PlatformIDs = mailbox.OutboxSent, []string{"a" + r.Reply.Key, "b" + r.Reply.Key}
 		if i == 1 {
-			r.State = store.OutboxSending
+			r.State = mailbox.OutboxSending
 		}
 		check(t, s.SetOutbox(t.Context(), r))
 	}
 	s = open()
-	found := must[store.InboxRow](t)(s.FindInbox(t.Context(), row.Message.Channel, "1"))
+	found := must[mailbox.InboxRow](t)(s.FindInbox(t.Context(), row.Message.Channel, "1"))
 	equal(t, "id", found.ID, row.ID)
 	_, err := s.FindInbox(t.Context(), "other", "1")
 	wantErr(t, err, store.ErrNotFound)
-	sent := must[store.OutboxRow](t)(s.FindSent(t.Context(), tn.Channel, tn.Conversation.ID, "bk1"))
+	sent := must[mailbox.OutboxRow](t)(s.FindSent(t.Context(), tn.Channel, tn.Conversation.ID, "bk1"))
 	equal(t, "key", sent.Reply.Key, "k1")
 	for _, c := range [][3]string{
 		{"other", tn.Conversation.ID, "bk1"}, {tn.Channel, "other", "bk1"}, {tn.Channel, tn.Conversation.ID, "bk2"}, {tn.Channel, tn.Conversation.ID, "b"},
@@ -141,7 +143,7 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleDoor}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
 		tn := turn(fmt.Sprint("t", i))
 		tn.Conversation, tn.Channel = c.where, c.channel
-		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
+		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))
 	}
 	equal(t, "the last private chat", must[message.Conversation](t)(s.LastPrivate(t.Context(), "irc", "irc:ann")), private)
 	if _, err := s.LastPrivate(t.Context(), "irc", "irc:bob"); !errors.Is(err, store.ErrNotFound) {
@@ -150,11 +152,11 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 	for i, sender := range []string{"irc:zoe", "irc:bob", "irc:bob", "tg:bob"} {
 		tn := turn(fmt.Sprint("s", i))
 		tn.Sender = sender
-		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
+		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))
 	}
 	equal(t, "senders", must[[]string](t)(s.Senders(t.Context())), []string{"irc:ann", "irc:bob", "irc:zoe", "tg:bob"})
 	child := turn("z")
 	child.Session, child.Sender, child.Parent, child.ParentCall = "of a child", "irc:eve", "s3", "c"
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: child}))
-	equal(t, "holders", must[[]store.Holder](t)(s.Holders(t.Context())), []store.Holder{{Session: turn("").Session, Sender: "irc:ann"}})
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: child}))
+	equal(t, "holders", must[[]turnlog.Holder](t)(s.Holders(t.Context())), []turnlog.Holder{{Session: turn("").Session, Sender: "irc:ann"}})
 }

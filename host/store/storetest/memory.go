@@ -6,16 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-func note(agent, person, key, text string) store.Note {
-	return store.Note{
+func note(agent, person, key, text string) memory.Note {
+	return memory.Note{
 		Agent: agent, Person: person, Key: key, Text: text, By: "irc:ann", Turn: "t1", Labels: []string{"web:x"}, Updated: noon,
 	}
 }
 
-func keys(notes []store.Note) []string {
+func keys(notes []memory.Note) []string {
 	var out []string
 	for _, n := range notes {
 		out = append(out, n.Agent+"/"+n.Person+"/"+n.Key)
@@ -30,8 +33,8 @@ func notes(t *testing.T, open Opener) {
 	write("helper", "dog", "the dog is called Rex")
 	write("coder", "cat", "cat(1) prints Mia")
 	write("helper", "dog", "the dog is called Bello")
-	search := func(words string, any bool) []store.Note {
-		return must[[]store.Note](t)(s.SearchNotes(t.Context(), store.NoteQuery{Agent: "helper", Words: words, Any: any, Limit: 10}))
+	search := func(words string, any bool) []memory.Note {
+		return must[[]memory.Note](t)(s.SearchNotes(t.Context(), memory.NoteQuery{Agent: "helper", Words: words, Any: any, Limit: 10}))
 	}
 	found := search("called mia", false)
 	if len(found) != 1 || found[0].Key != "cat" || found[0].By != "irc:ann" || found[0].Turn != "t1" || !slices.Equal(found[0].Labels, []string{"web:x"}) {
@@ -47,7 +50,7 @@ func notes(t *testing.T, open Opener) {
 		search(q, false)
 		search(q, true)
 	}
-	n := must[store.Note](t)(open().ReadNote(t.Context(), "helper", "", "dog"))
+	n := must[memory.Note](t)(open().ReadNote(t.Context(), "helper", "", "dog"))
 	equal(t, "note", n.Text, "the dog is called Bello")
 	_, err := open().ReadNote(t.Context(), "helper", "", "bird")
 	wantErr(t, err, store.ErrNotFound)
@@ -55,7 +58,7 @@ func notes(t *testing.T, open Opener) {
 
 func notesOfPersons(t *testing.T, open Opener) {
 	s := open()
-	for _, n := range []store.Note{
+	for _, n := range []memory.Note{
 		note("helper", "", "pet", "pets are welcome"), note("helper", "irc:ann", "pet", "Ann's pet is a cat"),
 		note("helper", "irc:bob", "pet", "Bob's pet is a dog"), note("coder", "irc:ann", "pet", "a pet project"),
 	} {
@@ -63,24 +66,24 @@ func notesOfPersons(t *testing.T, open Opener) {
 	}
 	for _, c := range []struct {
 		name string
-		q    store.NoteQuery
+		q    memory.NoteQuery
 		want []string
 	}{
-		{"own and a person's", store.NoteQuery{Agent: "helper", Persons: []string{store.Own, "irc:ann"}, Words: "pet"}, []string{"helper//pet", "helper/irc:ann/pet"}},
-		{"a person's alone", store.NoteQuery{Agent: "helper", Persons: []string{"irc:bob"}}, []string{"helper/irc:bob/pet"}},
-		{"own alone", store.NoteQuery{Agent: "helper", Persons: []string{store.Own}}, []string{"helper//pet"}},
-		{"of nobody", store.NoteQuery{Persons: []string{}}, nil},
-		{"of all agents", store.NoteQuery{Persons: []string{"irc:ann"}}, []string{"coder/irc:ann/pet", "helper/irc:ann/pet"}},
-		{"all", store.NoteQuery{Words: "dog OR cat"}, nil},
-		{"limited", store.NoteQuery{Limit: 1}, []string{"coder/irc:ann/pet"}},
+		{"own and a person's", memory.NoteQuery{Agent: "helper", Persons: []string{memory.Own, "irc:ann"}, Words: "pet"}, []string{"helper//pet", "helper/irc:ann/pet"}},
+		{"a person's alone", memory.NoteQuery{Agent: "helper", Persons: []string{"irc:bob"}}, []string{"helper/irc:bob/pet"}},
+		{"own alone", memory.NoteQuery{Agent: "helper", Persons: []string{memory.Own}}, []string{"helper//pet"}},
+		{"of nobody", memory.NoteQuery{Persons: []string{}}, nil},
+		{"of all agents", memory.NoteQuery{Persons: []string{"irc:ann"}}, []string{"coder/irc:ann/pet", "helper/irc:ann/pet"}},
+		{"all", memory.NoteQuery{Words: "dog OR cat"}, nil},
+		{"limited", memory.NoteQuery{Limit: 1}, []string{"coder/irc:ann/pet"}},
 	} {
-		got := keys(must[[]store.Note](t)(s.SearchNotes(t.Context(), c.q)))
+		got := keys(must[[]memory.Note](t)(s.SearchNotes(t.Context(), c.q)))
 		slices.Sort(got)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	n := must[store.Note](t)(open().ReadNote(t.Context(), "helper", "irc:bob", "pet"))
+	n := must[memory.Note](t)(open().ReadNote(t.Context(), "helper", "irc:bob", "pet"))
 	equal(t, "note", n.Text, "Bob's pet is a dog")
 }
 
@@ -96,63 +99,63 @@ func notesAreBounded(t *testing.T, open Opener) {
 
 func notesAreForgotten(t *testing.T, open Opener) {
 	s := open()
-	for _, n := range []store.Note{
+	for _, n := range []memory.Note{
 		note("helper", "", "pet", "pets are welcome"), note("helper", "irc:ann", "pet", "a cat"), note("helper", "irc:ann", "car", "a van"),
 	} {
 		check(t, s.WriteNote(t.Context(), n, 0))
 	}
-	gone := must[[]store.Note](t)(s.ForgetNotes(t.Context(), store.NoteQuery{Persons: []string{"irc:ann"}, Key: "pet"}))
+	gone := must[[]memory.Note](t)(s.ForgetNotes(t.Context(), memory.NoteQuery{Persons: []string{"irc:ann"}, Key: "pet"}))
 	equal(t, "forgotten", keys(gone), []string{"helper/irc:ann/pet"})
-	if again := must[[]store.Note](t)(s.ForgetNotes(t.Context(), store.NoteQuery{Persons: []string{"irc:ann"}, Key: "pet"})); len(again) != 0 {
+	if again := must[[]memory.Note](t)(s.ForgetNotes(t.Context(), memory.NoteQuery{Persons: []string{"irc:ann"}, Key: "pet"})); len(again) != 0 {
 		t.Errorf("forgotten twice: %+v", again)
 	}
-	if _, err := s.ForgetNotes(t.Context(), store.NoteQuery{Words: "pets"}); err == nil {
+	if _, err := s.ForgetNotes(t.Context(), memory.NoteQuery{Words: "pets"}); err == nil {
 		t.Error("a search forgets")
 	}
 	s = open()
-	equal(t, "left", len(must[[]store.Note](t)(s.SearchNotes(t.Context(), store.NoteQuery{}))), 2)
-	equal(t, "found", len(must[[]store.Note](t)(s.SearchNotes(t.Context(), store.NoteQuery{Words: "cat"}))), 0)
+	equal(t, "left", len(must[[]memory.Note](t)(s.SearchNotes(t.Context(), memory.NoteQuery{}))), 2)
+	equal(t, "found", len(must[[]memory.Note](t)(s.SearchNotes(t.Context(), memory.NoteQuery{Words: "cat"}))), 0)
 }
 
 func extractions(t *testing.T, open Opener) {
 	s := open()
-	c := store.Commit{Turn: turn("t1"), Extract: true}
-	c.Turn.State = store.TurnDone
+	c := turnlog.Commit{Turn: turn("t1"), Extract: true}
+	c.Turn.State = turnlog.TurnDone
 	check(t, s.CommitTurn(t.Context(), c))
 	s = open()
 	check(t, s.RetryExtraction(t.Context(), "t1"))
-	waiting := must[[]store.Extraction](t)(s.PendingExtractions(t.Context(), 10))
+	waiting := must[[]memory.Extraction](t)(s.PendingExtractions(t.Context(), 10))
 	if len(waiting) != 1 || waiting[0].Turn.ID != "t1" || waiting[0].Turn.Sender != "irc:ann" || waiting[0].Attempts != 1 {
 		t.Fatalf("waiting: %+v", waiting)
 	}
 	check(t, s.WriteNote(t.Context(), note("helper", "irc:ann", "written", "stays"), 0))
-	facts := []store.Note{note("helper", "irc:ann", "written", "guessed")}
+	facts := []memory.Note{note("helper", "irc:ann", "written", "guessed")}
 	for i := range 3 {
 		n := note("helper", "irc:ann", fmt.Sprint(i), "x")
-		n.Labels, n.Updated = []string{store.Extracted}, noon.Add(time.Duration(i)*time.Minute)
+		n.Labels, n.Updated = []string{memory.Extracted}, noon.Add(time.Duration(i)*time.Minute)
 		facts = append(facts, n)
 	}
 	check(t, s.FinishExtraction(t.Context(), "t1", facts, 3))
 	wantErr(t, s.FinishExtraction(t.Context(), "t1", facts, 3), store.ErrConflict)
 	s = open()
-	got := keys(must[[]store.Note](t)(s.SearchNotes(t.Context(), store.NoteQuery{})))
+	got := keys(must[[]memory.Note](t)(s.SearchNotes(t.Context(), memory.NoteQuery{})))
 	slices.Sort(got)
 	equal(t, "notes", got, []string{"helper/irc:ann/1", "helper/irc:ann/2", "helper/irc:ann/written"})
-	equal(t, "written", must[store.Note](t)(s.ReadNote(t.Context(), "helper", "irc:ann", "written")).Text, "stays")
+	equal(t, "written", must[memory.Note](t)(s.ReadNote(t.Context(), "helper", "irc:ann", "written")).Text, "stays")
 }
 
 func summaries(t *testing.T, open Opener) {
 	s := open()
 	_, err := s.LatestSummary(t.Context(), "irc:#flynn:helper")
 	wantErr(t, err, store.ErrNotFound)
-	sum := func(id, through string) store.Summary {
-		return store.Summary{
+	sum := func(id, through string) turnlog.Summary {
+		return turnlog.Summary{
 			ID: id, Session: "irc:#flynn:helper", Through: through, Turns: 2, Text: "they met \x00", Labels: []string{"web:x"}, By: id, Tokens: 5, CostUSD: 0.5, At: noon,
 		}
 	}
 	for _, id := range []string{"t1", "t2", "t3"} {
-		c := store.Commit{Turn: turn(id), Steps: []store.Step{step(0, store.StepUser, `{"said":[]}`)}}
-		c.Turn.State = store.TurnDone
+		c := turnlog.Commit{Turn: turn(id), Steps: []turnlog.Step{step(0, turnlog.StepUser, `{"said":[]}`)}}
+		c.Turn.State = turnlog.TurnDone
 		if id == "t3" {
 			first := sum("s1", "t1")
 			c.Summary = &first
@@ -160,33 +163,33 @@ func summaries(t *testing.T, open Opener) {
 		check(t, s.CommitTurn(t.Context(), c))
 	}
 	s = open()
-	equal(t, "summary", must[store.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s1", "t1"))
-	row, _, err := s.AppendInbox(t.Context(), msg("compact"), store.InboxNew, "")
+	equal(t, "summary", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s1", "t1"))
+	row, _, err := s.AppendInbox(t.Context(), msg("compact"), mailbox.InboxNew, "")
 	check(t, err)
 	asked := sum("s2", "t2")
-	check(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &asked}))
+	check(t, s.Settle(t.Context(), turnlog.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &asked}))
 	late := sum("s3", "t3")
-	wantErr(t, s.Settle(t.Context(), store.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &late}), store.ErrConflict)
-	equal(t, "summary", must[store.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s2", "t2"))
+	wantErr(t, s.Settle(t.Context(), turnlog.Settlement{Inbox: row.ID, Turn: "command-1", Summary: &late}), store.ErrConflict)
+	equal(t, "summary", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), "irc:#flynn:helper")), sum("s2", "t2"))
 	for after, want := range map[string]int{"": 3, "t1": 2, "t3": 0} {
-		equal(t, "steps after "+after, len(must[[]store.Step](t)(s.TranscriptAfter(t.Context(), "irc:#flynn:helper", after, 10))), want)
+		equal(t, "steps after "+after, len(must[[]turnlog.Step](t)(s.TranscriptAfter(t.Context(), "irc:#flynn:helper", after, 10))), want)
 	}
-	equal(t, "steps of the last turn", len(must[[]store.Step](t)(s.TranscriptAfter(t.Context(), "irc:#flynn:helper", "", 1))), 1)
+	equal(t, "steps of the last turn", len(must[[]turnlog.Step](t)(s.TranscriptAfter(t.Context(), "irc:#flynn:helper", "", 1))), 1)
 }
 
 func keptResults(t *testing.T, open Opener) {
 	s := open()
-	r := store.KeptResult{ID: "r1", Session: "irc:#flynn:helper", Tool: "web.fetch", Text: "a long page", Labels: []string{"web:x"}, At: noon}
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t1"), Results: []store.KeptResult{r}}))
-	equal(t, "result", must[store.KeptResult](t)(open().KeptResult(t.Context(), r.Session, "r1")), r)
+	r := turnlog.KeptResult{ID: "r1", Session: "irc:#flynn:helper", Tool: "web.fetch", Text: "a long page", Labels: []string{"web:x"}, At: noon}
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn("t1"), Results: []turnlog.KeptResult{r}}))
+	equal(t, "result", must[turnlog.KeptResult](t)(open().KeptResult(t.Context(), r.Session, "r1")), r)
 	_, err := open().KeptResult(t.Context(), "irc:#other:helper", "r1")
 	wantErr(t, err, store.ErrNotFound)
 	s = open()
 	other := r
 	other.Session = "irc:#other:helper"
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: turn("t2"), Results: []store.KeptResult{other}}))
-	c := store.Commit{Turn: turn("t3")}
-	for i := range store.MaxResults {
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: turn("t2"), Results: []turnlog.KeptResult{other}}))
+	c := turnlog.Commit{Turn: turn("t3")}
+	for i := range turnlog.MaxResults {
 		more := r
 		more.ID = fmt.Sprintf("r2-%03d", i)
 		c.Results = append(c.Results, more)
@@ -194,7 +197,7 @@ func keptResults(t *testing.T, open Opener) {
 	check(t, s.CommitTurn(t.Context(), c))
 	_, err = s.KeptResult(t.Context(), r.Session, "r1") // the oldest of too many
 	wantErr(t, err, store.ErrNotFound)
-	for _, kept := range []store.KeptResult{c.Results[0], c.Results[store.MaxResults-1], other} {
-		equal(t, "result", must[store.KeptResult](t)(s.KeptResult(t.Context(), kept.Session, kept.ID)), kept)
+	for _, kept := range []turnlog.KeptResult{c.Results[0], c.Results[turnlog.MaxResults-1], other} {
+		equal(t, "result", must[turnlog.KeptResult](t)(s.KeptResult(t.Context(), kept.Session, kept.ID)), kept)
 	}
 }

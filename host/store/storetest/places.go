@@ -3,59 +3,61 @@ package storetest
 import (
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 func places(t *testing.T, open Opener) {
 	s := open()
-	first := must[store.Place](t)(s.Place(t.Context(), "irc:ann"))
-	equal(t, "a place of which nothing is kept", first, store.Place{Key: "irc:ann", Epoch: 1})
-	p := store.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: store.BeganIdle, Agent: "coder", Tier: "fast"}
+	first := must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann"))
+	equal(t, "a place of which nothing is kept", first, turnlog.Place{Key: "irc:ann", Epoch: 1})
+	p := turnlog.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganIdle, Agent: "coder", Tier: "fast"}
 	check(t, s.SetPlace(t.Context(), p))
 	s = open()
-	equal(t, "place", must[store.Place](t)(s.Place(t.Context(), "irc:ann")), p)
-	equal(t, "another", must[store.Place](t)(s.Place(t.Context(), "irc:bob")), store.Place{Key: "irc:bob", Epoch: 1})
+	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), p)
+	equal(t, "another", must[turnlog.Place](t)(s.Place(t.Context(), "irc:bob")), turnlog.Place{Key: "irc:bob", Epoch: 1})
 	p.Agent, p.Tier, p.Epoch = "", "", 3
 	check(t, s.SetPlace(t.Context(), p))
-	equal(t, "place", must[store.Place](t)(s.Place(t.Context(), "irc:ann")), p)
+	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), p)
 }
 
 func settledOnce(t *testing.T, open Opener) {
 	s := open()
-	row, _, err := s.AppendInbox(t.Context(), msg("e1"), store.InboxNew, "")
+	row, _, err := s.AppendInbox(t.Context(), msg("e1"), mailbox.InboxNew, "")
 	check(t, err)
-	order := store.Settlement{
-		Inbox: row.ID, Note: "command new", Place: &store.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: store.BeganAsked},
+	order := turnlog.Settlement{
+		Inbox: row.ID, Note: "command new", Place: &turnlog.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganAsked},
 		Turn: "command-1", Replies: []message.Reply{reply("k1")},
 	}
 	check(t, s.Settle(t.Context(), order))
 	s = open()
 	again := order
-	again.Place, again.Replies = &store.Place{Key: "irc:ann", Epoch: 3}, []message.Reply{reply("k2")}
+	again.Place, again.Replies = &turnlog.Place{Key: "irc:ann", Epoch: 3}, []message.Reply{reply("k2")}
 	wantErr(t, s.Settle(t.Context(), again), store.ErrConflict)
-	equal(t, "place", must[store.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
-	if rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(rows) != 1 || rows[0].Reply.Key != "k1" || rows[0].Turn != "command-1" {
+	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
+	if rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(rows) != 1 || rows[0].Reply.Key != "k1" || rows[0].Turn != "command-1" {
 		t.Fatalf("outbox holds %+v, want k1 alone", rows)
 	}
-	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
+	if rows := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
 		t.Fatalf("%d rows wait, want none", len(rows))
 	}
-	second, _, err := s.AppendInbox(t.Context(), msg("e2"), store.InboxNew, "")
+	second, _, err := s.AppendInbox(t.Context(), msg("e2"), mailbox.InboxNew, "")
 	check(t, err)
-	clash := store.Settlement{Inbox: second.ID, Place: &store.Place{Key: "irc:ann", Epoch: 9}, Replies: []message.Reply{reply("k1")}}
+	clash := turnlog.Settlement{Inbox: second.ID, Place: &turnlog.Place{Key: "irc:ann", Epoch: 9}, Replies: []message.Reply{reply("k1")}}
 	if err := s.Settle(t.Context(), clash); err == nil {
 		t.Fatal("a reply with a key that is taken was accepted")
 	}
-	equal(t, "place after a failure", must[store.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
+	equal(t, "place after a failure", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
 }
 
 func halts(t *testing.T, open Opener) {
 	s := open()
-	equal(t, "switch", must[store.Halt](t)(s.Halt(t.Context())), store.Halt{})
-	for _, h := range []store.Halt{{On: true, Reason: "it deletes mail", By: "web:owner", Since: noon}, {By: "irc:ann", Since: noon}} {
+	equal(t, "switch", must[turnlog.Halt](t)(s.Halt(t.Context())), turnlog.Halt{})
+	for _, h := range []turnlog.Halt{{On: true, Reason: "it deletes mail", By: "web:owner", Since: noon}, {By: "irc:ann", Since: noon}} {
 		check(t, s.SetHalt(t.Context(), h))
 		s = open()
-		equal(t, "switch", must[store.Halt](t)(s.Halt(t.Context())), h)
+		equal(t, "switch", must[turnlog.Halt](t)(s.Halt(t.Context())), h)
 	}
 }

@@ -8,40 +8,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 func policyHistory(t *testing.T, open Opener) {
 	s := open()
-	first := store.PolicyChange{
+	first := journal.Change{
 		At: noon, Policy: "guard", Path: "/p/guard.wasm", Outcome: "in force", File: "f1", Digest: "d1", Version: "1.0.0", Source: "s1",
 		NowFile: "f1", NowDigest: "d1", By: "start",
 	}
 	again := first
 	again.At, again.By = noon.Add(time.Minute), "file"
-	back := store.PolicyChange{
+	back := journal.Change{
 		At: noon.Add(time.Hour), Policy: "guard", Outcome: "rolled back", File: "f0", Digest: "d0", Over: "f1", NowFile: "f0", NowDigest: "d0",
 		By: "command", Reason: "no \x00 \xff",
 	}
-	other := store.PolicyChange{At: noon, Policy: "other", Outcome: "refused", File: "f9", By: "file", Reason: "because"}
-	for _, c := range []store.PolicyChange{first, again, other, back, other} {
+	other := journal.Change{At: noon, Policy: "other", Outcome: "refused", File: "f9", By: "file", Reason: "because"}
+	for _, c := range []journal.Change{first, again, other, back, other} {
 		check(t, s.AddPolicyChange(t.Context(), c))
 	}
 	s = open()
-	ids := func(f store.PolicyFilter) (files []string) {
-		for _, c := range must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), f)) {
+	ids := func(f journal.ChangeFilter) (files []string) {
+		for _, c := range must[[]journal.Change](t)(s.ListPolicyChanges(t.Context(), f)) {
 			files = append(files, c.File)
 		}
 		return files
 	}
-	all := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{}))
+	all := must[[]journal.Change](t)(s.ListPolicyChanges(t.Context(), journal.ChangeFilter{}))
 	for i := range all {
 		all[i].ID = 0
 	}
-	if want := []store.PolicyChange{first, other, back}; !reflect.DeepEqual(all, want) {
+	if want := []journal.Change{first, other, back}; !reflect.DeepEqual(all, want) {
 		t.Fatalf("changes are\n%+v, want\n%+v", all, want)
 	}
-	if got := ids(store.PolicyFilter{Policy: "guard", Limit: 1}); !slices.Equal(got, []string{"f0"}) {
+	if got := ids(journal.ChangeFilter{Policy: "guard", Limit: 1}); !slices.Equal(got, []string{"f0"}) {
 		t.Errorf("the latest change is of %v", got)
 	}
 	files := must[[]string](t)(s.PolicyFiles(t.Context()))
@@ -52,26 +53,26 @@ func policyHistory(t *testing.T, open Opener) {
 
 func policyHistoryIsBounded(t *testing.T, open Opener) {
 	s := open()
-	check(t, s.AddPolicyChange(t.Context(), store.PolicyChange{At: noon, Policy: "quiet", Outcome: "in force", File: "q"}))
+	check(t, s.AddPolicyChange(t.Context(), journal.Change{At: noon, Policy: "quiet", Outcome: "in force", File: "q"}))
 	for n := range 250 {
-		check(t, s.AddPolicyChange(t.Context(), store.PolicyChange{At: noon, Policy: "busy", Outcome: "in force", File: fmt.Sprint(n)}))
+		check(t, s.AddPolicyChange(t.Context(), journal.Change{At: noon, Policy: "busy", Outcome: "in force", File: fmt.Sprint(n)}))
 	}
-	busy := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{Policy: "busy"}))
+	busy := must[[]journal.Change](t)(s.ListPolicyChanges(t.Context(), journal.ChangeFilter{Policy: "busy"}))
 	if len(busy) < 100 || len(busy) >= 250 || busy[len(busy)-1].File != "249" {
 		t.Errorf("%d changes are kept, the last of %s", len(busy), busy[len(busy)-1].File)
 	}
-	if quiet := must[[]store.PolicyChange](t)(s.ListPolicyChanges(t.Context(), store.PolicyFilter{Policy: "quiet"})); len(quiet) != 1 {
+	if quiet := must[[]journal.Change](t)(s.ListPolicyChanges(t.Context(), journal.ChangeFilter{Policy: "quiet"})); len(quiet) != 1 {
 		t.Errorf("%d changes of the other policy", len(quiet))
 	}
 }
 
 func latestDecisions(t *testing.T, open Opener) {
 	s := open()
-	var ds []store.Decision
+	var ds []journal.Decision
 	for n := range 10 {
-		ds = append(ds, store.Decision{At: noon.Add(time.Duration(n) * time.Minute), Kind: "tool", Policy: "p"})
+		ds = append(ds, journal.Decision{At: noon.Add(time.Duration(n) * time.Minute), Kind: "tool", Policy: "p"})
 	}
-	check(t, s.AddDecisions(t.Context(), append(ds, store.Decision{At: noon.Add(time.Hour), Kind: "tool", Policy: "q"})))
+	check(t, s.AddDecisions(t.Context(), append(ds, journal.Decision{At: noon.Add(time.Hour), Kind: "tool", Policy: "q"})))
 	for _, c := range []struct {
 		policy string
 		n      int
@@ -85,13 +86,13 @@ func latestDecisions(t *testing.T, open Opener) {
 
 func policyModules(t *testing.T, open Opener) {
 	s := open()
-	m := store.PolicyModule{Digest: "d", File: "f", Policy: "guard", Version: "1.0.0", Source: "s", At: noon}
+	m := journal.Module{Digest: "d", File: "f", Policy: "guard", Version: "1.0.0", Source: "s", At: noon}
 	check(t, s.AddPolicyModule(t.Context(), m))
 	other := m
 	other.Version = "2.0.0"
 	check(t, s.AddPolicyModule(t.Context(), other))
 	s = open()
-	if got := must[store.PolicyModule](t)(s.PolicyModule(t.Context(), "d")); got != m {
+	if got := must[journal.Module](t)(s.PolicyModule(t.Context(), "d")); got != m {
 		t.Errorf("module is %+v, want %+v", got, m)
 	}
 	if _, err := s.PolicyModule(t.Context(), "e"); !errors.Is(err, store.ErrNotFound) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 // all is what a sequence yields.
@@ -28,9 +28,9 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 func eachDecision(t *testing.T, open Opener) {
 	s := open()
 	const n = 1300
-	var ds []store.Decision
+	var ds []journal.Decision
 	for k := range n {
-		d := store.Decision{
+		d := journal.Decision{
 			At: noon.Add(time.Duration(k/7) * time.Second), Kind: "tool", Policy: "even", Text: fmt.Sprint("text ", k%3), Calls: []byte("[1]"), Fuel: int64(k),
 		}
 		if k%2 == 1 {
@@ -38,23 +38,23 @@ func eachDecision(t *testing.T, open Opener) {
 		}
 		ds = append(ds, d)
 	}
-	late := store.Decision{At: noon.Add(-time.Hour), Kind: "tool", Policy: "even", Fuel: -1} // written last, of an earlier time
+	late := journal.Decision{At: noon.Add(-time.Hour), Kind: "tool", Policy: "even", Fuel: -1} // written last, of an earlier time
 	check(t, s.AddDecisions(t.Context(), append(ds, late)))
 	for _, c := range []struct {
 		name        string
-		filter      store.DecisionFilter
+		filter      journal.DecisionFilter
 		count       int
 		first, last int64 // by their fuel
 	}{
-		{"all", store.DecisionFilter{}, n + 1, -1, n - 1},
-		{"a policy", store.DecisionFilter{Policy: "odd"}, n / 2, 1, n - 1},
-		{"a kind", store.DecisionFilter{Kind: "tool"}, n/2 + 1, -1, n - 2},
-		{"since", store.DecisionFilter{Since: noon}, n, 0, n - 1},
-		{"until", store.DecisionFilter{Until: noon.Add(100 * time.Second)}, 701, -1, 699},
-		{"a policy in a span", store.DecisionFilter{Policy: "even", Since: noon.Add(100 * time.Second), Until: noon.Add(101 * time.Second)}, 4, 700, 706},
-		{"a limit", store.DecisionFilter{Limit: 513}, 513, -1, 511},
-		{"one", store.DecisionFilter{ID: 8}, 1, 7, 7},
-		{"none", store.DecisionFilter{Policy: "other"}, 0, 0, 0},
+		{"all", journal.DecisionFilter{}, n + 1, -1, n - 1},
+		{"a policy", journal.DecisionFilter{Policy: "odd"}, n / 2, 1, n - 1},
+		{"a kind", journal.DecisionFilter{Kind: "tool"}, n/2 + 1, -1, n - 2},
+		{"since", journal.DecisionFilter{Since: noon}, n, 0, n - 1},
+		{"until", journal.DecisionFilter{Until: noon.Add(100 * time.Second)}, 701, -1, 699},
+		{"a policy in a span", journal.DecisionFilter{Policy: "even", Since: noon.Add(100 * time.Second), Until: noon.Add(101 * time.Second)}, 4, 700, 706},
+		{"a limit", journal.DecisionFilter{Limit: 513}, 513, -1, 511},
+		{"one", journal.DecisionFilter{ID: 8}, 1, 7, 7},
+		{"none", journal.DecisionFilter{Policy: "other"}, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := all(t, s.EachDecision(t.Context(), c.filter))
@@ -71,7 +71,7 @@ func eachDecision(t *testing.T, open Opener) {
 			}
 		})
 	}
-	for d, err := range s.EachDecision(t.Context(), store.DecisionFilter{Since: noon, WithoutCalls: true}) {
+	for d, err := range s.EachDecision(t.Context(), journal.DecisionFilter{Since: noon, WithoutCalls: true}) {
 		if err != nil || d.Calls != nil || d.Text != ds[0].Text {
 			t.Errorf("%v: %+v", err, d)
 		}
@@ -80,7 +80,7 @@ func eachDecision(t *testing.T, open Opener) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	rows, failed := 0, false
-	for _, err := range s.EachDecision(ended, store.DecisionFilter{}) {
+	for _, err := range s.EachDecision(ended, journal.DecisionFilter{}) {
 		rows, failed = rows+1, err != nil
 	}
 	if rows != 1 || !failed {
@@ -91,33 +91,33 @@ func eachDecision(t *testing.T, open Opener) {
 // shadows keeps differences and adds up counts.
 func shadows(t *testing.T, open Opener) {
 	s := open()
-	d := store.ShadowDifference{
+	d := journal.ShadowDifference{
 		At: noon, Policy: "next", Digest: "d", File: "f", Against: "guard", Kind: "tool", Was: "none", WasWhy: "a", Is: "deny", IsWhy: "b", Channel: "irc",
 		Sender: "irc:al", Tool: "shell.run",
 	}
 	later := d
 	later.At, later.Policy = noon.Add(48*time.Hour), "other"
-	c := store.ShadowCount{Day: noon, Policy: "next", Digest: "d", File: "f", Against: "guard", Outcome: "same", Count: 5}
-	check(t, s.AddShadow(t.Context(), []store.ShadowDifference{d, later}, []store.ShadowCount{c}))
-	check(t, s.AddShadow(t.Context(), nil, []store.ShadowCount{c}))
+	c := journal.ShadowCount{Day: noon, Policy: "next", Digest: "d", File: "f", Against: "guard", Outcome: "same", Count: 5}
+	check(t, s.AddShadow(t.Context(), []journal.ShadowDifference{d, later}, []journal.ShadowCount{c}))
+	check(t, s.AddShadow(t.Context(), nil, []journal.ShadowCount{c}))
 	s = open()
-	if got := all(t, s.ShadowDifferences(t.Context(), store.ShadowFilter{Policy: "next"})); !reflect.DeepEqual(got, []store.ShadowDifference{d}) {
+	if got := all(t, s.ShadowDifferences(t.Context(), journal.ShadowFilter{Policy: "next"})); !reflect.DeepEqual(got, []journal.ShadowDifference{d}) {
 		t.Errorf("differences %+v", got)
 	}
-	if got := all(t, s.ShadowDifferences(t.Context(), store.ShadowFilter{Since: noon.Add(time.Hour)})); !reflect.DeepEqual(got, []store.ShadowDifference{later}) {
+	if got := all(t, s.ShadowDifferences(t.Context(), journal.ShadowFilter{Since: noon.Add(time.Hour)})); !reflect.DeepEqual(got, []journal.ShadowDifference{later}) {
 		t.Errorf("late differences %+v", got)
 	}
 	c.Count, c.Day = 10, noon.Truncate(24*time.Hour)
-	if got := must[[]store.ShadowCount](t)(s.ShadowCounts(t.Context(), store.ShadowFilter{Policy: "next", Since: noon})); !reflect.DeepEqual(got, []store.ShadowCount{c}) {
+	if got := must[[]journal.ShadowCount](t)(s.ShadowCounts(t.Context(), journal.ShadowFilter{Policy: "next", Since: noon})); !reflect.DeepEqual(got, []journal.ShadowCount{c}) {
 		t.Errorf("counts %+v", got)
 	}
 	// A month later they are gone.
 	later.At, c.Day, c.Count = noon.Add(33*24*time.Hour), noon.Add(33*24*time.Hour), 1
-	check(t, s.AddShadow(t.Context(), []store.ShadowDifference{later}, []store.ShadowCount{c}))
-	if got := all(t, s.ShadowDifferences(t.Context(), store.ShadowFilter{})); len(got) != 1 {
+	check(t, s.AddShadow(t.Context(), []journal.ShadowDifference{later}, []journal.ShadowCount{c}))
+	if got := all(t, s.ShadowDifferences(t.Context(), journal.ShadowFilter{})); len(got) != 1 {
 		t.Errorf("a month later there are %+v", got)
 	}
-	if got := must[[]store.ShadowCount](t)(s.ShadowCounts(t.Context(), store.ShadowFilter{})); len(got) != 1 || got[0].Count != 1 {
+	if got := must[[]journal.ShadowCount](t)(s.ShadowCounts(t.Context(), journal.ShadowFilter{})); len(got) != 1 || got[0].Count != 1 {
 		t.Errorf("a month later the counts are %+v", got)
 	}
 }

@@ -8,7 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // prunes writes everything that is pruned twice, long ago and just now, with what waits or is in force among the old.
@@ -19,28 +24,28 @@ func prunes(t *testing.T, open Opener) {
 	for age, at := range ages {
 		id := store.NewID(at)
 		tn := turn(id)
-		tn.State, tn.Session, tn.Started, tn.Ended = store.TurnDone, "irc:"+age+":helper", at, at
-		c := store.Commit{
+		tn.State, tn.Session, tn.Started, tn.Ended = turnlog.TurnDone, "irc:"+age+":helper", at, at
+		c := turnlog.Commit{
 			Turn: tn, Extract: true,
-			Results:   []store.KeptResult{{ID: "r", Session: tn.Session, Text: "whole", At: at}},
-			Decisions: []store.Decision{{At: at, Kind: "tool", Policy: age, Text: age}, {At: at, Kind: "tool", Policy: age, Text: "both"}},
-			Usage:     []store.Usage{{At: at, Day: "d", Turn: id, Agent: age}},
+			Results:   []turnlog.KeptResult{{ID: "r", Session: tn.Session, Text: "whole", At: at}},
+			Decisions: []journal.Decision{{At: at, Kind: "tool", Policy: age, Text: age}, {At: at, Kind: "tool", Policy: age, Text: "both"}},
+			Usage:     []usage.Row{{At: at, Day: "d", Turn: id, Agent: age}},
 		}
 		check(t, s.CommitTurn(t.Context(), c))
 		for i := range 2 {
 			tn := turn(store.NewIDAfter(id, at.Add(time.Minute*time.Duration(i+1))))
-			tn.Session, tn.State = c.Turn.Session, store.TurnDone
-			sum := &store.Summary{ID: store.NewID(at.Add(time.Duration(i) * time.Second)), Session: tn.Session, Through: id, Text: fmt.Sprint("summary ", i), At: at}
-			check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Summary: sum}))
+			tn.Session, tn.State = c.Turn.Session, turnlog.TurnDone
+			sum := &turnlog.Summary{ID: store.NewID(at.Add(time.Duration(i) * time.Second)), Session: tn.Session, Through: id, Text: fmt.Sprint("summary ", i), At: at}
+			check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Summary: sum}))
 		}
-		for _, state := range []store.ApprovalState{store.ApprovalPending, store.ApprovalConsumed} {
-			check(t, s.AddApproval(t.Context(), store.Approval{ID: age + string(state), Turn: id, State: state, Args: json.RawMessage("{}")}))
+		for _, state := range []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalConsumed} {
+			check(t, s.AddApproval(t.Context(), consent.Approval{ID: age + string(state), Turn: id, State: state, Args: json.RawMessage("{}")}))
 		}
-		check(t, s.AddAudit(t.Context(), []store.AuditRow{{At: at, Kind: "used", Subject: age}}))
+		check(t, s.AddAudit(t.Context(), []consent.AuditRow{{At: at, Kind: "used", Subject: age}}))
 	}
-	var flood []store.Decision
+	var flood []journal.Decision
 	for i := range many {
-		flood = append(flood, store.Decision{At: ages["old"], Kind: "route", Policy: "flood", Text: fmt.Sprint("text ", i)})
+		flood = append(flood, journal.Decision{At: ages["old"], Kind: "route", Policy: "flood", Text: fmt.Sprint("text ", i)})
 	}
 	check(t, s.AddDecisions(t.Context(), flood))
 
@@ -60,23 +65,23 @@ func prunes(t *testing.T, open Opener) {
 	if _, err := s.KeptResult(t.Context(), "irc:old:helper", "r"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an old result: %v", err)
 	}
-	must[store.KeptResult](t)(s.KeptResult(t.Context(), "irc:new:helper", "r"))
+	must[turnlog.KeptResult](t)(s.KeptResult(t.Context(), "irc:new:helper", "r"))
 	for age := range ages {
-		equal(t, "the summary in force", must[store.Summary](t)(s.LatestSummary(t.Context(), "irc:"+age+":helper")).Text, "summary 1")
+		equal(t, "the summary in force", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), "irc:"+age+":helper")).Text, "summary 1")
 	}
-	left := must[[]store.Decision](t)(s.ListDecisions(t.Context(), store.DecisionFilter{}))
+	left := must[[]journal.Decision](t)(s.ListDecisions(t.Context(), journal.DecisionFilter{}))
 	if len(left) != 2 || left[0].Text != "new" || left[1].Text != "both" {
 		t.Errorf("decisions left: %+v", left)
 	}
-	for state, want := range map[store.ApprovalState]int{store.ApprovalPending: 2, store.ApprovalConsumed: 1} {
-		if list := must[[]store.Approval](t)(s.ListApprovals(t.Context(), state, 10)); len(list) != want {
+	for state, want := range map[consent.ApprovalState]int{consent.ApprovalPending: 2, consent.ApprovalConsumed: 1} {
+		if list := must[[]consent.Approval](t)(s.ListApprovals(t.Context(), state, 10)); len(list) != want {
 			t.Errorf("%d requests are left in the state %s, want %d", len(list), state, want)
 		}
 	}
-	if list := must[[]store.Extraction](t)(s.PendingExtractions(t.Context(), 10)); len(list) != 1 || list[0].Turn.Session != "irc:new:helper" {
+	if list := must[[]memory.Extraction](t)(s.PendingExtractions(t.Context(), 10)); len(list) != 1 || list[0].Turn.Session != "irc:new:helper" {
 		t.Errorf("extractions left: %+v", list)
 	}
-	if list := must[[]store.Usage](t)(s.ListUsage(t.Context(), store.UsageFilter{})); len(list) != 1 || list[0].Agent != "new" {
+	if list := must[[]usage.Row](t)(s.ListUsage(t.Context(), usage.Filter{})); len(list) != 1 || list[0].Agent != "new" {
 		t.Errorf("usage left: %+v", list)
 	}
 	equal(t, "pruned again", must[map[string]int](t)(s.Prune(t.Context(), store.Retention{Results: cut, Decisions: cut, Audit: cut, Usage: cut})), map[string]int{})

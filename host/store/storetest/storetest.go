@@ -15,8 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Opener opens the same durable state each time it is called within one test; a call closes what
@@ -102,16 +106,16 @@ func msg(id string) message.Message {
 	}
 }
 
-func turn(id string, inbox ...int64) store.Turn {
-	return store.Turn{
+func turn(id string, inbox ...int64) turnlog.Turn {
+	return turnlog.Turn{
 		ID: id, Session: "irc:#flynn:helper", Agent: "helper", Channel: "irc", Sender: "irc:ann",
 		Conversation: message.Conversation{ID: "#flynn", Kind: message.Group},
-		Inbox:        inbox, State: store.TurnRunning, Started: noon,
+		Inbox:        inbox, State: turnlog.TurnRunning, Started: noon,
 	}
 }
 
-func step(seq int, kind store.StepKind, data string) store.Step {
-	return store.Step{Seq: seq, Kind: kind, Data: json.RawMessage(data), At: noon.Add(time.Duration(seq))}
+func step(seq int, kind turnlog.StepKind, data string) turnlog.Step {
+	return turnlog.Step{Seq: seq, Kind: kind, Data: json.RawMessage(data), At: noon.Add(time.Duration(seq))}
 }
 
 func reply(key string) message.Reply {
@@ -147,9 +151,9 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-func accept(t *testing.T, s store.Store, id string) store.InboxRow {
+func accept(t *testing.T, s store.Store, id string) mailbox.InboxRow {
 	t.Helper()
-	row, fresh, err := s.AppendInbox(t.Context(), msg(id), store.InboxNew, "")
+	row, fresh, err := s.AppendInbox(t.Context(), msg(id), mailbox.InboxNew, "")
 	check(t, err)
 	if !fresh {
 		t.Fatalf("event %s was there already", id)
@@ -160,18 +164,18 @@ func accept(t *testing.T, s store.Store, id string) store.InboxRow {
 func acceptedOnce(t *testing.T, open Opener) {
 	s := open()
 	first := accept(t, s, "e1")
-	again, fresh, err := s.AppendInbox(t.Context(), msg("e1"), store.InboxNew, "")
+	again, fresh, err := s.AppendInbox(t.Context(), msg("e1"), mailbox.InboxNew, "")
 	check(t, err)
 	if fresh || again.ID != first.ID {
 		t.Fatalf("second delivery: fresh=%v id=%d, want the first row %d", fresh, again.ID, first.ID)
 	}
 	other := msg("e1")
 	other.Channel = "irc2"
-	if _, fresh, err = s.AppendInbox(t.Context(), other, store.InboxNew, ""); err != nil || !fresh {
+	if _, fresh, err = s.AppendInbox(t.Context(), other, mailbox.InboxNew, ""); err != nil || !fresh {
 		t.Fatalf("same event id on another channel: fresh=%v err=%v", fresh, err)
 	}
 	s = open() // the memory of what was accepted survives
-	if _, fresh, err = s.AppendInbox(t.Context(), msg("e1"), store.InboxNew, ""); err != nil || fresh {
+	if _, fresh, err = s.AppendInbox(t.Context(), msg("e1"), mailbox.InboxNew, ""); err != nil || fresh {
 		t.Fatalf("after reopening: fresh=%v err=%v", fresh, err)
 	}
 }
@@ -181,9 +185,9 @@ func pendingInOrder(t *testing.T, open Opener) {
 	for i := range 20 {
 		accept(t, s, fmt.Sprint("e", i))
 	}
-	_, _, err := s.AppendInbox(t.Context(), msg("old"), store.InboxStale, "sent 30h ago")
+	_, _, err := s.AppendInbox(t.Context(), msg("old"), mailbox.InboxStale, "sent 30h ago")
 	check(t, err)
-	rows := must[[]store.InboxRow](t)(open().PendingInbox(t.Context()))
+	rows := must[[]mailbox.InboxRow](t)(open().PendingInbox(t.Context()))
 	if len(rows) != 20 {
 		t.Fatalf("%d rows are pending, want 20", len(rows))
 	}
@@ -195,10 +199,10 @@ func pendingInOrder(t *testing.T, open Opener) {
 func endedOnce(t *testing.T, open Opener) {
 	s := open()
 	row := accept(t, s, "e1")
-	check(t, s.SetInbox(t.Context(), row.ID, store.InboxDropped, "not on the list"))
-	wantErr(t, s.SetInbox(t.Context(), row.ID, store.InboxDone, ""), store.ErrConflict)
-	wantErr(t, s.SetInbox(t.Context(), 999, store.InboxDone, ""), store.ErrConflict)
-	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
+	check(t, s.SetInbox(t.Context(), row.ID, mailbox.InboxDropped, "not on the list"))
+	wantErr(t, s.SetInbox(t.Context(), row.ID, mailbox.InboxDone, ""), store.ErrConflict)
+	wantErr(t, s.SetInbox(t.Context(), 999, mailbox.InboxDone, ""), store.ErrConflict)
+	if rows := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
 		t.Fatalf("%d rows are pending, want none", len(rows))
 	}
 }
@@ -207,37 +211,37 @@ func turnAdvances(t *testing.T, open Opener) {
 	s := open()
 	in := accept(t, s, "e1")
 	tn := turn("t1", in.ID)
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{"text":"hi"}`), step(1, store.StepModel, `{}`)}}))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Steps: []turnlog.Step{step(0, turnlog.StepUser, `{"text":"hi"}`), step(1, turnlog.StepModel, `{}`)}}))
 
 	s = open() // as after a crash
-	running := must[[]store.Turn](t)(s.RunningTurns(t.Context()))
-	equal(t, "running turns", running, []store.Turn{tn})
+	running := must[[]turnlog.Turn](t)(s.RunningTurns(t.Context()))
+	equal(t, "running turns", running, []turnlog.Turn{tn})
 	equal(t, "running in the session", must[[]string](t)(s.RunningIn(t.Context(), tn.Session, 1)), []string{tn.ID})
 	if ids := must[[]string](t)(s.RunningIn(t.Context(), tn.Session+"x", 1)); len(ids) != 0 {
 		t.Fatalf("in another session run %v", ids)
 	}
-	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 1 {
+	if rows := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 1 {
 		t.Fatalf("%d rows are pending while the turn runs, want 1", len(rows))
 	}
-	tn.State, tn.Ended = store.TurnDone, noon.Add(time.Minute)
-	check(t, s.CommitTurn(t.Context(), store.Commit{
-		Turn: tn, Steps: []store.Step{step(2, store.StepModel, `{"n":2}`)}, InboxState: store.InboxDone,
-		Replies: []message.Reply{reply("t1/0")}, Decisions: []store.Decision{{At: noon, Kind: "route", Policy: "p"}},
+	tn.State, tn.Ended = turnlog.TurnDone, noon.Add(time.Minute)
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: tn, Steps: []turnlog.Step{step(2, turnlog.StepModel, `{"n":2}`)}, InboxState: mailbox.InboxDone,
+		Replies: []message.Reply{reply("t1/0")}, Decisions: []journal.Decision{{At: noon, Kind: "route", Policy: "p"}},
 	}))
-	steps := must[[]store.Step](t)(s.Steps(t.Context(), "t1"))
-	if len(steps) != 3 || string(steps[2].Data) != `{"n":2}` || steps[1].Kind != store.StepModel || !steps[2].At.Equal(noon.Add(2)) {
+	steps := must[[]turnlog.Step](t)(s.Steps(t.Context(), "t1"))
+	if len(steps) != 3 || string(steps[2].Data) != `{"n":2}` || steps[1].Kind != turnlog.StepModel || !steps[2].At.Equal(noon.Add(2)) {
 		t.Fatalf("steps are %+v", steps)
 	}
-	if rows := must[[]store.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
+	if rows := must[[]mailbox.InboxRow](t)(s.PendingInbox(t.Context())); len(rows) != 0 {
 		t.Fatalf("%d rows are pending after the turn, want none", len(rows))
 	}
-	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 || out[0].Turn != "t1" {
+	if out := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 || out[0].Turn != "t1" {
 		t.Fatalf("outbox is %+v", out)
 	}
-	if ds := must[[]store.Decision](t)(s.ListDecisions(t.Context(), store.DecisionFilter{Turn: "t1"})); len(ds) != 1 {
+	if ds := must[[]journal.Decision](t)(s.ListDecisions(t.Context(), journal.DecisionFilter{Turn: "t1"})); len(ds) != 1 {
 		t.Fatalf("%d decisions of the turn, want 1", len(ds))
 	}
-	if running := must[[]store.Turn](t)(s.RunningTurns(t.Context())); len(running) != 0 {
+	if running := must[[]turnlog.Turn](t)(s.RunningTurns(t.Context())); len(running) != 0 {
 		t.Fatalf("turns still run: %+v", running)
 	}
 	if ids := must[[]string](t)(s.RunningIn(t.Context(), tn.Session, 1)); len(ids) != 0 {
@@ -249,13 +253,13 @@ func oneAnswer(t *testing.T, open Opener) {
 	s := open()
 	in := accept(t, s, "e1")
 	a, b := turn("a", in.ID), turn("b", in.ID)
-	a.State, b.State = store.TurnDone, store.TurnDone
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: a, InboxState: store.InboxDone, Replies: []message.Reply{reply("a")}}))
-	wantErr(t, s.CommitTurn(t.Context(), store.Commit{Turn: b, InboxState: store.InboxDone, Replies: []message.Reply{reply("b")}}), store.ErrConflict)
-	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 {
+	a.State, b.State = turnlog.TurnDone, turnlog.TurnDone
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: a, InboxState: mailbox.InboxDone, Replies: []message.Reply{reply("a")}}))
+	wantErr(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: b, InboxState: mailbox.InboxDone, Replies: []message.Reply{reply("b")}}), store.ErrConflict)
+	if out := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 1 {
 		t.Fatalf("%d replies, want 1", len(out))
 	}
-	if h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 10)); len(h) != 1 {
+	if h := must[[]turnlog.Turn](t)(s.History(t.Context(), "irc", "#flynn", 10)); len(h) != 1 {
 		t.Fatalf("%d turns are kept, want only the one that answered", len(h))
 	}
 }
@@ -264,16 +268,16 @@ func commitIsAtomic(t *testing.T, open Opener) {
 	s := open()
 	in := accept(t, s, "e1")
 	tn := turn("t1", in.ID)
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{}`)}}))
-	tn.State = store.TurnDone
-	err := s.CommitTurn(t.Context(), store.Commit{
-		Turn: tn, InboxState: store.InboxDone, Replies: []message.Reply{reply("r")}, Steps: []store.Step{step(0, store.StepModel, `{"again":true}`)},
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Steps: []turnlog.Step{step(0, turnlog.StepUser, `{}`)}}))
+	tn.State = turnlog.TurnDone
+	err := s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: tn, InboxState: mailbox.InboxDone, Replies: []message.Reply{reply("r")}, Steps: []turnlog.Step{step(0, turnlog.StepModel, `{"again":true}`)},
 	})
 	wantErr(t, err, store.ErrConflict)
-	if out := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 0 {
+	if out := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(out) != 0 {
 		t.Fatalf("outbox has %d rows of a commit that failed", len(out))
 	}
-	if running := must[[]store.Turn](t)(s.RunningTurns(t.Context())); len(running) != 1 {
+	if running := must[[]turnlog.Turn](t)(s.RunningTurns(t.Context())); len(running) != 1 {
 		t.Fatalf("%d turns run, want the one before the failed commit", len(running))
 	}
 }
@@ -281,10 +285,10 @@ func commitIsAtomic(t *testing.T, open Opener) {
 func endedTurnIsClosed(t *testing.T, open Opener) {
 	s := open()
 	tn := turn("t1")
-	tn.State = store.TurnStopped
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn}))
-	tn.State = store.TurnRunning
-	wantErr(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{}`)}}), store.ErrConflict)
+	tn.State = turnlog.TurnStopped
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))
+	tn.State = turnlog.TurnRunning
+	wantErr(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Steps: []turnlog.Step{step(0, turnlog.StepUser, `{}`)}}), store.ErrConflict)
 }
 
 func transcriptAndHistory(t *testing.T, open Opener) {
@@ -292,35 +296,35 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 	for i := range 5 {
 		tn := turn(fmt.Sprint("t", i))
 		tn.Started = noon.Add(time.Duration(i) * time.Minute)
-		tn.State = store.TurnDone
+		tn.State = turnlog.TurnDone
 		if i == 3 {
 			tn.Session, tn.Agent = "irc:#flynn:coder", "coder"
 		}
-		check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Steps: []store.Step{step(0, store.StepUser, fmt.Sprint(i)), step(1, store.StepModel, "0")}}))
+		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Steps: []turnlog.Step{step(0, turnlog.StepUser, fmt.Sprint(i)), step(1, turnlog.StepModel, "0")}}))
 	}
 	bare := turn("t5") // could not even begin
-	bare.Session, bare.State = "irc:#flynn:helper", store.TurnFailed
+	bare.Session, bare.State = "irc:#flynn:helper", turnlog.TurnFailed
 	bare.Channel, bare.Started = "elsewhere", noon.Add(5*time.Minute)
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: bare}))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: bare}))
 	var got []string
-	for _, st := range must[[]store.Step](t)(s.Transcript(t.Context(), "irc:#flynn:helper", 3)) {
+	for _, st := range must[[]turnlog.Step](t)(s.Transcript(t.Context(), "irc:#flynn:helper", 3)) {
 		got = append(got, fmt.Sprint(st.Turn, ".", st.Seq))
 	}
 	equal(t, "transcript", got, []string{"t1.0", "t1.1", "t2.0", "t2.1", "t4.0", "t4.1"})
-	h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 2))
+	h := must[[]turnlog.Turn](t)(s.History(t.Context(), "irc", "#flynn", 2))
 	if len(h) != 2 || h[0].ID != "t3" || h[1].ID != "t4" {
 		t.Fatalf("history is %+v", h)
 	}
-	first := must[[]store.Turn](t)(s.FirstTurns(t.Context(), "irc", "#flynn", 2))
+	first := must[[]turnlog.Turn](t)(s.FirstTurns(t.Context(), "irc", "#flynn", 2))
 	if len(first) != 2 || first[0].ID != "t0" || first[1].ID != "t1" {
 		t.Fatalf("it begins with %+v", first)
 	}
-	all := must[[]store.Session](t)(s.Sessions(t.Context(), 10))
-	equal(t, "sessions", all, []store.Session{
+	all := must[[]turnlog.Session](t)(s.Sessions(t.Context(), 10))
+	equal(t, "sessions", all, []turnlog.Session{
 		{Key: "irc:#flynn:helper", Agent: "helper", Turns: 5, Last: noon.Add(5 * time.Minute)},
 		{Key: "irc:#flynn:coder", Agent: "coder", Turns: 1, Last: noon.Add(3 * time.Minute)},
 	})
-	equal(t, "session", must[store.Session](t)(s.Session(t.Context(), "irc:#flynn:coder")), all[1])
+	equal(t, "session", must[turnlog.Session](t)(s.Session(t.Context(), "irc:#flynn:coder")), all[1])
 	_, err := s.Session(t.Context(), "nobody")
 	wantErr(t, err, store.ErrNotFound)
 }
@@ -328,34 +332,34 @@ func transcriptAndHistory(t *testing.T, open Opener) {
 func outboxLife(t *testing.T, open Opener) {
 	s := open()
 	tn := turn("t1")
-	tn.State = store.TurnDone
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1"), reply("k2")}}))
-	row := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
-	row.State, row.Attempts, row.NextTry, row.Pause, row.Note = store.OutboxSending, 1, noon, time.Minute, "try"
+	tn.State = turnlog.TurnDone
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Replies: []message.Reply{reply("k1"), reply("k2")}}))
+	row := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context()))[0]
+	row.State, row.Attempts, row.NextTry, row.Pause, row.Note = mailbox.OutboxSending, 1, noon, time.Minute, "try"
 	row.Reply.PossibleDuplicate, row.Reply.Resume = true, "12/3"
 	check(t, s.SetOutbox(t.Context(), row))
 
 	s = open()
-	rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))
+	rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context()))
 	if len(rows) != 2 {
 		t.Fatalf("%d rows are unsent, want 2", len(rows))
 	}
 	equal(t, "row", rows[0], row)
-	row.State, row.PlatformIDs = store.OutboxSent, []string{"m1", "m2"}
+	row.State, row.PlatformIDs = mailbox.OutboxSent, []string{"m1", "m2"}
 	set := s.SetOutbox
-	if by, ok := s.(store.Settler); ok {
+	if by, ok := s.(mailbox.Settler); ok {
 		set = by.SettleOutbox
 	}
 	check(t, set(t.Context(), row))
 	wantErr(t, set(t.Context(), row), store.ErrConflict)
-	row.State = store.OutboxPending
+	row.State = mailbox.OutboxPending
 	wantErr(t, s.SetOutbox(t.Context(), row), store.ErrConflict)
-	sent := must[[]store.OutboxRow](t)(s.Replies(t.Context(), "t1"))
-	if len(sent) != 2 || sent[0].State != store.OutboxSent || !slices.Equal(sent[0].PlatformIDs, []string{"m1", "m2"}) {
+	sent := must[[]mailbox.OutboxRow](t)(s.Replies(t.Context(), "t1"))
+	if len(sent) != 2 || sent[0].State != mailbox.OutboxSent || !slices.Equal(sent[0].PlatformIDs, []string{"m1", "m2"}) {
 		t.Fatalf("replies are %+v", sent)
 	}
 	tn.ID = "t2"
-	if err := s.CommitTurn(t.Context(), store.Commit{Turn: tn, Replies: []message.Reply{reply("k1")}}); err == nil {
+	if err := s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn, Replies: []message.Reply{reply("k1")}}); err == nil {
 		t.Fatal("a reply with a key that is taken was accepted")
 	}
 }
@@ -370,27 +374,27 @@ func addedReplies(t *testing.T, open Opener) {
 	if len(fresh) != 1 || fresh[0].Key != "k2" {
 		t.Fatalf("fresh are %+v, want k2 alone", fresh)
 	}
-	rows := must[[]store.OutboxRow](t)(s.UnsentOutbox(t.Context()))
-	if len(rows) != 2 || rows[0].Turn != "c1" || rows[0].State != store.OutboxPending {
+	rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context()))
+	if len(rows) != 2 || rows[0].Turn != "c1" || rows[0].State != mailbox.OutboxPending {
 		t.Fatalf("outbox is %+v", rows)
 	}
 }
 
 func approvalMoves(t *testing.T, open Opener) {
 	s := open()
-	a := store.Approval{
+	a := consent.Approval{
 		ID: "a1", Turn: "t1", Session: "s", Agent: "helper", Requester: "irc:ann", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`),
-		Where: "host", Policy: "d", Reasons: []string{"runs on the host"}, State: store.ApprovalPending, Created: noon, Expires: noon.Add(time.Minute),
+		Where: "host", Policy: "d", Reasons: []string{"runs on the host"}, State: consent.ApprovalPending, Created: noon, Expires: noon.Add(time.Minute),
 	}
 	check(t, s.AddApproval(t.Context(), a))
 	wantErr(t, s.AddApproval(t.Context(), a), store.ErrConflict)
 	s = open()
-	equal(t, "approval", must[store.Approval](t)(s.Approval(t.Context(), "a1")), a)
-	check(t, s.MoveApproval(t.Context(), "a1", store.ApprovalPending, store.ApprovalGranted, "web:owner", noon.Add(time.Second)))
-	wantErr(t, s.MoveApproval(t.Context(), "a1", store.ApprovalPending, store.ApprovalDenied, "irc:bob", noon), store.ErrConflict)
-	a.State, a.Decider, a.Decided = store.ApprovalGranted, "web:owner", noon.Add(time.Second)
-	equal(t, "granted", must[[]store.Approval](t)(s.ListApprovals(t.Context(), store.ApprovalGranted, 10)), []store.Approval{a})
-	if p := must[[]store.Approval](t)(s.ListApprovals(t.Context(), store.ApprovalPending, 10)); len(p) != 0 {
+	equal(t, "approval", must[consent.Approval](t)(s.Approval(t.Context(), "a1")), a)
+	check(t, s.MoveApproval(t.Context(), "a1", consent.ApprovalPending, consent.ApprovalGranted, "web:owner", noon.Add(time.Second)))
+	wantErr(t, s.MoveApproval(t.Context(), "a1", consent.ApprovalPending, consent.ApprovalDenied, "irc:bob", noon), store.ErrConflict)
+	a.State, a.Decider, a.Decided = consent.ApprovalGranted, "web:owner", noon.Add(time.Second)
+	equal(t, "granted", must[[]consent.Approval](t)(s.ListApprovals(t.Context(), consent.ApprovalGranted, 10)), []consent.Approval{a})
+	if p := must[[]consent.Approval](t)(s.ListApprovals(t.Context(), consent.ApprovalPending, 10)); len(p) != 0 {
 		t.Fatalf("pending: %+v", p)
 	}
 	_, err := s.Approval(t.Context(), "none")
@@ -399,21 +403,21 @@ func approvalMoves(t *testing.T, open Opener) {
 
 func decisions(t *testing.T, open Opener) {
 	s := open()
-	d := store.Decision{
+	d := journal.Decision{
 		At: noon, Kind: "tool", Turn: "t1", Policy: "guard", Digest: "d", File: "f", Frame: []byte{0, 1, 255}, Calls: json.RawMessage(`[]`),
 		Text: "a long text \x00 \xff", Args: json.RawMessage(`{"n":1}`), Raw: -5, Rule: 1<<24 - 1,
 		Answer: "deny", Reason: "no", Error: "fuel", Fuel: 12, Nanos: 345,
 	}
 	e := d
 	e.Kind, e.Policy, e.At = "route", "hours", noon.Add(time.Hour)
-	check(t, s.AddDecisions(t.Context(), []store.Decision{d, e}))
-	got := must[[]store.Decision](t)(open().ListDecisions(t.Context(), store.DecisionFilter{Policy: "guard"}))
+	check(t, s.AddDecisions(t.Context(), []journal.Decision{d, e}))
+	got := must[[]journal.Decision](t)(open().ListDecisions(t.Context(), journal.DecisionFilter{Policy: "guard"}))
 	if len(got) != 1 || got[0].ID == 0 {
 		t.Fatalf("decisions are %+v", got)
 	}
 	got[0].ID = 0
 	equal(t, "decision", got[0], d)
-	if late := must[[]store.Decision](t)(open().ListDecisions(t.Context(), store.DecisionFilter{Since: noon.Add(time.Minute)})); len(late) != 1 || late[0].Policy != "hours" {
+	if late := must[[]journal.Decision](t)(open().ListDecisions(t.Context(), journal.DecisionFilter{Since: noon.Add(time.Minute)})); len(late) != 1 || late[0].Policy != "hours" {
 		t.Fatalf("late decisions are %+v", late)
 	}
 }
@@ -427,14 +431,14 @@ func manyWriters(t *testing.T, open Opener) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := range 50 {
-				row, f, err := s.AppendInbox(context.Background(), msg(fmt.Sprint("e", i)), store.InboxNew, "")
+				row, f, err := s.AppendInbox(context.Background(), msg(fmt.Sprint("e", i)), mailbox.InboxNew, "")
 				if err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
 				tn := turn(fmt.Sprintf("t%d-%d", w, i), row.ID)
-				tn.State = store.TurnDone
-				err = s.CommitTurn(context.Background(), store.Commit{Turn: tn, InboxState: store.InboxDone})
+				tn.State = turnlog.TurnDone
+				err = s.CommitTurn(context.Background(), turnlog.Commit{Turn: tn, InboxState: mailbox.InboxDone})
 				if err != nil && !errors.Is(err, store.ErrConflict) {
 					t.Errorf("writer %d: %v", w, err)
 				}
@@ -450,7 +454,7 @@ func manyWriters(t *testing.T, open Opener) {
 	if fresh != 50 {
 		t.Fatalf("%d events were fresh, want 50", fresh)
 	}
-	if h := must[[]store.Turn](t)(s.History(t.Context(), "irc", "#flynn", 1000)); len(h) != 50 {
+	if h := must[[]turnlog.Turn](t)(s.History(t.Context(), "irc", "#flynn", 1000)); len(h) != 50 {
 		t.Fatalf("%d turns ended an inbox row, want 50", len(h))
 	}
 }
@@ -459,11 +463,11 @@ func awkwardText(t *testing.T, open Opener) {
 	s := open()
 	m := msg("e\x00'\"; DROP TABLE inbox; --")
 	m.Text = "NUL \x00, quote ', emoji 🦉, combining é, and 200 KiB: " + string(make([]byte, 200<<10))
-	_, fresh, err := s.AppendInbox(t.Context(), m, store.InboxNew, "")
+	_, fresh, err := s.AppendInbox(t.Context(), m, mailbox.InboxNew, "")
 	check(t, err)
 	if !fresh {
 		t.Fatal("not fresh")
 	}
-	rows := must[[]store.InboxRow](t)(open().PendingInbox(t.Context()))
+	rows := must[[]mailbox.InboxRow](t)(open().PendingInbox(t.Context()))
 	equal(t, "message", rows[0].Message, m)
 }

@@ -5,8 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/model/usage"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func trails(t *testing.T, open Opener) {
@@ -15,26 +20,26 @@ func trails(t *testing.T, open Opener) {
 	tn := turn("t1", taken.ID)
 	other := turn("t2")
 	other.Parent, other.ParentCall = "t1", "c1"
-	approval := func(id, turn string, after time.Duration) store.Approval {
-		return store.Approval{ID: id, Turn: turn, Tool: "shell.exec", State: store.ApprovalPending, Created: noon.Add(after), Expires: noon.Add(time.Hour)}
+	approval := func(id, turn string, after time.Duration) consent.Approval {
+		return consent.Approval{ID: id, Turn: turn, Tool: "shell.exec", State: consent.ApprovalPending, Created: noon.Add(after), Expires: noon.Add(time.Hour)}
 	}
 	check(t, s.AddApproval(t.Context(), approval("zz", "t1", 1)))
 	check(t, s.AddApproval(t.Context(), approval("aa", "t1", 2)))
 	check(t, s.AddApproval(t.Context(), approval("bb", "t2", 1)))
-	check(t, s.AddAudit(t.Context(), []store.AuditRow{
-		{At: noon, Kind: store.AuditGrantUsed, Subject: "g1", Turn: "t1"}, {At: noon, Kind: store.AuditGrantUsed, Subject: "g2", Turn: "t2"},
+	check(t, s.AddAudit(t.Context(), []consent.AuditRow{
+		{At: noon, Kind: consent.AuditGrantUsed, Subject: "g1", Turn: "t1"}, {At: noon, Kind: consent.AuditGrantUsed, Subject: "g2", Turn: "t2"},
 	}))
-	check(t, s.AddDecisions(t.Context(), []store.Decision{{At: noon, Kind: "route_table", Turn: store.MessageID(left.ID), Policy: "table"}}))
-	check(t, s.SetInbox(t.Context(), left.ID, store.InboxDropped, "not on the list"))
-	check(t, s.CommitTurn(t.Context(), store.Commit{
-		Turn: tn, Steps: []store.Step{step(0, store.StepUser, `{}`)}, Replies: []message.Reply{reply("r")}, Usage: []store.Usage{{Turn: "t1", Input: 1}},
-		Decisions: []store.Decision{{At: noon, Kind: "route", Policy: "p", Frame: []byte("large"), Text: "large", Answer: "pass"}},
+	check(t, s.AddDecisions(t.Context(), []journal.Decision{{At: noon, Kind: "route_table", Turn: mailbox.MessageID(left.ID), Policy: "table"}}))
+	check(t, s.SetInbox(t.Context(), left.ID, mailbox.InboxDropped, "not on the list"))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{
+		Turn: tn, Steps: []turnlog.Step{step(0, turnlog.StepUser, `{}`)}, Replies: []message.Reply{reply("r")}, Usage: []usage.Row{{Turn: "t1", Input: 1}},
+		Decisions: []journal.Decision{{At: noon, Kind: "route", Policy: "p", Frame: []byte("large"), Text: "large", Answer: "pass"}},
 	}))
-	check(t, s.CommitTurn(t.Context(), store.Commit{Turn: other}))
+	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: other}))
 
 	s = open()
-	for _, id := range []string{"t1", store.MessageID(taken.ID)} {
-		got := must[store.Trail](t)(s.Trail(t.Context(), id))
+	for _, id := range []string{"t1", mailbox.MessageID(taken.ID)} {
+		got := must[turnlog.Trail](t)(s.Trail(t.Context(), id))
 		if got.Turn.ID != "t1" || len(got.Inbox) != 1 || got.Inbox[0].ID != taken.ID || len(got.Steps) != 1 || len(got.Usage) != 1 || got.Cut {
 			t.Errorf("trail of %s: %+v", id, got)
 		}
@@ -48,7 +53,7 @@ func trails(t *testing.T, open Opener) {
 			t.Errorf("replies and children of %s: %+v, %+v", id, got.Replies, got.Children)
 		}
 	}
-	dropped := must[store.Trail](t)(s.Trail(t.Context(), store.MessageID(left.ID)))
+	dropped := must[turnlog.Trail](t)(s.Trail(t.Context(), mailbox.MessageID(left.ID)))
 	if dropped.Turn.ID != "" || len(dropped.Inbox) != 1 || dropped.Inbox[0].Note != "not on the list" || len(dropped.Decisions) != 1 {
 		t.Errorf("trail of a dropped message: %+v", dropped)
 	}
@@ -60,10 +65,10 @@ func trails(t *testing.T, open Opener) {
 	lastMessages(t, s, left)
 }
 
-func lastMessages(t *testing.T, s store.Store, last store.InboxRow) {
+func lastMessages(t *testing.T, s store.Store, last mailbox.InboxRow) {
 	m := last.Message
 	for _, c := range []struct{ channel, conversation string }{{"", ""}, {m.Channel, ""}, {m.Channel, m.Conversation.ID}} {
-		if got := must[store.InboxRow](t)(s.LastMessage(t.Context(), c.channel, c.conversation)); got.ID != last.ID {
+		if got := must[mailbox.InboxRow](t)(s.LastMessage(t.Context(), c.channel, c.conversation)); got.ID != last.ID {
 			t.Errorf("the last message of %q: %+v", c, got)
 		}
 	}

@@ -4,31 +4,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-func usage(day int, sender, agent string, tokens, cost int64) store.Usage {
+func usageRow(day int, sender, agent string, tokens, cost int64) usage.Row {
 	at := noon.AddDate(0, 0, day)
-	return store.Usage{
+	return usage.Row{
 		At: at, Day: at.Format(time.DateOnly), Session: "irc:#flynn:" + agent, Sender: sender, Agent: agent, Tier: "default", Provider: "p", Model: "m",
 		Attempt: 1, Input: tokens, Output: 2, CacheRead: 3, CacheWrite: 4, Cost: cost,
 	}
 }
 
-func spent(key string, calls, failed, input, output, read, write, cost int64) store.Spent {
-	return store.Spent{Key: key, Calls: calls, Failed: failed, Input: input, Output: output, CacheRead: read, CacheWrite: write, Cost: cost}
+func spent(key string, calls, failed, input, output, read, write, cost int64) usage.Sum {
+	return usage.Sum{Key: key, Calls: calls, Failed: failed, Input: input, Output: output, CacheRead: read, CacheWrite: write, Cost: cost}
 }
 
 func usageSums(t *testing.T, open Opener) {
 	s := open()
-	failed := usage(0, "irc:bob", "coder", 100, 30)
+	failed := usageRow(0, "irc:bob", "coder", 100, 30)
 	failed.Failure, failed.Estimated, failed.Task, failed.Model = "stream_cut", true, "compaction", "other"
-	rows := []store.Usage{usage(0, "irc:ann", "helper", 10, 5), usage(1, "irc:ann", "coder", 20, 7), failed}
+	rows := []usage.Row{usageRow(0, "irc:ann", "helper", 10, 5), usageRow(1, "irc:ann", "coder", 20, 7), failed}
 	check(t, s.AddUsage(t.Context(), rows))
 	check(t, s.AddUsage(t.Context(), nil))
 
 	s = open()
-	got := must[[]store.Usage](t)(s.ListUsage(t.Context(), store.UsageFilter{}))
+	got := must[[]usage.Row](t)(s.ListUsage(t.Context(), usage.Filter{}))
 	for i := range got {
 		if got[i].ID == 0 {
 			t.Error("a row has no id")
@@ -36,31 +38,31 @@ func usageSums(t *testing.T, open Opener) {
 		got[i].ID = 0
 	}
 	equal(t, "rows", got, rows)
-	latest := must[[]store.Usage](t)(s.ListUsage(t.Context(), store.UsageFilter{Limit: 1}))
+	latest := must[[]usage.Row](t)(s.ListUsage(t.Context(), usage.Filter{Limit: 1}))
 	if len(latest) != 1 || latest[0].Sender != "irc:bob" {
 		t.Errorf("the latest row is %+v", latest)
 	}
 	for _, c := range []struct {
 		name   string
-		by     store.UsageKey
-		filter store.UsageFilter
-		want   []store.Spent
+		by     usage.Key
+		filter usage.Filter
+		want   []usage.Sum
 	}{
-		{"all", store.UsageAll, store.UsageFilter{}, []store.Spent{spent("", 3, 1, 130, 6, 9, 12, 42)}},
-		{"by sender", store.UsageSender, store.UsageFilter{}, []store.Spent{spent("irc:bob", 1, 1, 100, 2, 3, 4, 30), spent("irc:ann", 2, 0, 30, 4, 6, 8, 12)}},
-		{"by agent", store.UsageAgent, store.UsageFilter{}, []store.Spent{spent("coder", 2, 1, 120, 4, 6, 8, 37), spent("helper", 1, 0, 10, 2, 3, 4, 5)}},
-		{"by model", store.UsageModel, store.UsageFilter{Limit: 1}, []store.Spent{spent("p/other", 1, 1, 100, 2, 3, 4, 30)}},
-		{"by task", store.UsageTask, store.UsageFilter{Limit: 1}, []store.Spent{spent("compaction", 1, 1, 100, 2, 3, 4, 30)}},
-		{"by session since", store.UsageSession, store.UsageFilter{Since: noon.Add(time.Hour)}, []store.Spent{spent("irc:#flynn:coder", 1, 0, 20, 2, 3, 4, 7)}},
-		{"by day", store.UsageDay, store.UsageFilter{}, []store.Spent{spent("2026-11-21", 2, 1, 110, 4, 6, 8, 35), spent("2026-11-22", 1, 0, 20, 2, 3, 4, 7)}},
-		{"until", store.UsageAll, store.UsageFilter{Until: noon}, nil},
+		{"all", usage.All, usage.Filter{}, []usage.Sum{spent("", 3, 1, 130, 6, 9, 12, 42)}},
+		{"by sender", usage.BySender, usage.Filter{}, []usage.Sum{spent("irc:bob", 1, 1, 100, 2, 3, 4, 30), spent("irc:ann", 2, 0, 30, 4, 6, 8, 12)}},
+		{"by agent", usage.ByAgent, usage.Filter{}, []usage.Sum{spent("coder", 2, 1, 120, 4, 6, 8, 37), spent("helper", 1, 0, 10, 2, 3, 4, 5)}},
+		{"by model", usage.ByModel, usage.Filter{Limit: 1}, []usage.Sum{spent("p/other", 1, 1, 100, 2, 3, 4, 30)}},
+		{"by task", usage.ByTask, usage.Filter{Limit: 1}, []usage.Sum{spent("compaction", 1, 1, 100, 2, 3, 4, 30)}},
+		{"by session since", usage.BySession, usage.Filter{Since: noon.Add(time.Hour)}, []usage.Sum{spent("irc:#flynn:coder", 1, 0, 20, 2, 3, 4, 7)}},
+		{"by day", usage.ByDay, usage.Filter{}, []usage.Sum{spent("2026-11-21", 2, 1, 110, 4, 6, 8, 35), spent("2026-11-22", 1, 0, 20, 2, 3, 4, 7)}},
+		{"until", usage.All, usage.Filter{Until: noon}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := must[[]store.Spent](t)(s.SumUsage(t.Context(), c.by, c.filter))
+			got := must[[]usage.Sum](t)(s.SumUsage(t.Context(), c.by, c.filter))
 			equal(t, "sums", got, c.want)
 		})
 	}
-	if _, err := s.SumUsage(t.Context(), "id; DROP TABLE usage", store.UsageFilter{}); err == nil {
+	if _, err := s.SumUsage(t.Context(), "id; DROP TABLE usage", usage.Filter{}); err == nil {
 		t.Error("a key that there is not is taken")
 	}
 }
@@ -68,12 +70,12 @@ func usageSums(t *testing.T, open Opener) {
 func usageWithStep(t *testing.T, open Opener) {
 	s := open()
 	in := accept(t, s, "e1")
-	row := usage(0, "irc:ann", "helper", 10, 5)
+	row := usageRow(0, "irc:ann", "helper", 10, 5)
 	row.Turn, row.Step = "t1", 1
-	c := store.Commit{Turn: turn("t1", in.ID), Steps: []store.Step{step(0, store.StepUser, `{}`), step(1, store.StepModel, `{}`)}, Usage: []store.Usage{row}}
+	c := turnlog.Commit{Turn: turn("t1", in.ID), Steps: []turnlog.Step{step(0, turnlog.StepUser, `{}`), step(1, turnlog.StepModel, `{}`)}, Usage: []usage.Row{row}}
 	check(t, s.CommitTurn(t.Context(), c))
 	wantErr(t, s.CommitTurn(t.Context(), c), store.ErrConflict) // the steps are there, so the usage must not come twice
-	got := must[[]store.Usage](t)(open().ListUsage(t.Context(), store.UsageFilter{Turn: "t1"}))
+	got := must[[]usage.Row](t)(open().ListUsage(t.Context(), usage.Filter{Turn: "t1"}))
 	if len(got) != 1 || got[0].Tokens() != 19 || got[0].Step != 1 {
 		t.Fatalf("usage is %+v", got)
 	}

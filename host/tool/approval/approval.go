@@ -18,16 +18,17 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Config says how a Desk works. Only Store is required.
 type Config struct {
-	Store store.Approvals
+	Store consent.Approvals
 	// Grants keeps leases; without it every call is granted by itself.
-	Grants store.Grants
+	Grants consent.Grants
 	// Notify hears of every request and of every change of its state, after it was committed. It may hear of the
 	// same state twice, as after a restart; what it sends out it keys by ID and State. It must not block for long.
-	Notify func(store.Approval)
+	Notify func(consent.Approval)
 	// SelfApprove reports whether a requester ("instance:platform-id") may grant his own requests: true for the
 	// local doors, where requester and owner are one. Nil: nobody may.
 	SelfApprove func(requester string) bool
@@ -83,7 +84,7 @@ func New(c Config) (*Desk, error) {
 		return nil, errors.New("open approvals: no store given")
 	}
 	if c.Notify == nil {
-		c.Notify = func(store.Approval) {}
+		c.Notify = func(consent.Approval) {}
 	}
 	if c.SelfApprove == nil {
 		c.SelfApprove = func(string) bool { return false }
@@ -99,27 +100,27 @@ func New(c Config) (*Desk, error) {
 
 // Request writes a request and tells people of it. An open request for the same call of the same turn, such
 // as one from before a restart, is taken up instead of asking twice; a grant that was not used yet counts as open.
-func (d *Desk) Request(ctx context.Context, ask Ask) (store.Approval, error) {
+func (d *Desk) Request(ctx context.Context, ask Ask) (consent.Approval, error) {
 	a, found, err := d.open(ctx, ask)
 	if err != nil {
-		return store.Approval{}, fmt.Errorf("look for an open approval: %w", err)
+		return consent.Approval{}, fmt.Errorf("look for an open approval: %w", err)
 	}
 	if !found {
 		if err := d.crowded(ctx, ask.Requester); err != nil {
-			return store.Approval{}, err
+			return consent.Approval{}, err
 		}
 		a = d.draft(ask)
 		if err := d.config.Store.AddApproval(ctx, a); err != nil {
-			return store.Approval{}, fmt.Errorf("write approval: %w", err)
+			return consent.Approval{}, fmt.Errorf("write approval: %w", err)
 		}
 	}
 	d.config.Notify(a)
 	return a, nil
 }
 
-func (d *Desk) draft(ask Ask) store.Approval {
+func (d *Desk) draft(ask Ask) consent.Approval {
 	now := d.config.Now()
-	return store.Approval{
+	return consent.Approval{
 		ID:        rand.Text()[:10], // people type it; whether they may decide does not hang on it
 		Turn:      ask.Turn,
 		Session:   ask.Session,
@@ -133,7 +134,7 @@ func (d *Desk) draft(ask Ask) store.Approval {
 		Policy:    ask.Policy,
 		Reach:     ask.Reach,
 		Reasons:   ask.Reasons,
-		State:     store.ApprovalPending,
+		State:     consent.ApprovalPending,
 		Created:   now,
 		Expires:   now.Add(d.config.Lifetime),
 	}
@@ -166,11 +167,11 @@ func (d *Desk) crowded(ctx context.Context, requester string) error {
 }
 
 // open finds a request for the same call that still waits or was granted and not used.
-func (d *Desk) open(ctx context.Context, ask Ask) (store.Approval, bool, error) {
-	for _, state := range []store.ApprovalState{store.ApprovalPending, store.ApprovalGranted} {
+func (d *Desk) open(ctx context.Context, ask Ask) (consent.Approval, bool, error) {
+	for _, state := range []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalGranted} {
 		list, err := d.config.Store.ListApprovals(ctx, state, manyOpen)
 		if err != nil {
-			return store.Approval{}, false, err
+			return consent.Approval{}, false, err
 		}
 		for _, a := range list {
 			if a.Turn == ask.Turn && a.Session == ask.Session && bindingOf(a).equal(ask.Binding) && !d.expired(a) {
@@ -178,24 +179,24 @@ func (d *Desk) open(ctx context.Context, ask Ask) (store.Approval, bool, error) 
 			}
 		}
 	}
-	return store.Approval{}, false, nil
+	return consent.Approval{}, false, nil
 }
 
-func (d *Desk) expired(a store.Approval) bool { return !d.config.Now().Before(a.Expires) }
+func (d *Desk) expired(a consent.Approval) bool { return !d.config.Now().Before(a.Expires) }
 
 // Pending lists the requests that wait for a decision, oldest first. Those whose time is up are ended on the way.
-func (d *Desk) Pending(ctx context.Context) ([]store.Approval, error) {
-	list, err := d.config.Store.ListApprovals(ctx, store.ApprovalPending, manyOpen)
+func (d *Desk) Pending(ctx context.Context) ([]consent.Approval, error) {
+	list, err := d.config.Store.ListApprovals(ctx, consent.ApprovalPending, manyOpen)
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
-	var pending []store.Approval
+	var pending []consent.Approval
 	for _, a := range list {
 		if !d.expired(a) {
 			pending = append(pending, a)
 			continue
 		}
-		if err := d.move(ctx, a, store.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+		if err := d.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 			return nil, err
 		}
 	}
@@ -203,7 +204,7 @@ func (d *Desk) Pending(ctx context.Context) ([]store.Approval, error) {
 }
 
 // move commits a change of state and tells everybody who waits.
-func (d *Desk) move(ctx context.Context, a store.Approval, to store.ApprovalState, decider string) error {
+func (d *Desk) move(ctx context.Context, a consent.Approval, to consent.ApprovalState, decider string) error {
 	now := d.config.Now()
 	if err := d.config.Store.MoveApproval(ctx, a.ID, a.State, to, decider, now); err != nil {
 		return fmt.Errorf("move approval %s to %s: %w", a.ID, to, err)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,18 +22,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // memoryStore is a store of approvals that forgets at the end of the test.
 type memoryStore struct {
 	mu   sync.Mutex
-	rows []store.Approval
+	rows []consent.Approval
 }
 
-func (m *memoryStore) find(id string) *store.Approval {
-	i := slices.IndexFunc(m.rows, func(a store.Approval) bool { return a.ID == id })
+func (m *memoryStore) find(id string) *consent.Approval {
+	i := slices.IndexFunc(m.rows, func(a consent.Approval) bool { return a.ID == id })
 	if i < 0 {
 		return nil
 	}
 	return &m.rows[i]
 }
 
-func (m *memoryStore) AddApproval(_ context.Context, a store.Approval) error {
+func (m *memoryStore) AddApproval(_ context.Context, a consent.Approval) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.find(a.ID) != nil {
@@ -42,16 +43,16 @@ func (m *memoryStore) AddApproval(_ context.Context, a store.Approval) error {
 	return nil
 }
 
-func (m *memoryStore) Approval(_ context.Context, id string) (store.Approval, error) {
+func (m *memoryStore) Approval(_ context.Context, id string) (consent.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a := m.find(id); a != nil {
 		return *a, nil
 	}
-	return store.Approval{}, store.ErrNotFound
+	return consent.Approval{}, store.ErrNotFound
 }
 
-func (m *memoryStore) MoveApproval(_ context.Context, id string, from, to store.ApprovalState, decider string, at time.Time) error {
+func (m *memoryStore) MoveApproval(_ context.Context, id string, from, to consent.ApprovalState, decider string, at time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.find(id)
@@ -65,10 +66,10 @@ func (m *memoryStore) MoveApproval(_ context.Context, id string, from, to store.
 	return nil
 }
 
-func (m *memoryStore) ListApprovals(_ context.Context, state store.ApprovalState, limit int) ([]store.Approval, error) {
+func (m *memoryStore) ListApprovals(_ context.Context, state consent.ApprovalState, limit int) ([]consent.Approval, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []store.Approval
+	var list []consent.Approval
 	for _, a := range m.rows {
 		if a.State == state && len(list) < limit {
 			list = append(list, a)
@@ -77,7 +78,7 @@ func (m *memoryStore) ListApprovals(_ context.Context, state store.ApprovalState
 	return list, nil
 }
 
-func newDesk(t *testing.T, s store.Approvals, change func(*Config)) *Desk {
+func newDesk(t *testing.T, s consent.Approvals, change func(*Config)) *Desk {
 	t.Helper()
 	c := Config{Store: s}
 	if change != nil {
@@ -100,7 +101,7 @@ func shellAsk() Ask {
 	}
 }
 
-func request(t *testing.T, d *Desk, ask Ask) store.Approval {
+func request(t *testing.T, d *Desk, ask Ask) consent.Approval {
 	t.Helper()
 	a, err := d.Request(t.Context(), ask)
 	if err != nil {
@@ -143,14 +144,14 @@ func TestNobodyBuriesTheRequestsOfOthers(t *testing.T) {
 
 func TestRequestKeepsEverythingThatIsShown(t *testing.T) {
 	s := &memoryStore{}
-	var told []store.Approval
-	d := newDesk(t, s, func(c *Config) { c.Notify = func(a store.Approval) { told = append(told, a) } })
+	var told []consent.Approval
+	d := newDesk(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a) } })
 	a := request(t, d, shellAsk())
 	row, err := s.Approval(t.Context(), a.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 1 || told[0].ID != a.ID || told[0].State != store.ApprovalPending {
+	if len(told) != 1 || told[0].ID != a.ID || told[0].State != consent.ApprovalPending {
 		t.Errorf("told of %+v, want one pending request", told)
 	}
 	if string(row.Args) != `{"command":"ls"}` || row.Dir != "/work" || row.Where != "host" || row.Policy != "abc" || row.Requester != "irc:bob" || len(row.Reasons) != 1 {
@@ -171,19 +172,19 @@ func TestDecide(t *testing.T) {
 		name      string
 		self      bool
 		decisions []decision
-		state     store.ApprovalState
+		state     consent.ApprovalState
 		decider   string
 	}{
-		{"granted", false, []decision{{true, "irc:alice", nil}}, store.ApprovalGranted, "irc:alice"},
-		{"denied", false, []decision{{false, "irc:alice", nil}}, store.ApprovalDenied, "irc:alice"},
-		{"double click", false, []decision{{true, "irc:alice", nil}, {true, "irc:alice", nil}}, store.ApprovalGranted, "irc:alice"},
-		{"second person agrees", false, []decision{{true, "irc:alice", nil}, {true, "irc:carol", nil}}, store.ApprovalGranted, "irc:alice"},
-		{"second person differs", false, []decision{{true, "irc:alice", nil}, {false, "irc:carol", ErrDecided}}, store.ApprovalGranted, "irc:alice"},
-		{"grant after a denial", false, []decision{{false, "irc:alice", nil}, {true, "irc:alice", ErrDecided}}, store.ApprovalDenied, "irc:alice"},
-		{"requester grants", false, []decision{{true, "irc:bob", ErrSelf}}, store.ApprovalPending, ""},
-		{"requester grants after another one", false, []decision{{true, "irc:alice", nil}, {true, "irc:bob", nil}}, store.ApprovalGranted, "irc:alice"},
-		{"requester denies", false, []decision{{false, "irc:bob", nil}}, store.ApprovalDenied, "irc:bob"},
-		{"requester at a local door grants", true, []decision{{true, "irc:bob", nil}}, store.ApprovalGranted, "irc:bob"},
+		{"granted", false, []decision{{true, "irc:alice", nil}}, consent.ApprovalGranted, "irc:alice"},
+		{"denied", false, []decision{{false, "irc:alice", nil}}, consent.ApprovalDenied, "irc:alice"},
+		{"double click", false, []decision{{true, "irc:alice", nil}, {true, "irc:alice", nil}}, consent.ApprovalGranted, "irc:alice"},
+		{"second person agrees", false, []decision{{true, "irc:alice", nil}, {true, "irc:carol", nil}}, consent.ApprovalGranted, "irc:alice"},
+		{"second person differs", false, []decision{{true, "irc:alice", nil}, {false, "irc:carol", ErrDecided}}, consent.ApprovalGranted, "irc:alice"},
+		{"grant after a denial", false, []decision{{false, "irc:alice", nil}, {true, "irc:alice", ErrDecided}}, consent.ApprovalDenied, "irc:alice"},
+		{"requester grants", false, []decision{{true, "irc:bob", ErrSelf}}, consent.ApprovalPending, ""},
+		{"requester grants after another one", false, []decision{{true, "irc:alice", nil}, {true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:alice"},
+		{"requester denies", false, []decision{{false, "irc:bob", nil}}, consent.ApprovalDenied, "irc:bob"},
+		{"requester at a local door grants", true, []decision{{true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:bob"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &memoryStore{}
@@ -274,7 +275,7 @@ func TestConsumeWorksOnceAndOnlyAfterAGrant(t *testing.T) {
 	if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
 		t.Errorf("late double click: %v", err)
 	}
-	if row, _ := s.Approval(t.Context(), a.ID); row.Decider != "irc:alice" || row.State != store.ApprovalConsumed {
+	if row, _ := s.Approval(t.Context(), a.ID); row.Decider != "irc:alice" || row.State != consent.ApprovalConsumed {
 		t.Errorf("after use: %+v", row)
 	}
 }
@@ -283,7 +284,7 @@ func TestRequestIsTakenUpAfterARestart(t *testing.T) {
 	s := &memoryStore{}
 	first := request(t, newDesk(t, s, nil), shellAsk())
 	var told int
-	d := newDesk(t, s, func(c *Config) { c.Notify = func(store.Approval) { told++ } })
+	d := newDesk(t, s, func(c *Config) { c.Notify = func(consent.Approval) { told++ } })
 	if again := request(t, d, shellAsk()); again.ID != first.ID || told != 1 {
 		t.Errorf("asked again as %s, told %d times; want %s taken up", again.ID, told, first.ID)
 	}
@@ -296,7 +297,7 @@ func TestRequestIsTakenUpAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := request(t, newDesk(t, s, nil), shellAsk())
-	if granted.ID != first.ID || granted.State != store.ApprovalGranted {
+	if granted.ID != first.ID || granted.State != consent.ApprovalGranted {
 		t.Errorf("unused grant: got %s in state %s", granted.ID, granted.State)
 	}
 	if err := d.Consume(t.Context(), first.ID, shellAsk().Binding); err != nil {
@@ -333,8 +334,8 @@ func TestWait(t *testing.T) {
 func TestWaitExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}
-		var told []store.ApprovalState
-		d := newDesk(t, s, func(c *Config) { c.Notify = func(a store.Approval) { told = append(told, a.State) } })
+		var told []consent.ApprovalState
+		d := newDesk(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a.State) } })
 		a := request(t, d, shellAsk())
 		began := time.Now()
 		granted, decider, err := d.Wait(t.Context(), a.ID)
@@ -344,7 +345,7 @@ func TestWaitExpires(t *testing.T) {
 		if took := time.Since(began); took != 15*time.Minute {
 			t.Errorf("expired after %v", took)
 		}
-		if !slices.Equal(told, []store.ApprovalState{store.ApprovalPending, store.ApprovalExpired}) {
+		if !slices.Equal(told, []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalExpired}) {
 			t.Errorf("told %v", told)
 		}
 		if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); !errors.Is(err, ErrExpired) {
@@ -396,7 +397,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		if granted, _, err := d.Wait(ctx, a.ID); granted || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("waited: %v, error %v", granted, err)
 		}
-		if row, _ := s.Approval(t.Context(), a.ID); row.State != store.ApprovalPending {
+		if row, _ := s.Approval(t.Context(), a.ID); row.State != consent.ApprovalPending {
 			t.Errorf("the request is %s; a turn that stops waiting must not decide", row.State)
 		}
 	})
@@ -433,7 +434,7 @@ func TestPendingEndsWhatIsOver(t *testing.T) {
 		if err != nil || len(pending) != 1 || pending[0].ID != fresh.ID {
 			t.Errorf("pending %+v, error %v; want the fresh one", pending, err)
 		}
-		if row, _ := s.Approval(t.Context(), old.ID); row.State != store.ApprovalExpired {
+		if row, _ := s.Approval(t.Context(), old.ID); row.State != consent.ApprovalExpired {
 			t.Errorf("the old one is %s", row.State)
 		}
 	})

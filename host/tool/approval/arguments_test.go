@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/approval"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
@@ -77,7 +77,7 @@ func (a *asking) restart() {
 }
 
 // call makes the call of a turn; asked hears of each request, and may end the process by cancel.
-func (a *asking) call(turn string, args json.RawMessage, asked func(r store.Approval, cancel func())) tool.Verdict {
+func (a *asking) call(turn string, args json.RawMessage, asked func(r consent.Approval, cancel func())) tool.Verdict {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
 	defer cancel()
@@ -85,7 +85,7 @@ func (a *asking) call(turn string, args json.RawMessage, asked func(r store.Appr
 		Message: message.Message{Channel: "irc", Sender: message.Sender{ID: strings.TrimSuffix(turn, "'")}}, Role: "owner", Door: "channel", Agent: "main",
 		Session: "irc:#" + strings.TrimSuffix(turn, "'") + ":main", Turn: turn, Offered: tool.NewSet("p.touch"),
 	}
-	v, err := a.e.Admit(ctx, s, model.ToolCall{ID: "c", Name: "p.touch", Args: args}, a.desk, func(_ tool.Verdict, r store.Approval) { asked(r, cancel) })
+	v, err := a.e.Admit(ctx, s, model.ToolCall{ID: "c", Name: "p.touch", Args: args}, a.desk, func(_ tool.Verdict, r consent.Approval) { asked(r, cancel) })
 	if err != nil && ctx.Err() == nil {
 		a.t.Fatalf("admit %.200s: %v", args, err)
 	}
@@ -96,7 +96,7 @@ func (a *asking) call(turn string, args json.RawMessage, asked func(r store.Appr
 type journey struct {
 	turn       string
 	args, want json.RawMessage
-	first      store.Approval
+	first      consent.Approval
 }
 
 // request makes the call until a person is asked. It reports whether the arguments are taken: where they are not, nobody is asked.
@@ -104,13 +104,13 @@ func (a *asking) request(j *journey) bool {
 	a.t.Helper()
 	var err error
 	if j.want, _, err = jsonform.Canonical(j.args); err != nil {
-		v := a.call(j.turn, j.args, func(_ store.Approval, cancel func()) { cancel() })
+		v := a.call(j.turn, j.args, func(_ consent.Approval, cancel func()) { cancel() })
 		if v.Action != tool.Deny {
 			a.t.Errorf("%.200q: %s, want it refused: %v", j.args, v.Action, err)
 		}
 		return false
 	}
-	a.call(j.turn, j.args, func(r store.Approval, cancel func()) { j.first = r; cancel() })
+	a.call(j.turn, j.args, func(r consent.Approval, cancel func()) { j.first = r; cancel() })
 	return true
 }
 
@@ -128,7 +128,7 @@ func (a *asking) approve(j *journey) {
 		}
 	}
 	asked := 0
-	v := a.call(j.turn, j.args, func(r store.Approval, _ func()) {
+	v := a.call(j.turn, j.args, func(r consent.Approval, _ func()) {
 		if asked++; r.ID != j.first.ID {
 			a.t.Errorf("%.200q is asked about anew after a restart: %s after %s", j.args, r.ID, j.first.ID)
 		}
@@ -142,7 +142,7 @@ func (a *asking) approve(j *journey) {
 // again makes the call once more, which its lease covers.
 func (a *asking) again(j *journey) {
 	a.t.Helper()
-	v := a.call(j.turn+"'", j.args, func(r store.Approval, cancel func()) {
+	v := a.call(j.turn+"'", j.args, func(r consent.Approval, cancel func()) {
 		a.t.Errorf("%.200q is asked about in spite of its lease, as %s", j.args, r.ID)
 		cancel()
 	})
@@ -152,9 +152,9 @@ func (a *asking) again(j *journey) {
 }
 
 // decide says yes to a request, for as long as it can be said.
-func (a *asking) decide(r store.Approval) {
+func (a *asking) decide(r consent.Approval) {
 	a.t.Helper()
-	lease := approval.Lease{Scope: store.GrantSession}
+	lease := approval.Lease{Scope: consent.GrantSession}
 	if !approval.Showable(r) {
 		lease = approval.Lease{}
 	}
@@ -266,27 +266,27 @@ func TestRequestsOfOlderVersionsMatch(t *testing.T) {
 	for _, lasting := range []bool{false, true} {
 		a := newAsking(t)
 		args := json.RawMessage(`{"command":"echo a && echo b > c < d","list":["<&>"]}`)
-		var asked store.Approval
-		a.call("turn", args, func(r store.Approval, cancel func()) { asked = r; cancel() })
+		var asked consent.Approval
+		a.call("turn", args, func(r consent.Approval, cancel func()) { asked = r; cancel() })
 		old := asked
 		old.ID, old.Args = "OLDER", object(t, old.Args)
 		if !strings.Contains(string(old.Args), `\u0026\u0026`) {
 			t.Fatalf("the escaped arguments are %s", old.Args)
 		}
-		if err := a.rows.MoveApproval(t.Context(), asked.ID, store.ApprovalPending, store.ApprovalDenied, "x", time.Now()); err != nil {
+		if err := a.rows.MoveApproval(t.Context(), asked.ID, consent.ApprovalPending, consent.ApprovalDenied, "x", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.rows.AddApproval(t.Context(), old); err != nil {
 			t.Fatal(err)
 		}
 		if lasting {
-			if err := a.desk.Grant(t.Context(), "OLDER", approval.Lease{Scope: store.GrantStanding}, "web:owner"); err != nil {
+			if err := a.desk.Grant(t.Context(), "OLDER", approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		a.restart()
 		n := 0
-		v := a.call("turn", args, func(r store.Approval, _ func()) {
+		v := a.call("turn", args, func(r consent.Approval, _ func()) {
 			if n++; r.ID != "OLDER" {
 				t.Errorf("asked anew as %s", r.ID)
 			}

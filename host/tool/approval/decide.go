@@ -7,6 +7,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Decide answers a request. The caller has made sure who decider is and that his role lets him decide; that he does not
@@ -17,7 +18,7 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string
 	if err != nil {
 		return err
 	}
-	if a.State != store.ApprovalPending {
+	if a.State != consent.ApprovalPending {
 		return answered(a, grant)
 	}
 	if d.expired(a) {
@@ -40,9 +41,9 @@ func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string
 }
 
 // decidable reads the request that somebody decides.
-func (d *Desk) decidable(ctx context.Context, id, decider string) (store.Approval, error) {
+func (d *Desk) decidable(ctx context.Context, id, decider string) (consent.Approval, error) {
 	if decider == "" {
-		return store.Approval{}, fmt.Errorf("decide request %s: nobody is named as the one who decides", id)
+		return consent.Approval{}, fmt.Errorf("decide request %s: nobody is named as the one who decides", id)
 	}
 	a, err := d.config.Store.Approval(ctx, id)
 	if err != nil {
@@ -52,42 +53,42 @@ func (d *Desk) decidable(ctx context.Context, id, decider string) (store.Approva
 }
 
 // self refuses that somebody grants what he asked for himself.
-func (d *Desk) self(a store.Approval, decider string) error {
+func (d *Desk) self(a consent.Approval, decider string) error {
 	if decider == a.Requester && !d.config.SelfApprove(decider) {
 		return fmt.Errorf("decide request %s: %w; somebody else has to", a.ID, ErrSelf)
 	}
 	return nil
 }
 
-func answer(grant bool) store.ApprovalState {
+func answer(grant bool) consent.ApprovalState {
 	if grant {
-		return store.ApprovalGranted
+		return consent.ApprovalGranted
 	}
-	return store.ApprovalDenied
+	return consent.ApprovalDenied
 }
 
 // answered compares a decision with the one that is there.
-func answered(a store.Approval, grant bool) error {
+func answered(a consent.Approval, grant bool) error {
 	switch a.State {
-	case store.ApprovalGranted, store.ApprovalConsumed:
+	case consent.ApprovalGranted, consent.ApprovalConsumed:
 		if grant {
 			return nil
 		}
-	case store.ApprovalDenied:
+	case consent.ApprovalDenied:
 		if !grant {
 			return nil
 		}
-	case store.ApprovalExpired:
+	case consent.ApprovalExpired:
 		return fmt.Errorf("decide request %s: %w", a.ID, ErrExpired)
-	case store.ApprovalWithdrawn:
+	case consent.ApprovalWithdrawn:
 		return fmt.Errorf("decide request %s: %w", a.ID, ErrGone)
 	}
 	return fmt.Errorf("decide request %s: %w: %s by %s", a.ID, ErrDecided, a.State, a.Decider)
 }
 
 // expire ends a request whose time is up.
-func (d *Desk) expire(ctx context.Context, a store.Approval) error {
-	if err := d.move(ctx, a, store.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+func (d *Desk) expire(ctx context.Context, a consent.Approval) error {
+	if err := d.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 		return err
 	}
 	return fmt.Errorf("decide request %s: %w", a.ID, ErrExpired)
@@ -101,7 +102,7 @@ func (d *Desk) Consume(ctx context.Context, id string, b Binding) error {
 		return fmt.Errorf("find approval %s: %w", id, err)
 	}
 	switch {
-	case a.State != store.ApprovalGranted:
+	case a.State != consent.ApprovalGranted:
 		return fmt.Errorf("use approval %s: %w: it is %s", id, ErrUsed, a.State)
 	case d.expired(a):
 		return fmt.Errorf("use approval %s: %w", id, ErrExpired)
@@ -109,14 +110,14 @@ func (d *Desk) Consume(ctx context.Context, id string, b Binding) error {
 	if what := bindingOf(a).difference(b); what != "" {
 		return fmt.Errorf("use approval %s: %w: %s changed in between", id, ErrDrift, what)
 	}
-	err = d.move(ctx, a, store.ApprovalConsumed, a.Decider)
+	err = d.move(ctx, a, consent.ApprovalConsumed, a.Decider)
 	if errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("use approval %s: %w", id, ErrUsed)
 	}
 	return err
 }
 
-func bindingOf(a store.Approval) Binding {
+func bindingOf(a consent.Approval) Binding {
 	return Binding{Tool: a.Tool, Args: a.Args, Dir: a.Dir, Agent: a.Agent, Policy: a.Policy, Where: a.Where, Sandbox: a.Sandbox}
 }
 

@@ -12,11 +12,12 @@ import (
 	"github.com/flynnhost/flynn/host/internal/shell"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Lease is how far a person's yes reaches. Its zero value is this call alone.
 type Lease struct {
-	Scope store.GrantScope
+	Scope consent.GrantScope
 	// For is how long a standing grant is good. StandingTime
 	For time.Duration
 	// Pattern is a command line with stars, each for one argument; without it the very arguments that were shown are covered.
@@ -46,7 +47,7 @@ func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) er
 	if err != nil {
 		return err
 	}
-	if a.State != store.ApprovalPending {
+	if a.State != consent.ApprovalPending {
 		return leased(a, l.Scope)
 	}
 	if d.expired(a) {
@@ -60,8 +61,8 @@ func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) er
 		return fmt.Errorf("decide request %s: %w", id, err)
 	}
 	g.Granter = decider
-	err = d.config.Grants.GrantApproval(ctx, g, store.AuditRow{
-		At: g.Created, Kind: store.AuditGranted, Subject: g.ID, Actor: decider, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Turn: a.Turn,
+	err = d.config.Grants.GrantApproval(ctx, g, consent.AuditRow{
+		At: g.Created, Kind: consent.AuditGranted, Subject: g.ID, Actor: decider, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Turn: a.Turn,
 		Detail: Covers(g),
 	})
 	if errors.Is(err, store.ErrConflict) { // somebody else was faster
@@ -73,24 +74,24 @@ func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) er
 	if err != nil {
 		return err
 	}
-	a.State, a.Decider, a.Decided, a.Scope = store.ApprovalConsumed, decider, g.Created, l.Scope
+	a.State, a.Decider, a.Decided, a.Scope = consent.ApprovalConsumed, decider, g.Created, l.Scope
 	d.wake()
 	d.config.Notify(a)
 	return nil
 }
 
 // leased compares a lease with the answer that is there.
-func leased(a store.Approval, scope store.GrantScope) error {
-	if granted := a.State == store.ApprovalGranted || a.State == store.ApprovalConsumed; granted && a.Scope != scope {
+func leased(a consent.Approval, scope consent.GrantScope) error {
+	if granted := a.State == consent.ApprovalGranted || a.State == consent.ApprovalConsumed; granted && a.Scope != scope {
 		return fmt.Errorf("decide request %s: %w: it was allowed by %s, though not like that", a.ID, ErrDecided, a.Decider)
 	}
 	return answered(a, true)
 }
 
 // lease makes the grant that a yes to the request would be. Its time counts from the request, so that it is the one that was shown.
-func (d *Desk) lease(a store.Approval, l Lease) (store.Grant, error) {
+func (d *Desk) lease(a consent.Approval, l Lease) (consent.Grant, error) {
 	now := d.config.Now().UTC()
-	g := store.Grant{
+	g := consent.Grant{
 		ID: a.ID, Scope: l.Scope, Tool: a.Tool, Args: a.Args, Agent: a.Agent, Session: a.Session, Dir: a.Dir, Where: a.Where, Sandbox: a.Sandbox,
 		Policy: a.Policy, Requester: a.Requester, Reasons: a.Reasons, Created: now,
 		Expires: a.Created.UTC().Add(SessionTime),
@@ -99,11 +100,11 @@ func (d *Desk) lease(a store.Approval, l Lease) (store.Grant, error) {
 		return g, fmt.Errorf("%w: this host keeps no grants", ErrNoLease)
 	}
 	switch l.Scope {
-	case store.GrantSession:
+	case consent.GrantSession:
 		if l.For != 0 {
 			return g, fmt.Errorf("%w: a grant for the session has no time of its own", ErrNoLease)
 		}
-	case store.GrantStanding:
+	case consent.GrantStanding:
 		if l.For == 0 {
 			l.For = StandingTime
 		}
@@ -121,7 +122,7 @@ func (d *Desk) lease(a store.Approval, l Lease) (store.Grant, error) {
 }
 
 // narrow binds a grant to command lines and programs, where its call has any.
-func (d *Desk) narrow(g *store.Grant, reach string, l Lease) error {
+func (d *Desk) narrow(g *consent.Grant, reach string, l Lease) error {
 	if reach != ReachShell {
 		if l.Pattern != "" {
 			return fmt.Errorf("%w: only command lines have patterns", ErrNoLease)
@@ -149,7 +150,7 @@ func (d *Desk) narrow(g *store.Grant, reach string, l Lease) error {
 		g.Pattern = l.Pattern
 	}
 	g.Programs, err = programs(line, g.Where, g.Dir)
-	if err != nil && l.Scope == store.GrantSession && l.Pattern == "" {
+	if err != nil && l.Scope == consent.GrantSession && l.Pattern == "" {
 		return nil // the very line, once more, which Offer calls a shell
 	}
 	if err != nil {
@@ -171,8 +172,8 @@ type Offer struct {
 }
 
 // Offer judges a request.
-func (d *Desk) Offer(a store.Approval) Offer {
-	may := func(scope store.GrantScope) (ok bool, covers, why string) {
+func (d *Desk) Offer(a consent.Approval) Offer {
+	may := func(scope consent.GrantScope) (ok bool, covers, why string) {
 		g, err := d.lease(a, Lease{Scope: scope})
 		if err == nil {
 			return true, Covers(g), ""
@@ -180,8 +181,8 @@ func (d *Desk) Offer(a store.Approval) Offer {
 		return false, "", strings.TrimPrefix(err.Error(), ErrNoLease.Error()+": ")
 	}
 	var o Offer
-	o.Session, o.SessionCovers, o.NotSession = may(store.GrantSession)
-	o.Standing, o.StandingCovers, o.NotStanding = may(store.GrantStanding)
+	o.Session, o.SessionCovers, o.NotSession = may(consent.GrantSession)
+	o.Standing, o.StandingCovers, o.NotStanding = may(consent.GrantStanding)
 	if o.Session && !o.Standing && a.Reach == ReachShell {
 		o.SessionShell = o.NotStanding
 	}
@@ -193,30 +194,30 @@ func (d *Desk) Offer(a store.Approval) Offer {
 }
 
 // Covering finds an open grant that covers a call. It changes nothing.
-func (d *Desk) Covering(ctx context.Context, ask Ask) (store.Grant, bool, error) {
+func (d *Desk) Covering(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
 	if d.config.Grants == nil {
-		return store.Grant{}, false, nil
+		return consent.Grant{}, false, nil
 	}
 	now := d.config.Now()
 	open, err := d.config.Grants.OpenGrants(ctx, ask.Agent, ask.Tool, now)
 	if err != nil {
-		return store.Grant{}, false, fmt.Errorf("look for grants: %w", err)
+		return consent.Grant{}, false, fmt.Errorf("look for grants: %w", err)
 	}
-	i := slices.IndexFunc(open, func(g store.Grant) bool { return g.Open(now) && misses(g, ask) == "" })
+	i := slices.IndexFunc(open, func(g consent.Grant) bool { return g.Open(now) && misses(g, ask) == "" })
 	if i < 0 {
-		return store.Grant{}, false, nil
+		return consent.Grant{}, false, nil
 	}
 	return open[i], true, nil
 }
 
 // Use finds a grant that covers the call that is about to run, and counts the use. A grant that ends meanwhile covers nothing.
-func (d *Desk) Use(ctx context.Context, ask Ask) (store.Grant, bool, error) {
+func (d *Desk) Use(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
 	g, ok, err := d.Covering(ctx, ask)
 	if !ok || err != nil {
 		return g, false, err
 	}
-	err = d.config.Grants.UseGrant(ctx, g.ID, store.AuditRow{
-		At: d.config.Now().UTC(), Kind: store.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
+	err = d.config.Grants.UseGrant(ctx, g.ID, consent.AuditRow{
+		At: d.config.Now().UTC(), Kind: consent.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
 		Turn: ask.Turn, Detail: visible(string(ask.Args)),
 	})
 	if errors.Is(err, store.ErrConflict) {
@@ -229,7 +230,7 @@ func (d *Desk) Use(ctx context.Context, ask Ask) (store.Grant, bool, error) {
 const maxListed = 1000
 
 // Grants lists the latest grants, oldest first, those that have ended among them.
-func (d *Desk) Grants(ctx context.Context) ([]store.Grant, error) {
+func (d *Desk) Grants(ctx context.Context) ([]consent.Grant, error) {
 	if d.config.Grants == nil {
 		return nil, nil
 	}
@@ -252,8 +253,8 @@ func (d *Desk) Revoke(ctx context.Context, id, by string) error {
 	if !g.Open(now) {
 		return nil
 	}
-	err = d.config.Grants.EndGrant(ctx, id, store.AuditRow{
-		At: now, Kind: store.AuditGrantEnded, Subject: id, Actor: by, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Detail: Covers(g),
+	err = d.config.Grants.EndGrant(ctx, id, consent.AuditRow{
+		At: now, Kind: consent.AuditGrantEnded, Subject: id, Actor: by, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Detail: Covers(g),
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return nil
@@ -269,7 +270,7 @@ func (d *Desk) EndSessions(ctx context.Context, place, by string) error {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != store.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(d.config.Now()) {
+		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(d.config.Now()) {
 			continue
 		}
 		if err := d.Revoke(ctx, g.ID, by); err != nil {

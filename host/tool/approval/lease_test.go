@@ -13,18 +13,19 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // memoryGrants is a store of approvals and grants that forgets at the end of the test; the suite of package storetest is about the
 // real ones.
 type memoryGrants struct {
 	memoryStore
-	grants []store.Grant
-	audit  []store.AuditRow
+	grants []consent.Grant
+	audit  []consent.AuditRow
 }
 
-func (m *memoryGrants) GrantApproval(ctx context.Context, g store.Grant, row store.AuditRow) error {
-	if err := m.MoveApproval(ctx, g.ID, store.ApprovalPending, store.ApprovalConsumed, g.Granter, row.At); err != nil {
+func (m *memoryGrants) GrantApproval(ctx context.Context, g consent.Grant, row consent.AuditRow) error {
+	if err := m.MoveApproval(ctx, g.ID, consent.ApprovalPending, consent.ApprovalConsumed, g.Granter, row.At); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -34,7 +35,7 @@ func (m *memoryGrants) GrantApproval(ctx context.Context, g store.Grant, row sto
 	return nil
 }
 
-func (m *memoryGrants) Grant(_ context.Context, id string) (store.Grant, error) {
+func (m *memoryGrants) Grant(_ context.Context, id string) (consent.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range m.grants {
@@ -42,13 +43,13 @@ func (m *memoryGrants) Grant(_ context.Context, id string) (store.Grant, error) 
 			return g, nil
 		}
 	}
-	return store.Grant{}, store.ErrNotFound
+	return consent.Grant{}, store.ErrNotFound
 }
 
-func (m *memoryGrants) OpenGrants(_ context.Context, agent, tool string, now time.Time) ([]store.Grant, error) {
+func (m *memoryGrants) OpenGrants(_ context.Context, agent, tool string, now time.Time) ([]consent.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []store.Grant
+	var list []consent.Grant
 	for _, g := range m.grants {
 		if g.Agent == agent && g.Tool == tool && g.Open(now) {
 			list = append(list, g)
@@ -57,21 +58,21 @@ func (m *memoryGrants) OpenGrants(_ context.Context, agent, tool string, now tim
 	return list, nil
 }
 
-func (m *memoryGrants) ListGrants(context.Context, int) ([]store.Grant, error) {
+func (m *memoryGrants) ListGrants(context.Context, int) ([]consent.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.grants), nil
 }
 
-func (m *memoryGrants) UseGrant(_ context.Context, id string, row store.AuditRow) error {
-	return m.change(id, row, func(g *store.Grant) { g.Uses++ })
+func (m *memoryGrants) UseGrant(_ context.Context, id string, row consent.AuditRow) error {
+	return m.change(id, row, func(g *consent.Grant) { g.Uses++ })
 }
 
-func (m *memoryGrants) EndGrant(_ context.Context, id string, row store.AuditRow) error {
-	return m.change(id, row, func(g *store.Grant) { g.Ended, g.EndedBy = row.At, row.Actor })
+func (m *memoryGrants) EndGrant(_ context.Context, id string, row consent.AuditRow) error {
+	return m.change(id, row, func(g *consent.Grant) { g.Ended, g.EndedBy = row.At, row.Actor })
 }
 
-func (m *memoryGrants) change(id string, row store.AuditRow, change func(*store.Grant)) error {
+func (m *memoryGrants) change(id string, row consent.AuditRow, change func(*consent.Grant)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.grants {
@@ -89,8 +90,8 @@ type bureau struct {
 	*Desk
 	t     *testing.T
 	store interface {
-		store.Approvals
-		store.Grants
+		consent.Approvals
+		consent.Grants
 	}
 	work string // working directory of calls
 	bin  string // a folder with programs that belong to the test
@@ -131,7 +132,7 @@ func (b *bureau) ask(command string) Ask {
 }
 
 // grant has a call asked for and leased.
-func (b *bureau) grant(ask Ask, l Lease) (store.Approval, error) {
+func (b *bureau) grant(ask Ask, l Lease) (consent.Approval, error) {
 	b.t.Helper()
 	a, err := b.Request(b.t.Context(), ask)
 	if err != nil {
@@ -150,8 +151,8 @@ func (b *bureau) covered(ask Ask) bool {
 }
 
 var (
-	forSession = Lease{Scope: store.GrantSession}
-	forGood    = Lease{Scope: store.GrantStanding}
+	forSession = Lease{Scope: consent.GrantSession}
+	forGood    = Lease{Scope: consent.GrantStanding}
 )
 
 func withCommand(a *Ask, command string) {
@@ -208,7 +209,7 @@ func TestALeaseCoversWhatWasShownAndNothingElse(t *testing.T) {
 				ask := b.ask("ls -l")
 				c.change(b, &ask)
 				want := c.session
-				if l.Scope == store.GrantStanding {
+				if l.Scope == consent.GrantStanding {
 					want = c.standing
 				}
 				if got := b.covered(ask); got != want {
@@ -260,7 +261,7 @@ func TestWhatCanBeLeased(t *testing.T) {
 				}
 				ask := b.ask(strings.NewReplacer("BIN", b.bin, "WORK", b.work).Replace(c.command))
 				want, offer := c.session, func(o Offer) bool { return o.Session }
-				if l.Scope == store.GrantStanding {
+				if l.Scope == consent.GrantStanding {
 					want, offer = c.standing, func(o Offer) bool { return o.Standing }
 				}
 				a, err := b.grant(ask, l)
@@ -329,7 +330,7 @@ func TestPatterns(t *testing.T) {
 		{"a chain", "ls a | wc -l", "ls * | wc -l", true, "ls b | wc -l", "yes"},
 		{"another chain", "ls a | wc -l", "ls * | wc -l", true, "ls b && wc -l", ""},
 	} {
-		for _, scope := range []store.GrantScope{store.GrantSession, store.GrantStanding} {
+		for _, scope := range []consent.GrantScope{consent.GrantSession, consent.GrantStanding} {
 			t.Run(c.name, func(t *testing.T) {
 				b := newBureau(t)
 				_, err := b.grant(b.ask(c.command), Lease{Scope: scope, Pattern: c.pattern})
@@ -350,7 +351,7 @@ func TestPatterns(t *testing.T) {
 	b := newBureau(t)
 	ask := b.ask("x")
 	ask.Reach = ReachCall
-	if _, err := b.grant(ask, Lease{Scope: store.GrantStanding, Pattern: "x *"}); !errors.Is(err, ErrNoLease) {
+	if _, err := b.grant(ask, Lease{Scope: consent.GrantStanding, Pattern: "x *"}); !errors.Is(err, ErrNoLease) {
 		t.Errorf("a pattern for a tool without command lines: %v", err)
 	}
 }
@@ -363,12 +364,12 @@ func TestTimeOfALease(t *testing.T) {
 	}{
 		{forSession, SessionTime},
 		{forGood, StandingTime},
-		{Lease{Scope: store.GrantStanding, For: 8 * time.Hour}, 8 * time.Hour},
-		{Lease{Scope: store.GrantStanding, For: MaxStanding}, MaxStanding},
-		{Lease{Scope: store.GrantStanding, For: MaxStanding + 1}, 0},
-		{Lease{Scope: store.GrantStanding, For: time.Second}, 0},
-		{Lease{Scope: store.GrantStanding, For: -day}, 0},
-		{Lease{Scope: store.GrantSession, For: day}, 0},
+		{Lease{Scope: consent.GrantStanding, For: 8 * time.Hour}, 8 * time.Hour},
+		{Lease{Scope: consent.GrantStanding, For: MaxStanding}, MaxStanding},
+		{Lease{Scope: consent.GrantStanding, For: MaxStanding + 1}, 0},
+		{Lease{Scope: consent.GrantStanding, For: time.Second}, 0},
+		{Lease{Scope: consent.GrantStanding, For: -day}, 0},
+		{Lease{Scope: consent.GrantSession, For: day}, 0},
 		{Lease{Scope: "ever"}, 0},
 		{Lease{Pattern: "ls *"}, 0},
 	} {
@@ -468,7 +469,7 @@ func TestUsesAreCountedAndRevokingEndsThem(t *testing.T) {
 	for _, r := range rows {
 		count[r.Kind]++
 	}
-	if count[store.AuditGranted] != 1 || count[store.AuditGrantUsed] != 4 || count[store.AuditGrantEnded] != 1 || len(rows) != 6 {
+	if count[consent.AuditGranted] != 1 || count[consent.AuditGrantUsed] != 4 || count[consent.AuditGrantEnded] != 1 || len(rows) != 6 {
 		t.Errorf("audit: %v", count)
 	}
 	if rows[0].Actor != "irc:ann" || rows[1].Actor != "irc:bob" || !strings.Contains(rows[0].Detail, "ls -l") {
@@ -498,7 +499,7 @@ func TestANewConversationEndsTheGrantsOfItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range list {
-		if ends := g.Scope == store.GrantSession && g.Session == "irc:#x:coder"; g.Open(b.now) == ends {
+		if ends := g.Scope == consent.GrantSession && g.Session == "irc:#x:coder"; g.Open(b.now) == ends {
 			t.Errorf("%s grant of %s is open: %v", g.Scope, g.Session, !ends)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/internal/shell"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // How far a yes to a call may reach, as the host classes its tool; what a provider says of itself counts for nothing.
@@ -22,11 +22,11 @@ const (
 )
 
 // refuses says why a request cannot be answered with a scope, or "".
-func refuses(a store.Approval, scope store.GrantScope) string {
+func refuses(a consent.Approval, scope consent.GrantScope) string {
 	switch {
 	case a.Reach == ReachOnce || a.Sandbox == "":
 		return "calls of this tool are allowed one by one"
-	case scope == store.GrantStanding && a.Reach == ReachSession:
+	case scope == consent.GrantStanding && a.Reach == ReachSession:
 		return "what this tool does is known to its provider alone"
 	case !Showable(a):
 		return "it is too long to be shown"
@@ -77,7 +77,7 @@ func programs(line shell.Line, where, dir string) ([]string, error) {
 const onHost = "host"
 
 // misses names the first thing for which a grant does not cover a call, or "".
-func misses(g store.Grant, ask Ask) string {
+func misses(g consent.Grant, ask Ask) string {
 	b := Binding{Tool: g.Tool, Args: g.Args, Dir: g.Dir, Agent: g.Agent, Policy: g.Policy, Where: g.Where, Sandbox: g.Sandbox}
 	if g.Pattern != "" {
 		b.Args = ask.Args // compared below
@@ -89,9 +89,9 @@ func misses(g store.Grant, ask Ask) string {
 		return "the requester"
 	case slices.ContainsFunc(ask.Reasons, func(r string) bool { return !slices.Contains(g.Reasons, r) }):
 		return "the reason for which a person is asked"
-	case g.Scope == store.GrantSession && g.Session != ask.Session:
+	case g.Scope == consent.GrantSession && g.Session != ask.Session:
 		return "the session"
-	case ask.Sandbox == "" || refuses(store.Approval{Reach: ask.Reach, Sandbox: ask.Sandbox}, g.Scope) != "":
+	case ask.Sandbox == "" || refuses(consent.Approval{Reach: ask.Reach, Sandbox: ask.Sandbox}, g.Scope) != "":
 		return "the tool's class"
 	case g.Pattern == "" && len(g.Programs) == 0:
 		return ""
@@ -100,7 +100,7 @@ func misses(g store.Grant, ask Ask) string {
 }
 
 // missesLine judges the command line as it is now: its programs may be others than they were.
-func missesLine(g store.Grant, ask Ask) string {
+func missesLine(g consent.Grant, ask Ask) string {
 	line, err := commandLine(ask.Args)
 	if err != nil {
 		return "the command line"

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
@@ -22,10 +22,10 @@ const (
 )
 
 // Showable reports whether a chat can show a request whole. Nobody is asked to agree to a call out of sight.
-func Showable(a store.Approval) bool { return len(Call(a.Args)) <= maxShown }
+func Showable(a consent.Approval) bool { return len(Call(a.Args)) <= maxShown }
 
 // Brief reports whether the notice of a request shows the call whole.
-func Brief(a store.Approval) bool { return len(brief(a.Args)) <= maxBrief }
+func Brief(a consent.Approval) bool { return len(brief(a.Args)) <= maxBrief }
 
 // Call is a call as people read it: the command line as one would type it, then the other arguments by their names. Characters that do not
 // print, or that change how others are shown, are escaped; nothing else is.
@@ -79,7 +79,7 @@ func value(v any) string {
 
 // Text is the notice of a request, as a chat shows it: Markdown of at most four lines, with the call first. Text of
 // a model or a stranger can neither leave its frame nor hide in it. Details has the rest.
-func Text(a store.Approval, o Offer, now time.Time) string {
+func Text(a consent.Approval, o Offer, now time.Time) string {
 	lines := []string{
 		"**Approve?** " + code(shortened(brief(a.Args), maxBrief)),
 		fmt.Sprintf("%s %s, agent %s, asked by %s", code(a.Tool), place(a.Where), plain(a.Agent), plain(a.Requester)),
@@ -100,7 +100,7 @@ func Text(a store.Approval, o Offer, now time.Time) string {
 }
 
 // answers are the commands by which an owner answers.
-func answers(a store.Approval, o Offer) string {
+func answers(a consent.Approval, o Offer) string {
 	list := []string{"`/approve " + a.ID + "`"}
 	if o.Session {
 		text := "`/approve " + a.ID + " session`"
@@ -116,7 +116,7 @@ func answers(a store.Approval, o Offer) string {
 }
 
 // more says how much of a call a notice leaves out.
-func more(a store.Approval) string {
+func more(a consent.Approval) string {
 	text := brief(a.Args)
 	shown := shortened(text, maxBrief)
 	if lines := strings.Count(text, lineEnd) - strings.Count(shown, lineEnd); lines > 0 {
@@ -134,7 +134,7 @@ func shortened(text string, most int) string {
 }
 
 // Details are all that a person may want to know of a request that is Showable, in Markdown.
-func Details(a store.Approval, o Offer, now time.Time) string {
+func Details(a consent.Approval, o Offer, now time.Time) string {
 	var b strings.Builder
 	text := Call(a.Args)
 	fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
@@ -178,24 +178,24 @@ func place(where string) string {
 }
 
 // Outcome says in Markdown what became of a request.
-func Outcome(a store.Approval) string {
+func Outcome(a consent.Approval) string {
 	switch {
-	case a.State == store.ApprovalDenied:
+	case a.State == consent.ApprovalDenied:
 		return "**Denied** by " + plain(a.Decider) + "."
-	case a.State == store.ApprovalExpired:
+	case a.State == consent.ApprovalExpired:
 		return "**Expired**: nobody answered in time."
-	case a.State == store.ApprovalWithdrawn:
+	case a.State == consent.ApprovalWithdrawn:
 		return "**Withdrawn**: the call ended before it could run."
-	case a.Scope == store.GrantSession:
+	case a.Scope == consent.GrantSession:
 		return "**Approved for the session** by " + plain(a.Decider) + "."
-	case a.Scope == store.GrantStanding:
+	case a.Scope == consent.GrantStanding:
 		return "**Approved for good** by " + plain(a.Decider) + "; `flynn approvals grants` shows until when."
 	}
 	return "**Approved** by " + plain(a.Decider) + ", this once."
 }
 
 // Covers is what a grant covers, in one line for people.
-func Covers(g store.Grant) string {
+func Covers(g consent.Grant) string {
 	what := "exactly " + brief(g.Args)
 	if g.Pattern != "" {
 		what = fmt.Sprintf("commands that fit %q, otherwise as in %s", visible(g.Pattern), brief(g.Args))
@@ -203,7 +203,7 @@ func Covers(g store.Grant) string {
 	if len(g.Programs) > 0 {
 		what += " (" + visible(strings.Join(g.Programs, ", ")) + ")"
 	}
-	if g.Scope == store.GrantSession {
+	if g.Scope == consent.GrantSession {
 		what += ", in the session " + visible(g.Session)
 	}
 	if g.Dir != "" {

@@ -8,13 +8,13 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/markdown"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
-func requestOf(args string) store.Approval {
-	return store.Approval{
+func requestOf(args string) consent.Approval {
+	return consent.Approval{
 		ID: "ABC", Agent: "coder", Requester: "irc:bob", Tool: "shell.exec", Where: "host", Dir: "/work", Args: []byte(args), Reach: ReachShell,
 		Reasons: []string{"guard: commands ask"}, Expires: time.Now().Add(15 * time.Minute),
 	}

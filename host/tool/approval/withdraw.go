@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Withdraw ends a request whose call is over, answered or not: nothing would run any more. A request that was denied, used or has
@@ -17,10 +19,10 @@ func (d *Desk) Withdraw(ctx context.Context, id string) error {
 		if err != nil {
 			return fmt.Errorf("find request %s: %w", id, err)
 		}
-		if a.State != store.ApprovalPending && a.State != store.ApprovalGranted {
+		if a.State != consent.ApprovalPending && a.State != consent.ApprovalGranted {
 			return nil
 		}
-		if err := d.move(ctx, a, store.ApprovalWithdrawn, a.Decider); !errors.Is(err, store.ErrConflict) {
+		if err := d.move(ctx, a, consent.ApprovalWithdrawn, a.Decider); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
@@ -28,7 +30,7 @@ func (d *Desk) Withdraw(ctx context.Context, id string) error {
 
 // Turns lists the turns that run.
 type Turns interface {
-	RunningTurns(ctx context.Context) ([]store.Turn, error)
+	RunningTurns(ctx context.Context) ([]turnlog.Turn, error)
 }
 
 // WithdrawEnded withdraws the open requests of turns that no longer run, which a crash or an older version of the host has left.
@@ -38,14 +40,14 @@ func (d *Desk) WithdrawEnded(ctx context.Context, turns Turns) error {
 		return err
 	}
 	return d.WithdrawAll(ctx, func(turn string) bool {
-		return !slices.ContainsFunc(list, func(t store.Turn) bool { return t.ID == turn })
+		return !slices.ContainsFunc(list, func(t turnlog.Turn) bool { return t.ID == turn })
 	})
 }
 
 // WithdrawAll withdraws the open requests of the turns that ended reports.
 func (d *Desk) WithdrawAll(ctx context.Context, ended func(turn string) bool) error {
 	var failed error
-	for _, state := range []store.ApprovalState{store.ApprovalPending, store.ApprovalGranted} {
+	for _, state := range []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalGranted} {
 		list, err := d.config.Store.ListApprovals(ctx, state, manyOpen)
 		failed = errors.Join(failed, err)
 		for _, a := range list {

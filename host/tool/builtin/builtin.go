@@ -11,20 +11,21 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
 // Config says what the tools work with.
 type Config struct {
 	// Memory keeps the notes; without it there are no memory tools.
-	Memory store.Memory
+	Memory memory.Notes
 	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
 	MaxNotes func() int
 	Web      WebConfig
 	// Results are those that models are shown in part; without them there is no result.read.
-	Results store.Results
+	Results turnlog.Results
 	// Keep takes the files that go with answers; without it there is no message.attach.
 	Keep Keep
 }
@@ -41,7 +42,7 @@ func Register(r *tool.Registry, c Config) error {
 		tools = append(tools, resultRead(c.Results))
 	}
 	if c.Memory != nil {
-		m := memory{c.Memory, c.MaxNotes}
+		m := notes{c.Memory, c.MaxNotes}
 		if m.max == nil {
 			m.max = func() int { return 0 }
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -25,32 +26,32 @@ const (
 	scopeShared = "shared"
 )
 
-// memory is the store with the bound of the configuration in force.
-type memory struct {
-	store.Memory
+// notes is the store with the bound of the configuration in force.
+type notes struct {
+	memory.Notes
 	max func() int
 }
 
 // scopeSchema is the property of all these tools.
 const scopeSchema = `"scope":{"type":"string","enum":["person","shared"],"description":"person: about who is speaking, shown to them alone; shared: for everybody who talks to you. In a private conversation person if left out, else shared"}`
 
-// scope is the person whose notes a call is about, or store.Own.
+// scope is the person whose notes a call is about, or memory.Own.
 func scope(call tool.Call, name string) string {
 	if name == scopePerson || name == "" && call.Private {
 		return call.Sender
 	}
-	return store.Own
+	return memory.Own
 }
 
 // scopes are those that a call may be shown.
 func scopes(call tool.Call, name string) []string {
 	switch {
 	case name == scopeShared || !call.Private:
-		return []string{store.Own}
+		return []string{memory.Own}
 	case name == scopePerson:
 		return persons(call)
 	}
-	return append(persons(call), store.Own)
+	return append(persons(call), memory.Own)
 }
 
 // persons are the sender's ids.
@@ -69,7 +70,7 @@ type noteArgs struct {
 	Scope string `json:"scope"`
 }
 
-func memoryWrite(m memory) tool.Tool {
+func memoryWrite(m notes) tool.Tool {
 	return function[noteArgs]{
 		spec: tool.Spec{
 			Name:        "memory.write",
@@ -84,7 +85,7 @@ func memoryWrite(m memory) tool.Tool {
 			if why, err := m.othersNote(ctx, call, person, args.Key); why != "" || err != nil {
 				return tool.Result{Text: why, IsError: true}, err
 			}
-			err := m.WriteNote(ctx, store.Note{
+			err := m.WriteNote(ctx, memory.Note{
 				Agent: call.Agent, Person: person, Key: args.Key, Text: args.Text, By: call.Sender, Turn: call.Turn, Labels: call.Labels,
 				Updated: time.Now(),
 			}, m.max())
@@ -100,8 +101,8 @@ func memoryWrite(m memory) tool.Tool {
 }
 
 // othersNote tells why a shared note is not this caller's to change: others count on what they wrote. Owners may.
-func (m memory) othersNote(ctx context.Context, call tool.Call, person, key string) (why string, err error) {
-	if person != store.Own || call.Owner {
+func (m notes) othersNote(ctx context.Context, call tool.Call, person, key string) (why string, err error) {
+	if person != memory.Own || call.Owner {
 		return "", nil
 	}
 	note, err := m.ReadNote(ctx, call.Agent, person, key)
@@ -124,7 +125,7 @@ type keyArgs struct {
 const keySchema = `{"type":"object","additionalProperties":false,"required":["key"],"properties":{
 	"key":{"type":"string","minLength":1,"maxLength":128},` + scopeSchema + `}}`
 
-func memoryRead(m memory) tool.Tool {
+func memoryRead(m notes) tool.Tool {
 	return function[keyArgs]{
 		spec: tool.Spec{
 			Name:        "memory.read",
@@ -150,7 +151,7 @@ func memoryRead(m memory) tool.Tool {
 	}
 }
 
-func memoryForget(m memory) tool.Tool {
+func memoryForget(m notes) tool.Tool {
 	return function[keyArgs]{
 		spec: tool.Spec{
 			Name:        "memory.forget",
@@ -164,10 +165,10 @@ func memoryForget(m memory) tool.Tool {
 				return tool.Result{Text: why, IsError: true}, err
 			}
 			from := []string{person}
-			if person != store.Own {
+			if person != memory.Own {
 				from = persons(call)
 			}
-			gone, err := m.ForgetNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: from, Key: args.Key})
+			gone, err := m.ForgetNotes(ctx, memory.NoteQuery{Agent: call.Agent, Persons: from, Key: args.Key})
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("forget note: %w", err)
 			}
@@ -188,7 +189,7 @@ type searchArgs struct {
 // foundText bounds what is shown of one note that was found, in runes.
 const foundText = 500
 
-func memorySearch(m memory) tool.Tool {
+func memorySearch(m notes) tool.Tool {
 	return function[searchArgs]{
 		spec: tool.Spec{
 			Name:        "memory.search",
@@ -206,7 +207,7 @@ func memorySearch(m memory) tool.Tool {
 			if args.Limit == 0 {
 				args.Limit = 10
 			}
-			notes, err := m.SearchNotes(ctx, store.NoteQuery{Agent: call.Agent, Persons: scopes(call, args.Scope), Words: args.Query, Limit: args.Limit})
+			notes, err := m.SearchNotes(ctx, memory.NoteQuery{Agent: call.Agent, Persons: scopes(call, args.Scope), Words: args.Query, Limit: args.Limit})
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("search notes: %w", err)
 			}
@@ -215,7 +216,7 @@ func memorySearch(m memory) tool.Tool {
 	}
 }
 
-func found(notes []store.Note) tool.Result {
+func found(notes []memory.Note) tool.Result {
 	if len(notes) == 0 {
 		return tool.Result{Text: "no note matches"}
 	}
@@ -227,7 +228,7 @@ func found(notes []store.Note) tool.Result {
 			text = append(text[:foundText], []rune("...")...)
 		}
 		where := ""
-		if n.Person == store.Own {
+		if n.Person == memory.Own {
 			where = " (shared)"
 		}
 		lines = append(lines, fmt.Sprintf("%s%s: %s", n.Key, where, string(text)))

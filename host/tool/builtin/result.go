@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -17,7 +18,7 @@ type resultArgs struct {
 
 // resultRead pages through results of which the model was shown ends and a summary. They are the session's own, and their labels are
 // given to it again.
-func resultRead(r store.Results) tool.Tool {
+func resultRead(r turnlog.Results) tool.Tool {
 	return function[resultArgs]{
 		spec: tool.Spec{
 			Name:        tool.ReadResult,

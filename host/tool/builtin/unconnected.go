@@ -4,14 +4,15 @@ import (
 	"context"
 	"io"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // Unconnected is a Config with which Register registers every tool. They are for looking at: calling one of them may panic.
 func Unconnected() Config {
 	return Config{
-		Memory: struct{ store.Memory }{}, Results: struct{ store.Results }{},
+		Memory: struct{ memory.Notes }{}, Results: struct{ turnlog.Results }{},
 		Keep: func(context.Context, string, string, io.Reader) (message.Attachment, error) {
 			return message.Attachment{}, ErrNotKept
 		},

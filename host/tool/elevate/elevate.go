@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // The states of a conversation; off is that there is none.
@@ -25,8 +26,8 @@ const (
 
 // Store is what a Mode keeps.
 type Store interface {
-	store.Elevations
-	store.Audit
+	consent.Elevations
+	consent.Audit
 }
 
 // Config says how a Mode works. Store is required.
@@ -66,13 +67,13 @@ func New(c Config) (*Mode, error) {
 
 // begin elevates a conversation ("channel:conversation") for the calls of one sender. What held before ends. The time counts from when the
 // sender said so: a command that is carried out again after a crash changes nothing.
-func (m *Mode) begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (store.Elevation, error) {
+func (m *Mode) begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (consent.Elevation, error) {
 	now := m.config.Now().UTC()
 	if said.IsZero() || said.After(now) {
 		said = now
 	}
 	said = said.UTC()
-	e := store.Elevation{Conversation: conversation, State: state, Sender: sender, Began: said, Until: said.Add(span)}
+	e := consent.Elevation{Conversation: conversation, State: state, Sender: sender, Began: said, Until: said.Add(span)}
 	before, err := m.config.Store.Elevation(ctx, conversation)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -87,13 +88,13 @@ func (m *Mode) begin(ctx context.Context, conversation, sender, state string, sa
 	if _, err := m.End(ctx, conversation, sender, "another one begins"); err != nil {
 		return e, err
 	}
-	return e, m.config.Store.Elevate(ctx, e, store.AuditRow{
-		At: now, Kind: store.AuditElevated, Subject: conversation, Actor: sender, Detail: state + " until " + e.Until.Format(time.RFC3339),
+	return e, m.config.Store.Elevate(ctx, e, consent.AuditRow{
+		At: now, Kind: consent.AuditElevated, Subject: conversation, Actor: sender, Detail: state + " until " + e.Until.Format(time.RFC3339),
 	})
 }
 
 // Of returns what holds in a conversation now.
-func (m *Mode) Of(ctx context.Context, conversation string) (store.Elevation, bool, error) {
+func (m *Mode) Of(ctx context.Context, conversation string) (consent.Elevation, bool, error) {
 	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return e, false, nil
@@ -105,15 +106,15 @@ func (m *Mode) Of(ctx context.Context, conversation string) (store.Elevation, bo
 }
 
 // holds also refuses a clock that was set back: elevated mode lasts no longer for it.
-func (m *Mode) holds(e store.Elevation) bool {
+func (m *Mode) holds(e consent.Elevation) bool {
 	now := m.config.Now()
 	return now.Before(e.Until) && !now.Before(e.Began)
 }
 
 // All lists what holds now, by conversation.
-func (m *Mode) All(ctx context.Context) ([]store.Elevation, error) {
+func (m *Mode) All(ctx context.Context) ([]consent.Elevation, error) {
 	list, err := m.config.Store.Elevations(ctx)
-	var out []store.Elevation
+	var out []consent.Elevation
 	for _, e := range list {
 		if m.holds(e) {
 			out = append(out, e)
@@ -134,9 +135,9 @@ func (m *Mode) End(ctx context.Context, conversation, by, why string) (bool, err
 	return m.end(ctx, e, by, why)
 }
 
-func (m *Mode) end(ctx context.Context, e store.Elevation, by, why string) (bool, error) {
-	err := m.config.Store.EndElevation(ctx, e.Conversation, e.Began, store.AuditRow{
-		At: m.config.Now().UTC(), Kind: store.AuditElevatedEnd, Subject: e.Conversation, Actor: by, Detail: e.State + ": " + why,
+func (m *Mode) end(ctx context.Context, e consent.Elevation, by, why string) (bool, error) {
+	err := m.config.Store.EndElevation(ctx, e.Conversation, e.Began, consent.AuditRow{
+		At: m.config.Now().UTC(), Kind: consent.AuditElevatedEnd, Subject: e.Conversation, Actor: by, Detail: e.State + ": " + why,
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil // somebody else did
@@ -146,8 +147,8 @@ func (m *Mode) end(ctx context.Context, e store.Elevation, by, why string) (bool
 
 // Elevated records that a call leaves the sandbox. The call must not run when this fails.
 func (m *Mode) Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error {
-	return m.config.Store.AddAudit(ctx, []store.AuditRow{{
-		At: m.config.Now().UTC(), Kind: store.AuditElevatedUsed, Subject: s.Message.ConversationKey(), Actor: s.Message.SenderKey(),
+	return m.config.Store.AddAudit(ctx, []consent.AuditRow{{
+		At: m.config.Now().UTC(), Kind: consent.AuditElevatedUsed, Subject: s.Message.ConversationKey(), Actor: s.Message.SenderKey(),
 		Session: s.Session, Agent: s.Agent, Tool: v.Tool(), Turn: s.Turn, Detail: string(v.Args),
 	}})
 }

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +43,7 @@ func (r *room) open() {
 	}
 }
 
-func (r *room) begin(state string, span time.Duration) store.Elevation {
+func (r *room) begin(state string, span time.Duration) consent.Elevation {
 	r.t.Helper()
 	e, err := r.Mode.begin(r.t.Context(), "irc:#x", "irc:ann", state, r.now, span)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *room) holds() string {
 
 func (r *room) kinds() []string {
 	r.t.Helper()
-	rows, err := r.store.ListAudit(r.t.Context(), store.AuditFilter{Subject: "irc:#x"})
+	rows, err := r.store.ListAudit(r.t.Context(), consent.AuditFilter{Subject: "irc:#x"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestBeginAndEnd(t *testing.T) {
 	if err := r.Elevated(t.Context(), tool.Subject{Message: said("ann", r.now)}, tool.Verdict{}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{store.AuditElevated, store.AuditElevatedEnd, store.AuditElevated, store.AuditElevatedEnd, store.AuditElevatedUsed}
+	want := []string{consent.AuditElevated, consent.AuditElevatedEnd, consent.AuditElevated, consent.AuditElevatedEnd, consent.AuditElevatedUsed}
 	got := r.kinds()
 	if len(got) != len(want) {
 		t.Fatalf("audit %v, want %v", got, want)
@@ -171,14 +171,14 @@ type brokenStore struct {
 	Store
 	tried chan struct{}
 	times int
-	over  store.Elevation
+	over  consent.Elevation
 }
 
-func (s *brokenStore) Elevations(context.Context) ([]store.Elevation, error) {
-	return []store.Elevation{s.over}, nil
+func (s *brokenStore) Elevations(context.Context) ([]consent.Elevation, error) {
+	return []consent.Elevation{s.over}, nil
 }
 
-func (s *brokenStore) EndElevation(context.Context, string, time.Time, store.AuditRow) error {
+func (s *brokenStore) EndElevation(context.Context, string, time.Time, consent.AuditRow) error {
 	if s.times++; s.times == 1 {
 		return errors.New("disk full")
 	}
@@ -190,7 +190,7 @@ func (s *brokenStore) EndElevation(context.Context, string, time.Time, store.Aud
 
 func TestRunEndsWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &brokenStore{tried: make(chan struct{}), over: store.Elevation{Conversation: "irc:#x", State: Ask, Sender: "irc:ann", Until: time.Now()}}
+		s := &brokenStore{tried: make(chan struct{}), over: consent.Elevation{Conversation: "irc:#x", State: Ask, Sender: "irc:ann", Until: time.Now()}}
 		d, err := New(Config{Store: s})
 		if err != nil {
 			t.Fatal(err)

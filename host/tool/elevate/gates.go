@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
+	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
 // Gates are what decides, in one configuration, who may begin elevated mode and which agents it is for.
@@ -58,11 +59,11 @@ func spanOf(asked, most time.Duration) time.Duration {
 
 // Begin begins elevated mode in the conversation of a message, for the calls of its sender. It returns a sentence for the sender when he may
 // not. A span of 0 is the usual one. Each call looks at the gates again.
-func (m *Mode) Begin(ctx context.Context, said message.Message, state string, span time.Duration) (e store.Elevation, refused string, err error) {
+func (m *Mode) Begin(ctx context.Context, said message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error) {
 	g := m.config.Gates()
 	span = spanOf(span, time.Duration(g.Config.Elevated.MaxTime))
 	if why := g.refuses(said, state, span, m.config.Now()); why != "" {
-		return store.Elevation{}, why, nil
+		return consent.Elevation{}, why, nil
 	}
 	e, err = m.begin(ctx, said.ConversationKey(), said.SenderKey(), state, said.ReceivedAt, span)
 	return e, "", err
@@ -73,7 +74,7 @@ const lookTimeout = 5 * time.Second
 
 // Elevation returns what elevated mode allows a call of an agent in a turn. It goes by the gates of the configuration in force, not by those
 // that the turn began with: closing one ends elevated mode at once.
-func (m *Mode) Elevation(t store.Turn, agent string) tool.Elevation {
+func (m *Mode) Elevation(t turnlog.Turn, agent string) tool.Elevation {
 	g := m.config.Gates()
 	if !g.Config.Elevated.Enabled {
 		return tool.Elevation{}

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -70,7 +70,7 @@ func TestAModeWithoutATimeKeepsTheLimit(t *testing.T) {
 // A gate that closes ends what was begun, and no gate at all lets nobody begin.
 func TestACallGoesByTheGatesInForce(t *testing.T) {
 	r := newRoom(t)
-	turn := store.Turn{Channel: "irc", Conversation: message.Conversation{ID: "#x"}, Sender: "irc:ann"}
+	turn := turnlog.Turn{Channel: "irc", Conversation: message.Conversation{ID: "#x"}, Sender: "irc:ann"}
 	if _, refused, err := r.Mode.Begin(t.Context(), said("ann", r.now), Ask, 0); err != nil || refused == "" {
 		t.Errorf("without gates: refused %q, %v", refused, err)
 	}

@@ -235,10 +235,9 @@ func (s *Server) deliver() {
 		}
 		why := s.bring(client, hook, batch[0])
 		s.brought(batch[0].ID, why)
-		if why == "" {
-			continue
+		if why != "" && !platform.Pause(hookPause, s.end) {
+			return
 		}
-		platform.Pause(hookPause, s.end)
 	}
 }
 

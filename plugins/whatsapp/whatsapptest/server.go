@@ -260,7 +260,7 @@ func (s *Server) deliver(h *Hook) {
 		if over {
 			return
 		}
-		if platform.Pause(s.config.RedeliverAfter<<min(try, 6), s.ctx.Done()); s.ctx.Err() != nil {
+		if !platform.Pause(s.config.RedeliverAfter<<min(try, 6), s.ctx.Done()) {
 			return
 		}
 	}

@@ -152,12 +152,14 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a connection that is broken shows on the other side
 }
 
-// Pause waits, unless a channel is closed before.
-func Pause(d time.Duration, done <-chan struct{}) {
+// Pause waits and reports whether done was still open at the end.
+func Pause(d time.Duration, done <-chan struct{}) bool {
 	late := time.NewTimer(d)
 	defer late.Stop()
 	select {
 	case <-late.C:
+		return true
 	case <-done:
+		return false
 	}
 }

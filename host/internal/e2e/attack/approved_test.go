@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 // owner is the one at this machine, who has chosen the agent "able".
 func (s *site) owner() place {
 	s.t.Helper()
 	at := place{"web", fresh("own")}
-	s.row(at.channel, s.types(at, "/agent able"), store.InboxDone)
+	s.row(at.channel, s.types(at, "/agent able"), mailbox.InboxDone)
 	return at
 }
 

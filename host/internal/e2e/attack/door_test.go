@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -58,7 +59,7 @@ func local(door string) func(*site, string, string, string) (place, int) {
 	return func(s *site, agent, _, text string) (place, int) {
 		s.t.Helper()
 		at := place{door, fresh("own")}
-		s.row(door, s.types(at, "/agent "+agent), store.InboxDone)
+		s.row(door, s.types(at, "/agent "+agent), mailbox.InboxDone)
 		s.types(at, text)
 		return at, 1
 	}
@@ -138,9 +139,9 @@ func byDelegation(s *site, agent, _, text string) (place, int) {
 }
 
 // turn waits for the turn in which a text is read to begin.
-func (d door) turn(s *site, at place, nth int) store.Turn {
+func (d door) turn(s *site, at place, nth int) turnlog.Turn {
 	s.t.Helper()
-	var turn store.Turn
+	var turn turnlog.Turn
 	s.eventually(fmt.Sprintf("turn %d of %v begins", nth, at), func() error {
 		turns := s.turns(at)
 		if len(turns) < nth {
@@ -158,7 +159,7 @@ func (d door) turn(s *site, at place, nth int) store.Turn {
 }
 
 // over waits for it to end.
-func (d door) over(s *site, at place, nth int) store.Turn {
+func (d door) over(s *site, at place, nth int) turnlog.Turn {
 	s.t.Helper()
 	s.ended(at, nth)
 	return d.turn(s, at, nth)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -128,7 +128,7 @@ func TestHelpers(t *testing.T) {
 }
 
 // program has an agent's program run to its end.
-func (s *site) program(agent, text string) (turn store.Turn, printed string) {
+func (s *site) program(agent, text string) (turn turnlog.Turn, printed string) {
 	s.t.Helper()
 	c := fresh("code")
 	s.says(agent, c, text)
@@ -175,7 +175,7 @@ func (s *site) helperKilled(t *testing.T) {
 	if code, answer := s.http(http.MethodPost, "/api/v1/halt", s.token, map[string]string{"reason": "an attack"}); code != http.StatusOK {
 		t.Fatalf("halt: %d %s", code, answer)
 	}
-	if turn := s.ended(place{"chat", c}, 1); turn.State != store.TurnStopped {
+	if turn := s.ended(place{"chat", c}, 1); turn.State != turnlog.TurnStopped {
 		t.Errorf("turn %+v", turn)
 	}
 	if files := s.files("killed-later"); len(files) > 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
@@ -56,9 +56,9 @@ func TestANameIsNoOwner(t *testing.T) {
 			s := newSiteThatProves(t, people+c.more, builtin.WebConfig{}, c.proof)
 			event := s.says(c.sender, "dm", "/halt everything")
 			if c.sender == "boss" {
-				s.row("chat", event, store.InboxDone)
+				s.row("chat", event, mailbox.InboxDone)
 			} else {
-				s.row("chat", event, store.InboxDropped)
+				s.row("chat", event, mailbox.InboxDropped)
 			}
 			if halt, err := s.store.Halt(t.Context()); err != nil || halt.On != c.want {
 				t.Errorf("halted is %v, want %v (%v)", halt.On, c.want, err)
@@ -73,7 +73,7 @@ func TestNoGroupSeesWhatWasSaidInPrivate(t *testing.T) {
 	s := newSite(t, people)
 	session := func(e channel.Event) string {
 		t.Helper()
-		row := s.row("chat", s.said(e), store.InboxDone)
+		row := s.row("chat", s.said(e), mailbox.InboxDone)
 		var of string
 		s.eventually("the turn of "+e.Text, func() error {
 			for _, turn := range s.turns(place{"chat", e.Conversation.ID}) {

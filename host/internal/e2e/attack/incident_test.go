@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -189,7 +189,7 @@ func TestNobodyDeclaresHisRole(t *testing.T) {
 func (s *site) labels(turn string) []string {
 	s.t.Helper()
 	steps, err := s.store.Steps(s.t.Context(), turn)
-	if err != nil || len(steps) == 0 || steps[0].Kind != store.StepUser {
+	if err != nil || len(steps) == 0 || steps[0].Kind != turnlog.StepUser {
 		s.t.Fatalf("steps are %+v, %v", steps, err)
 	}
 	var said agent.UserStep

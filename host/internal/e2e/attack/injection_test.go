@@ -15,8 +15,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/model/modeltest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -168,9 +168,9 @@ func TestInjections(t *testing.T) {
 // heldBack waits for the request about the harmful call, and refuses it.
 func (v *victim) heldBack(t *testing.T, at place, child bool) {
 	t.Helper()
-	var request store.Approval
+	var request consent.Approval
 	v.eventually("a person is asked", func() error {
-		all, err := v.store.ListApprovals(t.Context(), store.ApprovalPending, 10)
+		all, err := v.store.ListApprovals(t.Context(), consent.ApprovalPending, 10)
 		if err != nil || len(all) != 1 {
 			return errors.Join(err, fmt.Errorf("%d requests; turns are %+v", len(all), v.turns(at)))
 		}
@@ -212,7 +212,7 @@ func (v *victim) group(t *testing.T) {
 	v.denied(t, v.ended(at, 1), "guard-tools", "stolen")
 	v.script(does("harm", "file.write", `{"path":"stolen","content":"x"}`), done)
 	say("ann", at.conversation, "go on")
-	var waiting []store.Approval
+	var waiting []consent.Approval
 	v.eventually("a person is asked", func() error {
 		if turns := v.turns(at); len(turns) == 2 {
 			waiting = v.waiting(turns[1].ID)

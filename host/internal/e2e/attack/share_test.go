@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -26,14 +27,14 @@ sender_disk = "%dk"
 		events = append(events, s.says("able", fmt.Sprint("fill", i), "hello"))
 	}
 	for i, event := range events {
-		want := store.InboxDone
+		want := mailbox.InboxDone
 		if i >= 4 {
-			want = store.InboxDropped
+			want = mailbox.InboxDropped
 		}
 		if row := s.row("chat", event, want); i >= 4 && !strings.Contains(row.Note, "limits.sender_sessions") {
 			t.Errorf("it is dropped because %s", row.Note)
 		} else if i >= 4 {
-			told, err := s.store.Replies(t.Context(), store.CommandTurn(row.ID))
+			told, err := s.store.Replies(t.Context(), mailbox.CommandTurn(row.ID))
 			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Go on in one of them") {
 				t.Errorf("message %d: the sender reads %+v (%v)", i, told, err)
 			}
@@ -66,7 +67,7 @@ sender_disk = "%dk"
 	}
 	at := place{"chat", "others"}
 	s.says("judged", at.conversation, "hello")
-	if turn := s.ended(at, 1); turn.State != store.TurnDone {
+	if turn := s.ended(at, 1); turn.State != turnlog.TurnDone {
 		t.Errorf("another member's turn is %+v", turn)
 	}
 }

@@ -24,9 +24,11 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/agent"
-	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool/builtin"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -217,7 +219,7 @@ func (s *site) files(name string) []string {
 type place struct{ channel, conversation string }
 
 // turns are those of a place; one that does not exist has none.
-func (s *site) turns(at place) []store.Turn {
+func (s *site) turns(at place) []turnlog.Turn {
 	s.t.Helper()
 	turns, err := s.store.History(s.t.Context(), at.channel, at.conversation, 50)
 	if err != nil {
@@ -227,12 +229,12 @@ func (s *site) turns(at place) []store.Turn {
 }
 
 // ended waits for the last of n turns of a place to end.
-func (s *site) ended(at place, n int) store.Turn {
+func (s *site) ended(at place, n int) turnlog.Turn {
 	s.t.Helper()
-	var last store.Turn
+	var last turnlog.Turn
 	s.eventually(fmt.Sprintf("turn %d in %v ends", n, at), func() error {
 		turns := s.turns(at)
-		if len(turns) < n || turns[n-1].State == store.TurnRunning {
+		if len(turns) < n || turns[n-1].State == turnlog.TurnRunning {
 			return fmt.Errorf("turns are %+v", turns)
 		}
 		last = turns[n-1]
@@ -250,7 +252,7 @@ func (s *site) calls(turn string) []agent.ToolResult {
 	}
 	var out []agent.ToolResult
 	for _, step := range steps {
-		if step.Kind != store.StepToolResult {
+		if step.Kind != turnlog.StepToolResult {
 			continue
 		}
 		var r agent.ToolResult
@@ -263,19 +265,19 @@ func (s *site) calls(turn string) []agent.ToolResult {
 }
 
 // waiting are the requests for approval of a turn.
-func (s *site) waiting(turn string) []store.Approval {
+func (s *site) waiting(turn string) []consent.Approval {
 	s.t.Helper()
-	all, err := s.store.ListApprovals(s.t.Context(), store.ApprovalPending, 100)
+	all, err := s.store.ListApprovals(s.t.Context(), consent.ApprovalPending, 100)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(a store.Approval) bool { return a.Turn != turn })
+	return slices.DeleteFunc(all, func(a consent.Approval) bool { return a.Turn != turn })
 }
 
 // row waits for a message to have the state.
-func (s *site) row(channel, event string, want store.InboxState) store.InboxRow {
+func (s *site) row(channel, event string, want mailbox.InboxState) mailbox.InboxRow {
 	s.t.Helper()
-	var row store.InboxRow
+	var row mailbox.InboxRow
 	s.eventually("message "+event+" is "+string(want), func() error {
 		var err error
 		if row, err = s.store.FindInbox(s.t.Context(), channel, event); err == nil && row.State != want {

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store"
+	"github.com/flynnhost/flynn/host/tool/consent"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -133,7 +136,7 @@ var attempts = []attempt{
 // goesThrough is the proof that a cell holds by its control: the same words do what they say.
 func goesThrough(t *testing.T, s *site, d door, at place, nth int, file string) {
 	turn := d.over(s, at, nth)
-	if calls := s.calls(turn.ID); turn.Agent != "able" || turn.State != store.TurnDone || len(calls) != 1 || calls[0].Verdict != "run" {
+	if calls := s.calls(turn.ID); turn.Agent != "able" || turn.State != turnlog.TurnDone || len(calls) != 1 || calls[0].Verdict != "run" {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
 	}
 	if files := s.files(file); len(files) != 1 {
@@ -149,7 +152,7 @@ func isDenied(reason string) func(*testing.T, *site, door, place, int, string) {
 	}
 }
 
-func (s *site) denied(t *testing.T, turn store.Turn, reason, file string) {
+func (s *site) denied(t *testing.T, turn turnlog.Turn, reason, file string) {
 	t.Helper()
 	calls := s.calls(turn.ID)
 	if len(calls) != 1 || calls[0].Verdict != "deny" || !strings.Contains(strings.Join(calls[0].Reasons, "\n"), reason) {
@@ -161,10 +164,10 @@ func (s *site) denied(t *testing.T, turn store.Turn, reason, file string) {
 }
 
 // asked waits for the one request of a turn.
-func (s *site) asked(t *testing.T, d door, at place, nth int) (store.Turn, store.Approval) {
+func (s *site) asked(t *testing.T, d door, at place, nth int) (turnlog.Turn, consent.Approval) {
 	t.Helper()
 	turn := d.turn(s, at, nth)
-	var waiting []store.Approval
+	var waiting []consent.Approval
 	s.eventually("a person is asked", func() error {
 		if waiting = s.waiting(turn.ID); len(waiting) != 1 {
 			return fmt.Errorf("%d requests of turn %+v, calls %+v", len(waiting), turn, s.calls(turn.ID))
@@ -215,7 +218,7 @@ func runsWhenApproved(t *testing.T, s *site, d door, at place, nth int, file str
 // hasNoBudget is a turn that ends before its model is asked.
 func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) {
 	turn := d.over(s, at, nth)
-	if calls := s.calls(turn.ID); turn.State != store.TurnFailed || !strings.Contains(turn.Error, "budget") || len(calls) > 0 {
+	if calls := s.calls(turn.ID); turn.State != turnlog.TurnFailed || !strings.Contains(turn.Error, "budget") || len(calls) > 0 {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
 	}
 	if files := s.files(file); len(files) > 0 {
@@ -301,7 +304,7 @@ type cell struct {
 
 func dropped(event channel.Event, note string) func(*testing.T, *site) {
 	return func(t *testing.T, s *site) {
-		row := s.row("chat", s.said(event), store.InboxDropped)
+		row := s.row("chat", s.said(event), mailbox.InboxDropped)
 		if !strings.Contains(row.Note, note) {
 			t.Errorf("the message was dropped for %q, want %q", row.Note, note)
 		}
@@ -365,7 +368,7 @@ var admissions = []cell{
 		if err := json.Unmarshal([]byte(answer), &run); code != http.StatusOK || err != nil {
 			t.Fatalf("run: %d %s", code, answer)
 		}
-		s.row("schedule", run.Event, store.InboxDropped)
+		s.row("schedule", run.Event, mailbox.InboxDropped)
 		s.none(t, place{"schedule", "stranger"})
 		if files := s.files("stranger"); len(files) > 0 {
 			t.Errorf("it was done: %q", files)
@@ -379,7 +382,7 @@ var admissions = []cell{
 func chooses(channelName string, say func(s *site, at place, text string) string, want string) func(*testing.T, *site) {
 	return func(t *testing.T, s *site) {
 		at := place{channelName, fresh("choose")}
-		s.row(at.channel, say(s, at, "/agent secret"), store.InboxDone)
+		s.row(at.channel, say(s, at, "/agent secret"), mailbox.InboxDone)
 		say(s, at, "hello")
 		if turn := s.ended(at, 1); turn.Agent != want {
 			t.Errorf("%s answers, want %s", turn.Agent, want)
@@ -486,7 +489,7 @@ func programless(t *testing.T, s *site) {
 	c := fresh("code")
 	s.says("analyst", c, `!py import flynn; flynn.call("file.write", path="helped", content="x")`)
 	turn := s.ended(place{"chat", c}, 1)
-	if calls := s.calls(turn.ID); turn.State != store.TurnFailed || !strings.Contains(turn.Error, "the sandbox is unavailable") || len(calls) > 0 {
+	if calls := s.calls(turn.ID); turn.State != turnlog.TurnFailed || !strings.Contains(turn.Error, "the sandbox is unavailable") || len(calls) > 0 {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
 	}
 	if spent := s.spent(turn.ID); len(spent) > 0 {
@@ -512,10 +515,10 @@ func (s *site) spent(turn string) []int {
 	var out []int
 	for _, step := range steps {
 		var answer struct{ Usage struct{ Input, Output int } }
-		if err := json.Unmarshal(step.Data, &answer); step.Kind == store.StepModel && err != nil {
+		if err := json.Unmarshal(step.Data, &answer); step.Kind == turnlog.StepModel && err != nil {
 			s.t.Fatal(err)
 		}
-		if n := answer.Usage.Input + answer.Usage.Output; step.Kind == store.StepModel && n > 0 {
+		if n := answer.Usage.Input + answer.Usage.Output; step.Kind == turnlog.StepModel && n > 0 {
 			out = append(out, n)
 		}
 	}
@@ -532,7 +535,7 @@ func killed(t *testing.T, s *site) {
 	}
 	for _, d := range doors { // the agent is chosen while commands are answered
 		if d.name == "web" || d.name == "terminal" {
-			s.row(d.name, s.types(place{d.name, "killed"}, "/agent able"), store.InboxDone)
+			s.row(d.name, s.types(place{d.name, "killed"}, "/agent able"), mailbox.InboxDone)
 		}
 	}
 	switched("halt", map[string]string{"reason": "an attack"})
@@ -572,7 +575,7 @@ func killed(t *testing.T, s *site) {
 	}
 	s.cell(t, "kill switch/mcp call", func(t *testing.T) { s.denied(t, s.ended(at["mcp call"], 1), "the sandbox is unavailable", call) })
 	s.cell(t, "kill switch/code helper", func(t *testing.T) {
-		if turn := s.ended(at["code helper"], 1); turn.State != store.TurnFailed {
+		if turn := s.ended(at["code helper"], 1); turn.State != turnlog.TurnFailed {
 			t.Errorf("turn %+v", turn)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/internal/hosttest"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -141,11 +141,11 @@ func TestCodeAgentIsContained(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows, err := db.ListDecisions(t.Context(), store.DecisionFilter{Kind: "violation"})
+	rows, err := db.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "violation"})
 	if err != nil || len(rows) < 6 {
 		t.Fatalf("%d rows (%v)", len(rows), err)
 	}
-	if !slices.ContainsFunc(rows, func(d store.Decision) bool {
+	if !slices.ContainsFunc(rows, func(d journal.Decision) bool {
 		return d.Turn != "" && strings.Contains(d.Reason, `files: no access to "/root/.ssh/id_rsa"`)
 	}) {
 		t.Errorf("rows: %+v", rows)

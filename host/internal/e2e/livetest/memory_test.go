@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/model/modeltest"
-	"github.com/flynnhost/flynn/host/store"
 )
 
 const memoryConfig = `[gateway]
@@ -49,15 +49,15 @@ func TestMemory(t *testing.T) {
 	if got := s.reply("c", 1).Text; got != "You said: I eat no meat" {
 		t.Errorf("answered %q", got)
 	}
-	var notes []store.Note
+	var notes []memory.Note
 	s.eventually("a note of the turn", func() error {
-		notes = run[[]store.Note](s, "memory", "list")
+		notes = run[[]memory.Note](s, "memory", "list")
 		if len(notes) != 1 {
 			return fmt.Errorf("notes %+v", notes)
 		}
 		return nil
 	})
-	if n := notes[0]; n.Key != "diet" || n.Agent != "main" || n.Person == "" || n.Turn == "" || !slices.Contains(n.Labels, store.Extracted) {
+	if n := notes[0]; n.Key != "diet" || n.Agent != "main" || n.Person == "" || n.Turn == "" || !slices.Contains(n.Labels, memory.Extracted) {
 		t.Errorf("noted %+v", n)
 	}
 	s.kill()
@@ -77,7 +77,7 @@ func TestMemory(t *testing.T) {
 		}
 		return fmt.Errorf("%d requests, none for it", len(models.Requests()))
 	})
-	if gone := run[[]store.Note](s, "memory", "forget", "--person", notes[0].Person); len(gone) == 0 {
+	if gone := run[[]memory.Note](s, "memory", "forget", "--person", notes[0].Person); len(gone) == 0 {
 		t.Error("nothing is forgotten")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/policy/journal"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
-	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -181,7 +181,7 @@ func TestPolicyIsProvenWatchedAndRolledBackLive(t *testing.T) {
 		"rolled back by command, refused by file, in force by file, in force by file, reverted by failures"
 	s.eventually("the history has it all", func() error { // the last row comes after the state
 		var story []string
-		for _, c := range run[[]store.PolicyChange](s, "policy", "history", "p") {
+		for _, c := range run[[]journal.Change](s, "policy", "history", "p") {
 			story = append(story, c.Outcome+" by "+c.By)
 			if c.Outcome == "reverted" && (c.File != bad.File || c.NowFile != good.File) {
 				t.Errorf("the revert is recorded as %+v", c)

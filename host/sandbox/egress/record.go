@@ -1,12 +1,12 @@
-package store
+package egress
 
 import (
 	"context"
 	"time"
 )
 
-// EgressRecord is one decision about what a program in a sandbox asked to reach.
-type EgressRecord struct {
+// Record is one decision about what a program in a sandbox asked to reach.
+type Record struct {
 	ID      string    `json:"id"` // unique
 	At      time.Time `json:"at"`
 	Kind    string    `json:"kind"` // proxy, or bridge
@@ -27,18 +27,18 @@ type EgressRecord struct {
 	Ended time.Time `json:"ended,omitzero"`
 }
 
-// EgressFilter selects records; zero fields select all.
-type EgressFilter struct {
+// RecordFilter selects records; zero fields select all.
+type RecordFilter struct {
 	Session string
 	Denied  bool // only refusals
 	Since   time.Time
 	Limit   int // the latest so many; 1000
 }
 
-// EgressLog keeps what programs in sandboxes asked to reach.
-type EgressLog interface {
+// Records keeps what programs in sandboxes asked to reach.
+type Records interface {
 	// AddEgress commits records. One whose id is there already only brings the bytes and the end.
-	AddEgress(ctx context.Context, rs []EgressRecord) error
+	AddEgress(ctx context.Context, rs []Record) error
 	// ListEgress returns records in the order in which they came.
-	ListEgress(ctx context.Context, f EgressFilter) ([]EgressRecord, error)
+	ListEgress(ctx context.Context, f RecordFilter) ([]Record, error)
 }

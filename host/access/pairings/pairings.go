@@ -1,4 +1,7 @@
-package store
+// Package pairings has what is kept of senders who were not known: their pairings, and the wrong codes of those who guess.
+//
+// Start with Pairing. Package pairing decides, and package sqlite keeps the rows; this package does neither.
+package pairings
 
 import (
 	"context"
@@ -7,15 +10,15 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// PairingState is the life of a pairing.
-type PairingState string
+// State is the life of a pairing.
+type State string
 
 // States of a pairing.
 const (
-	PairingOpen    PairingState = "open" // its code waits for an owner
-	PairingPaired  PairingState = "paired"
-	PairingDenied  PairingState = "denied"
-	PairingRevoked PairingState = "revoked"
+	Open    State = "open" // its code waits for an owner
+	Paired  State = "paired"
+	Denied  State = "denied"
+	Revoked State = "revoked"
 )
 
 // Pairing is what is known of one sender who was not known: the request that his code stands for, and what came of it.
@@ -26,8 +29,8 @@ type Pairing struct {
 	Channel      string
 	Conversation message.Conversation // where he asked
 	Code         string
-	State        PairingState
-	Role         string // of PairingPaired
+	State        State
+	Role         string // of Paired
 	Asked        time.Time
 	Expires      time.Time // of Code
 	By           string    // who decided
@@ -54,8 +57,8 @@ type Guesses struct {
 	Locked  time.Time // until then nothing is taken from him; zero while he may try
 }
 
-// Pairings keeps who was paired, who asks for it, and who guesses.
-type Pairings interface {
+// Store keeps who was paired, who asks for it, and who guesses.
+type Store interface {
 	// AskPairing records a message in state Dropped and, with it, the pairing that it asks for and the replies. It does nothing when
 	// the message is there already, and fresh is false.
 	AskPairing(ctx context.Context, m message.Message, note string, p Pairing, turn string, replies []message.Reply) (fresh bool, err error)

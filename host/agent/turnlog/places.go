@@ -1,4 +1,4 @@
-package store
+package turnlog
 
 import (
 	"context"
@@ -7,15 +7,6 @@ import (
 
 	"github.com/flynnhost/flynn/host/message"
 )
-
-// SessionParts takes the text of a message.SessionKey apart.
-func SessionParts(key string) (place, agent string, epoch int) {
-	k := message.ParseSession(key)
-	return k.Place, k.Agent, k.Epoch
-}
-
-// SessionHome is message.SessionKey.Home.
-func SessionHome(key string) string { return message.ParseSession(key).Home() }
 
 // Place is where sessions are: a person's private chat, a group, a thread, or several private chats that an owner has linked. It
 // has one session for each agent that answers there.

@@ -1,8 +1,14 @@
-package store
+// Package memory has the notes that agents remember, and the turns from which notes are still to be taken.
+//
+// Start with Note. Package agent and the memory tools of package builtin write and search notes, and package sqlite keeps them; this package
+// does neither.
+package memory
 
 import (
 	"context"
 	"time"
+
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
 // Note is one remembered piece of text.
@@ -34,8 +40,8 @@ type NoteQuery struct {
 	Limit int // 0 is 1,000
 }
 
-// Memory keeps notes with full-text search.
-type Memory interface {
+// Notes keeps notes with full-text search.
+type Notes interface {
 	// WriteNote writes a note, or replaces the one under its key. Where a new one would exceed max notes of its agent and person
 	// it is ErrNoRoom; max 0 is no bound.
 	WriteNote(ctx context.Context, n Note, max int) error
@@ -47,7 +53,7 @@ type Memory interface {
 
 // Extraction is an ended turn from which what is worth remembering is still to be taken.
 type Extraction struct {
-	Turn     Turn
+	Turn     turnlog.Turn
 	Attempts int
 }
 
@@ -64,44 +70,3 @@ type Extractions interface {
 
 // Extracted is the label of what a model proposed to remember.
 const Extracted = "memory:extracted"
-
-// Summary stands for the older turns of a session in what a model is shown. The turns stay where they are.
-type Summary struct {
-	ID      string // sorts by time among the ids of turns
-	Session string
-	Through string // the last turn that it stands for
-	Turns   int    // how many it stands for, those of the summary before it included
-	Text    string
-	Labels  []string // of the session when it was made
-	By      string   // the turn or command in which it was made
-	Tokens  int64    // that making it took
-	CostUSD float64
-	At      time.Time
-}
-
-// Summaries keeps summaries, old ones too. They come by CommitTurn, or by Settle where somebody asked for one.
-type Summaries interface {
-	// LatestSummary returns the one in force, or ErrNotFound.
-	LatestSummary(ctx context.Context, session string) (Summary, error)
-	// TranscriptAfter is Transcript without the turns up to one.
-	TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]Step, error)
-}
-
-// KeptResult is the whole of a tool's result of which a step shows a part.
-type KeptResult struct {
-	ID      string
-	Session string
-	Tool    string
-	Text    string
-	Labels  []string
-	At      time.Time
-}
-
-// MaxResults bounds how many results a session keeps; beyond it the oldest go.
-const MaxResults = 64
-
-// Results keeps them; they come by CommitTurn.
-type Results interface {
-	// KeptResult returns one of a session; ErrNotFound.
-	KeptResult(ctx context.Context, session, id string) (KeptResult, error)
-}

@@ -1,12 +1,12 @@
-package store
+package journal
 
 import (
 	"context"
 	"time"
 )
 
-// PolicyChange is one event in the life of a policy; policy.Change says what the fields mean.
-type PolicyChange struct {
+// Change is one event in the life of a policy; policy.Change says what the fields mean.
+type Change struct {
 	ID        int64     `json:"id"`
 	At        time.Time `json:"at"`
 	Policy    string    `json:"policy"`
@@ -23,8 +23,8 @@ type PolicyChange struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-// PolicyModule tells of a digest that decisions are recorded with.
-type PolicyModule struct {
+// Module tells of a digest that decisions are recorded with.
+type Module struct {
 	Digest  string    `json:"digest"` // of the module, its data, its limits and the meter
 	File    string    `json:"file"`   // SHA-256 of the module
 	Policy  string    `json:"policy"`
@@ -33,22 +33,22 @@ type PolicyModule struct {
 	At      time.Time `json:"at"` // when it first was about to come into force
 }
 
-// PolicyFilter selects changes; zero fields select all.
-type PolicyFilter struct {
+// ChangeFilter selects changes; zero fields select all.
+type ChangeFilter struct {
 	Policy string
 	Limit  int // the latest so many; 1000
 }
 
-// Policies keeps what was ever in force.
-type Policies interface {
+// Changes keeps what was ever in force.
+type Changes interface {
 	// AddPolicyModule notes a digest; one that is known stays as it is.
-	AddPolicyModule(ctx context.Context, m PolicyModule) error
-	PolicyModule(ctx context.Context, digest string) (PolicyModule, error)
+	AddPolicyModule(ctx context.Context, m Module) error
+	PolicyModule(ctx context.Context, digest string) (Module, error)
 	// AddPolicyChange appends to the history. A change that only says again what the policy's last one said is left out. Of each
 	// policy a bounded number is kept, the latest.
-	AddPolicyChange(ctx context.Context, c PolicyChange) error
+	AddPolicyChange(ctx context.Context, c Change) error
 	// ListPolicyChanges returns changes in the order in which they came.
-	ListPolicyChanges(ctx context.Context, f PolicyFilter) ([]PolicyChange, error)
+	ListPolicyChanges(ctx context.Context, f ChangeFilter) ([]Change, error)
 	// LatestDecisionsSince is the time of the nth latest decision of a policy, of the oldest when there are fewer, and zero when there
 	// is none.
 	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)

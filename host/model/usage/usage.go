@@ -1,12 +1,15 @@
-package store
+// Package usage has what is kept of the cost of model calls.
+//
+// Start with Row. Package budget compares the sums with limits, and package sqlite keeps the rows; this package does neither.
+package usage
 
 import (
 	"context"
 	"time"
 )
 
-// Usage is what one attempt at a model call has cost. An attempt that failed has a row where the provider charged for it.
-type Usage struct {
+// Row is what one attempt at a model call has cost. An attempt that failed has a row where the provider charged for it.
+type Row struct {
 	ID      int64
 	At      time.Time // begin of the attempt, which is charged to its day
 	Day     string    // "2026-11-21", local to the host
@@ -27,10 +30,10 @@ type Usage struct {
 }
 
 // Tokens is all that a budget counts.
-func (u Usage) Tokens() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
+func (u Row) Tokens() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
-// Spent sums up usage.
-type Spent struct {
+// Sum sums up usage.
+type Sum struct {
 	Key string // of what it is summed by; "" for all together
 	// Calls counts attempts, Failed those among them that failed.
 	Calls, Failed                        int64
@@ -39,39 +42,39 @@ type Spent struct {
 }
 
 // Tokens is all that a budget counts.
-func (s Spent) Tokens() int64 { return s.Input + s.Output + s.CacheRead + s.CacheWrite }
+func (s Sum) Tokens() int64 { return s.Input + s.Output + s.CacheRead + s.CacheWrite }
 
-// UsageKey is what usage is summed by.
-type UsageKey string
+// Key is what usage is summed by.
+type Key string
 
 // The keys of sums.
 const (
-	UsageAll     UsageKey = "all"
-	UsageSender  UsageKey = "sender"
-	UsageAgent   UsageKey = "agent"
-	UsageSession UsageKey = "session"
-	UsageModel   UsageKey = "model" // "provider/model"
-	UsageDay     UsageKey = "day"
-	UsageTask    UsageKey = "task"
+	All       Key = "all"
+	BySender  Key = "sender"
+	ByAgent   Key = "agent"
+	BySession Key = "session"
+	ByModel   Key = "model" // "provider/model"
+	ByDay     Key = "day"
+	ByTask    Key = "task"
 )
 
-// UsageKeys are all keys.
-func UsageKeys() []UsageKey {
-	return []UsageKey{UsageAll, UsageSender, UsageAgent, UsageSession, UsageModel, UsageDay, UsageTask}
+// Keys are all keys.
+func Keys() []Key {
+	return []Key{All, BySender, ByAgent, BySession, ByModel, ByDay, ByTask}
 }
 
-// UsageFilter selects usage; zero fields select all.
-type UsageFilter struct {
+// Filter selects usage; zero fields select all.
+type Filter struct {
 	Since, Until time.Time // Until is the first moment that does not belong
 	Turn         string
 	Limit        int // of sums or rows; 1000 if there is none
 }
 
-// Usages keeps what model calls cost. Rows of a turn are written by CommitTurn, with the step that they paid for.
-type Usages interface {
-	AddUsage(ctx context.Context, us []Usage) error
+// Log keeps what model calls cost. Rows of a turn are written by CommitTurn, with the step that they paid for.
+type Log interface {
+	AddUsage(ctx context.Context, us []Row) error
 	// ListUsage returns the latest rows, oldest first.
-	ListUsage(ctx context.Context, f UsageFilter) ([]Usage, error)
+	ListUsage(ctx context.Context, f Filter) ([]Row, error)
 	// SumUsage sums usage up, the most expensive first, but days in their order.
-	SumUsage(ctx context.Context, by UsageKey, f UsageFilter) ([]Spent, error)
+	SumUsage(ctx context.Context, by Key, f Filter) ([]Sum, error)
 }

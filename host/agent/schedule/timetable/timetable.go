@@ -1,4 +1,7 @@
-package store
+// Package timetable has what is kept of schedules: up to when each has been dealt with, and its runs.
+//
+// Start with Schedule. Package schedule decides what is due, and package sqlite keeps the rows; this package does neither.
+package timetable
 
 import (
 	"context"
@@ -27,8 +30,8 @@ const (
 	RunSkipped RunState = "skipped" // another run of the schedule was under way
 )
 
-// ScheduleRun is one time that a schedule was due, or several of which the same is to be said.
-type ScheduleRun struct {
+// Run is one time that a schedule was due, or several of which the same is to be said.
+type Run struct {
 	Schedule string
 	Event    string // of its message in the inbox; unique in the schedule
 	Due      time.Time
@@ -43,13 +46,13 @@ type Schedules interface {
 	Schedules(ctx context.Context) ([]Schedule, error)
 	// PutSchedule writes a schedule and runs of it in one transaction. A run that is there keeps its count and due time and changes
 	// its state; one that has come to its end stays as it is.
-	PutSchedule(ctx context.Context, s Schedule, runs []ScheduleRun) error
+	PutSchedule(ctx context.Context, s Schedule, runs []Run) error
 	// ForgetSchedule removes a schedule that is no longer configured; its runs stay.
 	ForgetSchedule(ctx context.Context, name string) error
 	// OpenRuns are those in state Due or Made, oldest first.
-	OpenRuns(ctx context.Context) ([]ScheduleRun, error)
+	OpenRuns(ctx context.Context) ([]Run, error)
 	// ScheduleRuns returns the last runs of a schedule, latest first.
-	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]ScheduleRun, error)
+	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]Run, error)
 }
 
 // KeepRuns is how many runs of a schedule are kept.

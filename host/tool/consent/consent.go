@@ -1,9 +1,14 @@
-package store
+// Package consent has what is kept of what people allow: requests for approval, grants, elevations, and the audit log of all of them.
+//
+// Start with Approval and Grant. Packages approval and elevate decide by them, and package sqlite keeps them; this package does neither.
+package consent
 
 import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/flynnhost/flynn/host/internal/clock"
 )
 
 // GrantScope is how far a grant reaches beyond the call that it was asked for.
@@ -41,7 +46,9 @@ type Grant struct {
 }
 
 // Open reports whether the grant still covers anything.
-func (g Grant) Open(now time.Time) bool { return g.Ended.IsZero() && Within(g.Created, g.Expires, now) }
+func (g Grant) Open(now time.Time) bool {
+	return g.Ended.IsZero() && clock.Within(g.Created, g.Expires, now)
+}
 
 // Grants keeps leases. What changes one leaves an audit row in the same transaction.
 type Grants interface {
