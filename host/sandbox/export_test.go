@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -24,7 +25,8 @@ func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string
 	if err := spec.CheckVolumeName(name); err != nil {
 		return "", err
 	}
-	return m.launcher.Volumes.Provide(ctx, session, name, image, workspace.Owner{UID: uid, GID: gid})
+	engineName, _, err := m.launcher.Volumes.Provide(ctx, launch.Volume{Name: name, Session: session}, image, workspace.Owner{UID: uid, GID: gid})
+	return engineName, err
 }
 
 // Held are the keys of the containers that the process has, or is making or removing.

@@ -54,8 +54,8 @@ func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
 
 func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 	session := o.container.Labels[driver.LabelSession]
-	place := func(v volume, target string, readOnly bool) error {
-		name, _, err := f.l.Volumes.provide(ctx, v, o.container.Image, f.owner)
+	place := func(v Volume, target string, readOnly bool) error {
+		name, _, err := f.l.Volumes.Provide(ctx, v, o.container.Image, f.owner)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 		if v.Shared {
 			whose = ""
 		}
-		if err := place(volume{name: v.Name, session: whose}, v.Target, v.ReadOnly); err != nil {
+		if err := place(Volume{Name: v.Name, Session: whose}, v.Target, v.ReadOnly); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mou
 	if session == "" {
 		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
 	}
-	name, mark, err := f.l.Volumes.provide(ctx, volume{name: workspaceVolume, session: session}, o.container.Image, f.owner)
+	name, mark, err := f.l.Volumes.Provide(ctx, Volume{Name: workspaceVolume, Session: session}, o.container.Image, f.owner)
 	o.sync = f.l.Syncs.Of(session, o.workspace, mark)
 	return driver.Mount{Kind: driver.Volume, Source: name, Target: target}, err
 }

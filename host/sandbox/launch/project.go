@@ -73,8 +73,8 @@ const (
 var errNoServices = fmt.Errorf("%w: this engine runs no services: remove compose from [sandbox]", machine.ErrUnavailable)
 
 // projectVolume is the engine's volume of a project's. A dot keeps its name apart from those of the configuration.
-func projectVolume(session, name string) volume {
-	return volume{name: "compose." + name, session: session, project: true}
+func projectVolume(session, name string) Volume {
+	return Volume{Name: "compose." + name, Session: session, project: true}
 }
 
 // offerNames lets programs in a container know its services, and its main service's environment.

@@ -47,7 +47,7 @@ func (s *supervisor) mount(ctx context.Context, image string) (driver.Mount, str
 
 // volume makes the volume with this host's supervisor, once in this process.
 func (s *supervisor) volume(ctx context.Context, image string) (string, error) {
-	v := volume{name: supervisorVolume + s.engine.Digest}
+	v := Volume{Name: supervisorVolume + s.engine.Digest}
 	name := v.engineName(s.engine.Instance)
 	s.filling.Lock()
 	defer s.filling.Unlock()
@@ -103,7 +103,7 @@ func (s *supervisor) fill(ctx context.Context, d driver.Filler, name, image stri
 
 // removeOld removes the volumes of earlier supervisors. The engine keeps those that are in use, for the next time.
 func (s *supervisor) removeOld(ctx context.Context, current string) {
-	prefix := volume{name: supervisorVolume}.engineName(s.engine.Instance)
+	prefix := Volume{Name: supervisorVolume}.engineName(s.engine.Instance)
 	err := s.engine.removeVolumes(ctx, func(o driver.Owned) bool { return o.Name != current && strings.HasPrefix(o.Name, prefix) })
 	if err != nil {
 		s.engine.Log.Debug("volumes of earlier supervisors stay", "error", err)

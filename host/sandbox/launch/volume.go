@@ -39,35 +39,35 @@ type readiness struct {
 	err  error // valid once done is closed
 }
 
-// volume is one that a container is going to mount.
-type volume struct {
-	name    string // the configuration's
-	session string // whose it is alone; "" shared by all sessions
+// Volume is one that a container is going to mount.
+type Volume struct {
+	Name    string // the configuration's
+	Session string // whose it is alone; "" shared by all sessions
 	project bool   // a compose file names it
 }
 
 // engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
-func (v volume) engineName(instance string) string {
+func (v Volume) engineName(instance string) string {
 	whose := "shared"
-	if v.session != "" {
-		sum := sha256.Sum256([]byte(v.session))
+	if v.Session != "" {
+		sum := sha256.Sum256([]byte(v.Session))
 		whose = hex.EncodeToString(sum[:16])
 	}
-	return "flynn-" + spec.Short(instance) + "-" + whose + "-" + v.name
+	return "flynn-" + spec.Short(instance) + "-" + whose + "-" + v.Name
 }
 
-func (v volume) labels(instance string) map[string]string {
-	labels := map[string]string{driver.LabelInstance: instance, driver.LabelVolume: v.name}
-	if v.session != "" {
-		labels[driver.LabelSession] = v.session
+func (v Volume) labels(instance string) map[string]string {
+	labels := map[string]string{driver.LabelInstance: instance, driver.LabelVolume: v.Name}
+	if v.Session != "" {
+		labels[driver.LabelSession] = v.Session
 	}
 	return labels
 }
 
-// provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
+// Provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
 // It is handed over once in this process, unless somebody has removed it since. image is what the container that does
 // so is made of.
-func (vs *Volumes) provide(ctx context.Context, v volume, image string, o workspace.Owner) (name, mark string, err error) {
+func (vs *Volumes) Provide(ctx context.Context, v Volume, image string, o workspace.Owner) (name, mark string, err error) {
 	if name, mark, err = vs.ensure(ctx, v); err != nil {
 		return "", "", err
 	}
@@ -101,7 +101,7 @@ func (vs *Volumes) forget(name string) {
 }
 
 // ensure makes sure that a volume is there, whatever user it belongs to.
-func (vs *Volumes) ensure(ctx context.Context, v volume) (name, mark string, err error) {
+func (vs *Volumes) ensure(ctx context.Context, v Volume) (name, mark string, err error) {
 	d, ok := vs.engine.Driver.(driver.Volumes)
 	if !ok {
 		return "", "", errNoVolumes
@@ -111,13 +111,13 @@ func (vs *Volumes) ensure(ctx context.Context, v volume) (name, mark string, err
 	return name, mark, err
 }
 
-func (vs *Volumes) prepare(ctx context.Context, v volume, name, image string, o workspace.Owner) error {
+func (vs *Volumes) prepare(ctx context.Context, v Volume, name, image string, o workspace.Owner) error {
 	err := vs.handOver(ctx, v, name, image, o)
 	if v.project && errors.As(err, new(foreignError)) {
 		return nil // a service has taken it, as it may
 	}
 	if err != nil {
-		return fmt.Errorf("give volume %q to user %d: %w", v.name, o.UID, err)
+		return fmt.Errorf("give volume %q to user %d: %w", v.Name, o.UID, err)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ const (
 )
 
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
-func (vs *Volumes) handOver(ctx context.Context, v volume, name, image string, o workspace.Owner) (err error) {
+func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o workspace.Owner) (err error) {
 	program, entry, err := vs.supervisor.mount(ctx, image)
 	if err != nil {
 		return err
@@ -217,11 +217,4 @@ func (vs *Volumes) Remove(ctx context.Context, such func(driver.Owned) bool) err
 		vs.forget(o.Name)
 		return true
 	})
-}
-
-// Provide makes sure that a session's volume of the configuration is there and belongs to o, and returns its name on the engine. image is
-// what the container that hands it over is made of.
-func (vs *Volumes) Provide(ctx context.Context, session, name, image string, o workspace.Owner) (string, error) {
-	engineName, _, err := vs.provide(ctx, volume{name: name, session: session}, image, o)
-	return engineName, err
 }
