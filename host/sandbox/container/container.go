@@ -31,7 +31,7 @@ type Config struct {
 	Spec      string // the hash of what it was made from
 	Image     string
 	Workspace string // the folder on the host
-	Session   string // "" while the container is in a pool
+	Session   string // "" while the container is in a pool; see Assign
 	Born      time.Time
 
 	Driver    driver.Driver
@@ -74,26 +74,20 @@ type Container struct {
 	Link               *link.Link
 	Services           Services
 
-	config  Config
-	log     *slog.Logger
 	gone    chan struct{} // closed once the container is removed, or removal has failed
 	removal error         // valid once gone is closed
 	pausing sync.Mutex    // held while the supervisor is told to pause, or to go on
 
 	mu        sync.Mutex // guards the fields below, never held over I/O
+	config    Config     // of which only Session and Workspace change
 	life      Life
 	used      time.Time // when a call last began or ended
-	session   string
-	workspace string
-	onRemoved func() // or nil
+	onRemoved func()    // or nil
 }
 
 // New returns a container that the engine has made and that is not connected yet.
 func New(c Config) *Container {
-	return &Container{
-		Services: noServices{}, config: c, log: c.Log, gone: make(chan struct{}), life: Life{Phase: Starting},
-		session: c.Session, workspace: c.Workspace,
-	}
+	return &Container{Services: noServices{}, config: c, gone: make(chan struct{}), life: Life{Phase: Starting}}
 }
 
 // Connect makes the link to a supervisor that is known to be ours. The caller serves it. dir is where the workspace is inside, and shell
@@ -145,23 +139,23 @@ func (c *Container) Key() string { return c.config.Ownership.key }
 func (c *Container) Session() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session
+	return c.config.Session
 }
 
 // Workspace is the host's folder that it works in.
 func (c *Container) Workspace() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.workspace
+	return c.config.Workspace
 }
 
 // Assign gives a container of a pool to a session. The folder has been moved to workspace; "" leaves it where it is.
 func (c *Container) Assign(session, workspace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session, c.used = session, time.Now()
+	c.config.Session, c.used = session, time.Now()
 	if workspace != "" {
-		c.workspace = workspace
+		c.config.Workspace = workspace
 	}
 }
 
@@ -324,7 +318,7 @@ func (c *Container) PullWorkspace(ctx context.Context) {
 		return
 	}
 	if err := c.config.Sync.Fetch(ctx, c.Link); err != nil {
-		c.log.Warn("cannot copy a workspace home; trying again", "container", c.config.ID, "error", err)
+		c.config.Log.Warn("cannot copy a workspace home; trying again", "container", c.config.ID, "error", err)
 	}
 }
 
