@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/sdk/need"
@@ -268,14 +268,14 @@ func TestAgentOfKindCLI(t *testing.T) {
 		}
 	})
 	t.Run("the volume goes with the session", func(t *testing.T) {
-		volumes := func() []sandbox.Owned {
+		volumes := func() []driver.Owned {
 			list, err := engine.Driver.ListVolumes(t.Context(), s.host.fleet.Instance())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return list
 		}
-		if list := volumes(); len(list) != 1 || list[0].Labels[sandbox.LabelSession] != "web:c:main" {
+		if list := volumes(); len(list) != 1 || list[0].Labels[driver.LabelSession] != "web:c:main" {
 			t.Fatalf("volumes: %v", list)
 		}
 		if err := s.host.backend().Sessions.DeleteSession(t.Context(), "web:c:main", "terminal:owner", false); err != nil {
@@ -374,7 +374,7 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	for _, v := range []struct{ name, instance, session string }{
 		{"flynn-test-gone-" + instance, instance, "web:gone:main"}, {"flynn-test-other-" + instance, other, "web:c:main"},
 	} {
-		labels := map[string]string{sandbox.LabelInstance: v.instance, sandbox.LabelVolume: specs.CLIVolume, sandbox.LabelSession: v.session}
+		labels := map[string]string{driver.LabelInstance: v.instance, driver.LabelVolume: specs.CLIVolume, driver.LabelSession: v.session}
 		if _, err := engine.Driver.EnsureVolume(t.Context(), strings.ToLower(v.name), labels); err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func TestVolumesOfSessionsThatAreGone(t *testing.T) {
 	s.expect(s.ask("again"), "message 2 in")
 	eventually(t, "of this host the session's volume alone is left", func() bool {
 		mine, err := engine.Driver.ListVolumes(t.Context(), instance)
-		return err == nil && len(mine) == 1 && mine[0].Labels[sandbox.LabelSession] == "web:c:main"
+		return err == nil && len(mine) == 1 && mine[0].Labels[driver.LabelSession] == "web:c:main"
 	})
 	s.end()
 	c, err := config.Load(filepath.Join(dir, "flynn.toml"), os.Getenv, Checks()...)

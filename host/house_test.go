@@ -86,9 +86,19 @@ var areas = []allowed{
 
 // inner are packages that may use less of the project than the room that they belong to.
 var inner = map[string][]string{
-	"host/sandbox/frame": {},
-	"host/sandbox/link":  {"host/sandbox/machine", "host/sandbox/frame"},
-	"host/sandbox/pool":  {},
+	"host/sandbox/frame":    {},
+	"host/sandbox/link":     {"host/sandbox/machine", "host/sandbox/frame"},
+	"host/sandbox/pool":     {},
+	"host/sandbox/driver":   {"host/sandbox/image", "host/sandbox/machine"},
+	"host/sandbox/executor": {"host/sandbox/archive", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine"},
+	"host/sandbox/spec": {
+		"host/internal/netaddr", "host/sandbox/bridge", "host/sandbox/compose", "host/sandbox/egress", "host/sandbox/image", "host/sandbox/mounts",
+		"host/sandbox/program",
+	},
+	"host/sandbox/container": {
+		"host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine", "host/sandbox/reaper",
+		"host/sandbox/spec", "host/sandbox/wssync",
+	},
 }
 
 // rows are the leaf packages that say what an area keeps, and what it asks of the store for that. They are below the store, which

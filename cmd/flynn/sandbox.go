@@ -13,7 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/selftest"
 )
 
@@ -97,19 +97,19 @@ type container struct {
 	Expires string `json:"expires"`
 }
 
-func containers(owned []sandbox.Owned) []container {
+func containers(owned []driver.Owned) []container {
 	list := []container{}
 	for _, o := range owned {
 		list = append(list, container{
-			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: o.Labels[sandbox.LabelSession],
-			Sandbox: o.Labels[sandbox.LabelSandbox], Expires: o.Labels[sandbox.LabelExpires],
+			ID: o.ID, Name: strings.TrimPrefix(o.Name, "/"), Session: o.Labels[driver.LabelSession],
+			Sandbox: o.Labels[driver.LabelSandbox], Expires: o.Labels[driver.LabelExpires],
 			State: o.State, Image: o.Image, Created: o.Created.UTC().Format(time.RFC3339),
 		})
 	}
 	return list
 }
 
-func showContainers(out *output, owned []sandbox.Owned) error {
+func showContainers(out *output, owned []driver.Owned) error {
 	list := containers(owned)
 	if out.asJSON {
 		return out.json(list)
@@ -139,7 +139,7 @@ func pruneSandboxes(ctx context.Context, cmd *cli.Command) error {
 			err = selftest.Sweep(ctx, s.Driver, s.Root)
 		}
 		if err == nil && cmd.Bool("volumes") {
-			var volumes []sandbox.Owned
+			var volumes []driver.Owned
 			volumes, err = s.PruneVolumes(ctx, sandboxLog(cmd))
 			removed = append(removed, prunedOf("volume", volumes)...)
 		}
@@ -159,10 +159,10 @@ type pruned struct {
 	Sandbox string `json:"sandbox"`
 }
 
-func prunedOf(kind string, owned []sandbox.Owned) []pruned {
+func prunedOf(kind string, owned []driver.Owned) []pruned {
 	list := []pruned{}
 	for _, o := range owned {
-		list = append(list, pruned{kind, o.ID, strings.TrimPrefix(o.Name, "/"), o.Labels[sandbox.LabelSession], o.Labels[sandbox.LabelSandbox]})
+		list = append(list, pruned{kind, o.ID, strings.TrimPrefix(o.Name, "/"), o.Labels[driver.LabelSession], o.Labels[driver.LabelSandbox]})
 	}
 	return list
 }

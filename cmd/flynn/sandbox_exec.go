@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -68,7 +69,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		heads := [2]head{}
-		r, err := runOnce(ctx, s, cmd, func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error) {
+		r, err := runOnce(ctx, s, cmd, func(box *sandbox.Session, spec spec.Spec) (machine.Result, error) {
 			if wantsTerminal(cmd, out) {
 				return converse(ctx, cmd, out, box, command)
 			}
@@ -191,7 +192,7 @@ const endTimeout = time.Minute
 
 // runOnce runs a command in a container that lives no longer.
 func runOnce(
-	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(box *sandbox.Session, spec sandbox.Spec) (machine.Result, error),
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(box *sandbox.Session, spec spec.Spec) (machine.Result, error),
 ) (r machine.Result, err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -92,7 +92,7 @@ func TestSandboxVerifyIsKilled(t *testing.T) {
 	}
 }
 
-func containing(owned []sandbox.Owned, id string) bool {
+func containing(owned []driver.Owned, id string) bool {
 	for _, o := range owned {
 		if o.ID == id {
 			return true

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -25,7 +26,7 @@ func wantsTerminal(cmd *cli.Command, out *output) bool {
 }
 
 // defaultSize is a terminal's that nobody looks at.
-func defaultSize() sandbox.Size { return sandbox.Size{Rows: 24, Cols: 80} }
+func defaultSize() executor.Size { return executor.Size{Rows: 24, Cols: 80} }
 
 // converse runs a command on a terminal of its own, which this one shows.
 func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.Session, command machine.Command) (r machine.Result, err error) {
@@ -54,7 +55,7 @@ func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.S
 }
 
 // takeTerminal switches this terminal to passing on every key, and says how large it is. What is no terminal is left alone.
-func takeTerminal(stdin *os.File) (size sandbox.Size, restore func(), err error) {
+func takeTerminal(stdin *os.File) (size executor.Size, restore func(), err error) {
 	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
 		return defaultSize(), func() {}, nil
 	}
@@ -65,16 +66,16 @@ func takeTerminal(stdin *os.File) (size sandbox.Size, restore func(), err error)
 	return sizeOf(stdin), func() { _ = term.Restore(int(stdin.Fd()), before) }, nil
 }
 
-func sizeOf(stdin *os.File) sandbox.Size {
+func sizeOf(stdin *os.File) executor.Size {
 	cols, rows, err := term.GetSize(int(stdin.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 || cols > 1<<15 || rows > 1<<15 {
 		return defaultSize()
 	}
-	return sandbox.Size{Rows: uint16(rows), Cols: uint16(cols)}
+	return executor.Size{Rows: uint16(rows), Cols: uint16(cols)}
 }
 
 // followSize passes on changes of this terminal's size until the function returned is called.
-func followSize(stdin *os.File, live *sandbox.Live) (stop func()) {
+func followSize(stdin *os.File, live *executor.Live) (stop func()) {
 	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
 		return func() {}
 	}

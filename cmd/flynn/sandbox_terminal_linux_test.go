@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
 )
 
 func TestSandboxExecOnATerminal(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTakeTerminal(t *testing.T) {
 		return state.Lflag&(unix.ICANON|unix.ISIG|unix.ECHO) == 0
 	}
 	size, restore, err := takeTerminal(theirs)
-	if err != nil || size != (sandbox.Size{Rows: 33, Cols: 77}) || !raw() || !term.IsTerminal(int(theirs.Fd())) {
+	if err != nil || size != (executor.Size{Rows: 33, Cols: 77}) || !raw() || !term.IsTerminal(int(theirs.Fd())) {
 		t.Errorf("size %v, raw %v (%v)", size, raw(), err)
 	}
 	if restore(); raw() {

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/admin/sandboxes"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
@@ -156,9 +156,9 @@ func TestSandboxExecInASessionsWorkspace(t *testing.T) {
 // leave makes a container that nobody looks after.
 func (s sandboxSite) leave(instance, name string) string {
 	s.t.Helper()
-	id, err := s.host.Driver.Create(s.t.Context(), sandbox.Container{
+	id, err := s.host.Driver.Create(s.t.Context(), driver.Container{
 		Key: name, Name: "flynn-left-" + instance + "-" + name, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
-		Labels: map[string]string{sandbox.LabelInstance: instance, sandbox.LabelSession: name},
+		Labels: map[string]string{driver.LabelInstance: instance, driver.LabelSession: name},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -194,7 +194,7 @@ func TestSandboxPruneTouchesOnlyItsOwn(t *testing.T) {
 		t.Errorf("left after prune: %+v", list)
 	}
 	left, err := s.host.Driver.List(t.Context(), other)
-	if err != nil || !slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.ID == theirs }) {
+	if err != nil || !slices.ContainsFunc(left, func(o driver.Owned) bool { return o.ID == theirs }) {
 		t.Errorf("the other instance has %+v (%v)", left, err)
 	}
 	if out, _ := s.flynn(exitOK, "prune"); out != "" {
@@ -306,9 +306,9 @@ func TestSandboxOfAPool(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(runs[0], "owner-"+key), []byte(`{"session":"irc:1","sandbox":"small"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	id, err := s.host.Driver.Create(t.Context(), sandbox.Container{
+	id, err := s.host.Driver.Create(t.Context(), driver.Container{
 		Key: key, Name: "flynn-claimed-" + s.host.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
-		Labels: map[string]string{sandbox.LabelInstance: s.host.Instance, sandbox.LabelKey: key},
+		Labels: map[string]string{driver.LabelInstance: s.host.Instance, driver.LabelKey: key},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 var (
@@ -39,7 +40,7 @@ func TestAborts(t *testing.T) {
 	}
 	t.Logf("-abort-seed %d", seed)
 	left := lookForLeftovers(t, h, m, config)
-	m.SetPools([]sandbox.Pool{{Spec: config.Spec, Size: 2}, {Spec: sandbox.CodeSpec(config.Spec), Size: 1}}, 100)
+	m.SetPools([]sandbox.Pool{{Spec: config.Spec, Size: 2}, {Spec: spec.CodeSpec(config.Spec), Size: 1}}, 100)
 	a := aborter{t: t, m: m, spec: config.Spec, done: map[string]int{}}
 	a.left.Store(int64(*aborts))
 	var all sync.WaitGroup
@@ -81,7 +82,7 @@ func openFiles(t testing.TB, h sandboxtest.Host) []string {
 type aborter struct {
 	t    *testing.T
 	m    *sandbox.Manager
-	spec sandbox.Spec
+	spec spec.Spec
 	left atomic.Int64
 
 	mu   sync.Mutex
@@ -210,7 +211,7 @@ func (a *aborter) getAndClose(ctx context.Context, session string) error {
 
 func (a *aborter) code(ctx context.Context, _ string) error {
 	r, err := a.m.RunCode(ctx, sandbox.Code{
-		Spec: sandbox.CodeSpec(a.spec), Language: "sh", Program: []byte("echo x > out/f; setsid sleep 100 & sleep 0.05"), Stdin: make([]byte, 300_000),
+		Spec: spec.CodeSpec(a.spec), Language: "sh", Program: []byte("echo x > out/f; setsid sleep 100 & sleep 0.05"), Stdin: make([]byte, 300_000),
 	})
 	if r.Kill != nil && r.Kill.Survivors != 0 {
 		return fmt.Errorf("verdict %+v, kill %+v", r.Result, r.Kill)

@@ -1,6 +1,10 @@
 package sandbox
 
 import (
+	"log/slog"
+	"sync"
+	"time"
+
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
@@ -31,6 +35,19 @@ type admission struct {
 	release func() // once the container is gone
 }
 
+// admissions decides who gets a container beside those that live.
+type admissions struct {
+	quota    Quota
+	sessions *registry
+	idle     *idleWatch
+	log      *slog.Logger
+
+	admitting sync.Mutex // held while one container is counted in
+
+	mu   sync.Mutex
+	runs map[*codeSlot]bool
+}
+
 // claimant is what asks for a container.
 type claimant struct {
 	session string
@@ -41,47 +58,47 @@ type claimant struct {
 }
 
 // admit asks for another container, and ends idle ones for it.
-func (m *Manager) admit(c claimant) (admission, error) {
+func (a *admissions) admit(c claimant) (admission, error) {
 	for {
-		oldest, err := m.admitOnce(c)
+		oldest, err := a.admitOnce(c)
 		if err != nil {
 			return admission{}, err
 		}
 		if oldest == nil {
 			break
 		}
-		m.makeRoom(oldest, c)
+		a.makeRoom(oldest, c)
 	}
 	for {
-		disk, release, err := m.config.Quota.Reserve(c.folder, c.disk)
+		disk, release, err := a.quota.Reserve(c.folder, c.disk)
 		if err == nil && disk == c.disk {
 			return admission{disk, release}, nil
 		}
 		if err == nil {
 			release()
 		}
-		live, of := m.living(c.own)
-		i := m.config.Quota.FreesDisk(c.folder, c.disk, live)
+		live, of := a.living(c.own)
+		i := a.quota.FreesDisk(c.folder, c.disk, live)
 		if i < 0 {
-			disk, release, err = m.config.Quota.Reserve(c.folder, c.disk)
+			disk, release, err = a.quota.Reserve(c.folder, c.disk)
 			return admission{disk, release}, err
 		}
-		m.makeRoom(of[i], c)
+		a.makeRoom(of[i], c)
 	}
 }
 
 // makeRoom ends an idle container.
-func (m *Manager) makeRoom(oldest *Session, c claimant) {
-	m.log.Info("ended an idle sandbox to make room for another", "session", oldest.session, "for", c.session)
-	m.evictIdle(oldest)
+func (a *admissions) makeRoom(oldest *Session, c claimant) {
+	a.log.Info("ended an idle sandbox to make room for another", "session", oldest.session, "for", c.session)
+	a.idle.evict(oldest)
 }
 
 // admitOnce counts the container in, unless an idle one has to be ended first.
-func (m *Manager) admitOnce(c claimant) (evict *Session, err error) {
-	m.admitting.Lock()
-	defer m.admitting.Unlock()
-	live, of := m.living(c.own)
-	i, err := m.config.Quota.Sandbox(c.session, live)
+func (a *admissions) admitOnce(c claimant) (evict *Session, err error) {
+	a.admitting.Lock()
+	defer a.admitting.Unlock()
+	live, of := a.living(c.own)
+	i, err := a.quota.Sandbox(c.session, live)
 	switch {
 	case err != nil:
 		return nil, err
@@ -93,90 +110,45 @@ func (m *Manager) admitOnce(c claimant) (evict *Session, err error) {
 }
 
 // living are the containers that live, but for one; those of code runs have no Session.
-func (m *Manager) living(but *Session) (live []quota.Live, of []*Session) {
-	for _, s := range m.all() {
+func (a *admissions) living(but *Session) (live []quota.Live, of []*Session) {
+	for _, s := range a.sessions.all() {
 		if s == but || !s.lives() {
 			continue
 		}
-		since, idle := s.idleSince()
+		var since time.Time
+		var idle bool
+		if c := s.current(); c != nil {
+			since, idle = c.Idle()
+		}
 		live, of = append(live, quota.Live{Session: s.session, Folder: s.folder(), Idle: idle, Since: since}), append(of, s)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for r := range m.codeRuns {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for r := range a.runs {
 		live, of = append(live, quota.Live{Session: r.session}), append(of, nil)
 	}
 	return live, of
 }
 
-// codeRun is the container of one, until it is gone.
-type codeRun struct{ session string }
+// codeSlot is the container of a code run, until it is gone.
+type codeSlot struct{ session string }
 
 // admitCode counts a code run in, and returns what it may hold. It counts until leave is called.
-func (m *Manager) admitCode(session string, disk int64) (_ admission, leave func(), err error) {
-	r := &codeRun{session}
+func (a *admissions) admitCode(session string, disk int64) (_ admission, leave func(), err error) {
+	r := &codeSlot{session}
 	forget := func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.codeRuns, r)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.runs, r)
 	}
-	allowed, err := m.admit(claimant{session: session, folder: session + "\x00code", disk: disk, enter: func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.codeRuns[r] = true
+	allowed, err := a.admit(claimant{session: session, folder: session + "\x00code", disk: disk, enter: func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.runs[r] = true
 	}})
 	if err != nil {
 		forget()
 		return admission{}, nil, err
 	}
 	return allowed, func() { forget(); allowed.release() }, nil
-}
-
-// lives reports whether the session has a container, or is about to.
-func (s *Session) lives() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.launch == nil || s.launch.spent() {
-		return false
-	}
-	select {
-	case <-s.launch.done:
-		return true
-	default:
-		return s.launch.admitted.Load()
-	}
-}
-
-// Living counts the containers of each session, those of bridges and code runs among them.
-func (m *Manager) Living() map[string]int {
-	counts := map[string]int{}
-	live, _ := m.living(nil)
-	for _, l := range live {
-		counts[l.Session]++
-	}
-	return counts
-}
-
-// Running counts the background processes of each session.
-func (m *Manager) Running() map[string]int {
-	counts := map[string]int{}
-	for _, s := range m.all() {
-		s.mu.Lock()
-		p := s.launch
-		s.mu.Unlock()
-		if !s.lives() {
-			continue
-		}
-		select {
-		case <-p.done:
-		default:
-			continue
-		}
-		for _, process := range p.box.list() {
-			if process.Running && process.ID != ImageProcess {
-				counts[s.session]++
-			}
-		}
-	}
-	return counts
 }

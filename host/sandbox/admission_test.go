@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -74,13 +75,13 @@ func TestCodeRunsCount(t *testing.T) {
 	m, config := bounded(t, quota.Limits{SenderSandboxes: 2, SenderDisk: 1 << 30}, func(c *sandbox.Config) { c.Spec.DiskBytes = 1 << 20 })
 	a := get(t, m, "a", config.Spec)
 	shell(t, a, "true")
-	spec := sandbox.CodeSpec(config.Spec)
-	spec.DiskBytes = 1 << 20
+	wanted := spec.CodeSpec(config.Spec)
+	wanted.DiskBytes = 1 << 20
 	began, ended := make(chan bool, 1), make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, err := m.RunCode(ctx, sandbox.Code{Spec: spec, Language: "sh", Program: []byte("echo began; sleep 1000"), Session: "b", Progress: func(machine.Stream, []byte) {
+		_, err := m.RunCode(ctx, sandbox.Code{Spec: wanted, Language: "sh", Program: []byte("echo began; sleep 1000"), Session: "b", Progress: func(machine.Stream, []byte) {
 			select {
 			case began <- true:
 			default:
@@ -97,7 +98,7 @@ func TestCodeRunsCount(t *testing.T) {
 	if _, err := m.Get(t.Context(), "c", "", config.Spec); !errors.As(err, &full) {
 		t.Errorf("a third one: %v", err)
 	}
-	if _, err := m.RunCode(t.Context(), sandbox.Code{Spec: spec, Language: "sh", Program: []byte("true"), Session: "c"}); !errors.As(err, &full) {
+	if _, err := m.RunCode(t.Context(), sandbox.Code{Spec: wanted, Language: "sh", Program: []byte("true"), Session: "c"}); !errors.As(err, &full) {
 		t.Errorf("another run: %v", err)
 	}
 	cancel()
@@ -107,7 +108,7 @@ func TestCodeRunsCount(t *testing.T) {
 	for m.Living()["b"] > 0 { // it is removed in the background
 		time.Sleep(10 * time.Millisecond)
 	}
-	if r, err := m.RunCode(t.Context(), sandbox.Code{Spec: spec, Language: "sh", Program: []byte("true"), Session: "c"}); err != nil || r.ExitCode != 0 {
+	if r, err := m.RunCode(t.Context(), sandbox.Code{Spec: wanted, Language: "sh", Program: []byte("true"), Session: "c"}); err != nil || r.ExitCode != 0 {
 		t.Errorf("a run beside one sandbox: %+v (%v)", r, err)
 	}
 }

@@ -3,117 +3,46 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// aRecord is one that parseRecord accepts.
-func aRecord() record {
-	spec := Spec{Image: "x"}.WithDefaults()
-	return record{
-		Version: recordVersion, Key: random(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
-		Hash: spec.hash("digest"), Spec: spec, Timeout: spec.Timeout, Born: time.Now(), Lease: time.Minute,
+// aRecord is one that a host accepts.
+func aRecord() container.Record {
+	wanted := spec.Spec{Image: "x"}.WithDefaults()
+	return container.Record{
+		Version: 1, Key: spec.NewKey(), Host: "0123abcd", Container: "c1", Session: "s", Sandbox: "default",
+		Hash: wanted.Hash("digest"), Spec: wanted, Timeout: wanted.Timeout, Born: time.Now(), Lease: time.Minute,
 		Peer: uint32(os.Getuid()), Secret: bytes.Repeat([]byte{7}, frame.SecretSize),
 	}
 }
 
-func TestRecordIsPrivateAndComesBack(t *testing.T) {
-	run := t.TempDir()
-	r := aRecord()
-	if err := r.write(run); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(recordPath(run, r.Key))
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v (%v)", info.Mode(), err)
-	}
-	got, err := readRecord(run, r.Key)
-	if err != nil || got.Spec.Timeout != r.Timeout || got.Spec.hash("digest") != r.Hash || !bytes.Equal(got.Secret, r.Secret) || !got.Born.Equal(r.Born) {
-		t.Errorf("came back as %+v (%v)", got, err)
-	}
-	if keys, err := recordKeys(run); err != nil || len(keys) != 1 || keys[0] != r.Key {
-		t.Errorf("keys %v (%v)", keys, err)
-	}
-	other := random()
-	if err := os.Rename(recordPath(run, r.Key), recordPath(run, other)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readRecord(run, other); err == nil {
-		t.Error("a record under another's name is taken")
-	}
-}
-
-func TestRecordRefusals(t *testing.T) {
-	for name, spoil := range map[string]func(*record){
-		"version":   func(r *record) { r.Version++ },
-		"key":       func(r *record) { r.Key = "../../../../../../../../../../x" },
-		"short key": func(r *record) { r.Key = "ab" },
-		"host":      func(r *record) { r.Host = "" },
-		"container": func(r *record) { r.Container = "../containers/other" },
-		"lease":     func(r *record) { r.Lease = -1 },
-		"secret":    func(r *record) { r.Secret = r.Secret[1:] },
-		"no date":   func(r *record) { r.Born = time.Time{} },
-		"name":      func(r *record) { r.Session = strings.Repeat("x", maxName+1) },
-	} {
-		r := aRecord()
-		spoil(&r)
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parseRecord(text); err == nil {
-			t.Errorf("accepted: %s", name)
-		}
-	}
-}
-
-// FuzzRecord: what is accepted is fit to name files and containers, and says the same when it is written again.
-func FuzzRecord(f *testing.F) {
-	text, err := json.Marshal(aRecord())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(text)
-	f.Add(append(text, "{}"...))
-	f.Add(bytes.Replace(text, []byte(`"key":"`), []byte(`"key":"/`), 1))
-	f.Add([]byte(`{"version":1,"spec":{"Image":"x"}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := parseRecord(text)
-		if err != nil {
-			return
-		}
-		if !isKey(r.Key) || strings.ContainsAny(r.Container, "/?") || len(r.Secret) != frame.SecretSize {
-			t.Errorf("accepted %+v", r)
-		}
-		again, err := json.Marshal(r)
-		if err != nil {
-			t.Skip("a time that JSON cannot say")
-		}
-		if second, err := parseRecord(again); err != nil || second.Key != r.Key || second.Spec.hash("") != r.Spec.hash("") {
-			t.Errorf("%s became %s (%v)", text, again, err)
-		}
-	})
+// controlOf is the folder of a container's control socket.
+func controlOf(m *Manager, r container.Record) string {
+	return container.ControlFolderOf(m.here.Run, r.Host, r.Key)
 }
 
 // bareDriver has one container that can be removed.
 type bareDriver struct {
-	Driver
-	owned []Owned
+	driver.Driver
+	owned []driver.Owned
 
 	mu      sync.Mutex
 	removed []string
@@ -121,7 +50,7 @@ type bareDriver struct {
 
 func (d *bareDriver) Ping(context.Context) error { return nil }
 
-func (d *bareDriver) List(context.Context, string) ([]Owned, error) { return d.owned, nil }
+func (d *bareDriver) List(context.Context, string) ([]driver.Owned, error) { return d.owned, nil }
 
 func (d *bareDriver) Remove(_ context.Context, id string) error {
 	d.mu.Lock()
@@ -172,7 +101,7 @@ func (s supervisorSide) list(entries ...frame.KeptEntry) {
 func (s supervisorSide) untilHungUp() { _, _ = io.Copy(io.Discard, s.conn) }
 
 // adoptable is a manager with the record of a container whose control socket is there.
-func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
+func adoptable(t *testing.T) (*Manager, *bareDriver, container.Record) {
 	t.Helper()
 	d := &bareDriver{}
 	m, err := New(Config{
@@ -183,26 +112,26 @@ func adoptable(t *testing.T) (*Manager, *bareDriver, record) {
 		t.Fatal(err)
 	}
 	r := aRecord()
-	r.Hash = r.Spec.hash(m.digest)
-	d.owned = []Owned{{ID: r.Container, Labels: map[string]string{LabelInstance: "i", LabelKey: r.Key, LabelHost: r.Host}}}
-	if err := os.Mkdir(m.controlFolderOf(r.Host, r.Key), 0o755); err != nil {
+	r.Hash = r.Spec.Hash(m.here.Digest)
+	d.owned = []driver.Owned{{ID: r.Container, Labels: map[string]string{driver.LabelInstance: "i", driver.LabelKey: r.Key, driver.LabelHost: r.Host}}}
+	if err := os.Mkdir(controlOf(m, r), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.write(m.run); err != nil {
+	if err := r.Write(m.here.Run); err != nil {
 		t.Fatal(err)
 	}
 	return m, d, r
 }
 
 // visit connects to a control socket once it is there, and acts.
-func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
-	folder, err := os.Open(m.controlFolderOf(r.Host, r.Key)) // a socket's path has to be short
+func visit(t *testing.T, m *Manager, r container.Record, act func(s supervisorSide)) {
+	folder, err := os.Open(controlOf(m, r)) // a socket's path has to be short
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer folder.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), controlName)
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), path.Base(container.ControlPath))
 	var conn net.Conn
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var err error
@@ -221,46 +150,46 @@ func visit(t *testing.T, m *Manager, r record, act func(s supervisorSide)) {
 // A peer that lies at the control socket is refused, and the supervisor behind it is still let in.
 func TestLiarsAtTheLane(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 2, PID: 7, Script: []byte("sleep 9"), Started: time.Now().UnixNano()}
-	for name, lie := range map[string]func(s supervisorSide, r record){
-		"hangs up":     func(supervisorSide, record) {},
-		"says nothing": func(s supervisorSide, _ record) { s.untilHungUp() },
-		"garbage":      func(s supervisorSide, _ record) { _, _ = s.conn.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
-		"no proof":     func(s supervisorSide, _ record) { s.next(); s.adopt(frame.AdoptBody{}); s.untilHungUp() },
-		"a long answer": func(s supervisorSide, _ record) {
+	for name, lie := range map[string]func(s supervisorSide, r container.Record){
+		"hangs up":     func(supervisorSide, container.Record) {},
+		"says nothing": func(s supervisorSide, _ container.Record) { s.untilHungUp() },
+		"garbage":      func(s supervisorSide, _ container.Record) { _, _ = s.conn.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
+		"no proof":     func(s supervisorSide, _ container.Record) { s.next(); s.adopt(frame.AdoptBody{}); s.untilHungUp() },
+		"a long answer": func(s supervisorSide, _ container.Record) {
 			_, _ = s.conn.Write([]byte{0, 4, 0, 0, 31, 0, 0, 0, 0, 0, 0, 0})
 			s.untilHungUp()
 		},
-		"a wrong secret": func(s supervisorSide, _ record) {
+		"a wrong secret": func(s supervisorSide, _ container.Record) {
 			s.prove(bytes.Repeat([]byte{8}, frame.SecretSize))
 			s.untilHungUp()
 		},
-		"the question thrown back": func(s supervisorSide, r record) {
+		"the question thrown back": func(s supervisorSide, r container.Record) {
 			asked := s.next()
 			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Proof: asked.Challenge})
 			s.untilHungUp()
 		},
-		"the host's own proof": func(s supervisorSide, r record) {
+		"the host's own proof": func(s supervisorSide, r container.Record) {
 			asked := s.next()
 			s.adopt(frame.AdoptBody{Challenge: asked.Challenge, Proof: frame.HostSide.Prove(r.Secret, asked.Challenge, asked.Challenge)})
 			s.untilHungUp()
 		},
-		"welcome instead": func(s supervisorSide, _ record) {
+		"welcome instead": func(s supervisorSide, _ container.Record) {
 			s.next()
 			_ = s.out.Send(frame.Frame{Type: frame.Welcome, Payload: []byte("{}")})
 			s.untilHungUp()
 		},
-		"endless list": func(s supervisorSide, r record) {
+		"endless list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			for s.out.Send(frame.Frame{Type: frame.Data, Stream: frame.Out, ID: keptID, Payload: make([]byte, frame.MaxData)}) == nil {
 			}
 		},
-		"one command twice": func(s supervisorSide, r record) { s.prove(r.Secret); s.list(entry, entry); s.untilHungUp() },
-		"a verdict before the list": func(s supervisorSide, r record) {
+		"one command twice": func(s supervisorSide, r container.Record) { s.prove(r.Secret); s.list(entry, entry); s.untilHungUp() },
+		"a verdict before the list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			_ = s.out.Send(frame.Frame{Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{})})
 			s.untilHungUp()
 		},
-		"a connection before the list": func(s supervisorSide, r record) {
+		"a connection before the list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			_ = s.out.Send(frame.Frame{Type: frame.Connect, ID: frame.ConnectionID(1), Payload: []byte(`{"kind":"proxy"}`)})
 			s.untilHungUp()
@@ -297,7 +226,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 			if err := m.DestroyAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(m.run, "[blh]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(m.here.Run, "[blh]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -342,17 +271,22 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 
 // Nobody comes to the control socket, or only commands do: the container is a leftover.
 func TestNobodyAtTheLane(t *testing.T) {
-	for name, change := range map[string]func(m *Manager, d *bareDriver, r *record){
-		"container is gone":      func(_ *Manager, d *bareDriver, _ *record) { d.owned = nil },
-		"another's key":          func(_ *Manager, d *bareDriver, _ *record) { d.owned[0].Labels[LabelKey] = random() },
-		"control socket is gone": func(m *Manager, _ *bareDriver, r *record) { os.Remove(m.controlFolderOf(r.Host, r.Key)) },
-		"control socket is a link": func(m *Manager, _ *bareDriver, r *record) {
-			os.Remove(m.controlFolderOf(r.Host, r.Key))
-			_ = os.Symlink("/tmp", m.controlFolderOf(r.Host, r.Key))
+	for name, change := range map[string]func(m *Manager, d *bareDriver, r *container.Record){
+		"container is gone": func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned = nil },
+		"another's key": func(_ *Manager, d *bareDriver, _ *container.Record) {
+			d.owned[0].Labels[driver.LabelKey] = spec.NewKey()
 		},
-		"older program": func(m *Manager, _ *bareDriver, r *record) { r.Hash = r.Spec.hash("older"); _ = r.write(m.run) },
-		"half a record": func(m *Manager, _ *bareDriver, r *record) {
-			_ = os.WriteFile(recordPath(m.run, r.Key), []byte(`{"ver`), 0o600)
+		"control socket is gone": func(m *Manager, _ *bareDriver, r *container.Record) { os.Remove(controlOf(m, *r)) },
+		"control socket is a link": func(m *Manager, _ *bareDriver, r *container.Record) {
+			os.Remove(controlOf(m, *r))
+			_ = os.Symlink("/tmp", controlOf(m, *r))
+		},
+		"older program": func(m *Manager, _ *bareDriver, r *container.Record) {
+			r.Hash = r.Spec.Hash("older")
+			_ = r.Write(m.here.Run)
+		},
+		"half a record": func(m *Manager, _ *bareDriver, r *container.Record) {
+			_ = os.WriteFile(container.RecordPath(m.here.Run, r.Key), []byte(`{"ver`), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +300,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 			if st := m.Stats(); st.Adopted != 0 || len(d.removed) != there {
 				t.Errorf("stats %+v, removed %v", st, d.removed)
 			}
-			if left, _ := filepath.Glob(filepath.Join(m.run, "[bl]*-*")); len(left) != 0 {
+			if left, _ := filepath.Glob(filepath.Join(m.here.Run, "[bl]*-*")); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 			if err := m.DestroyAll(t.Context()); err != nil {
@@ -383,7 +317,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 func TestAnotherUserAtTheLane(t *testing.T) {
 	m, _, r := adoptable(t)
 	r.Peer++
-	if err := r.write(m.run); err != nil {
+	if err := r.Write(m.here.Run); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

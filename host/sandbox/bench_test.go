@@ -27,6 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const hello = "echo hello"
@@ -149,7 +150,7 @@ func (t *table) addFirst(h sandboxtest.Host) {
 // addPool adds the first commands of new sessions and of those that return, from the pool, and a code run.
 func (t *table) addPool(h sandboxtest.Host) {
 	m, config := h.Manager(t.b, keepWarm(t.sessions))
-	code := sandbox.CodeSpec(config.Spec)
+	code := spec.CodeSpec(config.Spec)
 	for i := range t.sessions { // workspaces to return to, of some entries
 		s := get(t.b, m, fmt.Sprint("returning ", i), config.Spec)
 		shell(t.b, s, "mkdir -p src/a .git/objects; for i in $(seq 12); do echo $i > file$i; done; touch src/a/b")
@@ -161,7 +162,7 @@ func (t *table) addPool(h sandboxtest.Host) {
 		awaitReady(t.b, m, t.sessions)
 		eventually(t.b, "nothing is removed any more", func() bool { return len(containers(t.b, h, config.Instance)) == t.sessions })
 	}
-	keep := func(spec sandbox.Spec) func() {
+	keep := func(spec spec.Spec) func() {
 		return func() {
 			m.SetPools([]sandbox.Pool{{Spec: spec, Size: t.sessions}}, 100)
 			rest()
@@ -197,7 +198,7 @@ func execHello(ctx context.Context, s *sandbox.Session) error {
 }
 
 // first asks for a session and runs its first command.
-func first(ctx context.Context, m *sandbox.Manager, session string, spec sandbox.Spec) error {
+func first(ctx context.Context, m *sandbox.Manager, session string, spec spec.Spec) error {
 	s, err := m.Get(ctx, session, "default", spec)
 	if err != nil {
 		return err

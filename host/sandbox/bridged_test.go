@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -76,7 +77,7 @@ func bridged(t *testing.T) (*sandbox.Manager, sandbox.Config, sandboxtest.Host, 
 		sh := func(script string) []bridge.Form {
 			return []bridge.Form{{Args: []bridge.Arg{{Pattern: script}}, Flags: map[string]string{"-c": ""}}}
 		}
-		c.Spec.Bridges = []sandbox.Bridge{
+		c.Spec.Bridges = []spec.Bridge{
 			{Name: "show", Program: "/bin/cat", In: &second, Workspace: "ro", Forms: []bridge.Form{
 				{Args: []bridge.Arg{{Path: true}, {Path: true, Rest: true}}, Flags: map[string]string{"-n": ""}},
 			}},
@@ -276,28 +277,28 @@ func sleeping(t *testing.T, m *sandbox.Manager, config sandbox.Config, want int)
 
 func TestBridgeSpec(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t)
-	good := sandbox.Bridge{Name: "a", Program: "/bin/true", In: &config.Spec, Forms: []bridge.Form{{}}}
+	good := spec.Bridge{Name: "a", Program: "/bin/true", In: &config.Spec, Forms: []bridge.Form{{}}}
 	for _, c := range []struct {
 		name   string
-		adjust func(*sandbox.Bridge, *sandbox.Spec)
+		adjust func(*spec.Bridge, *spec.Spec)
 		want   string
 	}{
-		{"name with a slash", func(b *sandbox.Bridge, _ *sandbox.Spec) { b.Name = "../x" }, "no name"},
-		{"relative program", func(b *sandbox.Bridge, _ *sandbox.Spec) { b.Program = "true" }, "absolute"},
-		{"no sandbox", func(b *sandbox.Bridge, _ *sandbox.Spec) { b.In = nil }, "no sandbox"},
-		{"pattern", func(b *sandbox.Bridge, _ *sandbox.Spec) {
+		{"name with a slash", func(b *spec.Bridge, _ *spec.Spec) { b.Name = "../x" }, "no name"},
+		{"relative program", func(b *spec.Bridge, _ *spec.Spec) { b.Program = "true" }, "absolute"},
+		{"no sandbox", func(b *spec.Bridge, _ *spec.Spec) { b.In = nil }, "no sandbox"},
+		{"pattern", func(b *spec.Bridge, _ *spec.Spec) {
 			b.Forms = []bridge.Form{{Args: []bridge.Arg{{Pattern: "("}}}}
 		}, "pattern"},
-		{"secrets beside the workspace", func(b *sandbox.Bridge, _ *sandbox.Spec) {
+		{"secrets beside the workspace", func(b *spec.Bridge, _ *spec.Spec) {
 			b.Workspace, b.Secrets = "ro", map[string]string{"A": "env A"}
 		}, "must not see the workspace"},
-		{"paths without a workspace", func(b *sandbox.Bridge, _ *sandbox.Spec) { b.Forms = []bridge.Form{{Args: []bridge.Arg{{Path: true}}}} }, "need a workspace"},
-		{"host network", func(_ *sandbox.Bridge, s *sandbox.Spec) { s.Network = "host" }, "network namespace"},
+		{"paths without a workspace", func(b *spec.Bridge, _ *spec.Spec) { b.Forms = []bridge.Form{{Args: []bridge.Arg{{Path: true}}}} }, "need a workspace"},
+		{"host network", func(_ *spec.Bridge, s *spec.Spec) { s.Network = "host" }, "network namespace"},
 	} {
-		b, spec := good, config.Spec
-		c.adjust(&b, &spec)
-		spec.Bridges = []sandbox.Bridge{b}
-		if _, err := m.Get(t.Context(), "s", "", spec); err == nil || !strings.Contains(err.Error(), c.want) {
+		b, wanted := good, config.Spec
+		c.adjust(&b, &wanted)
+		wanted.Bridges = []spec.Bridge{b}
+		if _, err := m.Get(t.Context(), "s", "", wanted); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

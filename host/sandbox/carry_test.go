@@ -14,16 +14,18 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // distant is a real engine of which the host believes that it is on another machine.
 type distant struct{ *docker.Driver }
 
-func (d distant) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
+func (d distant) Capabilities(ctx context.Context) (driver.Capabilities, error) {
 	c, err := d.Driver.Capabilities(ctx)
 	c.Binds = false
 	return c, err
@@ -32,8 +34,8 @@ func (d distant) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 func (distant) Binds() bool { return false }
 
 // Create insists that no container sees a folder of the host.
-func (d distant) Create(ctx context.Context, c sandbox.Container) (string, error) {
-	if slices.ContainsFunc(c.Mounts, func(m sandbox.Mount) bool { return m.Kind == sandbox.Bind }) {
+func (d distant) Create(ctx context.Context, c driver.Container) (string, error) {
+	if slices.ContainsFunc(c.Mounts, func(m driver.Mount) bool { return m.Kind == driver.Bind }) {
 		return "", errors.New("a container elsewhere mounts a folder of this machine")
 	}
 	return d.Driver.Create(ctx, c)
@@ -69,7 +71,7 @@ func TestWorkspaceOutlivesItsVolume(t *testing.T) {
 			err := m.Destroy(t.Context(), "s")
 			volumes, failure := h.Driver.ListVolumes(t.Context(), config.Instance)
 			for _, v := range volumes {
-				if v.Labels[sandbox.LabelSession] == "s" {
+				if v.Labels[driver.LabelSession] == "s" {
 					failure = errors.Join(failure, h.Driver.RemoveVolume(t.Context(), v.Name))
 				}
 			}
@@ -305,9 +307,9 @@ func TestCarryLeavesGiants(t *testing.T) {
 // The error says what an engine elsewhere cannot do.
 func TestElsewhereRefusesMounts(t *testing.T) {
 	m, config := distantManager(t)
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{{Source: "/usr/share", Target: "/share"}}
-	_, err := m.Get(t.Context(), "far:1", "default", spec)
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{{Source: "/usr/share", Target: "/share"}}
+	_, err := m.Get(t.Context(), "far:1", "default", wanted)
 	if !errors.Is(err, machine.ErrUnavailable) || !strings.Contains(err.Error(), "cannot mount /usr/share") {
 		t.Errorf("got %v", err)
 	}

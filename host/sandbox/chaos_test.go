@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -26,7 +26,7 @@ var chaosRounds = flag.Int("chaos", 12, "how often one of two hosts is killed in
 // possessions are what an instance has on an engine, as the engine itself tells.
 func possessions(t testing.TB, h sandboxtest.Host, instance string) map[string][]string {
 	t.Helper()
-	owner := filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance))
+	owner := filters.NewArgs(filters.Arg("label", driver.LabelInstance+"="+instance))
 	all := map[string][]string{}
 	cs, err1 := h.API.ContainerList(t.Context(), container.ListOptions{All: true, Filters: owner})
 	for _, c := range cs {
@@ -58,7 +58,7 @@ func possessions(t testing.TB, h sandboxtest.Host, instance string) map[string][
 // furnish gives an instance one of everything besides containers, and takes it back with the test.
 func furnish(t testing.TB, h sandboxtest.Host, instance string, expires time.Duration) {
 	t.Helper()
-	labels := map[string]string{sandbox.LabelInstance: instance, sandbox.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
+	labels := map[string]string{driver.LabelInstance: instance, driver.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
 	name := "flynn-chaos-" + instance[max(0, len(instance)-13):]
 	ref := "flynn-test/" + strings.ToLower(strings.ReplaceAll(name, ".", "-")) + ":latest"
 	var changes []string
@@ -202,7 +202,7 @@ func strays(t testing.TB, h sandboxtest.Host, host *remoteHost, order hostOrder)
 	held := host.do(hostCall{Do: "held"}).Held
 	var left []string
 	for _, c := range listed {
-		if !slices.Contains(held, c.Labels[sandbox.LabelKey]) {
+		if !slices.Contains(held, c.Labels[driver.LabelKey]) {
 			left = append(left, "container "+c.Name)
 		}
 	}

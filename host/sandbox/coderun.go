@@ -13,9 +13,13 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
+	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
@@ -24,7 +28,7 @@ import (
 type Code struct {
 	// Spec is what the container is made of; without an image it is CodeSpec of the Manager's. Give a Manager a Pool
 	// of the same Spec, and runs begin at once.
-	Spec Spec
+	Spec spec.Spec
 	// Language is python, node or sh.
 	Language string
 	// Argv is the command line instead; the name of the program's file becomes its last argument.
@@ -45,7 +49,7 @@ type Code struct {
 	Progress func(stream machine.Stream, p []byte)
 }
 
-// CodeResult is the verdict on a program, and what it made.
+// CodeResult is how a program ended, and what it made.
 type CodeResult struct {
 	machine.Result
 	// Files are the regular files in out, by their paths below it. There are none if the caller has left.
@@ -56,22 +60,12 @@ type CodeResult struct {
 	NoRoutes int64 `json:"no_routes,omitempty"`
 }
 
-// CodeSpec is what code runs are made of: the image of base, no network, little of everything.
-func CodeSpec(base Spec) Spec {
-	return Spec{
-		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,
-		Dockerfile: base.Dockerfile, BuildContext: base.BuildContext, BuildNetwork: base.BuildNetwork,
-		Runtime: base.Runtime, WorkspaceDir: base.WorkspaceDir,
-		Network: "none", MemoryBytes: 512 << 20, CPUs: 1, PidsLimit: 100, Timeout: 30 * time.Second,
-	}.WithDefaults()
-}
-
 const (
 	// outFolder is where programs leave what they make.
 	outFolder = "out"
 	// The bounds of what goes into a run and of what comes out, each.
 	maxCodeFiles = 64
-	maxCodeBytes = 16 << 20
+	maxCodeBytes = launch.HeldBytes - 1<<20
 	maxCodeDepth = 8
 )
 
@@ -98,56 +92,53 @@ func (l language) withModules() language {
 	return l
 }
 
-// RunCode runs a program to its end, or ctx's. The container and its folder are removed in the background; none of it is
-// used again. A time-out or a cancelled context is a verdict, not an error.
-func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
-	how, err := c.check()
-	if err != nil {
-		return CodeResult{}, err
-	}
-	if c.Spec.Image == "" && c.Spec.Dockerfile == "" {
-		c.Spec = CodeSpec(m.config.Spec)
-	}
-	c.Spec = c.Spec.WithDefaults()
-	if err := c.Spec.validate(); err != nil {
-		return CodeResult{}, err
-	}
-	if c.Spec.isPersonal() || c.Spec.Start != nil {
-		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
-	}
-	if err := m.enterWork(); err != nil {
-		return CodeResult{}, err
-	}
-	defer m.work.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(m.ending, cancel)()
-	allowed, leave, err := m.admitCode(c.Session, c.Spec.DiskBytes)
-	if err != nil {
-		return CodeResult{}, err
-	}
-	c.Spec.DiskBytes = allowed.disk
-	b, err := m.codeBox(ctx, c.Spec, leave)
-	if err != nil {
-		return CodeResult{}, err
-	}
-	defer m.work.Go(func() {
-		defer leave()
-		m.throwAway(b)
-	})
-	b.serveSession(c.Session)
-	return b.runCode(ctx, c, how)
+// codeRuns runs programs, each in a container of its own.
+type codeRuns struct {
+	launch.Installation
+	base       spec.Spec // that runs are like where they name none
+	launcher   *launch.Launcher
+	warm       *warm
+	admissions *admissions
+	sessions   *registry
+	bridges    *bridges
 }
 
-// enterWork counts somebody in whom DestroyAll has to wait for.
-func (m *Manager) enterWork() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return errRetired
+// run runs a program to its end, or ctx's.
+func (r *codeRuns) run(ctx context.Context, code Code) (CodeResult, error) {
+	how, err := code.check()
+	if err != nil {
+		return CodeResult{}, err
 	}
-	m.work.Add(1)
-	return nil
+	if code.Spec.Image == "" && code.Spec.Dockerfile == "" {
+		code.Spec = spec.CodeSpec(r.base)
+	}
+	code.Spec = code.Spec.WithDefaults()
+	if err := code.Spec.Check(); err != nil {
+		return CodeResult{}, err
+	}
+	if code.Spec.IsPersonal() || code.Spec.Start != nil {
+		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
+	}
+	done, err := r.sessions.join()
+	if err != nil {
+		return CodeResult{}, err
+	}
+	defer done()
+	allowed, leave, err := r.admissions.admitCode(code.Session, code.Spec.DiskBytes)
+	if err != nil {
+		return CodeResult{}, err
+	}
+	code.Spec.DiskBytes = allowed.disk
+	c, err := r.container(ctx, code.Spec, leave)
+	if err != nil {
+		return CodeResult{}, err
+	}
+	defer r.sessions.work.Go(func() {
+		defer leave()
+		r.throwAway(c)
+	})
+	c.Assign(code.Session, "")
+	return codeRun{c: c, code: code, how: how, bridges: r.bridges}.run(ctx)
 }
 
 // check refuses what cannot be run, and says how the rest is.
@@ -187,29 +178,29 @@ func (c Code) check() (language, error) {
 	return how, nil
 }
 
-// codeBox takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away. Where none is returned,
+// container takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away. Where none is returned,
 // leave is called once there is none.
-func (m *Manager) codeBox(ctx context.Context, spec Spec, leave func()) (*box, error) {
+func (r *codeRuns) container(ctx context.Context, s spec.Spec, leave func()) (*container.Container, error) {
 	if err := ctx.Err(); err != nil {
 		leave()
 		return nil, err
 	}
-	defer m.pools.Hurry()()
-	if b := m.claimSlot(spec.hash(m.digest)); b != nil {
-		return b, nil
+	defer r.warm.pools.Hurry()()
+	if c := r.warm.claimSlot(s.Hash(r.Digest)); c != nil {
+		return c, nil
 	}
 	type launched struct {
-		box *box
+		c   *container.Container
 		err error
 	}
 	made := make(chan launched)
-	m.work.Go(func() {
-		b, err := m.makeCodeBox(ctx, spec)
+	r.sessions.work.Go(func() {
+		c, err := r.make(ctx, s)
 		select {
-		case made <- launched{b, err}:
+		case made <- launched{c, err}:
 		case <-ctx.Done():
 			if err == nil {
-				m.throwAway(b)
+				r.throwAway(c)
 			}
 			leave()
 		}
@@ -219,66 +210,74 @@ func (m *Manager) codeBox(ctx context.Context, spec Spec, leave func()) (*box, e
 		if l.err != nil {
 			leave()
 		}
-		return l.box, l.err
+		return l.c, l.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (m *Manager) makeCodeBox(ctx context.Context, spec Spec) (*box, error) {
-	ref, err := m.PrepareImage(ctx, spec)
+func (r *codeRuns) make(ctx context.Context, s spec.Spec) (*container.Container, error) {
+	ref, err := r.launcher.Images.Prepare(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.config.Driver.Ping(ctx); err != nil {
+	if err := r.Driver.Ping(ctx); err != nil {
 		return nil, err
 	}
-	return m.launchSlot(ctx, spec, ref)
+	return r.launcher.Slot(ctx, s, ref)
 }
 
 // throwAway removes a container with its folder and all that is in it.
-func (m *Manager) throwAway(b *box) {
-	err := b.remove(errEnded)
+func (r *codeRuns) throwAway(c *container.Container) {
+	err := c.End()
 	if err == nil {
-		err = removeall.Folder(b.workspace)
+		err = removeall.Folder(c.Workspace())
 	}
 	if err != nil {
-		m.log.Error("cannot remove the container of a code run", "container", b.id, "error", err)
+		r.Log.Error("cannot remove the container of a code run", "container", c.ID(), "error", err)
 	}
 }
 
-// runCode lays out the workspace, runs the program and gathers what it made.
-func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, error) {
-	held := maps.Clone(c.Files)
-	for name, content := range c.Files {
-		if err := b.link.WriteFile(ctx, name, content, 0o644); err != nil {
+// codeRun is one run in its container.
+type codeRun struct {
+	c       *container.Container
+	code    Code
+	how     language
+	bridges *bridges
+}
+
+// run lays out the workspace, runs the program and gathers what it made.
+func (r codeRun) run(ctx context.Context) (CodeResult, error) {
+	held := maps.Clone(r.code.Files)
+	for name, content := range r.code.Files {
+		if err := r.c.Link.WriteFile(ctx, name, content, 0o644); err != nil {
 			return CodeResult{}, err
 		}
 	}
-	argv := slices.Clone(how.argv)
-	if len(c.Program) > 0 {
+	argv := slices.Clone(r.how.argv)
+	if len(r.code.Program) > 0 {
 		if held == nil {
 			held = map[string][]byte{}
 		}
-		held[how.file] = c.Program
-		argv = append(argv, path.Join(frame.HeldFolder, how.file))
+		held[r.how.file] = r.code.Program
+		argv = append(argv, path.Join(frame.HeldFolder, r.how.file))
 	}
 	for name, content := range held { // the files too: a program finds what it imports beside itself
-		if err := b.link.Hold(ctx, name, content); err != nil {
+		if err := r.c.Link.Hold(ctx, name, content); err != nil {
 			return CodeResult{}, err
 		}
 	}
-	r, err := b.runProgram(ctx, c, "mkdir "+outFolder+" && exec "+quoteArgv(argv))
-	result := CodeResult{Result: r}
-	if err != nil || r.Canceled || b.link.Dead() {
+	ended, err := r.runProgram(ctx, "mkdir "+outFolder+" && exec "+quoteArgv(argv))
+	result := CodeResult{Result: ended}
+	if err != nil || ended.Canceled || r.c.Dead() {
 		return result, err
 	}
-	if c.Spec.driverNetwork() == "none" {
-		result.NoRoutes = b.noRoutes(ctx, c.Spec.WorkspaceDir)
+	if r.code.Spec.DriverNetwork() == "none" {
+		result.NoRoutes = noRoutes(ctx, r.c)
 	}
-	g := gathering{b: b, files: map[string][]byte{}, room: maxCodeBytes}
+	g := gathering{link: r.c.Link, files: map[string][]byte{}, room: maxCodeBytes}
 	if err = g.folder(ctx, outFolder, 0); ctx.Err() != nil {
-		err = nil // the caller has left with the verdict
+		err = nil // the caller has left with the result
 	}
 	result.Files, result.Left = g.files, g.left
 	return result, err
@@ -286,34 +285,33 @@ func (b *box) runCode(ctx context.Context, c Code, how language) (CodeResult, er
 
 // runProgram runs the program, and answers its calls meanwhile. The limit of one that makes calls is the host's to measure,
 // since its clock may be stopped; the supervisor's is the last resort then.
-func (b *box) runProgram(ctx context.Context, c Code, script string) (machine.Result, error) {
-	limit := cmp.Or(max(c.Timeout, 0), c.Spec.Timeout)
-	cmd := machine.Command{Script: script, Stdin: c.Stdin, MaxOutput: c.MaxOutput, Timeout: limit, Progress: c.Progress}
-	if c.Helpers == nil {
-		return b.exec(ctx, cmd, c.Spec.WorkspaceDir)
+func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result, error) {
+	limit := cmp.Or(max(r.code.Timeout, 0), r.code.Spec.Timeout)
+	cmd := machine.Command{Script: script, Stdin: r.code.Stdin, MaxOutput: r.code.MaxOutput, Timeout: limit, Progress: r.code.Progress}
+	if r.code.Helpers == nil {
+		return r.c.Exec(ctx, cmd)
 	}
-	if name, module := helperModule(c.Language); name != "" {
-		if err := b.link.Hold(ctx, name, module); err != nil {
+	if name, module := helperModule(r.code.Language); name != "" {
+		if err := r.c.Link.Hold(ctx, name, module); err != nil {
 			return machine.Result{}, err
 		}
 	}
 	cmd.Timeout += maxPaused
-	// The answering side learns of the end only after the program has: told first, it could end by itself, and nobody would know why.
+	// The helpers are ended after the program: ended first, they could make it fail, and nobody would know why.
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clock := stopwatch.Start(limit, cancel)
 	defer clock.Stop()
-	h := newHelping(outlasting, c.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
-		return b.link.WriteFile(ctx, name, data, 0o444)
+	h := newHelping(outlasting, r.code.Helpers, clock, func(ctx context.Context, name string, data []byte) error {
+		return r.c.Link.WriteFile(ctx, name, data, 0o444)
 	})
-	b.setHelping(h)
-	defer h.end()
-	r, err := b.exec(ctx, cmd, c.Spec.WorkspaceDir)
-	if clock.Stop() && r.Canceled {
-		r.TimedOut, r.Canceled = true, false
+	defer r.bridges.help(r.c, h)()
+	ended, err := r.c.Exec(ctx, cmd)
+	if clock.Stop() && ended.Canceled {
+		ended.TimedOut, ended.Canceled = true, false
 	}
-	return r, err
+	return ended, err
 }
 
 // maxPaused bounds how long the watch of one run may stand still in all.
@@ -321,7 +319,7 @@ const maxPaused = time.Hour
 
 // gathering collects files within bounds. Everything has ended in the container, so nothing changes under it.
 type gathering struct {
-	b       *box
+	link    *link.Link
 	files   map[string][]byte
 	room    int64 // bytes that may still come
 	folders int
@@ -332,7 +330,7 @@ type gathering struct {
 // read it.
 func (g *gathering) folder(ctx context.Context, name string, depth int) error {
 	g.folders++
-	infos, err := g.b.link.List(ctx, name)
+	infos, err := g.link.List(ctx, name)
 	if err != nil {
 		return g.skip(ctx, err)
 	}
@@ -354,7 +352,7 @@ func (g *gathering) folder(ctx context.Context, name string, depth int) error {
 }
 
 func (g *gathering) file(ctx context.Context, name string) error {
-	data, size, err := g.b.link.ReadFile(ctx, name, 0, g.room)
+	data, size, err := g.link.ReadFile(ctx, name, 0, g.room)
 	if err != nil || size > int64(len(data)) {
 		return g.skip(ctx, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // coder returns a manager whose code runs have Python, with a pool of containers for them.
@@ -28,7 +29,7 @@ func coder(t testing.TB, warm int) (sandboxtest.Host, *sandbox.Manager, sandbox.
 	m, config := h.Manager(t, func(c *sandbox.Config) {
 		c.Spec.Image = python
 		keepWarm(warm)(c)
-		c.Pools[0].Spec = sandbox.CodeSpec(c.Spec)
+		c.Pools[0].Spec = spec.CodeSpec(c.Spec)
 	})
 	if warm > 0 {
 		runManager(t, m)
@@ -314,7 +315,7 @@ func TestCodeRefusals(t *testing.T) {
 		`file "."`:                               {Language: "sh", Program: program, Files: map[string][]byte{".": nil}},
 		"65 files":                               {Language: "sh", Program: program, Files: many},
 		"are more than 16777216":                 {Language: "sh", Program: make([]byte, 17<<20)},
-		"memory_limit":                           {Language: "sh", Program: program, Spec: sandbox.Spec{Image: "x", MemoryBytes: 1}},
+		"memory_limit":                           {Language: "sh", Program: program, Spec: spec.Spec{Image: "x", MemoryBytes: 1}},
 	} {
 		if _, err := m.RunCode(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

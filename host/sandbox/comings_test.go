@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -55,20 +56,20 @@ type comer struct {
 	h       sandboxtest.Host
 	m       *sandbox.Manager
 	config  sandbox.Config
-	project sandbox.Spec
+	project spec.Spec
 }
 
 // visit is one session from its first command to its end.
 func (c *comer) visit(i int) error {
-	session, spec := fmt.Sprint("s", i), c.config.Spec
+	session, wanted := fmt.Sprint("s", i), c.config.Spec
 	var meddle func(id string) error
 	switch i % 6 {
 	case 1:
-		spec.Volumes = []sandbox.VolumeMount{{Name: "v", Target: "/v"}}
+		wanted.Volumes = []spec.VolumeMount{{Name: "v", Target: "/v"}}
 	case 2:
-		spec = c.project
+		wanted = c.project
 	case 3:
-		spec.Network, spec.Allowlist = "allowlist", []string{"example.com"}
+		wanted.Network, wanted.Allowlist = "allowlist", []string{"example.com"}
 	case 4:
 		meddle = func(id string) error {
 			return c.h.API.ContainerRemove(context.Background(), id, container.RemoveOptions{Force: true})
@@ -78,7 +79,7 @@ func (c *comer) visit(i int) error {
 			return errors.Join(c.h.API.ContainerRename(context.Background(), id, "renamed-"+id[:12]), c.h.API.ContainerPause(context.Background(), id))
 		}
 	}
-	if err := c.use(session, spec); err != nil {
+	if err := c.use(session, wanted); err != nil {
 		return err
 	}
 	if meddle != nil {
@@ -87,9 +88,9 @@ func (c *comer) visit(i int) error {
 		}
 	}
 	if i%6 == 4 {
-		err := c.use(session, spec)
+		err := c.use(session, wanted)
 		if errors.Is(err, machine.ErrUnavailable) { // the host had not yet heard of the end
-			err = c.use(session, spec)
+			err = c.use(session, wanted)
 		}
 		if err != nil {
 			return fmt.Errorf("afterwards: %w", err)
@@ -103,7 +104,7 @@ func (c *comer) visit(i int) error {
 }
 
 // use has a command and a background process.
-func (c *comer) use(session string, spec sandbox.Spec) error {
+func (c *comer) use(session string, spec spec.Spec) error {
 	s, err := c.m.Get(context.Background(), session, "default", spec)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/flynnhost/flynn/host/sandbox/archive"
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 )
@@ -16,8 +17,8 @@ import (
 // it is touched, whatever the names inside are, and what is in the way stays, with an error. Hooks of git stay behind unless
 // l.Hooks lets them through: the host's git would run them.
 func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (tally archive.Tally, err error) {
-	err = s.at(ctx, dir, func(b *box, name string) error {
-		if tally, err = b.pack(ctx, name, hooksOf(l, name, to.Name()), fsroot.Tree{Root: to}.Put); err != nil {
+	err = s.at(ctx, dir, func(c *container.Container, name string) error {
+		if tally, err = c.Pack(ctx, name, hooksOf(l, name, to.Name()), fsroot.Tree{Root: to}.Put); err != nil {
 			return fmt.Errorf("copy %s: %w", name, err)
 		}
 		return nil
@@ -27,9 +28,9 @@ func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archiv
 
 // CopyIn copies a folder of the host into one of the workspace, which is made if it is missing: all of it or nothing.
 func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally archive.Tally, err error) {
-	err = s.at(ctx, dir, func(b *box, name string) error {
-		defer b.bringHome(ctx)
-		tally, err = b.unpack(ctx, name, func(w io.Writer) (archive.Tally, error) {
+	err = s.at(ctx, dir, func(c *container.Container, name string) error {
+		defer c.PullWorkspace(ctx)
+		tally, err = c.Unpack(ctx, name, func(w io.Writer) (archive.Tally, error) {
 			var t archive.Tally
 			out := bufio.NewWriterSize(w, frame.MaxData)
 			tree := fsroot.Tree{Root: from, Passed: func(name string) { t.Leave(name, archive.Special) }}

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const ownersToken = "the-owners-own-token-7f3a"
@@ -39,7 +40,7 @@ func vouched(t *testing.T, handler http.HandlerFunc, value *atomic.Value) (*sand
 			return value.Load().(string)
 		}
 		c.Spec.Network, c.Spec.Allowlist = "allowlist", []string{"example.com", "other.example"}
-		c.Spec.Credentials = []sandbox.Credential{{
+		c.Spec.Credentials = []spec.Credential{{
 			Host: "example.com", Header: "Authorization", Prefix: "Bearer ", Secret: "env OWNERS_TOKEN", Upgrade: true,
 		}}
 	})
@@ -123,17 +124,17 @@ func TestTrustInside(t *testing.T) {
 	var value atomic.Value
 	value.Store(ownersToken)
 	m, config, _, _ := vouched(t, func(http.ResponseWriter, *http.Request) {}, &value)
-	spec := config.Spec
-	count := func(session string, spec sandbox.Spec) string {
-		r := run(t, get(t, m, session, spec), machine.Command{Script: `grep -c BEGIN.CERT $NODE_EXTRA_CA_CERTS $SSL_CERT_FILE; echo x 2>/dev/null >>$SSL_CERT_FILE || echo read-only`})
+	wanted := config.Spec
+	count := func(session string, wanted spec.Spec) string {
+		r := run(t, get(t, m, session, wanted), machine.Command{Script: `grep -c BEGIN.CERT $NODE_EXTRA_CA_CERTS $SSL_CERT_FILE; echo x 2>/dev/null >>$SSL_CERT_FILE || echo read-only`})
 		return string(r.Stdout)
 	}
 	own, bundle := "/.flynn-trust/proxy.pem:1\n", "/.flynn-trust/bundle.pem:"
-	if got := count("some", spec); !strings.HasPrefix(got, own+bundle) || strings.Contains(got, bundle+"1\n") || !strings.HasSuffix(got, "read-only\n") {
+	if got := count("some", wanted); !strings.HasPrefix(got, own+bundle) || strings.Contains(got, bundle+"1\n") || !strings.HasSuffix(got, "read-only\n") {
 		t.Errorf("with another host: %q", got)
 	}
-	spec.Allowlist = []string{"example.com"}
-	if got := count("all", spec); got != own+bundle+"1\nread-only\n" {
+	wanted.Allowlist = []string{"example.com"}
+	if got := count("all", wanted); got != own+bundle+"1\nread-only\n" {
 		t.Errorf("without: %q", got)
 	}
 }
@@ -149,10 +150,10 @@ func TestCredentialSpec(t *testing.T) {
 		{"methods", "GET example.com", "Authorization", "methods"},
 		{"header", "example.com", "Content-Length", "proxy's own"},
 	} {
-		spec := config.Spec
-		spec.Network, spec.Allowlist = "allowlist", []string{"example.com"}
-		spec.Credentials = []sandbox.Credential{{Host: c.host, Header: c.header}}
-		if _, err := m.Get(t.Context(), "s", "", spec); err == nil || !strings.Contains(err.Error(), c.want) {
+		wanted := config.Spec
+		wanted.Network, wanted.Allowlist = "allowlist", []string{"example.com"}
+		wanted.Credentials = []spec.Credential{{Host: c.host, Header: c.header}}
+		if _, err := m.Get(t.Context(), "s", "", wanted); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -160,23 +161,23 @@ func TestCredentialSpec(t *testing.T) {
 
 // TestAddressOfACredential: no other secret goes to the address, and only one host is there.
 func TestAddressOfACredential(t *testing.T) {
-	spec := sandbox.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com", "*.example.com"}}
-	at := sandbox.Credential{Host: "example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}
+	wanted := spec.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com", "*.example.com"}}
+	at := spec.Credential{Host: "example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}
 	for _, c := range []struct {
 		name  string
-		creds []sandbox.Credential
+		creds []spec.Credential
 		want  string
 	}{
-		{"alone", []sandbox.Credential{at}, ""},
-		{"beside another host", []sandbox.Credential{at, {Host: "api.example.com", Header: "X-Key"}}, ""},
-		{"another secret for the host", []sandbox.Credential{{Host: "example.com", Header: "Authorization"}, at}, "another credential is for the same host"},
-		{"another port of the host", []sandbox.Credential{at, {Host: "example.com:80", Header: "Authorization"}}, "another credential is for the same host"},
-		{"a name", []sandbox.Credential{{Host: "example.com", Header: "X-Key", Address: "http://gateway.lan:4000"}}, "names are not resolved"},
-		{"metadata", []sandbox.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither of loopback nor of a private network"},
-		{"all names below", []sandbox.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host by its name"},
+		{"alone", []spec.Credential{at}, ""},
+		{"beside another host", []spec.Credential{at, {Host: "api.example.com", Header: "X-Key"}}, ""},
+		{"another secret for the host", []spec.Credential{{Host: "example.com", Header: "Authorization"}, at}, "another credential is for the same host"},
+		{"another port of the host", []spec.Credential{at, {Host: "example.com:80", Header: "Authorization"}}, "another credential is for the same host"},
+		{"a name", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://gateway.lan:4000"}}, "names are not resolved"},
+		{"metadata", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither of loopback nor of a private network"},
+		{"all names below", []spec.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host by its name"},
 	} {
-		spec.Credentials = c.creds
-		if err := spec.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		wanted.Credentials = c.creds
+		if err := wanted.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // publicAddr is where every name of testNetwork is; connections to it end at the test's listener.
@@ -61,7 +62,7 @@ func (d *decisions) have(want string) bool {
 }
 
 // proxied returns a manager whose sandboxes reach the handler under listed names, and their specification.
-func proxied(t *testing.T, handler http.Handler, allowlist ...string) (*sandbox.Manager, sandbox.Spec, *decisions) {
+func proxied(t *testing.T, handler http.Handler, allowlist ...string) (*sandbox.Manager, spec.Spec, *decisions) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -2,26 +2,31 @@ package sandbox
 
 import (
 	"context"
-	"sync"
+	"log/slog"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
 )
 
-// Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
-func (m *Manager) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() { m.pools.Run(ctx) })
-	running.Go(func() { m.expire(ctx) })
-	running.Go(func() { m.keepTidy(ctx) })
-	running.Go(func() { m.reaper.Run(ctx) })
-	running.Wait()
-	return ctx.Err()
+// idleWatch pauses containers that nothing has used for some time, and ends those that nothing has used for long, and old ones.
+type idleWatch struct {
+	sessions   *registry
+	idleAfter  time.Duration
+	maxAge     time.Duration
+	pauseAfter time.Duration
+	log        *slog.Logger
+	look       chan struct{} // wakes run, buffered
 }
 
-// expire looks for idle containers.
-func (m *Manager) expire(ctx context.Context) {
-	shortest := m.config.IdleAfter
-	if m.config.PauseAfter > 0 {
-		shortest = min(shortest, m.config.PauseAfter)
+func newIdleWatch(c Config, sessions *registry) *idleWatch {
+	return &idleWatch{sessions: sessions, idleAfter: c.IdleAfter, maxAge: c.MaxAge, pauseAfter: c.PauseAfter, log: c.Log, look: make(chan struct{}, 1)}
+}
+
+// run looks for idle containers until ctx ends.
+func (w *idleWatch) run(ctx context.Context) {
+	shortest := w.idleAfter
+	if w.pauseAfter > 0 {
+		shortest = min(shortest, w.pauseAfter)
 	}
 	tick := time.NewTicker(max(min(shortest/4, time.Minute), time.Millisecond))
 	defer tick.Stop()
@@ -30,53 +35,51 @@ func (m *Manager) expire(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			m.lookAfterIdle(now)
-		case <-m.look:
-			m.lookAfterIdle(time.Now())
+			w.lookAfter(now)
+		case <-w.look:
+			w.lookAfter(time.Now())
 		}
 	}
 }
 
 // lookSoon has the next look come at once.
-func (m *Manager) lookSoon() {
+func (w *idleWatch) lookSoon() {
 	select {
-	case m.look <- struct{}{}:
+	case w.look <- struct{}{}:
 	default:
 	}
 }
 
-// lookAfterIdle pauses what has been idle for some time, and ends what has been so for long, or is old. Containers are
-// dealt with side by side: one that the engine does not let go holds up some others, and not all.
-func (m *Manager) lookAfterIdle(now time.Time) {
-	_ = each(m.all(), func(s *Session) error {
-		since, idle := s.idleSince()
+// lookAfter deals with the containers side by side: one that the engine does not let go holds up some others, and not all.
+func (w *idleWatch) lookAfter(now time.Time) {
+	_ = reaper.Each(w.sessions.all(), func(s *Session) error {
+		c := s.current()
+		if c == nil {
+			return nil
+		}
+		since, idle := c.Idle()
 		if !idle {
 			return nil
 		}
 		switch rest := now.Sub(since); {
-		case rest >= m.config.IdleAfter || now.Sub(s.born()) >= m.config.MaxAge:
-			m.evictIdle(s)
-		case m.config.PauseAfter > 0 && rest >= m.config.PauseAfter:
-			m.pauseIdle(s)
+		case rest >= w.idleAfter || now.Sub(c.Born()) >= w.maxAge:
+			w.evict(s)
+		case w.pauseAfter > 0 && rest >= w.pauseAfter && c.MarkIdle():
+			w.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
+			c.Pause()
 		}
 		return nil
 	})
 }
 
-func (m *Manager) evictIdle(s *Session) {
-	b := s.dismissIdle()
-	if b == nil {
+// evict ends a session's container if it is idle; the next call gets another one.
+func (w *idleWatch) evict(s *Session) {
+	c := s.current()
+	if c == nil || !c.Dismiss() {
 		return
 	}
-	m.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
-	if err := b.remove(errEnded); err != nil {
-		m.log.Error("cannot end an idle sandbox", "session", s.session, "error", err)
-	}
-}
-
-func (m *Manager) pauseIdle(s *Session) {
-	if b := s.markForPause(); b != nil {
-		m.log.Debug("pausing an idle sandbox", "session", s.session, "sandbox", s.name)
-		b.beginPause()
+	w.log.Info("ending an idle sandbox", "session", s.session, "sandbox", s.name)
+	if err := c.End(); err != nil {
+		w.log.Error("cannot end an idle sandbox", "session", s.session, "error", err)
 	}
 }

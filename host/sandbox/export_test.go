@@ -1,14 +1,13 @@
 package sandbox
 
 import (
-	"maps"
-	"slices"
-
 	"context"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -23,21 +22,19 @@ func (c *Config) SetMemory(memory func() (pool.Memory, error)) { c.memory = memo
 
 // ProvideVolume lets tests ask for a volume as launches do.
 func (m *Manager) ProvideVolume(ctx context.Context, session, name, image string, uid, gid int) (string, error) {
-	if !volumeNames().MatchString(name) {
-		return "", badVolumeName(name)
+	if err := spec.CheckVolumeName(name); err != nil {
+		return "", err
 	}
-	engineName, _, err := m.volumes.provide(ctx, volume{name: name, session: session}, image, workspace.Owner{UID: uid, GID: gid})
+	engineName, _, err := m.launcher.Volumes.Provide(ctx, launch.Volume{Name: name, Session: session}, image, workspace.Owner{UID: uid, GID: gid})
 	return engineName, err
 }
 
 // Held are the keys of the containers that the process has, or is making or removing.
 func (m *Manager) Held() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.held))
+	return m.here.Keys.All()
 }
 
 // Bridged returns the second container of a session's bridge.
-func (m *Manager) Bridged(ctx context.Context, session string, b Bridge) (*Session, error) {
-	return m.Get(ctx, session, bridgeName(b.Name), b.spec())
+func (m *Manager) Bridged(ctx context.Context, session string, b spec.Bridge) (*Session, error) {
+	return m.Get(ctx, session, bridgeName(b.Name), b.Spec())
 }

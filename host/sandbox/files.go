@@ -5,14 +5,16 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/link"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
 // ReadFile implements machine.Machine.
 func (s *Session) ReadFile(ctx context.Context, path string, offset int64, max int64) (data []byte, size int64, err error) {
-	err = s.at(ctx, path, func(b *box, name string) error {
-		data, size, err = b.link.ReadFile(ctx, name, offset, max)
+	err = s.at(ctx, path, func(c *container.Container, name string) error {
+		data, size, err = c.Link.ReadFile(ctx, name, offset, max)
 		return err
 	})
 	return data, size, err
@@ -20,16 +22,16 @@ func (s *Session) ReadFile(ctx context.Context, path string, offset int64, max i
 
 // WriteFile implements machine.Machine.
 func (s *Session) WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
-	return s.at(ctx, path, func(b *box, name string) error {
-		defer b.bringHome(ctx)
-		return b.link.WriteFile(ctx, name, data, perm)
+	return s.at(ctx, path, func(c *container.Container, name string) error {
+		defer c.PullWorkspace(ctx)
+		return c.Link.WriteFile(ctx, name, data, perm)
 	})
 }
 
 // List implements machine.Machine.
 func (s *Session) List(ctx context.Context, path string) (infos []machine.FileInfo, err error) {
-	err = s.at(ctx, path, func(b *box, name string) error {
-		infos, err = b.link.List(ctx, name)
+	err = s.at(ctx, path, func(c *container.Container, name string) error {
+		infos, err = c.Link.List(ctx, name)
 		return err
 	})
 	return infos, err
@@ -38,15 +40,15 @@ func (s *Session) List(ctx context.Context, path string) (infos []machine.FileIn
 // Open opens a file to be read from its start to where it ends at this moment, whatever its size. Reading fails when ctx
 // ends. The session's container is not idle until the file is closed.
 func (s *Session) Open(ctx context.Context, path string) (io.ReadCloser, machine.FileInfo, error) {
-	name, err := inside(path, s.spec.WorkspaceDir)
+	name, err := executor.Inside(path, s.spec.WorkspaceDir)
 	if err != nil {
 		return nil, machine.FileInfo{}, err
 	}
-	b, release, err := s.acquire(ctx)
+	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, machine.FileInfo{}, err
 	}
-	f, info, err := b.link.Open(ctx, name)
+	f, info, err := c.Link.Open(ctx, name)
 	if err != nil {
 		release()
 		return nil, machine.FileInfo{}, err
@@ -72,16 +74,16 @@ func (f *openFile) Close() error {
 // Put replaces a file by all of r, whatever its size; a size that is not negative must be r's. It makes folders that are
 // missing and is done at once or not at all, as WriteFile.
 func (s *Session) Put(ctx context.Context, path string, r io.Reader, size int64, perm fs.FileMode) error {
-	return s.at(ctx, path, func(b *box, name string) error {
-		defer b.bringHome(ctx)
-		return b.link.Put(ctx, name, r, size, perm)
+	return s.at(ctx, path, func(c *container.Container, name string) error {
+		defer c.PullWorkspace(ctx)
+		return c.Link.Put(ctx, name, r, size, perm)
 	})
 }
 
 // Stat says what a path is; links within the workspace are followed.
 func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo, err error) {
-	err = s.at(ctx, path, func(b *box, name string) error {
-		info, err = b.link.Stat(ctx, name)
+	err = s.at(ctx, path, func(c *container.Container, name string) error {
+		info, err = c.Link.Stat(ctx, name)
 		return err
 	})
 	return info, err
@@ -89,22 +91,22 @@ func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo,
 
 // Remove removes a file, a link or an empty folder; with all, a folder with everything in it.
 func (s *Session) Remove(ctx context.Context, path string, all bool) error {
-	return s.at(ctx, path, func(b *box, name string) error {
-		defer b.bringHome(ctx)
-		return b.link.Remove(ctx, name, all)
+	return s.at(ctx, path, func(c *container.Container, name string) error {
+		defer c.PullWorkspace(ctx)
+		return c.Link.Remove(ctx, name, all)
 	})
 }
 
 // at does something to a path of the workspace in a live container.
-func (s *Session) at(ctx context.Context, path string, do func(b *box, name string) error) error {
-	name, err := inside(path, s.spec.WorkspaceDir)
+func (s *Session) at(ctx context.Context, path string, do func(c *container.Container, name string) error) error {
+	name, err := executor.Inside(path, s.spec.WorkspaceDir)
 	if err != nil {
 		return err
 	}
-	b, release, err := s.acquire(ctx)
+	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return do(b, name)
+	return do(c, name)
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func TestGVisor(t *testing.T) {
 	t.Parallel()
 	e := sandboxtest.GVisor(t)
-	m, config := e.Manager(t, func(c *sandbox.Config) { c.Spec.Runtime = sandbox.GVisor })
+	m, config := e.Manager(t, func(c *sandbox.Config) { c.Spec.Runtime = spec.GVisor })
 	t.Run("commands", func(t *testing.T) {
 		s := get(t, m, "s", config.Spec)
 		if got := shell(t, s, "id -u; uname -r; pwd; echo kept >f; cat f"); got != "1000\n4.4.0\n/workspace\nkept\n" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Helpers answers a call that a running program makes by its module flynn. The host asks for one call of a program at a
@@ -39,9 +40,6 @@ type HelperFile struct {
 	Name string // a plain name, without folders
 	Data []byte
 }
-
-// helperCommand is the bridged command by which the modules ask.
-const helperCommand = "flynn-call"
 
 const (
 	// maxHelperArgs bounds the arguments of a call, maxHelperText an answer's text, and maxHelperFiles what answers put into
@@ -174,7 +172,7 @@ func helperBridge(of func() *helping) (bridge.Command, error) {
 		return bridge.Command{}, err
 	}
 	return bridge.Command{
-		Name: helperCommand, Rules: rules, Stdin: true,
+		Name: spec.HelperCommand, Rules: rules, Stdin: true,
 		Run: func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
 			reply, err := of().serve(ctx, call.Argv[0], stdin)
 			if err != nil {
@@ -184,17 +182,4 @@ func helperBridge(of func() *helping) (bridge.Command, error) {
 			return 0, nil
 		},
 	}, nil
-}
-
-// setHelping says who answers the calls of the program in the container; nil is nobody.
-func (b *box) setHelping(h *helping) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.helping = h
-}
-
-func (b *box) getHelping() *helping {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.helping
 }

@@ -10,17 +10,18 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // helped returns a manager, and the specification of runs with helpers on an image.
-func helped(t *testing.T, image func(sandboxtest.Host, testing.TB) string) (*sandbox.Manager, sandbox.Spec) {
+func helped(t *testing.T, image func(sandboxtest.Host, testing.TB) string) (*sandbox.Manager, spec.Spec) {
 	t.Helper()
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	config.Spec.Image = image(h, t)
-	spec := sandbox.CodeSpec(config.Spec)
-	spec.Helpers = true
-	return m, spec
+	wanted := spec.CodeSpec(config.Spec)
+	wanted.Helpers = true
+	return m, wanted
 }
 
 // echo answers with what it was asked, and with a file where it is asked for one.

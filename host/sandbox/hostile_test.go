@@ -15,8 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // fakeDriver makes containers whose first process is a function of the test's.
@@ -39,11 +41,11 @@ type fakeContainer struct {
 
 func (d *fakeDriver) Ping(context.Context) error { return nil }
 
-func (d *fakeDriver) Capabilities(context.Context) (sandbox.Capabilities, error) {
-	return sandbox.Capabilities{Binds: true}, nil
+func (d *fakeDriver) Capabilities(context.Context) (driver.Capabilities, error) {
+	return driver.Capabilities{Binds: true}, nil
 }
 
-func (d *fakeDriver) Create(_ context.Context, c sandbox.Container) (string, error) {
+func (d *fakeDriver) Create(_ context.Context, c driver.Container) (string, error) {
 	host, inside := net.Pipe()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +62,7 @@ func (d *fakeDriver) last() *fakeContainer {
 	return d.made[len(d.made)-1]
 }
 
-func (d *fakeDriver) Attach(context.Context, string, io.Writer) (sandbox.Stream, error) {
+func (d *fakeDriver) Attach(context.Context, string, io.Writer) (driver.Stream, error) {
 	return d.last().host, nil
 }
 
@@ -83,7 +85,7 @@ func (d *fakeDriver) Remove(context.Context, string) error {
 	return nil
 }
 
-func (d *fakeDriver) List(context.Context, string) ([]sandbox.Owned, error) { return nil, nil }
+func (d *fakeDriver) List(context.Context, string) ([]driver.Owned, error) { return nil, nil }
 
 // welcome is what a good supervisor answers.
 func (c *fakeContainer) welcome() frame.WelcomeBody {
@@ -153,7 +155,7 @@ func TestHostileSupervisorCostsTheContainer(t *testing.T) {
 				}
 			}}
 			m := fakeManager(t, d)
-			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+			s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +185,7 @@ func TestHostileProxyCostsTheContainer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c.conn) // until the host hangs up
 	}}
 	m := fakeManager(t, d)
-	s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com"}})
+	s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"example.com"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func TestTooLongACommandCostsOnlyItself(t *testing.T) {
 		}
 	}}
 	m := fakeManager(t, d)
-	s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+	s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +255,7 @@ func TestImpostorIsRefused(t *testing.T) {
 				c.send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(w)})
 			}}
 			m := fakeManager(t, d)
-			if _, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"}); !errors.Is(err, machine.ErrUnavailable) {
+			if _, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"}); !errors.Is(err, machine.ErrUnavailable) {
 				t.Errorf("got %v", err)
 			}
 			if err := m.DestroyAll(t.Context()); err != nil || d.removed != 1 {
@@ -273,7 +275,7 @@ func TestSilentSupervisorCostsTheContainer(t *testing.T) {
 					_, _ = io.Copy(io.Discard, c.conn)
 				}}
 				m := fakeManager(t, d)
-				s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+				s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -313,7 +315,7 @@ func TestSurvivorsCostTheContainer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c.conn)
 	}}
 	m := fakeManager(t, d)
-	s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+	s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // imageAfter commits the test image as a script leaves it, with other settings, under a name of the test's own.
@@ -66,7 +67,7 @@ func TestFoldersInMemoryCanBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := imageAfter(t, h, "tmp", script, container.Config{})
-			s := in(t, h, ref, func(c *sandbox.Config) { c.Spec.Tmpfs = []sandbox.MemoryMount{{Target: "/data", Bytes: 1 << 20}} })
+			s := in(t, h, ref, func(c *sandbox.Config) { c.Spec.Tmpfs = []spec.MemoryMount{{Target: "/data", Bytes: 1 << 20}} })
 			if got := shell(t, s, "for d in /tmp /data; do echo x >$d/f && stat -c %a $d; done"); got != "1777\n1777\n" {
 				t.Errorf("got %q", got)
 			}

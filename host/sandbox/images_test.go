@@ -13,10 +13,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // builtSpec is a sandbox from a Dockerfile with the steps given.
-func builtSpec(t *testing.T, steps string) sandbox.Spec {
+func builtSpec(t *testing.T, steps string) spec.Spec {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Dockerfile")
 	if err := os.WriteFile(file, []byte("FROM "+sandboxtest.Image+"\n"+steps+"\n"), 0o600); err != nil {
@@ -98,7 +99,7 @@ func TestDestroyEndsABuild(t *testing.T) {
 }
 
 // endBuild has end called while a session's image is built.
-func endBuild(t *testing.T, m *sandbox.Manager, spec sandbox.Spec, end func(context.Context) error) {
+func endBuild(t *testing.T, m *sandbox.Manager, spec spec.Spec, end func(context.Context) error) {
 	t.Helper()
 	begun := make(chan struct{}, 1)
 	ctx := machine.WithNotice(t.Context(), func(line string) {

@@ -1,30 +1,25 @@
 // Package sandbox gives each session a confined container to run commands in.
 //
-// Start with Manager: Get returns a session's Session, which is a machine.Machine. A Driver
-// (package docker below) makes containers; in each of them process 1 is the supervisor
-// (package supervise), spoken to in frames (package link) over its standard streams, or a
-// socket beside them where there is one (controlsocket.go): so it works with the network off, and a
-// command costs hardly more than on the host.
+// Start with Manager (manager.go): Get returns a session's Session (session.go), which is a machine.Machine. A driver.Driver (package docker
+// below) makes containers; in each of them process 1 is the supervisor (package supervise), spoken to in frames (package link) over its
+// standard streams, or a socket beside them where there is one: so it works with the network off, and a command costs hardly more than on
+// the host.
 //
-// Where the network is "allowlist" the container has none, and the supervisor offers a proxy on loopback: package link
-// carries its connections to package egress, which decides on them.
+// The package decides which container a session gets, when it ends and who has to go for it. The rest is done below, each part by those
+// that stand before it here:
 //
-// The package decides how containers live and die: made at the first call, at once from a pool
-// of warm ones if there is one, replaced when they die, removed when idle, at Destroy
-// and at the end; leftovers of a crash are recognised by label. Whether a command may run is
-// decided elsewhere.
+//   - spec says what a sandbox is to be, driver what is needed of an engine
+//   - executor runs things in one container: commands, processes, folders as a whole
+//   - container keeps one container from its making to its removal: its states, its lease, its record for a later host
+//   - launch makes containers: images, mounts, volumes, services, the proxy, the check of the supervisor
+//   - reconcile adopts what an earlier process has left, and removes what nobody holds
 //
-// Where to look:
+// Here are the sessions (session.go, sessions.go), what is kept warm (pools.go), who may have another container (admission.go), the end of
+// idle ones (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and what a session does with files
+// (files.go, copy.go, pack.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
+// engines on other machines, and reaper ends what an engine in trouble does not let go.
 //
-//   - what a container is made of: spec.go, images.go, mountset.go and volume.go, project.go (services), start.go, credential.go
-//     and package proxyca, bridged.go; package program finds the supervisor
-//   - its life: manager.go, session.go, provide.go, box.go, expire.go, pause.go, trouble.go and package reaper
-//     (engines in trouble), reconcile.go
-//   - over a restart of the host: package liveness, ownership.go, record.go, detach.go, adopt.go
-//   - warm ones: pools.go above package pool, coderun.go; package workspace for the folders of sessions
-//   - what a session does in its container, above package link: exec.go and startqueue.go, process.go, spawn.go, files.go
-//   - folders as a whole: copy.go, pack.go and packages archive (hostile archives) and fsroot (the host's); elsewhere.go
-//     and package wssync for engines on other machines
+// Whether a command may run is decided elsewhere.
 package sandbox
 
 import (
@@ -34,36 +29,37 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
-	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/liveness"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/proxyca"
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/reconcile"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
-	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
 // Config is what a Manager needs.
 type Config struct {
-	Driver Driver
+	Driver driver.Driver
 	// Instance names this host among others on the same engine. It must be stable over
 	// restarts and must not be shared.
 	Instance string
 	// WorkspaceRoot is the absolute host folder with a folder for each session.
 	WorkspaceRoot string
 	// Spec is the sandbox that code runs are like where they name none.
-	Spec Spec
+	Spec spec.Spec
 	// Supervisor is the path of flynn-sandboxd; see program.FindSupervisor.
 	Supervisor string
 	// Pools are the containers kept ready. Two for the same specification add up.
@@ -92,7 +88,7 @@ type Config struct {
 	// secret that a specification names, "" where there is none. They change with the configuration, so each is called every time. A
 	// container that an earlier host has left must have the current specification to be gone on with; where Current is nil, the one
 	// that it was made with. Without MountRules, nothing may be mounted.
-	Current    func(name string) (Spec, bool)
+	Current    func(name string) (spec.Spec, bool)
 	MountRules func() mounts.Rules
 	Secret     func(name string) string
 
@@ -134,40 +130,22 @@ func (NoEgress) BridgeEnded(string, bridge.Decision) {}
 // Manager owns the containers of one host. Its methods are safe for concurrent use.
 type Manager struct {
 	config     Config
-	log        *slog.Logger
-	run        string // the instance's folder for what containers mount
-	supervisor string // the copy that containers mount
-	digest     string // of the supervisor
-	workspaces *workspace.Root
-	images     *image.Builder // or nil, where the driver can make none
-	pools      *pool.Set[*box]
+	here       launch.Installation
 	reaper     *reaper.Reaper
-	volumes    *volumes
-	proxyCAs   *proxyca.Store
-	location   engineLocation
-	syncs      *wssync.Set
+	launcher   *launch.Launcher
+	reconciler *reconcile.Reconciler
+	sessions   *registry
+	idle       *idleWatch
+	warm       *warm
+	admissions *admissions
+	code       *codeRuns
 	starts     *startQueue
-	work       sync.WaitGroup // launches, removals and code runs under way
 	ending     context.Context
 	end        context.CancelFunc // of code runs, at DestroyAll
-	host       *liveness.Member
-	tidying    chan struct{} // holds a token while somebody reconciles
-	doubled    sync.Once     // the warning that another host has the instance's name
-	look       chan struct{} // wakes expire, buffered
 
-	admitting sync.Mutex // held while one container is counted in
-
-	mu       sync.Mutex // guards the fields below, never held over I/O
-	sessions map[key]*Session
-	held     map[string]bool // keys of the containers that are ours; see ownership
-	codeRuns map[*codeRun]bool
-	closed   bool
-	adopted  int // containers that an earlier host has left
-	detached int // containers left for a later one
+	adopted  atomic.Int64 // containers that an earlier host has left
+	detached atomic.Int64 // containers left for a later one
 }
-
-// key names a sandbox: a session may have several under different names.
-type key struct{ session, name string }
 
 // New checks the configuration and copies the supervisor to where containers mount it. It does not
 // touch the engine; Reconcile and Get do.
@@ -180,6 +158,45 @@ func New(c Config) (*Manager, error) {
 	case !filepath.IsAbs(c.WorkspaceRoot):
 		return nil, fmt.Errorf("sandbox: workspace root %q is not an absolute path", c.WorkspaceRoot)
 	}
+	c = c.withDefaults()
+	if err := os.MkdirAll(c.WorkspaceRoot, 0o700); err != nil {
+		return nil, fmt.Errorf("make workspace root: %w", err)
+	}
+	run := runFolder(c.WorkspaceRoot, c.Instance)
+	supervisor, digest, err := program.Install(c.Supervisor, run)
+	if err != nil {
+		return nil, err
+	}
+	host, err := liveness.Join(run)
+	if err != nil {
+		return nil, err
+	}
+	here := launch.Installation{
+		Driver: c.Driver, Instance: c.Instance, Run: run, WorkspaceRoot: c.WorkspaceRoot, Supervisor: supervisor, Digest: digest, MaxAge: c.MaxAge,
+		Workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: spec.Short(c.Instance), Host: host, Holds: c.Holds}),
+		Host:       host, Keys: container.NewKeys(), Log: c.Log,
+	}
+	m := &Manager{config: c, here: here, reaper: reaper.New(c.Driver, c.Log), sessions: newRegistry(), starts: newStartQueue()}
+	m.ending, m.end = context.WithCancel(context.Background())
+	bridges := &bridges{Installation: here, sessions: m, egress: c.Egress, secret: c.Secret, helping: make(map[*container.Container]*helping)}
+	m.launcher = launch.New(launch.Config{
+		Installation: here, Lease: c.Lease, Reaper: m.reaper, Egress: c.Egress, Bridges: bridges, Network: c.Network, Roots: c.Roots,
+		MountRules: c.MountRules, Secret: c.Secret,
+	})
+	m.reconciler = reconcile.New(reconcile.Config{
+		Installation: here, ProxyCAs: m.launcher.ProxyCAs, Launcher: m.launcher, Sessions: adoption{m}, Current: c.Current,
+	})
+	m.idle = newIdleWatch(c, m.sessions)
+	m.admissions = &admissions{quota: c.Quota, sessions: m.sessions, idle: m.idle, log: c.Log, runs: make(map[*codeSlot]bool)}
+	m.warm = newWarm(c, here, m.launcher, m.reconciler, &m.sessions.work)
+	m.warm.set(c.Pools, c.PoolCPU)
+	m.code = &codeRuns{
+		Installation: here, base: c.Spec, launcher: m.launcher, warm: m.warm, admissions: m.admissions, sessions: m.sessions, bridges: bridges,
+	}
+	return m, nil
+}
+
+func (c Config) withDefaults() Config {
 	c.IdleAfter = cmp.Or(c.IdleAfter, 30*time.Minute)
 	c.MaxAge = cmp.Or(c.MaxAge, 24*time.Hour)
 	if c.Holds == nil {
@@ -194,44 +211,22 @@ func New(c Config) (*Manager, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(c.WorkspaceRoot, 0o700); err != nil {
-		return nil, fmt.Errorf("make workspace root: %w", err)
-	}
-	run := runFolder(c.WorkspaceRoot, c.Instance)
-	path, digest, err := program.Install(c.Supervisor, run)
-	if err != nil {
-		return nil, err
-	}
-	host, err := liveness.Join(run)
-	if err != nil {
-		return nil, err
-	}
-	m := &Manager{
-		config: c, log: c.Log, run: run, supervisor: path, digest: digest,
-		workspaces: workspace.New(workspace.Config{Path: c.WorkspaceRoot, Instance: short(c.Instance), Host: host, Holds: c.Holds}),
-		sessions:   make(map[key]*Session), held: make(map[string]bool), codeRuns: make(map[*codeRun]bool),
-		host: host, tidying: make(chan struct{}, 1), look: make(chan struct{}, 1), starts: newStartQueue(),
-	}
-	m.ending, m.end = context.WithCancel(context.Background())
-	m.reaper = reaper.New(c.Driver, m.log)
-	m.images = m.newBuilder()
-	m.pools, m.volumes = m.newPools(), newVolumes(m)
-	m.SetPools(c.Pools, c.PoolCPU)
-	m.proxyCAs, m.syncs = proxyca.New(run), wssync.NewSet(run, m.log)
-	return m, nil
+	return c
 }
 
 // runFolder is where an instance keeps what belongs to its processes and containers.
-func runFolder(root, instance string) string { return filepath.Join(root, ".run-"+short(instance)) }
+func runFolder(root, instance string) string {
+	return filepath.Join(root, ".run-"+spec.Short(instance))
+}
 
 // Get returns the session's sandbox of that name, with a live container. A spec that differs from the
 // last one's replaces the container, and ends what runs in it.
-func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Session, error) {
-	spec = spec.WithDefaults()
-	if err := spec.validate(); err != nil {
+func (m *Manager) Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error) {
+	wanted = wanted.WithDefaults()
+	if err := wanted.Check(); err != nil {
 		return nil, err
 	}
-	s, old, err := m.lookup(session, name, spec)
+	s, old, err := m.sessions.enter(newSession(m, session, name, wanted, wanted.Hash(m.here.Digest)))
 	if err != nil {
 		return nil, err
 	}
@@ -248,125 +243,221 @@ func (m *Manager) Get(ctx context.Context, session, name string, spec Spec) (*Se
 	return s, nil
 }
 
-// lookup finds or enters the session. old is one with another spec that has to go first.
-func (m *Manager) lookup(session, name string, spec Spec) (s, old *Session, err error) {
-	k := key{session, name}
-	hash := spec.hash(m.digest)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil, nil, errRetired
-	}
-	if s = m.sessions[k]; s != nil && s.hash == hash {
-		s.timeout.Store(int64(spec.Timeout))
-		return s, nil, nil
-	}
-	old = s
-	s = &Session{m: m, session: session, name: name, spec: spec, hash: hash, used: time.Now()}
-	s.timeout.Store(int64(spec.Timeout))
-	m.sessions[k] = s
-	return s, old, nil
-}
-
 // begin makes a container for s in the background and completes p. before is the one that it
 // replaces, which must be gone first: its processes may still write to the workspace.
 func (m *Manager) begin(s *Session, p, before *pending) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return errRetired
+	done, err := m.sessions.join()
+	if err != nil {
+		return err
 	}
-	m.work.Go(func() {
-		defer close(p.done)
+	go func() {
+		defer done()
 		p.before = before.last()
-		if p.err = p.before.settle(); p.err == nil {
-			p.box, p.err = m.provideStarted(p, s)
+		err := p.before.Settle()
+		var c *container.Container
+		if err == nil {
+			c, err = m.provide(p, s)
 		}
-	})
+		s.complete(p, c, err)
+	}()
 	return nil
+}
+
+// startDeadline bounds the start of the image's own process.
+const startDeadline = 30 * time.Second
+
+// provide gets a container for s and starts what its specification asks for.
+func (m *Manager) provide(p *pending, s *Session) (*container.Container, error) {
+	allowed, err := m.admissions.admit(claimant{s.session, s.folder(), s.spec.DiskBytes, s, func() { p.admitted.Store(true) }})
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.claimOrMake(p.making, s, allowed)
+	if err != nil || s.spec.Start == nil {
+		return c, err
+	}
+	ctx, cancel := context.WithTimeout(p.making, startDeadline)
+	defer cancel()
+	if err := m.launcher.StartImage(ctx, c, s.spec); err != nil {
+		return nil, errors.Join(err, c.End())
+	}
+	return c, nil
+}
+
+// claimOrMake takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
+// that is seen through.
+func (m *Manager) claimOrMake(ctx context.Context, s *Session, allowed admission) (c *container.Container, err error) {
+	defer m.warm.pools.Hurry()()
+	hold := m.config.Holds.Enter(s.session)
+	leave := func() { hold(); allowed.release() }
+	if allowed.disk == s.spec.DiskBytes { // one that waits has been told its limit
+		c = m.warm.claim(s.hash, s.session, s.name)
+	}
+	if c == nil {
+		c, err = m.launcher.Launch(ctx, launch.Request{Spec: s.spec, Session: s.session, Sandbox: s.name, Folder: s.folder(), Disk: allowed.disk})
+		if err != nil {
+			leave()
+			return nil, err
+		}
+	}
+	c.OnceRemoved(leave)
+	return c, nil
 }
 
 // drop forgets and ends one sandbox.
 func (m *Manager) drop(s *Session) error {
-	m.forget(s)
+	m.sessions.forget(s)
 	return s.retire()
-}
-
-func (m *Manager) forget(s *Session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k := (key{s.session, s.name}); m.sessions[k] == s {
-		delete(m.sessions, k)
-	}
-}
-
-// all returns the sessions there are.
-func (m *Manager) all() []*Session {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.sessions))
 }
 
 // Destroy ends the session's containers and waits until they are gone or ctx ends. The workspace stays.
 func (m *Manager) Destroy(ctx context.Context, session string) error {
-	return m.endAll(ctx, func(s *Session) bool { return s.session == session })
+	return m.sessions.end(ctx, func(s *Session) bool { return s.session == session })
 }
 
 // DestroyAll ends every container at shutdown, but leaves those with background processes for their lease. Afterwards the
 // Manager gives no more.
 func (m *Manager) DestroyAll(ctx context.Context) error {
-	m.mu.Lock()
-	ended := m.closed
-	m.closed = true
-	m.mu.Unlock()
+	first := m.sessions.close()
 	m.end()
 	m.detachAll()
-	err := m.endAll(ctx, func(*Session) bool { return true })
-	m.pools.Close()
-	err = errors.Join(err, m.settle(ctx), m.reaper.Settle(ctx))
-	if !ended {
-		m.host.Leave()
+	err := m.sessions.end(ctx, func(*Session) bool { return true })
+	m.warm.pools.Close()
+	err = errors.Join(err, m.sessions.settle(ctx), m.reaper.Settle(ctx))
+	if first {
+		m.here.Host.Leave()
 	}
 	return err
 }
 
-// endAll retires the sessions chosen, side by side as far as box.remove lets it.
-func (m *Manager) endAll(ctx context.Context, chosen func(*Session) bool) error {
-	m.mu.Lock()
-	var ending []*Session
-	for k, s := range m.sessions {
-		if chosen(s) {
-			ending = append(ending, s)
-			delete(m.sessions, k)
+// detachAll leaves the containers with background processes for their lease: a later host goes on with them. The
+// sessions give no more calls.
+func (m *Manager) detachAll() {
+	var leaving sync.WaitGroup
+	count := 0
+	for _, s := range m.sessions.all() {
+		if c := s.leave(); c != nil {
+			m.sessions.forget(s)
+			count++
+			leaving.Go(c.Detach)
 		}
 	}
-	m.mu.Unlock()
-	failures := make(chan error, len(ending))
-	for _, s := range ending {
-		m.work.Go(func() { failures <- s.retire() })
+	m.detached.Add(int64(count))
+	if count > 0 {
+		m.config.Log.Info("sandboxes with background processes stay for their lease", "count", count, "lease", m.config.Lease)
 	}
-	var all error
-	for range ending {
-		select {
-		case err := <-failures:
-			all = errors.Join(all, err)
-		case <-ctx.Done():
-			return errors.Join(all, ctx.Err())
-		}
-	}
-	return all
+	leaving.Wait()
 }
 
-// settle waits for the background work to end.
-func (m *Manager) settle(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { m.work.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("end sandboxes: %w", ctx.Err())
+// adoption gives sessions what an earlier process has left.
+type adoption struct{ *Manager }
+
+// Adopt implements reconcile.Sessions.
+func (a adoption) Adopt(r container.Record, c *container.Container) bool {
+	s := newSession(a.Manager, r.Session, r.Sandbox, r.Spec, r.Hash)
+	s.launch = newPending()
+	s.complete(s.launch, c, nil)
+	if !a.sessions.enterNew(s) {
+		return false
 	}
+	hold := a.config.Holds.Enter(r.Session)
+	_, release, err := a.config.Quota.Reserve(r.Session, r.Spec.DiskBytes)
+	if err != nil {
+		release = func() {} // it is there, whatever the limits are by now
+	}
+	c.OnceRemoved(func() { hold(); release() })
+	a.adopted.Add(1)
+	return true
+}
+
+// Forget ends the session's containers and removes the volumes that are its alone. The workspace stays.
+func (m *Manager) Forget(ctx context.Context, session string) error {
+	return errors.Join(
+		m.Destroy(ctx, session),
+		m.RemoveVolumes(ctx, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == session }),
+		m.launcher.Syncs.Forget(session, workspace.Path(m.config.WorkspaceRoot, session)),
+	)
+}
+
+// RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+func (m *Manager) RemoveVolumes(ctx context.Context, such func(driver.Owned) bool) error {
+	return m.launcher.Volumes.Remove(ctx, such)
+}
+
+// Images makes and removes the images of this instance.
+func (m *Manager) Images() *launch.Images { return m.launcher.Images }
+
+// SetPools changes what is kept warm, and the share of the machine's time that refilling may take: see Config.
+func (m *Manager) SetPools(wanted []Pool, cpu float64) { m.warm.set(wanted, cpu) }
+
+// RunCode runs a program to its end, or ctx's. The container and its folder are removed in the background; none of it is
+// used again. A time-out or a cancelled context is a result, not an error.
+func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ending, cancel)()
+	return m.code.run(ctx, c)
+}
+
+// Reconcile adopts what an earlier run of this instance left for it: containers with background processes within their
+// lease. It removes the rest of what nobody owns. Call it before the first Get; Run calls it again and again. Things of
+// other instances are never touched, whatever their age, nor those of another living process of this one.
+func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
+
+// Prune removes what earlier runs left, also what a host could have adopted, and returns the containers.
+func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) { return m.reconciler.Prune(ctx) }
+
+// Ephemeral marks a session, before the first Get, as one that Discard ends. Where that does not come to it, Reconcile and Prune of a later
+// process of this instance do.
+func (m *Manager) Ephemeral(session string) error { return m.reconciler.Ephemeral(session) }
+
+// Discard ends an ephemeral session and removes everything that it had.
+func (m *Manager) Discard(ctx context.Context, session string) error {
+	return m.reconciler.Discard(ctx, session)
+}
+
+// WithOwners returns containers of an instance with the labels that they would have if they had been made for the sessions that have them.
+// root is that of the instance's workspaces.
+func WithOwners(root, instance string, owned []driver.Owned) []driver.Owned {
+	return reconcile.WithOwners(runFolder(root, instance), owned)
+}
+
+// Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
+func (m *Manager) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { m.warm.pools.Run(ctx) })
+	running.Go(func() { m.idle.run(ctx) })
+	running.Go(func() { m.reconciler.Run(ctx) })
+	running.Go(func() { m.reaper.Run(ctx) })
+	running.Wait()
+	return ctx.Err()
+}
+
+// Living counts the containers of each session, those of bridges and code runs among them.
+func (m *Manager) Living() map[string]int {
+	counts := map[string]int{}
+	live, _ := m.admissions.living(nil)
+	for _, l := range live {
+		counts[l.Session]++
+	}
+	return counts
+}
+
+// Running counts the background processes of each session.
+func (m *Manager) Running() map[string]int {
+	counts := map[string]int{}
+	for _, s := range m.sessions.all() {
+		c := s.current()
+		if c == nil || c.Dead() {
+			continue
+		}
+		for _, process := range c.List() {
+			if process.Running && process.ID != ImageProcess {
+				counts[s.session]++
+			}
+		}
+	}
+	return counts
 }
 
 // Stats counts what happened so far.
@@ -379,9 +470,7 @@ type Stats struct {
 
 // Stats returns the counts for metrics.
 func (m *Manager) Stats() Stats {
-	m.mu.Lock()
-	s := Stats{Sessions: len(m.sessions), Adopted: m.adopted, Detached: m.detached}
-	m.mu.Unlock()
-	s.Pool = m.pools.Stats()
-	return s
+	return Stats{
+		Sessions: len(m.sessions.all()), Adopted: int(m.adopted.Load()), Detached: int(m.detached.Load()), Pool: m.warm.pools.Stats(),
+	}
 }

@@ -22,20 +22,22 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // containers lists what an instance has on the engine. The engine lists a container for a moment after it has answered that there is none
 // of that id: such a one is left out.
-func containers(t testing.TB, h sandboxtest.Host, instance string) []sandbox.Owned {
+func containers(t testing.TB, h sandboxtest.Host, instance string) []driver.Owned {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	owned, err := h.Driver.List(ctx, instance)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(owned, func(o sandbox.Owned) bool {
+	return slices.DeleteFunc(owned, func(o driver.Owned) bool {
 		_, err := h.API.ContainerInspect(ctx, o.ID)
 		return cerrdefs.IsNotFound(err)
 	})
@@ -77,7 +79,7 @@ func TestOneContainerPerSession(t *testing.T) {
 		t.Errorf("%d containers for two sessions", len(owned))
 	}
 	for _, c := range owned {
-		for _, label := range []string{sandbox.LabelInstance, sandbox.LabelSession, sandbox.LabelSandbox, sandbox.LabelSpec, sandbox.LabelKey, sandbox.LabelExpires} {
+		for _, label := range []string{driver.LabelInstance, driver.LabelSession, driver.LabelSandbox, driver.LabelSpec, driver.LabelKey, driver.LabelExpires} {
 			if c.Labels[label] == "" {
 				t.Errorf("container %s has no label %s", c.Name, label)
 			}
@@ -189,9 +191,9 @@ func TestReconcileTouchesOwnLeftoversOnly(t *testing.T) {
 	theirs, theirConfig := h.Manager(t)
 	s := get(t, theirs, "s", theirConfig.Spec)
 	// A leftover: created for us by a host that died before it started it.
-	id, err := h.Driver.Create(t.Context(), sandbox.Container{
+	id, err := h.Driver.Create(t.Context(), driver.Container{
 		Key: "k", Name: "flynn-leftover-" + config.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"},
-		Labels: map[string]string{sandbox.LabelInstance: config.Instance, sandbox.LabelKey: "k"}, Network: "none", MemoryBytes: 64 << 20, CPUs: 1, PidsLimit: 16,
+		Labels: map[string]string{driver.LabelInstance: config.Instance, driver.LabelKey: "k"}, Network: "none", MemoryBytes: 64 << 20, CPUs: 1, PidsLimit: 16,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -214,9 +216,9 @@ func TestReconcileTouchesOwnLeftoversOnly(t *testing.T) {
 func TestCreateIsIdempotent(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	config := h.Config(t)
-	c := sandbox.Container{
+	c := driver.Container{
 		Key: "key", Name: "flynn-twice-" + config.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"},
-		Labels: map[string]string{sandbox.LabelInstance: config.Instance, sandbox.LabelKey: "key"}, Network: "none", MemoryBytes: 64 << 20, CPUs: 1, PidsLimit: 16,
+		Labels: map[string]string{driver.LabelInstance: config.Instance, driver.LabelKey: "key"}, Network: "none", MemoryBytes: 64 << 20, CPUs: 1, PidsLimit: 16,
 	}
 	first, err := h.Driver.Create(t.Context(), c)
 	if err != nil {
@@ -274,7 +276,7 @@ func TestEngineMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+	_, err = m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 	for _, e := range []error{err, driver.Ping(t.Context()), m.Reconcile(t.Context())} {
 		if !errors.Is(e, machine.ErrUnavailable) || !strings.Contains(e.Error(), address) || !strings.Contains(e.Error(), "start Docker") {
 			t.Errorf("error does not help: %v", e)
@@ -290,7 +292,7 @@ func TestImageMissing(t *testing.T) {
 	m, config := h.Manager(t)
 	config.Spec.Image = "127.0.0.1:9/flynn/nosuch:1"
 	_, err := m.Get(t.Context(), "s", "default", config.Spec)
-	if !errors.Is(err, machine.ErrUnavailable) || !errors.Is(err, sandbox.ErrNoImage) {
+	if !errors.Is(err, machine.ErrUnavailable) || !errors.Is(err, driver.ErrNoImage) {
 		t.Errorf("wrong kind: %v", err)
 	}
 	for _, want := range []string{config.Spec.Image, "docker pull", os.Getenv("DOCKER_HOST")} {
@@ -339,15 +341,15 @@ func TestImageWithoutShell(t *testing.T) {
 func TestSpecRefusals(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
-	for name, spoil := range map[string]func(*sandbox.Spec){
-		"image":     func(s *sandbox.Spec) { s.Image = "" },
-		"allowlist": func(s *sandbox.Spec) { s.Network = "allowlist" },
-		"entry":     func(s *sandbox.Spec) { s.Network, s.Allowlist = "allowlist", []string{"example.com", "127.0.0.1"} },
-		"network":   func(s *sandbox.Spec) { s.Network = "container:other" },
-		"workspace": func(s *sandbox.Spec) { s.WorkspaceDir = "/" },
-		"memory":    func(s *sandbox.Spec) { s.MemoryBytes = 1 << 20 },
-		"pids":      func(s *sandbox.Spec) { s.PidsLimit = -1 },
-		"cpu":       func(s *sandbox.Spec) { s.CPUs = -1 },
+	for name, spoil := range map[string]func(*spec.Spec){
+		"image":     func(s *spec.Spec) { s.Image = "" },
+		"allowlist": func(s *spec.Spec) { s.Network = "allowlist" },
+		"entry":     func(s *spec.Spec) { s.Network, s.Allowlist = "allowlist", []string{"example.com", "127.0.0.1"} },
+		"network":   func(s *spec.Spec) { s.Network = "container:other" },
+		"workspace": func(s *spec.Spec) { s.WorkspaceDir = "/" },
+		"memory":    func(s *spec.Spec) { s.MemoryBytes = 1 << 20 },
+		"pids":      func(s *spec.Spec) { s.PidsLimit = -1 },
+		"cpu":       func(s *spec.Spec) { s.CPUs = -1 },
 	} {
 		spec := config.Spec
 		spoil(&spec)

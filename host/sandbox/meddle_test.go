@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -34,7 +35,7 @@ func (m *meddled) before(step, id string) {
 	}
 }
 
-func (m *meddled) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
+func (m *meddled) Attach(ctx context.Context, id string, stderr io.Writer) (driver.Stream, error) {
 	m.before("attach", id)
 	return m.Driver.Attach(ctx, id, stderr)
 }
@@ -125,7 +126,7 @@ func TestContainerOfAnImageIsNotKept(t *testing.T) {
 	look(t, m)
 	spec := config.Spec
 	spec.Packages, spec.BuildNetwork = []string{"git"}, "none"
-	if _, err := m.PrepareImage(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "neither apt-get nor apk") {
+	if _, err := m.Images().Prepare(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "neither apt-get nor apk") {
 		t.Errorf("got %v", err)
 	}
 	if d.refusals.Load() == 0 {

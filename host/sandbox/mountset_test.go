@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // allow lets sandboxes mount what lies below root.
@@ -23,7 +24,7 @@ func allow(root string) func(*sandbox.Config) {
 }
 
 // said runs a script in a session's sandbox and returns its trimmed output.
-func said(t *testing.T, m *sandbox.Manager, session string, spec sandbox.Spec, script string) string {
+func said(t *testing.T, m *sandbox.Manager, session string, spec spec.Spec, script string) string {
 	t.Helper()
 	s, err := m.Get(t.Context(), session, "default", spec)
 	if err != nil {
@@ -54,13 +55,13 @@ func TestMountSet(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	root := t.TempDir()
 	m, config := h.Manager(t, allow(root), func(c *sandbox.Config) { sweepVolumes(t, c.Instance) })
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{
 		{Source: folder(t, root, "read"), Target: "/read"}, {Source: folder(t, root, "write"), Target: "/write", Writable: true},
 		{Source: filepath.Join(root, "read", "name"), Target: "/etc/name"},
 	}
-	spec.Volumes = []sandbox.VolumeMount{{Name: "own", Target: "/own"}, {Name: "all", Target: "/all", Shared: true}, {Name: "all", Target: "/look", Shared: true, ReadOnly: true}}
-	spec.Tmpfs = []sandbox.MemoryMount{{Target: "/memory", Bytes: 1 << 20}}
+	wanted.Volumes = []spec.VolumeMount{{Name: "own", Target: "/own"}, {Name: "all", Target: "/all", Shared: true}, {Name: "all", Target: "/look", Shared: true, ReadOnly: true}}
+	wanted.Tmpfs = []spec.MemoryMount{{Target: "/memory", Bytes: 1 << 20}}
 	for _, c := range []struct{ session, script, want string }{
 		{"a", "cat /read/name /write/name /etc/name", "readwriteread"},
 		{"a", "echo x > /read/new || echo x > /etc/name", "/bin/sh: can't create /read/new: Read-only file system\n/bin/sh: can't create /etc/name: Read-only file system"},
@@ -70,7 +71,7 @@ func TestMountSet(t *testing.T) {
 		{"b", "cat /all/f /own/f", "all\ncat: can't open '/own/f': No such file or directory"},
 	} {
 		// Streams are joined one after the other, so compare their lines in any order.
-		got := said(t, m, c.session, spec, c.script)
+		got := said(t, m, c.session, wanted, c.script)
 		for _, line := range strings.Split(c.want, "\n") {
 			if !strings.Contains(got, line) {
 				t.Errorf("%s: %s: got %q, without %q", c.session, c.script, got, line)
@@ -83,13 +84,13 @@ func TestMountSet(t *testing.T) {
 	if err := m.Destroy(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := said(t, m, "a", spec, "cat /own/f"); got != "own" {
+	if got := said(t, m, "a", wanted, "cat /own/f"); got != "own" {
 		t.Errorf("after its container a session's volume holds %q", got)
 	}
 	if err := m.Forget(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := said(t, m, "a", spec, "cat /all/f; ls /own"); got != "all" {
+	if got := said(t, m, "a", wanted, "cat /all/f; ls /own"); got != "all" {
 		t.Errorf("after being forgotten a session finds %q", got)
 	}
 }
@@ -97,9 +98,9 @@ func TestMountSet(t *testing.T) {
 func TestMountsNeedARoot(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{{Source: t.TempDir(), Target: "/data"}}
-	if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), "mount_roots") {
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{{Source: t.TempDir(), Target: "/data"}}
+	if _, err := m.Get(t.Context(), "a", "default", wanted); err == nil || !strings.Contains(err.Error(), "mount_roots") {
 		t.Errorf("got %v", err)
 	}
 	if left := containers(t, h, config.Instance); len(left) != 0 {
@@ -112,16 +113,16 @@ func TestMountSwappedAfterLoad(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	root := t.TempDir()
 	m, config := h.Manager(t, allow(filepath.Join(root, "allowed")))
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{{Source: folder(t, root, "allowed", "data"), Target: "/data"}}
-	if got := said(t, m, "a", spec, "cat /data/name"); got != "data" {
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{{Source: folder(t, root, "allowed", "data"), Target: "/data"}}
+	if got := said(t, m, "a", wanted, "cat /data/name"); got != "data" {
 		t.Fatalf("got %q", got)
 	}
 	swap(t, filepath.Join(root, "allowed", "data"), folder(t, root, "secret"))
-	if _, err := m.Get(t.Context(), "b", "default", spec); err == nil || !strings.Contains(err.Error(), "leads to") {
+	if _, err := m.Get(t.Context(), "b", "default", wanted); err == nil || !strings.Contains(err.Error(), "leads to") {
 		t.Errorf("got %v", err)
 	}
-	if got := said(t, m, "a", spec, "cat /data/name"); got != "data" {
+	if got := said(t, m, "a", wanted, "cat /data/name"); got != "data" {
 		t.Errorf("the container from before sees %q", got)
 	}
 }
@@ -153,9 +154,9 @@ func TestMountSwappedAtTheLastMoment(t *testing.T) {
 	m, config := h.Manager(t, allow(allowed), func(c *sandbox.Config) {
 		c.Driver = swapper{h.Driver, func() { swap(t, data, secret) }}
 	})
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{{Source: data, Target: "/data"}}
-	_, err := m.Get(t.Context(), "a", "default", spec)
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{{Source: data, Target: "/data"}}
+	_, err := m.Get(t.Context(), "a", "default", wanted)
 	if err == nil || !strings.Contains(err.Error(), "swapped meanwhile") {
 		t.Errorf("got %v", err)
 	}
@@ -177,9 +178,9 @@ func TestEngineSocketIsNeverMounted(t *testing.T) {
 	}
 	m, config := h.Manager(t, allow("/"))
 	for _, source := range []string{socket, filepath.Dir(socket), filepath.Dir(filepath.Dir(socket)), engine.DataRoot, config.WorkspaceRoot} {
-		spec := config.Spec
-		spec.Mounts = []sandbox.HostMount{{Source: source, Target: "/engine"}}
-		if _, err := m.Get(t.Context(), "a", "default", spec); err == nil {
+		wanted := config.Spec
+		wanted.Mounts = []spec.HostMount{{Source: source, Target: "/engine"}}
+		if _, err := m.Get(t.Context(), "a", "default", wanted); err == nil {
 			t.Errorf("%s was mounted", source)
 		}
 	}
@@ -187,9 +188,9 @@ func TestEngineSocketIsNeverMounted(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(socket), link); err != nil {
 		t.Fatal(err)
 	}
-	spec := config.Spec
-	spec.Mounts = []sandbox.HostMount{{Source: link, Target: "/engine"}}
-	if _, err := m.Get(t.Context(), "a", "default", spec); err == nil || !strings.Contains(err.Error(), "leads to") {
+	wanted := config.Spec
+	wanted.Mounts = []spec.HostMount{{Source: link, Target: "/engine"}}
+	if _, err := m.Get(t.Context(), "a", "default", wanted); err == nil || !strings.Contains(err.Error(), "leads to") {
 		t.Errorf("through a link: %v", err)
 	}
 }

@@ -15,12 +15,10 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reconcile"
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
-
-// hostCallPrefix begins the name of the folder of a call that runs on this machine. The name of the process follows, and something
-// random.
-const hostCallPrefix = "hostcall-"
 
 // maxHostFiles bounds the files that one call hands to a program of this machine, in bytes.
 const maxHostFiles = 64 << 20
@@ -29,8 +27,8 @@ const maxHostFiles = 64 << 20
 // workspace, where files could tell it what to do or change under it, nor the daemon's environment: it works in a folder of the call's
 // own, with copies of the files that its arguments name.
 type hostCall struct {
-	m       *Manager
-	bridge  Bridge
+	bs      *bridges
+	bridge  spec.Bridge
 	session string
 	there   string // stands for the folder in the arguments
 	folder  string
@@ -38,7 +36,7 @@ type hostCall struct {
 
 // run runs an accepted call to its end.
 func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (code int, err error) {
-	base, err := os.MkdirTemp(h.m.run, hostCallPrefix+h.m.host.ID()+"-")
+	base, err := os.MkdirTemp(h.bs.Run, reconcile.HostCallPrefix+h.bs.Host.ID()+"-")
 	if err != nil {
 		return 0, fmt.Errorf("make a folder for the call: %w", err)
 	}
@@ -52,7 +50,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 		return 0, err
 	}
 	host, err := machine.NewHost(machine.HostConfig{
-		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.timeout(), MaxTimeout: h.bridge.timeout(), Log: h.m.log,
+		Workspace: h.folder, Homes: filepath.Join(base, "home"), DefaultTimeout: h.bridge.Limit(), MaxTimeout: h.bridge.Limit(), Log: h.bs.Log,
 	})
 	if err != nil {
 		return 0, err
@@ -60,13 +58,13 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 	defer func() { err = errors.Join(err, host.Close()) }()
 	r, err := host.Exec(ctx, machine.Command{
 		Script: "exec " + quoteArgv(append([]string{h.bridge.Program}, h.arguments(call)...)), Dir: call.Dir, Env: env, Stdin: stdin,
-		Timeout: h.bridge.timeout(), MaxOutput: h.bridge.MaxOutput,
+		Timeout: h.bridge.Limit(), MaxOutput: h.bridge.MaxOutput,
 		Progress: func(stream machine.Stream, p []byte) { out(stream == machine.Stderr, p) },
 	})
 	if err != nil {
 		return 0, err
 	}
-	return h.bridge.verdict(r, out)
+	return bridgedResult(h.bridge, r, out)
 }
 
 // arguments have the paths of the copies.
@@ -86,7 +84,7 @@ func (h *hostCall) environment() (map[string]string, error) {
 	if env == nil {
 		env = map[string]string{}
 	}
-	for variable, value := range h.m.secretsOf(h.bridge) {
+	for variable, value := range h.bs.secretsOf(h.bridge) {
 		if value == "" {
 			return nil, fmt.Errorf("the secret for %s is not set", variable)
 		}
@@ -103,7 +101,7 @@ func (h *hostCall) layOut(call bridge.Accepted) error {
 	if len(call.Paths) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(h.m.workspaces.Path(h.session))
+	root, err := os.OpenRoot(h.bs.Workspaces.Path(h.session))
 	if err != nil {
 		return fmt.Errorf("look into the workspace: %w", err)
 	}

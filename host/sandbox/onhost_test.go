@@ -13,6 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // "selected host programs offered to the sandboxed shell, working directory translated, path arguments recognised and resolved, every
@@ -50,7 +51,7 @@ esac
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t, func(c *sandbox.Config) {
 		c.Spec.WorkspaceDir = "/my ws"
-		c.Spec.Bridges = []sandbox.Bridge{
+		c.Spec.Bridges = []spec.Bridge{
 			{Name: "tool", OnHost: true, Program: program, Workspace: "ro", Stdin: true, Env: map[string]string{"PLAIN": "yes"}, Forms: []bridge.Form{
 				{Args: args("where|environment|input|exit")},
 				{Args: append(args("show"), bridge.Arg{Path: true, Rest: true})},
@@ -141,7 +142,7 @@ esac
 
 func TestBridgeToTheHostIsRefused(t *testing.T) {
 	second := sandboxtest.Spec()
-	for name, b := range map[string]sandbox.Bridge{
+	for name, b := range map[string]spec.Bridge{
 		"a sandbox as well": {In: &second},
 		"writable":          {Workspace: "rw"},
 		"secrets and files": {Workspace: "ro", Secrets: map[string]string{"A": "a"}},
@@ -150,13 +151,13 @@ func TestBridgeToTheHostIsRefused(t *testing.T) {
 		"anything behind":   {Forms: []bridge.Form{{Args: []bridge.Arg{{Pattern: "a"}, {Rest: true}}}}},
 		"a relative path":   {Program: "bin/x"},
 	} {
-		spec := sandboxtest.Spec()
+		wanted := sandboxtest.Spec()
 		b.Name, b.OnHost = "b", true
 		if b.Program == "" {
 			b.Program = "/bin/true"
 		}
-		spec.Bridges = []sandbox.Bridge{b}
-		if err := spec.Check(); err == nil {
+		wanted.Bridges = []spec.Bridge{b}
+		if err := wanted.Check(); err == nil {
 			t.Errorf("accepted: %s", name)
 		}
 	}

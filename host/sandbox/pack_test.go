@@ -22,6 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/archive/archivetest"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // show prints a tree with modes, times and targets.
@@ -238,7 +239,7 @@ func TestHostileExport(t *testing.T) {
 					frame.Frame{Type: frame.Reply, ID: id, Payload: frame.Encode(frame.ExportReply{})})
 			}}
 			m := fakeManager(t, d)
-			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+			s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -80,7 +81,7 @@ func TestPoolSaysWhoseAContainerIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range sandbox.WithOwners(config.WorkspaceRoot, config.Instance, owned) {
-			names = append(names, o.Labels[sandbox.LabelSession])
+			names = append(names, o.Labels[driver.LabelSession])
 		}
 		return names
 	}
@@ -251,7 +252,7 @@ func TestPoolsBySpecification(t *testing.T) {
 	}
 	eventually(t, "the old pools' containers are gone", func() bool { return len(containers(t, h, config.Instance)) == 3+1 })
 	for _, c := range containers(t, h, config.Instance) {
-		if c.Labels[sandbox.LabelSession] == "" && c.Labels[sandbox.LabelSpec] == "" {
+		if c.Labels[driver.LabelSession] == "" && c.Labels[driver.LabelSpec] == "" {
 			t.Errorf("container %+v", c)
 		}
 	}

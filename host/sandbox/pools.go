@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
+	"github.com/flynnhost/flynn/host/sandbox/reconcile"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -15,162 +20,175 @@ import (
 // is used for one session only, or one code run. A new session gets the folder of its container as its workspace by a
 // rename; one that returns has its workspace moved into that folder (package workspace).
 //
-// The aim is to serve 19 of 20 sessions from a pool at the load of an ordinary hour; stats tell how many it was, and
+// The aim is to serve 19 of 20 sessions from a pool at the load of an ordinary hour; stats count them, and
 // what kept the others from it.
 
 // Pool is a number of containers to keep ready for one specification.
 type Pool struct {
-	Spec Spec
+	Spec spec.Spec
 	Size int
 }
 
 // MissWorkspace is why a pool did not serve where the session's workspace could not be brought along; see workspace.Root.Claim.
 const MissWorkspace pool.Miss = "workspace"
 
-func (m *Manager) newPools() *pool.Set[*box] {
-	return pool.New(pool.Config[*box]{
-		Discard: m.discard, Memory: m.config.memory, Inspect: m.config.inspect, Log: m.log,
-		MaxAge: m.config.MaxAge / 2, // what is left is for the session
-	})
+// warm is what is kept ready.
+type warm struct {
+	launch.Installation
+	pools      *pool.Set[*container.Container]
+	launcher   *launch.Launcher
+	reconciler *reconcile.Reconciler
+	work       *sync.WaitGroup // that the end waits for
 }
 
-// Dead reports whether the container is of no further use.
-func (b *box) Dead() bool { return b.link.Dead() }
+func newWarm(c Config, here launch.Installation, l *launch.Launcher, r *reconcile.Reconciler, work *sync.WaitGroup) *warm {
+	w := &warm{Installation: here, launcher: l, reconciler: r, work: work}
+	w.pools = pool.New(pool.Config[*container.Container]{
+		Discard: w.discard, Memory: c.memory, Inspect: c.inspect, Log: c.Log,
+		MaxAge: c.MaxAge / 2, // what is left is for the session
+	})
+	return w
+}
 
-// Born is when the container was made.
-func (b *box) Born() time.Time { return b.born }
-
-// SetPools changes what is kept warm, and the share of the machine's time that refilling may take: see Config.
-func (m *Manager) SetPools(wanted []Pool, cpu float64) {
-	var wishes []pool.Wish[*box]
-	for _, w := range wanted {
-		spec := w.Spec.WithDefaults()
-		if w.Size <= 0 || spec.validate() != nil || spec.isPersonal() { // Get reports what is wrong to whom it concerns
+// set changes what is kept warm, and the share of the machine's time that refilling may take.
+func (w *warm) set(wanted []Pool, cpu float64) {
+	var wishes []pool.Wish[*container.Container]
+	for _, p := range wanted {
+		s := p.Spec.WithDefaults()
+		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong to whom it concerns
 			continue
 		}
-		wishes = append(wishes, pool.Wish[*box]{
-			Kind: spec.hash(m.digest), Size: w.Size,
-			Make: func(ctx context.Context) (*box, time.Duration, error) { return m.makeWarm(ctx, spec) },
+		wishes = append(wishes, pool.Wish[*container.Container]{
+			Kind: s.Hash(w.Digest), Size: p.Size,
+			Make: func(ctx context.Context) (*container.Container, time.Duration, error) { return w.make(ctx, s) },
 		})
 	}
-	m.pools.Want(wishes, cpu)
+	w.pools.Want(wishes, cpu)
 }
 
-// makeWarm makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
-func (m *Manager) makeWarm(ctx context.Context, spec Spec) (*box, time.Duration, error) {
-	if binds, err := m.binds(ctx); err == nil && !binds {
+// make makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
+func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
+	if binds, err := w.launcher.Binds(ctx); err == nil && !binds {
 		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
 	}
 	began := time.Now()
-	ref, err := m.PrepareImage(ctx, spec)
-	var b *box
+	ref, err := w.launcher.Images.Prepare(ctx, s)
+	var c *container.Container
 	if err == nil {
 		began = time.Now()
-		b, err = m.launchSlot(ctx, spec, ref)
+		c, err = w.launcher.Slot(ctx, s, ref)
 	}
 	took := time.Since(began)
 	if err != nil && ctx.Err() == nil {
-		m.log.Warn("cannot make a warm sandbox", "image", spec.Image, "error", err)
+		w.Log.Warn("cannot make a warm sandbox", "image", s.Image, "error", err)
 	}
-	return b, took, err
+	return c, took, err
 }
 
-// launchSlot makes a container with an empty folder of its own, for whom it may concern. It is seen through even when
-// ctx ends meanwhile, so that the engine is never left with half a container.
-func (m *Manager) launchSlot(ctx context.Context, spec Spec, ref string) (*box, error) {
-	folder, owner, err := m.workspaces.Slot(random())
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchTimeout)
-	defer cancel()
-	o := m.launchSpec(spec, folder, owner)
-	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
-	b, err := launch(ctx, m.config.Driver, m.log, o)
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(folder))
-	}
-	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
-	// such command, and a container that has died is found out by who takes it.
-	_, _ = b.exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout}, spec.WorkspaceDir)
-	return b, nil
-}
-
-const rehearsalTimeout = 5 * time.Second
-
-// claim hands a ready container over to the session, or returns nil.
-func (m *Manager) claim(s *Session) *box {
-	if m.isElsewhere() { // there a container has to know whose workspace it gets
-		m.pools.Count(MissWorkspace)
+// claim hands a ready container of a kind over to a session, or returns nil.
+func (w *warm) claim(kind, session, name string) *container.Container {
+	if w.launcher.IsElsewhere() { // there a container has to know whose workspace it gets
+		w.pools.Count(MissWorkspace)
 		return nil
 	}
-	b, miss := m.takeWarm(s.hash)
-	if b != nil {
-		if err := m.workspaces.Claim(b.workspace, s.session); err != nil {
-			m.refuse(b, s.session, err)
-			b, miss = nil, MissWorkspace
+	c, miss := w.take(kind)
+	if c != nil {
+		if err := w.Workspaces.Claim(c.Workspace(), session); err != nil {
+			w.refuse(c, session, err)
+			c, miss = nil, MissWorkspace
 		}
 	}
-	m.pools.Count(miss)
-	if b != nil {
-		m.giveTo(s, b)
+	w.pools.Count(miss)
+	if c != nil {
+		w.giveTo(session, name, c)
 	}
-	return b
+	return c
 }
 
 // claimSlot hands over a ready container together with its folder, or returns nil.
-func (m *Manager) claimSlot(hash string) *box {
-	b, miss := m.takeWarm(hash)
-	m.pools.Count(miss)
-	return b
+func (w *warm) claimSlot(kind string) *container.Container {
+	c, miss := w.take(kind)
+	w.pools.Count(miss)
+	return c
 }
 
 // refuse takes back a container that the session cannot have.
-func (m *Manager) refuse(b *box, session string, reason error) {
+func (w *warm) refuse(c *container.Container, session string, reason error) {
 	if errors.Is(reason, workspace.ErrStays) {
-		m.log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
-		m.pools.Put(b.spec, b)
+		w.Log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
+		w.pools.Put(c.Spec(), c)
 		return
 	}
-	m.log.Warn("cannot use a warm sandbox", "session", session, "error", reason)
-	m.discard(b)
+	w.Log.Warn("cannot use a warm sandbox", "session", session, "error", reason)
+	w.discard(c)
 }
 
 // noteAfter lets a first command go ahead of what is noted about its container.
 const noteAfter = 50 * time.Millisecond
 
-// giveTo notes whose container this is now. What is only for people and other processes, a file and a new name, nobody waits for.
-func (m *Manager) giveTo(s *Session, b *box) {
-	b.workspace = m.workspaces.Path(s.session)
-	b.serveSession(s.session)
-	m.work.Go(func() {
+// giveTo notes whose container this is now. Nobody waits for the file and the new name, which are for people and other processes.
+func (w *warm) giveTo(session, name string, c *container.Container) {
+	c.Assign(session, w.Workspaces.Path(session))
+	w.work.Go(func() {
 		select {
 		case <-time.After(noteAfter):
-		case <-b.link.Done():
+		case <-c.Link.Done():
 			return
 		}
-		m.noteOwner(b, s)
-		r, ok := m.config.Driver.(Renamer)
+		w.reconciler.NoteOwner(c, session, name)
+		r, ok := w.Driver.(driver.Renamer)
 		if !ok {
 			return
 		}
-		name := "flynn-" + workspace.Name(s.session) + "-" + b.id[:min(len(b.id), 8)]
-		if err := r.Rename(context.Background(), b.id, name); err != nil && !b.Dead() {
-			m.log.Warn("cannot rename a warm sandbox", "container", b.id, "error", err)
+		shown := "flynn-" + workspace.Name(session) + "-" + c.ID()[:min(len(c.ID()), 8)]
+		if err := r.Rename(context.Background(), c.ID(), shown); err != nil && !c.Dead() {
+			w.Log.Warn("cannot rename a warm sandbox", "container", c.ID(), "error", err)
 		}
 	})
 }
 
 // discard ends a container that nobody ever used, with its folder. A folder that has anything in it is left where
 // it is: it might be somebody's work.
-func (m *Manager) discard(b *box) {
-	m.work.Go(func() {
-		err := b.remove(errEnded)
+func (w *warm) discard(c *container.Container) {
+	w.work.Go(func() {
+		err := c.End()
 		if err == nil {
-			err = os.Remove(b.workspace)
+			err = os.Remove(c.Workspace())
 		}
 		if err != nil {
-			m.log.Warn("cannot discard a warm sandbox", "container", b.id, "error", err)
+			w.Log.Warn("cannot discard a warm sandbox", "container", c.ID(), "error", err)
 		}
 	})
+}
+
+// answerTime is how long a warm container may take to answer before the engine is asked about it.
+const answerTime = time.Second
+
+// take takes a container from its pool, and another one where that is paused.
+func (w *warm) take(kind string) (*container.Container, pool.Miss) {
+	for {
+		c, miss := w.pools.Take(kind)
+		if c == nil || !w.isPaused(c) {
+			return c, miss
+		}
+		w.Log.Warn("replacing a warm sandbox", "container", c.ID(), "error", container.ErrPaused)
+		w.discard(c)
+	}
+}
+
+// isPaused reports whether a container stands still; one that answers does not.
+func (w *warm) isPaused(c *container.Container) bool {
+	answered := make(chan struct{})
+	w.work.Go(func() {
+		defer close(answered)
+		_, _ = c.Link.Stat(context.Background(), ".") // the first call notices a container that has died
+	})
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	select {
+	case <-answered:
+		return false
+	case <-late.C:
+		return c.WhyHung() != nil
+	}
 }

@@ -18,12 +18,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // composed is a specification with the project of a compose file, in which IMAGE is the test image.
-func composed(t *testing.T, config sandbox.Config, file string) sandbox.Spec {
+func composed(t *testing.T, config sandbox.Config, file string) spec.Spec {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "compose.yaml")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(file, "IMAGE", sandboxtest.Image)), 0o600); err != nil {
@@ -87,7 +89,7 @@ func TestProject(t *testing.T) {
 	if err := m.Destroy(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if left := containers(t, h, config.Instance); len(left) != 3 || slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.Labels[sandbox.LabelSession] == "a" }) {
+	if left := containers(t, h, config.Instance); len(left) != 3 || slices.ContainsFunc(left, func(o driver.Owned) bool { return o.Labels[driver.LabelSession] == "a" }) {
 		t.Errorf("after one session's end: %+v", left)
 	}
 	if got := said(t, m, "a", spec, "wget -qO- http://web:8080/"); got != "page of a" {
@@ -103,9 +105,9 @@ func TestProject(t *testing.T) {
 }
 
 // checkService looks at a container of a project from outside.
-func checkService(t *testing.T, h sandboxtest.Host, o sandbox.Owned) {
+func checkService(t *testing.T, h sandboxtest.Host, o driver.Owned) {
 	t.Helper()
-	name := o.Labels[sandbox.LabelService]
+	name := o.Labels[driver.LabelService]
 	if name == "" {
 		return
 	}
@@ -120,7 +122,7 @@ func checkService(t *testing.T, h sandboxtest.Host, o sandbox.Owned) {
 		"[ALL][CHOWN DAC_OVERRIDE FOWNER KILL NET_BIND_SERVICE SETGID SETUID][no-new-privileges] false true map[max-file:1 max-size:256k]" {
 		t.Errorf("%s: confined as %s", name, got)
 	}
-	if !host.NetworkMode.IsContainer() || host.Memory != host.MemorySwap || host.PidsLimit == nil || o.Labels[sandbox.LabelSession] == "" {
+	if !host.NetworkMode.IsContainer() || host.Memory != host.MemorySwap || host.PidsLimit == nil || o.Labels[driver.LabelSession] == "" {
 		t.Errorf("%s: network %s, memory %d of %d", name, host.NetworkMode, host.Memory, host.MemorySwap)
 	}
 	switch name {
@@ -216,7 +218,7 @@ func TestProjectOfADeadHostIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := containers(t, h, config.Instance)
-	if !slices.ContainsFunc(left, func(o sandbox.Owned) bool { return o.Labels[sandbox.LabelService] == "web" }) {
+	if !slices.ContainsFunc(left, func(o driver.Owned) bool { return o.Labels[driver.LabelService] == "web" }) {
 		t.Fatalf("nothing is left to remove: %+v", left)
 	}
 	second, err := sandbox.New(config)
@@ -313,7 +315,7 @@ services:
 	}
 	service := func() (id string) {
 		for _, c := range containers(t, h, config.Instance) {
-			if c.Labels[sandbox.LabelService] == "db" {
+			if c.Labels[driver.LabelService] == "db" {
 				id = c.ID
 			}
 		}
@@ -387,7 +389,7 @@ func TestServiceIsNotStartedAgainElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range containers(t, h, config.Instance) {
-		if c.Labels[sandbox.LabelService] == "db" {
+		if c.Labels[driver.LabelService] == "db" {
 			if err := h.API.ContainerKill(t.Context(), c.ID, "KILL"); err != nil {
 				t.Fatal(err)
 			}
@@ -451,12 +453,12 @@ func TestProjectIsRefused(t *testing.T) {
 	m, config := h.Manager(t)
 	for name, c := range map[string]struct {
 		file   string
-		adjust func(*sandbox.Spec)
+		adjust func(*spec.Spec)
 		want   string
 	}{
-		"no such service":     {web, func(s *sandbox.Spec) { s.Service = "db" }, `has no service "db": set service in [sandbox] to one of web, app, idle`},
-		"the host's network":  {web, func(s *sandbox.Spec) { s.Network = "host" }, "services need a network of their own"},
-		"another runtime":     {web, func(s *sandbox.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
+		"no such service":     {web, func(s *spec.Spec) { s.Service = "db" }, `has no service "db": set service in [sandbox] to one of web, app, idle`},
+		"the host's network":  {web, func(s *spec.Spec) { s.Network = "host" }, "services need a network of their own"},
+		"another runtime":     {web, func(s *spec.Spec) { s.Runtime = "runsc" }, "which runtime runsc does not"},
 		"more memory":         {strings.Replace(web, "32m", "1g", 1), nil, ":8: services.web.mem_limit is above memory_limit"},
 		"more processes":      {strings.Replace(web, "pids_limit: 48", "pids_limit: 80", 1), nil, "pids_limit is above"},
 		"over the workspace":  {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},

@@ -12,22 +12,23 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
 // tidyDriver is an engine's lists alone, of all instances: its filter is not to be trusted.
 type tidyDriver struct {
-	sandbox.Driver
+	driver.Driver
 
 	mu   sync.Mutex
-	has  map[string][]sandbox.Owned // by kind
-	hang bool                       // whether removals wait for ever
-	err  error                      // of List
+	has  map[string][]driver.Owned // by kind
+	hang bool                      // whether removals wait for ever
+	err  error                     // of List
 	asks int
 }
 
-func (d *tidyDriver) list(kind string) ([]sandbox.Owned, error) {
+func (d *tidyDriver) list(kind string) ([]driver.Owned, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asks++
@@ -44,13 +45,13 @@ func (d *tidyDriver) remove(ctx context.Context, kind, id string) error {
 	if strings.HasPrefix(id, "used") {
 		return errors.New("it is in use")
 	}
-	d.has[kind] = slices.DeleteFunc(d.has[kind], func(o sandbox.Owned) bool { return o.ID == id || o.Name == id })
+	d.has[kind] = slices.DeleteFunc(d.has[kind], func(o driver.Owned) bool { return o.ID == id || o.Name == id })
 	return nil
 }
 
 func (d *tidyDriver) Ping(context.Context) error { return nil }
 
-func (d *tidyDriver) List(context.Context, string) ([]sandbox.Owned, error) {
+func (d *tidyDriver) List(context.Context, string) ([]driver.Owned, error) {
 	return d.list("container")
 }
 func (d *tidyDriver) Remove(ctx context.Context, id string) error {
@@ -59,7 +60,7 @@ func (d *tidyDriver) Remove(ctx context.Context, id string) error {
 func (d *tidyDriver) EnsureVolume(context.Context, string, map[string]string) (string, error) {
 	return "", nil
 }
-func (d *tidyDriver) ListVolumes(context.Context, string) ([]sandbox.Owned, error) {
+func (d *tidyDriver) ListVolumes(context.Context, string) ([]driver.Owned, error) {
 	return d.list("volume")
 }
 func (d *tidyDriver) RemoveVolume(ctx context.Context, name string) error {
@@ -68,13 +69,13 @@ func (d *tidyDriver) RemoveVolume(ctx context.Context, name string) error {
 func (d *tidyDriver) EnsureNetwork(context.Context, string, map[string]string) error {
 	return nil
 }
-func (d *tidyDriver) ListNetworks(context.Context, string) ([]sandbox.Owned, error) {
+func (d *tidyDriver) ListNetworks(context.Context, string) ([]driver.Owned, error) {
 	return d.list("network")
 }
 func (d *tidyDriver) RemoveNetwork(ctx context.Context, id string) error {
 	return d.remove(ctx, "network", id)
 }
-func (d *tidyDriver) ListImages(context.Context, string) ([]sandbox.Owned, error) {
+func (d *tidyDriver) ListImages(context.Context, string) ([]driver.Owned, error) {
 	return d.list("image")
 }
 func (d *tidyDriver) RemoveImage(ctx context.Context, id string) error {
@@ -82,12 +83,12 @@ func (d *tidyDriver) RemoveImage(ctx context.Context, id string) error {
 }
 
 var (
-	_ sandbox.Volumes  = (*tidyDriver)(nil)
-	_ sandbox.Networks = (*tidyDriver)(nil)
-	_ sandbox.Images   = (*tidyDriver)(nil)
+	_ driver.Volumes  = (*tidyDriver)(nil)
+	_ driver.Networks = (*tidyDriver)(nil)
+	_ driver.Images   = (*tidyDriver)(nil)
 )
 
-func tidyManager(t testing.TB, d sandbox.Driver) *sandbox.Manager {
+func tidyManager(t testing.TB, d driver.Driver) *sandbox.Manager {
 	t.Helper()
 	m, err := sandbox.New(sandbox.Config{Driver: d, Instance: "mine", WorkspaceRoot: t.TempDir(), Supervisor: "reconcile_test.go"})
 	if err != nil {
@@ -99,19 +100,19 @@ func tidyManager(t testing.TB, d sandbox.Driver) *sandbox.Manager {
 // Only what carries exactly our label is looked at, and of what is no container only what has expired and nobody uses.
 func TestReconcileKeepsToItsOwn(t *testing.T) {
 	past, future := time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
-	thing := func(id, instance, expires string) sandbox.Owned {
-		labels := map[string]string{sandbox.LabelInstance: instance}
+	thing := func(id, instance, expires string) driver.Owned {
+		labels := map[string]string{driver.LabelInstance: instance}
 		if expires != "" {
-			labels[sandbox.LabelExpires] = expires
+			labels[driver.LabelExpires] = expires
 		}
-		return sandbox.Owned{ID: id, Name: id, Labels: labels}
+		return driver.Owned{ID: id, Name: id, Labels: labels}
 	}
-	things := []sandbox.Owned{
+	things := []driver.Owned{
 		thing("old", "mine", past), thing("used", "mine", past), thing("young", "mine", future), thing("kept", "mine", ""),
 		thing("odd", "mine", "yesterday"), thing("theirs", "mine2", past), thing("nobody's", "", past), thing("case", "Mine", past),
 	}
 	const stays = "used young kept odd theirs nobody's case"
-	d := &tidyDriver{has: map[string][]sandbox.Owned{
+	d := &tidyDriver{has: map[string][]driver.Owned{
 		"volume": slices.Clone(things), "network": slices.Clone(things), "image": slices.Clone(things),
 		"container": slices.Clone(things),
 	}}
@@ -143,30 +144,30 @@ func TestReconcileKeepsToItsOwn(t *testing.T) {
 
 // An image that a killed host has committed and not named is of use to nobody.
 func TestReconcileRemovesNamelessImages(t *testing.T) {
-	thing := func(id, name string, age time.Duration) sandbox.Owned {
-		return sandbox.Owned{ID: id, Name: name, Created: time.Now().Add(-age), Labels: map[string]string{
-			sandbox.LabelInstance: "mine", sandbox.LabelExpires: time.Now().Add(time.Hour).Format(time.RFC3339),
+	thing := func(id, name string, age time.Duration) driver.Owned {
+		return driver.Owned{ID: id, Name: name, Created: time.Now().Add(-age), Labels: map[string]string{
+			driver.LabelInstance: "mine", driver.LabelExpires: time.Now().Add(time.Hour).Format(time.RFC3339),
 		}}
 	}
-	d := &tidyDriver{has: map[string][]sandbox.Owned{"image": {
+	d := &tidyDriver{has: map[string][]driver.Owned{"image": {
 		thing("named", "mine:1", 2*time.Hour), thing("about to be named", "", time.Minute), thing("left", "", 2*time.Hour), thing("used", "", 2*time.Hour),
 	}}}
 	if err := tidyManager(t, d).Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.has["image"]; len(got) != 3 || slices.ContainsFunc(got, func(o sandbox.Owned) bool { return o.ID == "left" }) {
+	if got := d.has["image"]; len(got) != 3 || slices.ContainsFunc(got, func(o driver.Owned) bool { return o.ID == "left" }) {
 		t.Errorf("left: %+v", got)
 	}
 }
 
 // A store that was copied gives two hosts one name. What the other has in use nobody here can know.
 func TestReconcileLeavesACopyAlone(t *testing.T) {
-	thing := func(id, place string, expired time.Duration) sandbox.Owned {
-		return sandbox.Owned{ID: id, Labels: map[string]string{
-			sandbox.LabelInstance: "mine", sandbox.LabelPlace: place, sandbox.LabelExpires: time.Now().Add(-expired).Format(time.RFC3339),
+	thing := func(id, place string, expired time.Duration) driver.Owned {
+		return driver.Owned{ID: id, Labels: map[string]string{
+			driver.LabelInstance: "mine", driver.LabelPlace: place, driver.LabelExpires: time.Now().Add(-expired).Format(time.RFC3339),
 		}}
 	}
-	d := &tidyDriver{has: map[string][]sandbox.Owned{"container": {
+	d := &tidyDriver{has: map[string][]driver.Owned{"container": {
 		thing("without a place", "", -time.Hour), thing("elsewhere", "0", -time.Hour), thing("old", "0", time.Hour), thing("forgotten", "0", 25*time.Hour),
 	}}}
 	m := tidyManager(t, d)
@@ -193,7 +194,7 @@ func TestReconcileLeavesACopyAlone(t *testing.T) {
 // Run reconciles soon after the start, and then every few minutes; an engine that is away meanwhile is no end of it.
 func TestReconcileGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &tidyDriver{err: machine.ErrUnavailable, has: map[string][]sandbox.Owned{}}
+		d := &tidyDriver{err: machine.ErrUnavailable, has: map[string][]driver.Owned{}}
 		m := tidyManager(t, d)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -213,7 +214,7 @@ func TestReconcileGoesOn(t *testing.T) {
 		}
 		d.mu.Lock()
 		d.err = nil
-		d.has["container"] = []sandbox.Owned{{ID: "left", Labels: map[string]string{sandbox.LabelInstance: "mine"}}}
+		d.has["container"] = []driver.Owned{{ID: "left", Labels: map[string]string{driver.LabelInstance: "mine"}}}
 		d.mu.Unlock()
 		if asks(6*time.Minute + time.Second); len(d.has["container"]) != 0 {
 			t.Error("the leftover was not removed once the engine was back")
@@ -225,8 +226,8 @@ func TestReconcileGoesOn(t *testing.T) {
 
 // An engine that hangs holds up neither the end of a reconciliation that is given up, nor the shutdown.
 func TestHangingEngineAtReconcile(t *testing.T) {
-	d := &tidyDriver{hang: true, has: map[string][]sandbox.Owned{
-		"container": {{ID: "left", Labels: map[string]string{sandbox.LabelInstance: "mine"}}},
+	d := &tidyDriver{hang: true, has: map[string][]driver.Owned{
+		"container": {{ID: "left", Labels: map[string]string{driver.LabelInstance: "mine"}}},
 	}}
 	m := tidyManager(t, d)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -260,7 +261,7 @@ func TestTwoProcessesOfOneInstance(t *testing.T) {
 	tool.kill()
 	m, _ := h.Manager(t, func(c *sandbox.Config) { c.Instance, c.WorkspaceRoot = order.Instance, order.Root })
 	pruned, err := m.Prune(t.Context())
-	if err != nil || len(pruned) != 1 || pruned[0].Labels[sandbox.LabelSession] != "tool" {
+	if err != nil || len(pruned) != 1 || pruned[0].Labels[driver.LabelSession] != "tool" {
 		t.Errorf("pruned %+v (%v)", pruned, err)
 	}
 	host.do(hostCall{Do: "exec", Session: "s", Script: "true"})
@@ -274,7 +275,7 @@ func TestNetworks(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	m, config := h.Manager(t)
 	labels := func(instance string, expires time.Duration) map[string]string {
-		return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
+		return map[string]string{driver.LabelInstance: instance, driver.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
 	}
 	short := config.Instance[len(config.Instance)-6:]
 	own := map[string]map[string]string{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
@@ -81,7 +82,7 @@ func TestRemoteEngine(t *testing.T) {
 }
 
 // noBinds insists that containers see nothing of the engine's machine.
-func noBinds(t *testing.T, e *sandboxtest.Private, made []sandbox.Owned) {
+func noBinds(t *testing.T, e *sandboxtest.Private, made []driver.Owned) {
 	t.Helper()
 	if len(made) == 0 {
 		t.Error("no containers")

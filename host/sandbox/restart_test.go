@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -112,7 +114,7 @@ func must(p []byte, err error) []byte {
 	return p
 }
 
-func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec sandbox.Spec, instance string, c hostCall) (a hostAnswer) {
+func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec spec.Spec, instance string, c hostCall) (a hostAnswer) {
 	fail := func(err error) hostAnswer {
 		if err != nil {
 			a.Error = err.Error()
@@ -170,7 +172,7 @@ func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec s
 
 // passing are the labels of what has expired already.
 func passing(instance string) map[string]string {
-	return map[string]string{sandbox.LabelInstance: instance, sandbox.LabelExpires: time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)}
+	return map[string]string{driver.LabelInstance: instance, driver.LabelExpires: time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)}
 }
 
 // remoteHost is a host in another process.
@@ -456,8 +458,8 @@ func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
 	first.do(hostCall{Do: "start", Session: "s", Script: counter})
 	first.kill()
 	config := h.Config(t)
-	for name, current := range map[string]func(string) (sandbox.Spec, bool){
-		"changed": func(string) (sandbox.Spec, bool) { s := config.Spec; s.PidsLimit++; return s, true },
+	for name, current := range map[string]func(string) (spec.Spec, bool){
+		"changed": func(string) (spec.Spec, bool) { s := config.Spec; s.PidsLimit++; return s, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := h.Manager(t, func(c *sandbox.Config) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -14,8 +15,8 @@ const noRoutesScript = "while read -r l; do echo \"$l\"; done < /proc/net/snmp; 
 
 // noRoutes counts what programs in a container without a network have sent or connected beyond it: the kernel counts each
 // try for which it knows no route. Nothing in the container can change the counters. It is 0 where they cannot be had.
-func (b *box) noRoutes(ctx context.Context, workspaceDir string) int64 {
-	r, err := b.exec(ctx, machine.Command{Script: noRoutesScript, Timeout: 5 * time.Second, MaxOutput: 64 << 10}, workspaceDir)
+func noRoutes(ctx context.Context, c *container.Container) int64 {
+	r, err := c.Exec(ctx, machine.Command{Script: noRoutesScript, Timeout: 5 * time.Second, MaxOutput: 64 << 10})
 	if err != nil {
 		return 0
 	}

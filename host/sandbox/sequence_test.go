@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // FuzzSequence: whatever frames a supervisor sends, each of them good by itself, in whatever order and for whomever, every
@@ -36,7 +37,7 @@ func FuzzSequence(f *testing.F) {
 			first.Do(func() { perform(c, ops) })
 		}}
 		m := fakeManager(t, d)
-		s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"listed.example"}})
+		s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x", Network: "allowlist", Allowlist: []string{"listed.example"}})
 		if err != nil {
 			t.Fatal(err)
 		}

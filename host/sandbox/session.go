@@ -8,7 +8,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Session is a conversation's sandbox: a workspace that lasts and a container that comes and goes. Each
@@ -18,21 +22,39 @@ type Session struct {
 	m       *Manager
 	session string // the conversation's id
 	name    string // the sandbox's name
-	spec    Spec
+	spec    spec.Spec
 	hash    string
 	timeout atomic.Int64 // of commands that name none; the only part of spec that may change
 
 	mu      sync.Mutex
 	launch  *pending // the latest container, or nil
-	active  int      // calls under way
-	used    time.Time
-	retired bool // no further calls
+	retired bool     // no further calls
 }
 
 var (
 	_ machine.Machine = (*Session)(nil)
 	_ machine.Closer  = (*Session)(nil)
+	_ machine.Talker  = (*Session)(nil)
 )
+
+// ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.
+const ImageProcess = executor.ImageProcess
+
+func newSession(m *Manager, session, name string, wanted spec.Spec, hash string) *Session {
+	s := &Session{m: m, session: session, name: name, spec: wanted, hash: hash}
+	s.timeout.Store(int64(wanted.Timeout))
+	return s
+}
+
+func (s *Session) key() key { return key{s.session, s.name} }
+
+// folder names the session's workspace, or one of its own.
+func (s *Session) folder() string {
+	if s.spec.Workspace == spec.WorkspaceOwn {
+		return s.session + "\x00" + s.name
+	}
+	return s.session
+}
 
 // pending is a container that is being made, or has been.
 type pending struct {
@@ -40,13 +62,15 @@ type pending struct {
 	cancel  context.CancelFunc // ends the wait for the image
 	waiting machine.Audience
 
-	done chan struct{}
-	box  *box // valid once done is closed, as is err
-	err  error
-	// before is the box that this one replaces; valid once done is closed.
-	before   *box
-	admitted atomic.Bool // it counts as a container already
-	over     bool        // it is being ended for idleness; the session's mu guards it
+	done      chan struct{}
+	container *container.Container // valid once done is closed, as is err
+	err       error
+	before    *container.Container // that this one replaces; valid once done is closed
+	admitted  atomic.Bool          // it counts as a container already
+
+	// The session's mu guards these.
+	made  bool // done is closed
+	calls int  // that wait for it
 }
 
 func newPending() *pending {
@@ -71,31 +95,43 @@ func (p *pending) await(ctx context.Context) error {
 	}
 }
 
-// last is the latest box there was, once done is closed.
-func (p *pending) last() *box {
+// last is the latest container there was, once done is closed.
+func (p *pending) last() *container.Container {
 	switch {
 	case p == nil:
 		return nil
 	case p.err != nil:
 		return p.before
 	}
-	return p.box
+	return p.container
 }
 
-// errRetired is what calls get after Destroy or Close.
-var errRetired = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
-
-// acquire returns a live box that is awake, and what to call when done with it.
-func (s *Session) acquire(ctx context.Context) (*box, func(), error) {
-	b, release, err := s.await(ctx)
-	if err == nil {
-		b.endPause()
+// enter counts a call in, and reports false where the container is of no further use. The session's mu is held.
+func (p *pending) enter() bool {
+	switch {
+	case p == nil:
+		return false
+	case p.made:
+		return p.err == nil && p.container.Enter(1)
 	}
-	return b, release, err
+	p.calls++
+	return true
 }
 
-// await returns a live box. Making one is not tied to ctx: if the caller leaves, the next call finds it.
-func (s *Session) await(ctx context.Context) (*box, func(), error) {
+// complete hands the container over to the calls that wait for it, which enter it in the same moment.
+func (s *Session) complete(p *pending, c *container.Container, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.container, p.err, p.made = c, err, true
+	if err == nil {
+		c.Enter(p.calls)
+	}
+	close(p.done)
+}
+
+// acquire returns a live container that is awake, and what to call when done with it. Making one is not tied to ctx: if the caller leaves,
+// the next call finds it.
+func (s *Session) acquire(ctx context.Context) (*container.Container, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -104,10 +140,11 @@ func (s *Session) await(ctx context.Context) (*box, func(), error) {
 		return nil, nil, err
 	}
 	if err := p.await(ctx); err != nil {
-		s.release()
+		s.release(p)
 		return nil, nil, err
 	}
-	return p.box, s.release, nil
+	p.container.Wake()
+	return p.container, func() { s.release(p) }, nil
 }
 
 // join counts the caller in and returns the container to wait for, beginning a new one if the
@@ -116,14 +153,12 @@ func (s *Session) join() (*pending, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retired {
-		return nil, errRetired
+		return nil, launch.ErrClosed
 	}
-	s.active++
-	s.used = time.Now()
-	if s.launch == nil || s.launch.spent() {
+	if !s.launch.enter() {
 		p := newPending()
+		p.calls = 1
 		if err := s.m.begin(s, p, s.launch); err != nil {
-			s.active--
 			return nil, err
 		}
 		s.launch = p
@@ -131,33 +166,17 @@ func (s *Session) join() (*pending, error) {
 	return s.launch, nil
 }
 
-// spent reports whether the container is of no further use.
-func (p *pending) spent() bool {
-	select {
-	case <-p.done:
-		return p.err != nil || p.over || p.box.link.Dead()
-	default:
-		return false
-	}
-}
-
-func (s *Session) release() {
+// release counts the caller out.
+func (s *Session) release(p *pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active--
-	s.used = time.Now()
-	if s.active == 0 && s.launch != nil && !s.launch.spent() && s.launch.isOld(s.m.config.MaxAge) {
-		s.m.lookSoon()
-	}
-}
-
-// isOld reports whether a container has reached its age.
-func (p *pending) isOld(age time.Duration) bool {
-	select {
-	case <-p.done:
-		return time.Since(p.box.born) >= age
-	default:
-		return false
+	switch {
+	case !p.made:
+		p.calls--
+	case p.err == nil:
+		if p.container.Return() && time.Since(p.container.Born()) >= s.m.config.MaxAge && !p.container.Dead() {
+			s.m.idle.lookSoon()
+		}
 	}
 }
 
@@ -165,13 +184,6 @@ func (p *pending) isOld(age time.Duration) bool {
 func (s *Session) retire() error {
 	s.mu.Lock()
 	s.retired = true
-	s.mu.Unlock()
-	return s.evict()
-}
-
-// evict ends the container, if there is one; the session may get another.
-func (s *Session) evict() error {
-	s.mu.Lock()
 	p := s.launch
 	s.mu.Unlock()
 	if p == nil {
@@ -182,41 +194,41 @@ func (s *Session) evict() error {
 	if p.err != nil {
 		return nil
 	}
-	return p.box.remove(errEnded)
+	return p.container.End()
 }
 
-// idleSince says since when nothing has been going on, if so.
-func (s *Session) idleSince() (time.Time, bool) {
+// leave retires the session if its container is to outlast this host, and returns that.
+func (s *Session) leave() *container.Container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active > 0 || s.launch == nil || s.launch.spent() {
-		return time.Time{}, false
-	}
-	select {
-	case <-s.launch.done:
-		return s.used, !s.launch.box.running()
-	default:
-		return time.Time{}, false
-	}
-}
-
-// dismissIdle takes the container from the session if it is still idle: the next call gets another one, and none can come
-// to this one any more.
-func (s *Session) dismissIdle() *box {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active > 0 || s.launch == nil || s.launch.spent() {
+	if s.launch == nil || !s.launch.made || s.launch.err != nil || !s.launch.container.Leave() {
 		return nil
 	}
-	s.launch.over = true
-	return s.launch.box
+	s.retired = true
+	return s.launch.container
 }
 
-// born is when the session's container was made; idleSince must have said that there is one.
-func (s *Session) born() time.Time {
+// current returns the latest container, which may have died, or nil where there is none or it is being made.
+func (s *Session) current() *container.Container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.launch.box.born
+	if s.launch == nil || !s.launch.made {
+		return nil
+	}
+	return s.launch.container
+}
+
+// lives reports whether the session has a container, or is about to.
+func (s *Session) lives() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.launch == nil:
+		return false
+	case s.launch.made:
+		return s.launch.err == nil && !s.launch.container.Dead()
+	}
+	return s.launch.admitted.Load()
 }
 
 // Name implements machine.Machine.
@@ -225,118 +237,181 @@ func (s *Session) Name() string { return s.name }
 // Close ends the session's container; its workspace stays.
 func (s *Session) Close() error { return s.m.drop(s) }
 
-// Exec implements machine.Machine. A time-out or a cancelled context is a verdict, not an error.
+// Exec implements machine.Machine. A time-out or a cancelled context is a result, not an error.
 func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
 	defer s.m.starts.take(ctx)()
-	b, release, err := s.acquire(ctx)
+	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return machine.Result{}, err
 	}
 	defer release()
-	b.project.attend(ctx)
+	c.Services.Attend(ctx)
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = time.Duration(s.timeout.Load())
 	}
-	defer b.bringHome(ctx)
-	r, err := b.exec(ctx, cmd, s.spec.WorkspaceDir)
+	defer c.PullWorkspace(ctx)
+	r, err := c.Exec(ctx, cmd)
 	if err == nil {
-		r.News = b.news()
+		r.News = c.News()
 	}
 	return r, err
+}
+
+// execProgram runs a program without a shell; cmd's script does not count.
+func (s *Session) execProgram(ctx context.Context, argv []string, cmd machine.Command) (machine.Result, error) {
+	c, release, err := s.acquire(ctx)
+	if err != nil {
+		return machine.Result{}, err
+	}
+	defer release()
+	return c.ExecProgram(ctx, argv, cmd)
 }
 
 // Start implements machine.Machine. A command without a time-out of its own has none, and Progress is
 // not called.
 func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Process, error) {
-	b, release, err := s.acquire(ctx)
+	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return machine.Process{}, err
 	}
 	defer release()
-	b.project.attend(ctx)
-	p, err := b.start(ctx, cmd, s)
+	c.Services.Attend(ctx)
+	p, err := c.Start(ctx, cmd, func(enter func() error) error { return s.m.config.Quota.Process(s.session, enter) })
 	if err == nil {
-		p.News = b.news()
-		s.remember(b)
+		p.News = c.News()
+		s.remember(c)
 	}
 	return p, err
 }
 
+// remember records the container for a later host. Where that fails the process works all the same, but ends with the host.
+func (s *Session) remember(c *container.Container) {
+	err := c.Remember(container.Record{Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec})
+	if err != nil {
+		s.m.config.Log.Warn("a background process will not outlast the host", "session", s.session, "error", err)
+	}
+}
+
+// Spawn starts a command that somebody talks to, with a terminal if it is given a size. It ends when ctx does. Progress, MaxOutput, Stdin and
+// Spill of the command do not count, and a Timeout of zero is none.
+func (s *Session) Spawn(ctx context.Context, cmd machine.Command, terminal ...executor.Size) (*executor.Live, error) {
+	_, l, err := s.spawn(ctx, cmd, terminal)
+	return l, err
+}
+
+func (s *Session) spawn(ctx context.Context, cmd machine.Command, terminal []executor.Size) (*container.Container, *executor.Live, error) {
+	c, release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Services.Attend(ctx)
+	l, err := c.Spawn(ctx, cmd, release, terminal...)
+	return c, l, err
+}
+
+// Talk implements machine.Talker: Spawn in words that are free of containers.
+func (s *Session) Talk(ctx context.Context, cmd machine.Command) (*machine.Live, error) {
+	c, l, err := s.spawn(ctx, cmd, nil)
+	if err != nil {
+		return nil, err
+	}
+	leave := func() error {
+		defer c.PullWorkspace(ctx)
+		return l.Close()
+	}
+	return &machine.Live{Stdin: l.Stdin, Stdout: l.Stdout, Stderr: l.Stderr, Wait: l.Wait, Close: leave}, nil
+}
+
 // Processes implements machine.Machine.
 func (s *Session) Processes(context.Context) ([]machine.Process, error) {
-	b, err := s.existing()
+	c, err := s.existing()
 	if err != nil {
 		return []machine.Process{}, nil // without a container there are none
 	}
-	return append(b.list(), b.project.processes()...), nil
+	return append(c.List(), c.Services.Processes()...), nil
 }
 
 // Output implements machine.Machine. The last megabyte is kept.
 func (s *Session) Output(ctx context.Context, id string, offset int64, max int) (machine.Output, error) {
-	b, release, err := s.rouse()
+	c, release, err := s.rouse()
 	if err != nil {
 		return machine.Output{}, err
 	}
 	defer release()
-	if service, is := b.project.service(id); is {
-		return b.project.output(ctx, service, offset, max)
+	if c.Services.Has(id) {
+		return c.Services.Output(ctx, id, offset, max)
 	}
-	return b.output(ctx, id, offset, max)
+	return c.Output(ctx, id, offset, max)
 }
 
 // Kill implements machine.Machine.
 func (s *Session) Kill(ctx context.Context, id string) (machine.Process, error) {
-	b, release, err := s.rouse()
+	c, release, err := s.rouse()
 	if err != nil {
 		return machine.Process{}, err
 	}
 	defer release()
-	return b.kill(ctx, id)
+	if err := noService(c, id); err != nil {
+		return machine.Process{}, err
+	}
+	return c.Kill(ctx, id)
 }
 
 // Signal sends a signal to a background process and its group.
 func (s *Session) Signal(ctx context.Context, id string, sig syscall.Signal) error {
-	b, release, err := s.rouse()
+	c, release, err := s.rouse()
 	if err != nil {
 		return err
 	}
 	defer release()
-	return b.signal(id, sig)
+	if err := noService(c, id); err != nil {
+		return err
+	}
+	return c.Signal(id, sig)
 }
 
 // Wait waits for a background process to end.
 func (s *Session) Wait(ctx context.Context, id string) (machine.Process, error) {
-	b, err := s.existing()
+	c, err := s.existing()
+	if err == nil {
+		err = noService(c, id)
+	}
 	if err != nil {
 		return machine.Process{}, err
 	}
-	return b.wait(ctx, id)
+	return c.Wait(ctx, id)
 }
 
-// existing returns the box that is there; asking about processes makes none.
-func (s *Session) existing() (*box, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.launch != nil && !s.launch.spent() {
-		select {
-		case <-s.launch.done:
-			s.used = time.Now()
-			return s.launch.box, nil
-		default:
-		}
+// noService refuses the id of a service.
+func noService(c *container.Container, id string) error {
+	if c.Services.Has(id) {
+		return fmt.Errorf("%w: %s is a service, which ends with the sandbox", machine.ErrNotFound, id)
 	}
-	return nil, fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
+	return nil
 }
 
-// rouse returns the box that is there, awake, and what to call when done with it.
-func (s *Session) rouse() (*box, func(), error) {
-	b, err := s.existing()
-	if err != nil {
-		return nil, nil, err
+// errNotRunning is what calls about processes get without a container; they have none made.
+var errNotRunning = fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
+
+// existing returns the container that is there.
+func (s *Session) existing() (*container.Container, error) {
+	c := s.current()
+	if c == nil || c.Dead() {
+		return nil, errNotRunning
 	}
+	c.Touch()
+	return c, nil
+}
+
+// rouse returns the container that is there, awake, and what to call when done with it.
+func (s *Session) rouse() (*container.Container, func(), error) {
 	s.mu.Lock()
-	s.active++
+	p := s.launch
+	there := p != nil && p.made && p.enter()
 	s.mu.Unlock()
-	b.endPause()
-	return b, s.release, nil
+	if !there {
+		return nil, nil, errNotRunning
+	}
+	p.container.Wake()
+	return p.container, func() { s.release(p) }, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // open returns a session of a Manager of its own.
@@ -25,7 +26,7 @@ func open(t testing.TB, adjust ...func(*sandbox.Config)) *sandbox.Session {
 	return get(t, m, "chat:1", config.Spec)
 }
 
-func get(t testing.TB, m *sandbox.Manager, session string, spec sandbox.Spec) *sandbox.Session {
+func get(t testing.TB, m *sandbox.Manager, session string, spec spec.Spec) *sandbox.Session {
 	t.Helper()
 	s, err := m.Get(t.Context(), session, "default", spec)
 	if err != nil {

@@ -15,12 +15,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-func spawn(t testing.TB, s *sandbox.Session, script string, terminal ...sandbox.Size) *sandbox.Live {
+func spawn(t testing.TB, s *sandbox.Session, script string, terminal ...executor.Size) *executor.Live {
 	t.Helper()
 	l, err := s.Spawn(t.Context(), machine.Command{Script: script}, terminal...)
 	if err != nil {
@@ -34,7 +36,7 @@ func spawn(t testing.TB, s *sandbox.Session, script string, terminal ...sandbox.
 	return l
 }
 
-func verdictOf(t testing.TB, l *sandbox.Live) machine.Result {
+func verdictOf(t testing.TB, l *executor.Live) machine.Result {
 	t.Helper()
 	r, err := l.Wait(t.Context())
 	if err != nil {
@@ -43,7 +45,7 @@ func verdictOf(t testing.TB, l *sandbox.Live) machine.Result {
 	return r
 }
 
-func say(t testing.TB, l *sandbox.Live, text string) {
+func say(t testing.TB, l *executor.Live, text string) {
 	t.Helper()
 	if _, err := io.WriteString(l.Stdin, text); err != nil {
 		t.Fatal(err)
@@ -180,7 +182,7 @@ func TestCloseOfALiveProcess(t *testing.T) {
 
 func TestTerminal(t *testing.T) {
 	s := open(t)
-	size := sandbox.Size{Rows: 40, Cols: 132}
+	size := executor.Size{Rows: 40, Cols: 132}
 	t.Run("size", func(t *testing.T) {
 		l := spawn(t, s, "stty size; tty; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminals; echo x >$(tty)", size)
 		if got, err := io.ReadAll(l.Stdout); string(got) != "40 132\r\n/dev/pts/0\r\nterminals\r\nx\r\n" {
@@ -191,7 +193,7 @@ func TestTerminal(t *testing.T) {
 	t.Run("resize", func(t *testing.T) {
 		l := spawn(t, s, `trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done`, size)
 		until(t, l.Stdout, "ready\r\n")
-		if err := l.Resize(sandbox.Size{Rows: 50, Cols: 99}); err != nil {
+		if err := l.Resize(executor.Size{Rows: 50, Cols: 99}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, l.Stdout, "50 99\r\n")
@@ -277,7 +279,7 @@ func TestHostileLiveStreams(t *testing.T) {
 				}
 			}}
 			m := fakeManager(t, d)
-			s, err := m.Get(t.Context(), "s", "default", sandbox.Spec{Image: "x"})
+			s, err := m.Get(t.Context(), "s", "default", spec.Spec{Image: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func newStartQueue() *startQueue { return &startQueue{make(chan struct{}, runtim
 // take waits for a turn and returns what gives it up. It does not wait longer than ctx: who runs the command says that it came too late.
 func (t *startQueue) take(ctx context.Context) (done func()) {
 	select {
-	case t.places <- struct{}{}: // who waits for a channel is served in order
+	case t.places <- struct{}{}: // those that wait for a channel are served in order
 	case <-ctx.Done():
 		return func() {}
 	}

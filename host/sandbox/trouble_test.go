@@ -17,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
@@ -145,12 +146,12 @@ func TestEngineIsSlow(t *testing.T) {
 	t.Parallel()
 	h := sandboxtest.Engine(t)
 	slow := wayTo(t, strings.TrimPrefix(h.API.DaemonHost(), "unix://"))
-	driver, err := docker.New(docker.Config{Engine: slow.address})
+	engine, err := docker.New(docker.Config{Engine: slow.address})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer driver.Close()
-	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = driver })
+	defer engine.Close()
+	m, config := h.Manager(t, func(c *sandbox.Config) { c.Driver = engine })
 	s := get(t, m, "s", config.Spec)
 	shell(t, s, "true")
 	slow.delay.Store(int64(30 * time.Second))
@@ -161,9 +162,9 @@ func TestEngineIsSlow(t *testing.T) {
 	_, err = m.Get(t.Context(), "new", "sandbox", config.Spec)
 	unavailable(t, "new session", err, time.Since(began), quick+slack, slow.address, "restart")
 	began = time.Now()
-	_, err = driver.Create(t.Context(), sandbox.Container{
+	_, err = engine.Create(t.Context(), driver.Container{
 		Key: "slow", Name: "flynn-slow-" + config.Instance, Image: sandboxtest.Image, Entrypoint: []string{"/bin/true"}, Network: "none",
-		Labels: map[string]string{sandbox.LabelInstance: config.Instance},
+		Labels: map[string]string{driver.LabelInstance: config.Instance},
 	})
 	unavailable(t, "create", err, time.Since(began), 30*time.Second+slack, slow.address, "restart")
 	slow.delay.Store(0)
@@ -187,11 +188,11 @@ func TestContainerMadeUnheardIsRemoved(t *testing.T) {
 
 // deafDriver does not hear of the first container that it makes, and neither can it remove that at once.
 type deafDriver struct {
-	sandbox.Driver
+	driver.Driver
 	creates, removes atomic.Int32
 }
 
-func (d *deafDriver) Create(ctx context.Context, c sandbox.Container) (string, error) {
+func (d *deafDriver) Create(ctx context.Context, c driver.Container) (string, error) {
 	id, err := d.Driver.Create(ctx, c)
 	if d.creates.Add(1) == 1 {
 		return "", fmt.Errorf("%w: too slow", machine.ErrUnavailable)
@@ -420,11 +421,11 @@ func TestWarmContainersPaused(t *testing.T) {
 	eventually(t, "the paused ones are gone", func() bool { return len(containers(t, h, config.Instance)) == 1 })
 }
 
-func containersOf(t *testing.T, h sandboxtest.Host, instance, session string) []sandbox.Owned {
+func containersOf(t *testing.T, h sandboxtest.Host, instance, session string) []driver.Owned {
 	t.Helper()
-	var of []sandbox.Owned
+	var of []driver.Owned
 	for _, c := range containers(t, h, instance) {
-		if c.Labels[sandbox.LabelSession] == session {
+		if c.Labels[driver.LabelSession] == session {
 			of = append(of, c)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -111,11 +112,11 @@ func stat(t *testing.T, h sandboxtest.Host, volumeName string) string {
 func TestVolumesOfOthersAreRefused(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	name := "flynn-test-foreign-" + time.Now().Format("150405.000000")
-	if _, err := h.API.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: map[string]string{sandbox.LabelInstance: "another"}}); err != nil {
+	if _, err := h.API.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: map[string]string{driver.LabelInstance: "another"}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.API.VolumeRemove(context.Background(), name, true) })
-	_, err := h.Driver.EnsureVolume(t.Context(), name, map[string]string{sandbox.LabelInstance: "ours"})
+	_, err := h.Driver.EnsureVolume(t.Context(), name, map[string]string{driver.LabelInstance: "ours"})
 	if err == nil || !strings.Contains(err.Error(), "somebody else") {
 		t.Errorf("got %v", err)
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/cli"
@@ -53,8 +54,8 @@ type explainer struct {
 	config   *config.Config
 	enforcer *tool.Enforcer
 	offered  tool.Set
-	images   func(sandbox.Spec) (ref, strategy string)
-	engine   sandbox.Capabilities
+	images   func(spec.Spec) (ref, strategy string)
+	engine   driver.Capabilities
 	missing  error // why there is no engine
 }
 
@@ -92,11 +93,11 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 }
 
 // supports reports why the engine cannot make what is asked of it, or nil.
-func (e *explainer) supports(made sandbox.Spec) error {
+func (e *explainer) supports(made spec.Spec) error {
 	if e.missing != nil {
 		return e.missing
 	}
-	return e.engine.Supports(made)
+	return e.engine.Supports(made.Runtime)
 }
 
 func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Placement, error) {
@@ -128,7 +129,7 @@ func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Pla
 }
 
 // describe adds what is known of a sandbox.
-func (e *explainer) describe(p *Placement, made sandbox.Spec) {
+func (e *explainer) describe(p *Placement, made spec.Spec) {
 	p.Sandboxed, p.Network, p.Disk, p.Runtime, p.Engine = true, made.Network, diskOf(made), made.Runtime, e.admin.Driver.Address()
 	p.Image, p.Strategy = e.images(made)
 }
@@ -140,7 +141,7 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 	for _, language := range specs.CodeLanguages(c) {
 		made := byLanguage[language]
 		registry := tool.NewRegistry()
-		if err := registry.Register(code.New(code.Config{Languages: map[string]sandbox.Spec{language: made}})); err != nil {
+		if err := registry.Register(code.New(code.Config{Languages: map[string]spec.Spec{language: made}})); err != nil {
 			return nil, err
 		}
 		args, err := json.Marshal(map[string]string{"language": language, "program": "1"})
@@ -204,7 +205,7 @@ func (e *explainer) subject(name, door string) tool.Subject {
 }
 
 // diskOf says how the limit of a workspace is kept. No engine here gives a workspace a file system of a size.
-func diskOf(s sandbox.Spec) string {
+func diskOf(s spec.Spec) string {
 	if s.DiskBytes == 0 {
 		return "no limit"
 	}

@@ -7,15 +7,18 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Rebuilt is an image that was made anew.
 type Rebuilt struct {
-	Sandbox  string          `json:"sandbox"`
-	Strategy string          `json:"strategy"`
-	Image    string          `json:"image"`
-	Removed  []sandbox.Owned `json:"-"` // its predecessors
+	Sandbox  string         `json:"sandbox"`
+	Strategy string         `json:"strategy"`
+	Image    string         `json:"image"`
+	Removed  []driver.Owned `json:"-"` // its predecessors
 }
 
 // Rebuild makes the image of the sandbox of that name anew, whatever the engine has; "" is [sandbox].
@@ -28,11 +31,11 @@ func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Reb
 	spec = spec.WithDefaults()
 	err = a.withManager(ctx, log, func(m *sandbox.Manager) error {
 		for _, of := range beside(spec) {
-			if _, _, err := m.RebuildImage(ctx, of); err != nil {
+			if _, _, err := m.Images().Rebuild(ctx, of); err != nil {
 				return err
 			}
 		}
-		plan, removed, err := m.RebuildImage(ctx, spec)
+		plan, removed, err := m.Images().Rebuild(ctx, spec)
 		r.Strategy, r.Image, r.Removed = strategy(spec), plan.Ref, removed
 		return err
 	})
@@ -40,22 +43,22 @@ func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Reb
 }
 
 // beside are specifications with the images of the services that stand beside the one where commands run.
-func beside(spec sandbox.Spec) (all []sandbox.Spec) {
-	if spec.Compose == nil {
+func beside(wanted spec.Spec) (all []spec.Spec) {
+	if wanted.Compose == nil {
 		return nil
 	}
-	seen := map[string]bool{spec.Image: true}
-	for _, service := range spec.Compose.Services {
+	seen := map[string]bool{wanted.Image: true}
+	for _, service := range wanted.Compose.Services {
 		if !seen[service.Image] {
 			seen[service.Image] = true
-			all = append(all, sandbox.Spec{Image: service.Image})
+			all = append(all, spec.Spec{Image: service.Image})
 		}
 	}
 	return all
 }
 
 // strategy says how the image of a sandbox comes about.
-func strategy(spec sandbox.Spec) string {
+func strategy(spec spec.Spec) string {
 	if spec.Compose != nil {
 		return "compose"
 	}
@@ -77,25 +80,25 @@ func (a *Admin) withManager(ctx context.Context, log *slog.Logger, use func(*san
 }
 
 // Prepared returns the specification with an image that has been made, so that others need know nothing of that.
-func (a *Admin) Prepared(ctx context.Context, spec sandbox.Spec, log *slog.Logger) (sandbox.Spec, error) {
-	if spec.Recipe().Strategy() == image.AsIs {
-		return spec, nil
+func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger) (spec.Spec, error) {
+	if wanted.Recipe().Strategy() == image.AsIs {
+		return wanted, nil
 	}
 	var ref string
-	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.PrepareImage(ctx, spec); return err })
-	spec.Image, spec.Packages, spec.Binaries, spec.Dockerfile, spec.BuildContext = ref, nil, nil, "", ""
-	return spec, err
+	err := a.withManager(ctx, log, func(m *sandbox.Manager) (err error) { ref, err = m.Images().Prepare(ctx, wanted); return err })
+	wanted.Image, wanted.Packages, wanted.Binaries, wanted.Dockerfile, wanted.BuildContext = ref, nil, nil, "", ""
+	return wanted, err
 }
 
 // imageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
 // no engine or the image that it begins with is not there yet, it is what the configuration says.
-func (a *Admin) imageNames(ctx context.Context, engine bool) func(made sandbox.Spec) (ref, strategy string) {
+func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec) (ref, strategy string) {
 	builder := image.New(image.Config{
-		Engine: a.Driver, Instance: a.Instance, Repository: sandbox.ImageRepository(a.Instance),
+		Engine: a.Driver, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),
 		Hidden: func() []string { return a.MountRules().Hidden },
 	})
 	known := map[string]image.Plan{}
-	return func(made sandbox.Spec) (string, string) {
+	return func(made spec.Spec) (string, string) {
 		made = made.WithDefaults() // the image of a compose file's service is that of its sandbox
 		digest := made.Digest()
 		plan, is := known[digest]

@@ -17,11 +17,13 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/fleet"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
@@ -51,7 +53,7 @@ func Open(c *config.Config) (*Admin, error) {
 }
 
 // Spec is what the sandbox of that name is made of; "" is [sandbox].
-func (a *Admin) Spec(name string) (sandbox.Spec, error) {
+func (a *Admin) Spec(name string) (spec.Spec, error) {
 	s, known := a.specs.Named(name)
 	if !known {
 		names := strings.Join(append([]string{"[sandbox]"}, slices.Sorted(maps.Keys(a.config.Sandboxes))...), ", ")
@@ -92,7 +94,7 @@ func (r refusals) Decided(_ string, d egress.Decision) {
 // Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more,
 // and returns both. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
 // processes goes as well.
-func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images []sandbox.Owned, err error) {
+func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images []driver.Owned, err error) {
 	unlock, err := lockStore(a.config.Store.Dir)
 	if err != nil {
 		return nil, nil, err
@@ -107,13 +109,13 @@ func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images
 	if err != nil {
 		return containers, nil, err
 	}
-	images, err = manager.PruneImages(ctx, a.specs.All())
+	images, err = manager.Images().Prune(ctx, a.specs.All())
 	return containers, images, err
 }
 
 // PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as
 // Prune does, which comes first: a volume that a container uses stays.
-func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]sandbox.Owned, error) {
+func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Owned, error) {
 	unlock, err := lockStore(a.config.Store.Dir)
 	if err != nil {
 		return nil, err
@@ -127,19 +129,19 @@ func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]sandbox.O
 	if err != nil {
 		return nil, err
 	}
-	return left, manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true })
+	return left, manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true })
 }
 
 // Containers are those of this store, each with the session and the sandbox that it is of in its labels.
-func (a *Admin) Containers(ctx context.Context) ([]sandbox.Owned, error) {
+func (a *Admin) Containers(ctx context.Context) ([]driver.Owned, error) {
 	owned, err := a.Driver.List(ctx, a.Instance)
 	return sandbox.WithOwners(a.Root, a.Instance, owned), err
 }
 
 // Forget removes a session's containers and volumes of this store, while no host runs.
 func (a *Admin) Forget(ctx context.Context, session string) error {
-	ours := func(o sandbox.Owned) bool { // never trust a filter with somebody else's work
-		return o.Labels[sandbox.LabelInstance] == a.Instance && o.Labels[sandbox.LabelSession] == session
+	ours := func(o driver.Owned) bool { // never trust a filter with somebody else's work
+		return o.Labels[driver.LabelInstance] == a.Instance && o.Labels[driver.LabelSession] == session
 	}
 	containers, err := a.Containers(ctx)
 	if err != nil {
@@ -184,7 +186,7 @@ func Count(ctx context.Context, c *config.Config) (map[string]int, error) {
 	owned, err := a.Containers(ctx)
 	counts := map[string]int{}
 	for _, o := range owned {
-		if session := o.Labels[sandbox.LabelSession]; session != "" {
+		if session := o.Labels[driver.LabelSession]; session != "" {
 			counts[session]++
 		}
 	}

@@ -18,15 +18,15 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/route"
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
 // Sandboxes knows what the engine can do now; *fleet.Fleet implements it.
 type Sandboxes interface {
 	// AvailableFor returns why containers of these specifications cannot be had now, or nil.
-	AvailableFor(specs map[string]sandbox.Spec) error
+	AvailableFor(specs map[string]spec.Spec) error
 }
 
 // Config is what an Assembler works with. All of it is required.

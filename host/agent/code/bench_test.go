@@ -25,6 +25,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // BenchmarkCode has an agent of kind code solve the founding tasks in a whole host, and prints how many it solved and how long
@@ -142,22 +143,22 @@ func benchStart(b *testing.B) {
 	m, config := e.Manager(b, func(c *sandbox.Config) {
 		c.Log = slog.New(slog.DiscardHandler)
 		c.Spec.Image = image
-		c.Pools, c.PoolCPU = []sandbox.Pool{{Spec: sandbox.CodeSpec(c.Spec), Size: 1}}, 100
+		c.Pools, c.PoolCPU = []sandbox.Pool{{Spec: spec.CodeSpec(c.Spec), Size: 1}}, 100
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }() // ends with ctx
 	defer func() { cancel(); <-done }()
-	warm := sandbox.CodeSpec(config.Spec)
+	warm := spec.CodeSpec(config.Spec)
 	cold := warm
 	cold.PidsLimit++ // so that the pool has none of it
 	times := map[string][]time.Duration{}
 	for b.Loop() {
 		for range 20 {
-			for name, spec := range map[string]sandbox.Spec{"pool": warm, "made": cold} {
+			for name, wanted := range map[string]spec.Spec{"pool": warm, "made": cold} {
 				await(b, func() bool { return m.Stats().Pool.Ready == 1 })
 				began := time.Now()
-				r, err := m.RunCode(b.Context(), sandbox.Code{Spec: spec, Language: "sh", Program: []byte("exit 0")})
+				r, err := m.RunCode(b.Context(), sandbox.Code{Spec: wanted, Language: "sh", Program: []byte("exit 0")})
 				if err != nil || r.ExitCode != 0 {
 					b.Fatalf("%+v (%v)", r.Result, err)
 				}

@@ -24,6 +24,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -53,7 +54,7 @@ type Media interface {
 // Config says what the tool works with. To look at a call, Languages are enough; to run one it takes all but Events and Log.
 type Config struct {
 	// Languages are those that programs may be written in, python and javascript, with what each runs in.
-	Languages   map[string]sandbox.Spec
+	Languages   map[string]spec.Spec
 	Sandboxes   Sandboxes
 	Attachments Attachments
 	Media       Media
@@ -187,7 +188,7 @@ func (p program) files(ctx context.Context, session string, args arguments) (fil
 type run struct {
 	program
 	call     tool.Call
-	spec     sandbox.Spec
+	spec     spec.Spec
 	left     int // attachments that were not given
 	helped   int
 	labels   []string

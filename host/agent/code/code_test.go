@@ -19,6 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -33,9 +34,9 @@ type rig struct {
 }
 
 func (r *rig) tool() tool.Tool {
-	spec := sandbox.Spec{Image: "x", Helpers: true, PidsLimit: 100, MemoryBytes: 512 << 20, DiskBytes: 1 << 20}.WithDefaults()
+	wanted := spec.Spec{Image: "x", Helpers: true, PidsLimit: 100, MemoryBytes: 512 << 20, DiskBytes: 1 << 20}.WithDefaults()
 	return code.New(code.Config{
-		Languages: map[string]sandbox.Spec{"python": spec, "javascript": spec},
+		Languages: map[string]spec.Spec{"python": wanted, "javascript": wanted},
 		Sandboxes: r, Attachments: r, Media: r,
 		Events: event.Only(func(v code.Violated) { r.violated = append(r.violated, v.Agent+" "+string(v.Kind)) }),
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
@@ -42,7 +43,7 @@ const (
 )
 
 // violations reads them off the verdict.
-func violations(r sandbox.CodeResult, spec sandbox.Spec) (all []Violation) {
+func violations(r sandbox.CodeResult, spec spec.Spec) (all []Violation) {
 	add := func(when bool, kind Kind, format string, args ...any) {
 		if when {
 			all = append(all, Violation{kind, fmt.Sprintf(format, args...)})

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
@@ -54,14 +54,14 @@ func pretenderThat(t *testing.T, lives, answer http.HandlerFunc) *Driver {
 
 // calls are those that need to be told something.
 func calls(d *Driver) map[string]func(ctx context.Context) error {
-	own := map[string]string{sandbox.LabelInstance: "mine"}
+	own := map[string]string{driver.LabelInstance: "mine"}
 	return map[string]func(ctx context.Context) error{
 		"Create": func(ctx context.Context) error {
-			_, err := d.Create(ctx, sandbox.Container{Image: "x", Name: "n", Key: "k"})
+			_, err := d.Create(ctx, driver.Container{Image: "x", Name: "n", Key: "k"})
 			return err
 		},
 		"existing": func(ctx context.Context) error {
-			_, err := d.existing(ctx, sandbox.Container{Name: "n", Key: "k"}, errors.New("it is there"))
+			_, err := d.existing(ctx, driver.Container{Name: "n", Key: "k"}, errors.New("it is there"))
 			return err
 		},
 		"Attach":       func(ctx context.Context) error { _, err := d.Attach(ctx, "x", io.Discard); return err },

@@ -14,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/build"
 	apiimage "github.com/docker/docker/api/types/image"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
@@ -275,7 +275,7 @@ func (d *Driver) removeStep(ctx context.Context, id string, images []string) err
 	if err != nil {
 		return d.explain("inspect container", err)
 	}
-	if !slices.Contains(images, found.Image) || found.Config.Labels[sandbox.LabelInstance] != "" {
+	if !slices.Contains(images, found.Image) || found.Config.Labels[driver.LabelInstance] != "" {
 		return nil
 	}
 	if err := d.Remove(ctx, found.ID); err != nil {

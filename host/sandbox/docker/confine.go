@@ -4,7 +4,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 const (
@@ -20,15 +20,15 @@ const (
 var runtimeEnv = []string{"GODEBUG=", "GOGC=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOTRACEBACK="}
 
 // confine is the security posture of every sandbox. Only what it takes from c is open to choice.
-func confine(c sandbox.Container) (*container.Config, *container.HostConfig) {
+func confine(c driver.Container) (*container.Config, *container.HostConfig) {
 	config, host := confineSupervisor(c)
-	if c.Role == sandbox.Service {
+	if c.Role == driver.Service {
 		serve(c, config, host)
 	}
 	return config, host
 }
 
-func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostConfig) {
+func confineSupervisor(c driver.Container) (*container.Config, *container.HostConfig) {
 	config := &container.Config{
 		Image:      c.Image,
 		Hostname:   "sandbox",
@@ -82,33 +82,33 @@ func confineSupervisor(c sandbox.Container) (*container.Config, *container.HostC
 // them: shared memory, queues and semaphores that commands leave would fill the memory limit of all that come after.
 // So memory that nobody has attached goes, and of the others there are few; see sysvipc(7). A service is a program of the
 // person's own choice, which may need more.
-func settings(r sandbox.Role) map[string]string {
-	if r == sandbox.Service {
+func settings(r driver.Role) map[string]string {
+	if r == driver.Service {
 		return nil
 	}
 	return map[string]string{"kernel.shm_rmid_forced": "1", "kernel.msgmni": "32", "kernel.sem": "250 32000 32 128"}
 }
 
 // capabilities are all that a container of the role has.
-func capabilities(r sandbox.Role) []string {
+func capabilities(r driver.Role) []string {
 	switch r {
-	case sandbox.Preparer:
+	case driver.Preparer:
 		return []string{"CHOWN"}
-	case sandbox.Service:
+	case driver.Service:
 		return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"}
 	}
 	return []string{"SETUID", "SETGID", "KILL"}
 }
 
-func mounts(wanted []sandbox.Mount) []mount.Mount {
+func mounts(wanted []driver.Mount) []mount.Mount {
 	var out []mount.Mount
 	for _, w := range wanted {
 		m := mount.Mount{Type: mount.TypeBind, Source: w.Source, Target: w.Target, ReadOnly: w.ReadOnly}
 		switch w.Kind {
-		case sandbox.Volume:
+		case driver.Volume:
 			m.Type = mount.TypeVolume
 			m.VolumeOptions = &mount.VolumeOptions{NoCopy: !w.Fill}
-		case sandbox.Memory:
+		case driver.Memory:
 			m.Type = mount.TypeTmpfs
 			m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.Bytes, Mode: 0o1777}
 		default:

@@ -6,17 +6,17 @@ import (
 
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 // The confinement of every container, whatever it is for.
 func TestConfinementOfEveryRole(t *testing.T) {
-	for role, added := range map[sandbox.Role][]string{
-		sandbox.Supervised: {"SETUID", "SETGID", "KILL"},
-		sandbox.Preparer:   {"CHOWN"},
-		sandbox.Service:    {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"},
+	for role, added := range map[driver.Role][]string{
+		driver.Supervised: {"SETUID", "SETGID", "KILL"},
+		driver.Preparer:   {"CHOWN"},
+		driver.Service:    {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID", "KILL", "NET_BIND_SERVICE"},
 	} {
-		_, host := confine(sandbox.Container{Role: role, Network: "none", MemoryBytes: 1 << 20, CPUs: 0.5, PidsLimit: 3})
+		_, host := confine(driver.Container{Role: role, Network: "none", MemoryBytes: 1 << 20, CPUs: 0.5, PidsLimit: 3})
 		if !slices.Equal(host.CapDrop, []string{"ALL"}) || !slices.Equal(host.CapAdd, added) {
 			t.Errorf("%q: capabilities -%v +%v", role, host.CapDrop, host.CapAdd)
 		}
@@ -26,7 +26,7 @@ func TestConfinementOfEveryRole(t *testing.T) {
 		if host.PidMode != "" || host.UTSMode != "" || host.UsernsMode != "" || host.IpcMode != "private" || host.RestartPolicy.Name != "no" {
 			t.Errorf("%q: namespaces %q %q %q %q", role, host.PidMode, host.UTSMode, host.UsernsMode, host.IpcMode)
 		}
-		if kept := host.Sysctls["kernel.shm_rmid_forced"] != "1"; kept != (role == sandbox.Service) {
+		if kept := host.Sysctls["kernel.shm_rmid_forced"] != "1"; kept != (role == driver.Service) {
 			t.Errorf("%q: kernel settings %v", role, host.Sysctls)
 		}
 		if host.Memory != 1<<20 || host.MemorySwap != 1<<20 || host.NanoCPUs != 5e8 || host.PidsLimit == nil || *host.PidsLimit < 3 {
@@ -37,16 +37,16 @@ func TestConfinementOfEveryRole(t *testing.T) {
 
 func TestServiceKeepsItsImagesWords(t *testing.T) {
 	for name, c := range map[string]struct {
-		program         sandbox.Program
+		program         driver.Program
 		entrypoint, cmd []string
 	}{
 		"the image's":   {},
-		"a command":     {program: sandbox.Program{Cmd: []string{"a"}}, cmd: []string{"a"}},
-		"an entrypoint": {program: sandbox.Program{Entrypoint: []string{"a"}}, entrypoint: []string{"a"}},
-		"none":          {program: sandbox.Program{Entrypoint: []string{}}, entrypoint: []string{""}},
+		"a command":     {program: driver.Program{Cmd: []string{"a"}}, cmd: []string{"a"}},
+		"an entrypoint": {program: driver.Program{Entrypoint: []string{"a"}}, entrypoint: []string{"a"}},
+		"none":          {program: driver.Program{Entrypoint: []string{}}, entrypoint: []string{""}},
 	} {
 		c.program.NetworkOf = "beside"
-		config, host := confine(sandbox.Container{Role: sandbox.Service, Program: &c.program})
+		config, host := confine(driver.Container{Role: driver.Service, Program: &c.program})
 		if !slices.Equal(config.Entrypoint, c.entrypoint) || !slices.Equal(config.Cmd, c.cmd) || config.OpenStdin || host.AutoRemove {
 			t.Errorf("%s: %q %q", name, config.Entrypoint, config.Cmd)
 		}
@@ -57,10 +57,10 @@ func TestServiceKeepsItsImagesWords(t *testing.T) {
 }
 
 func TestMountsOfEveryKind(t *testing.T) {
-	made := mounts([]sandbox.Mount{
+	made := mounts([]driver.Mount{
 		{Source: "/a", Target: "/b", ReadOnly: true, Alone: true},
-		{Kind: sandbox.Volume, Source: "v", Target: "/v"}, {Kind: sandbox.Volume, Source: "w", Target: "/w", Fill: true},
-		{Kind: sandbox.Memory, Target: "/m", Bytes: 7},
+		{Kind: driver.Volume, Source: "v", Target: "/v"}, {Kind: driver.Volume, Source: "w", Target: "/w", Fill: true},
+		{Kind: driver.Memory, Target: "/m", Bytes: 7},
 	})
 	if b := made[0]; b.Type != mount.TypeBind || !b.ReadOnly || !b.BindOptions.NonRecursive || b.BindOptions.Propagation != mount.PropagationRPrivate {
 		t.Errorf("bind: %+v, %+v", b, b.BindOptions)

@@ -50,7 +50,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
@@ -80,11 +80,11 @@ type Driver struct {
 }
 
 var (
-	_ sandbox.Driver  = (*Driver)(nil)
-	_ sandbox.Puller  = (*Driver)(nil)
-	_ sandbox.Renamer = (*Driver)(nil)
+	_ driver.Driver  = (*Driver)(nil)
+	_ driver.Puller  = (*Driver)(nil)
+	_ driver.Renamer = (*Driver)(nil)
 
-	_ sandbox.Networks = (*Driver)(nil)
+	_ driver.Networks = (*Driver)(nil)
 )
 
 // Config says which engine.
@@ -133,7 +133,7 @@ func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver,
 // Close drops idle connections.
 func (d *Driver) Close() error { return d.api.Close() }
 
-// Ping implements sandbox.Driver.
+// Ping implements driver.Driver.
 func (d *Driver) Ping(ctx context.Context) error {
 	ctx, cancel := d.within(ctx, d.patience())
 	defer cancel()
@@ -146,18 +146,18 @@ func (d *Driver) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Binds implements sandbox.Binder. An engine behind a socket of this machine is on this machine.
+// Binds implements driver.Binder. An engine behind a socket of this machine is on this machine.
 func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
-// Capabilities implements sandbox.Driver.
-func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error) {
+// Capabilities implements driver.Driver.
+func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) {
 	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	info, err := d.api.Info(ctx)
 	if err != nil {
-		return sandbox.Capabilities{}, d.explain("describe itself", err)
+		return driver.Capabilities{}, d.explain("describe itself", err)
 	}
-	c := sandbox.Capabilities{
+	c := driver.Capabilities{
 		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
 		Binds: d.Binds(),
 	}
@@ -176,9 +176,9 @@ func (d *Driver) Capabilities(ctx context.Context) (sandbox.Capabilities, error)
 	return c, nil
 }
 
-// Create implements sandbox.Driver. The name carries the key, so the engine itself refuses a second
+// Create implements driver.Driver. The name carries the key, so the engine itself refuses a second
 // container for it.
-func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error) {
+func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error) {
 	ctx, cancel := d.within(ctx, createTimeout)
 	defer cancel()
 	config, host := confine(c)
@@ -190,7 +190,7 @@ func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error
 	case err == nil:
 		err = errIncomplete
 	case cerrdefs.IsNotFound(err):
-		return "", fmt.Errorf("%w: %s on engine %s", sandbox.ErrNoImage, c.Image, d.address)
+		return "", fmt.Errorf("%w: %s on engine %s", driver.ErrNoImage, c.Image, d.address)
 	case cerrdefs.IsConflict(err):
 		return d.existing(ctx, c, err)
 	}
@@ -199,19 +199,19 @@ func (d *Driver) Create(ctx context.Context, c sandbox.Container) (string, error
 
 // existing returns the container that has c's name already, if an earlier attempt with c's key
 // made it.
-func (d *Driver) existing(ctx context.Context, c sandbox.Container, conflict error) (string, error) {
+func (d *Driver) existing(ctx context.Context, c driver.Container, conflict error) (string, error) {
 	found, err := d.inspect(ctx, c.Name)
 	if err != nil {
 		return "", d.explain("inspect container "+c.Name, err)
 	}
-	if c.Key == "" || found.Config.Labels[sandbox.LabelKey] != c.Key {
+	if c.Key == "" || found.Config.Labels[driver.LabelKey] != c.Key {
 		return "", d.explain("create container", conflict)
 	}
 	return found.ID, nil
 }
 
-// Attach implements sandbox.Driver.
-func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (sandbox.Stream, error) {
+// Attach implements driver.Driver.
+func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (driver.Stream, error) {
 	h, err := d.attached(ctx, "attach to container", func(ctx context.Context) (types.HijackedResponse, error) {
 		return d.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	})
@@ -244,21 +244,21 @@ func (d *Driver) inspect(ctx context.Context, id string) (container.InspectRespo
 	return found, err
 }
 
-// Start implements sandbox.Driver.
+// Start implements driver.Driver.
 func (d *Driver) Start(ctx context.Context, id string) error {
 	ctx, cancel := d.within(ctx, startTimeout)
 	defer cancel()
 	return d.explain("start container", d.api.ContainerStart(ctx, id, container.StartOptions{}))
 }
 
-// Rename implements sandbox.Renamer.
+// Rename implements driver.Renamer.
 func (d *Driver) Rename(ctx context.Context, id, name string) error {
 	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	return d.explain("rename container", d.api.ContainerRename(ctx, id, name))
 }
 
-// Remove implements sandbox.Driver. The engine may be removing the container by itself at the same
+// Remove implements driver.Driver. The engine may be removing the container by itself at the same
 // time, because it ended; then this waits for that.
 func (d *Driver) Remove(ctx context.Context, id string) error {
 	ctx, cancel := d.within(ctx, removeTimeout)
@@ -286,20 +286,20 @@ func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
 	}
 }
 
-// List implements sandbox.Driver.
-func (d *Driver) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+// List implements driver.Driver.
+func (d *Driver) List(ctx context.Context, instance string) ([]driver.Owned, error) {
 	ctx, cancel := d.within(ctx, listTimeout)
 	defer cancel()
 	found, err := d.api.ContainerList(ctx, container.ListOptions{
 		All:     true,
-		Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance)),
+		Filters: filters.NewArgs(filters.Arg("label", driver.LabelInstance+"="+instance)),
 	})
 	if err != nil {
 		return nil, d.explain("list containers", err)
 	}
-	owned := make([]sandbox.Owned, 0, len(found))
+	owned := make([]driver.Owned, 0, len(found))
 	for _, c := range found {
-		o := sandbox.Owned{ID: c.ID, Labels: c.Labels, State: string(c.State), Image: c.Image, Created: time.Unix(c.Created, 0)}
+		o := driver.Owned{ID: c.ID, Labels: c.Labels, State: string(c.State), Image: c.Image, Created: time.Unix(c.Created, 0)}
 		if len(c.Names) > 0 {
 			o.Name = c.Names[0]
 		}

@@ -6,15 +6,15 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 var (
-	_ sandbox.Filler = (*Driver)(nil)
-	_ sandbox.Binder = (*Driver)(nil)
+	_ driver.Filler = (*Driver)(nil)
+	_ driver.Binder = (*Driver)(nil)
 )
 
-// Fill implements sandbox.Filler. The engine unpacks into what the container mounts there, although it does not run.
+// Fill implements driver.Filler. The engine unpacks into what the container mounts there, although it does not run.
 func (d *Driver) Fill(ctx context.Context, id, dir string, files io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

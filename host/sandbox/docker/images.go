@@ -12,14 +12,14 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	apiimage "github.com/docker/docker/api/types/image"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
 var (
-	_ image.Engine      = (*Driver)(nil)
-	_ sandbox.Images    = (*Driver)(nil)
-	_ sandbox.Inspector = (*Driver)(nil)
+	_ image.Engine     = (*Driver)(nil)
+	_ driver.Images    = (*Driver)(nil)
+	_ driver.Inspector = (*Driver)(nil)
 )
 
 // Platform implements image.Store.
@@ -33,7 +33,7 @@ func (d *Driver) Platform(ctx context.Context) (string, error) {
 	return v.Os + "/" + v.Arch, d.explain("describe itself", err)
 }
 
-// InspectImage implements image.Store and sandbox.Inspector.
+// InspectImage implements image.Store and driver.Inspector.
 func (d *Driver) InspectImage(ctx context.Context, ref string) (image.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -63,7 +63,7 @@ func (d *Driver) TagImage(ctx context.Context, id, ref string) error {
 	return d.explain("name image "+ref, d.api.ImageTag(ctx, id, ref))
 }
 
-// RemoveImage implements image.Store and sandbox.Images. As with the engine's own command, what an image was built on goes
+// RemoveImage implements image.Store and driver.Images. As with the engine's own command, what an image was built on goes
 // with it where that has no name and nothing else needs it.
 func (d *Driver) RemoveImage(ctx context.Context, ref string) error {
 	return d.removeImage(ctx, ref, true)
@@ -82,9 +82,9 @@ func (d *Driver) removeImage(ctx context.Context, ref string, parents bool) erro
 	return d.explain("remove image "+ref, err)
 }
 
-// ListImages implements sandbox.Images: those that carry the instance's label, once for each name, and what has a name in
+// ListImages implements driver.Images: those that carry the instance's label, once for each name, and what has a name in
 // their repository beside them. The latest come first, so that they can be removed in that order.
-func (d *Driver) ListImages(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+func (d *Driver) ListImages(ctx context.Context, instance string) ([]driver.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	owned, err := d.labelled(ctx, instance)
@@ -105,9 +105,9 @@ func (d *Driver) ListImages(ctx context.Context, instance string) ([]sandbox.Own
 	return owned, nil
 }
 
-func (d *Driver) labelled(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+func (d *Driver) labelled(ctx context.Context, instance string) ([]driver.Owned, error) {
 	found, err := d.listImages(ctx, filters.Arg("label", image.LabelInstance+"="+instance))
-	var owned []sandbox.Owned
+	var owned []driver.Owned
 	for _, i := range found {
 		if i.Labels[image.LabelInstance] == instance { // never trust a filter with somebody else's work
 			owned = append(owned, ownedImages(i, instance)...)
@@ -117,9 +117,9 @@ func (d *Driver) labelled(ctx context.Context, instance string) ([]sandbox.Owned
 }
 
 // unlabelled are the stages of builds, which the engine puts no labels on.
-func (d *Driver) unlabelled(ctx context.Context, repository, instance string) ([]sandbox.Owned, error) {
+func (d *Driver) unlabelled(ctx context.Context, repository, instance string) ([]driver.Owned, error) {
 	found, err := d.listImages(ctx, filters.Arg("reference", repository+":*"))
-	var owned []sandbox.Owned
+	var owned []driver.Owned
 	for _, i := range found {
 		if i.Labels[image.LabelInstance] == "" {
 			owned = append(owned, ownedImages(i, instance)...)
@@ -156,13 +156,13 @@ func depths(found []apiimage.Summary) map[string]int {
 }
 
 // ownedImages is an image under each of its names, or under none.
-func ownedImages(i apiimage.Summary, instance string) []sandbox.Owned {
+func ownedImages(i apiimage.Summary, instance string) []driver.Owned {
 	labels := map[string]string{
-		sandbox.LabelInstance: instance, sandbox.LabelKey: i.Labels[image.LabelKey], sandbox.LabelExpires: i.Labels[image.LabelExpires],
+		driver.LabelInstance: instance, driver.LabelKey: i.Labels[image.LabelKey], driver.LabelExpires: i.Labels[image.LabelExpires],
 		image.LabelFamily: i.Labels[image.LabelFamily],
 	}
-	one := sandbox.Owned{ID: i.ID, Labels: labels, Created: time.Unix(i.Created, 0)}
-	var owned []sandbox.Owned
+	one := driver.Owned{ID: i.ID, Labels: labels, Created: time.Unix(i.Created, 0)}
+	var owned []driver.Owned
 	for _, name := range i.RepoTags {
 		if name != "<none>:<none>" {
 			one.Name = name

@@ -10,10 +10,10 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// EnsureNetwork implements sandbox.Networks. The network is a bridge of its own without a way out. Engines take two
+// EnsureNetwork implements driver.Networks. The network is a bridge of its own without a way out. Engines take two
 // networks of one name, so the name is looked up first; of those that two processes make at the same time one stays.
 func (d *Driver) EnsureNetwork(ctx context.Context, name string, labels map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
@@ -43,7 +43,7 @@ func (d *Driver) network(ctx context.Context, name string, labels map[string]str
 		return false, err
 	}
 	for _, n := range found {
-		if owner := n.Labels[sandbox.LabelInstance]; owner != labels[sandbox.LabelInstance] {
+		if owner := n.Labels[driver.LabelInstance]; owner != labels[driver.LabelInstance] {
 			return false, fmt.Errorf("network %s on engine %s belongs to somebody else: remove it, or rename it", name, d.address)
 		}
 		if !n.Internal {
@@ -84,7 +84,7 @@ func (d *Driver) keepOne(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveNetwork implements sandbox.Networks. An id serves as well as a name, and better: another instance may have a network
+// RemoveNetwork implements driver.Networks. An id serves as well as a name, and better: another instance may have a network
 // of the same name.
 func (d *Driver) RemoveNetwork(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
@@ -96,17 +96,17 @@ func (d *Driver) RemoveNetwork(ctx context.Context, name string) error {
 	return d.explain("remove network", err)
 }
 
-// ListNetworks implements sandbox.Networks.
-func (d *Driver) ListNetworks(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+// ListNetworks implements driver.Networks.
+func (d *Driver) ListNetworks(ctx context.Context, instance string) ([]driver.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listed, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance))})
+	listed, err := d.api.NetworkList(ctx, network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", driver.LabelInstance+"="+instance))})
 	if err != nil {
 		return nil, d.explain("list networks", err)
 	}
-	owned := make([]sandbox.Owned, 0, len(listed))
+	owned := make([]driver.Owned, 0, len(listed))
 	for _, n := range listed {
-		owned = append(owned, sandbox.Owned{ID: n.ID, Name: n.Name, Labels: n.Labels})
+		owned = append(owned, driver.Owned{ID: n.ID, Name: n.Name, Labels: n.Labels})
 	}
 	return owned, nil
 }

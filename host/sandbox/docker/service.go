@@ -9,19 +9,19 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-var _ sandbox.Services = (*Driver)(nil)
+var _ driver.Services = (*Driver)(nil)
 
 // serviceOpen is how many files a server may have open.
 const serviceOpen = 16384
 
 // serve makes a container that runs its image's program. It stays as confined as the others in all that is not named here.
-func serve(c sandbox.Container, config *container.Config, host *container.HostConfig) {
+func serve(c driver.Container, config *container.Config, host *container.HostConfig) {
 	p := c.Program
 	if p == nil {
-		p = &sandbox.Program{}
+		p = &driver.Program{}
 	}
 	config.Hostname = "" // it has those of the container whose network it shares
 	config.User, config.WorkingDir, config.Env = p.User, p.Dir, p.Env
@@ -49,19 +49,19 @@ func serve(c sandbox.Container, config *container.Config, host *container.HostCo
 	host.Ulimits[0].Soft, host.Ulimits[0].Hard = serviceOpen, serviceOpen
 }
 
-// Condition implements sandbox.Services.
-func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, error) {
+// Condition implements driver.Services.
+func (d *Driver) Condition(ctx context.Context, id string) (driver.Condition, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	found, err := d.inspect(ctx, id)
 	if cerrdefs.IsNotFound(err) {
-		return sandbox.Condition{Gone: true}, nil
+		return driver.Condition{Gone: true}, nil
 	}
 	if err != nil {
-		return sandbox.Condition{}, d.explain("inspect container", err)
+		return driver.Condition{}, d.explain("inspect container", err)
 	}
 	state := found.State
-	c := sandbox.Condition{Running: state.Running, Paused: state.Paused, ExitCode: state.ExitCode, OOM: state.OOMKilled}
+	c := driver.Condition{Running: state.Running, Paused: state.Paused, ExitCode: state.ExitCode, OOM: state.OOMKilled}
 	if h := state.Health; h != nil && h.Status != container.NoHealthcheck {
 		c.Health = h.Status
 		if n := len(h.Log); n > 0 && h.Log[n-1] != nil {
@@ -71,7 +71,7 @@ func (d *Driver) Condition(ctx context.Context, id string) (sandbox.Condition, e
 	return c, nil
 }
 
-// AwaitEnd implements sandbox.Services.
+// AwaitEnd implements driver.Services.
 func (d *Driver) AwaitEnd(ctx context.Context, id string) error {
 	ended, failed := d.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
 	select {
@@ -85,7 +85,7 @@ func (d *Driver) AwaitEnd(ctx context.Context, id string) error {
 	}
 }
 
-// LastOutput implements sandbox.Services.
+// LastOutput implements driver.Services.
 func (d *Driver) LastOutput(ctx context.Context, id string, max int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

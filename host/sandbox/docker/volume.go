@@ -11,15 +11,15 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-var _ sandbox.Volumes = (*Driver)(nil)
+var _ driver.Volumes = (*Driver)(nil)
 
 // labelMark is a random one: an engine has nothing of its own that tells a volume from the next one of its name.
 const labelMark = "flynn.mark"
 
-// EnsureVolume implements sandbox.Volumes. The engine answers a second creation with the volume that is there, whatever
+// EnsureVolume implements driver.Volumes. The engine answers a second creation with the volume that is there, whatever
 // its labels and driver are, so these are looked at in any case. They are asked for: one that was restarted leaves them out of that
 // answer.
 func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[string]string) (mark string, err error) {
@@ -34,7 +34,7 @@ func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[strin
 	switch {
 	case err != nil:
 		return "", d.explain("make volume "+name, err)
-	case made.Labels[sandbox.LabelInstance] != labels[sandbox.LabelInstance]:
+	case made.Labels[driver.LabelInstance] != labels[driver.LabelInstance]:
 		return "", fmt.Errorf("volume %s on engine %s belongs to somebody else: remove it with: docker volume rm %s", name, d.address, name)
 	case made.Driver != "local" || len(made.Options) > 0:
 		return "", fmt.Errorf("volume %s on engine %s is not as it was made: remove it with: docker volume rm %s", name, d.address, name)
@@ -42,7 +42,7 @@ func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[strin
 	return cmp.Or(made.Labels[labelMark], made.CreatedAt), nil
 }
 
-// RemoveVolume implements sandbox.Volumes.
+// RemoveVolume implements driver.Volumes.
 func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -53,22 +53,22 @@ func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	return d.explain("remove volume "+name, err)
 }
 
-// ListVolumes implements sandbox.Volumes.
-func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+// ListVolumes implements driver.Volumes.
+func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]driver.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	found, err := d.api.VolumeList(ctx, volume.ListOptions{
-		Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+instance)),
+		Filters: filters.NewArgs(filters.Arg("label", driver.LabelInstance+"="+instance)),
 	})
 	if err != nil {
 		return nil, d.explain("list volumes", err)
 	}
-	owned := make([]sandbox.Owned, 0, len(found.Volumes))
+	owned := make([]driver.Owned, 0, len(found.Volumes))
 	for _, v := range found.Volumes {
 		if v == nil {
 			continue
 		}
-		owned = append(owned, sandbox.Owned{ID: v.Name, Name: v.Name, Labels: v.Labels})
+		owned = append(owned, driver.Owned{ID: v.Name, Name: v.Name, Labels: v.Labels})
 	}
 	return owned, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 // Weakness is what a negative control takes away from a container's confinement. It exists so that verification can
@@ -29,7 +29,7 @@ type Weakness struct {
 	HostNames     bool   // the host's UTS namespace
 	Env           string // a variable with its value
 	HostName      string // a name and address for /etc/hosts, "name:address"
-	Mount         sandbox.Mount
+	Mount         driver.Mount
 	// Trusting is no container's: the driver waits for the engine as long as that takes, and passes its errors on as they are.
 	Trusting bool
 }
@@ -70,7 +70,7 @@ func (w Weakness) spoil(config *container.Config, host *container.HostConfig) {
 		host.ExtraHosts = append(host.ExtraHosts, w.HostName)
 	}
 	if w.Mount.Source != "" {
-		host.Mounts = append(host.Mounts, mounts([]sandbox.Mount{w.Mount})...)
+		host.Mounts = append(host.Mounts, mounts([]driver.Mount{w.Mount})...)
 	}
 }
 

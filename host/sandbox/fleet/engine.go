@@ -12,6 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // checkEvery is the time between two looks at an engine.
@@ -144,7 +145,7 @@ func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
 	configured := f.setup.Load().specs
 	for _, name := range configured.Names() {
 		s, _ := configured.Named(name)
-		if err := engine.Supports(s); err != nil {
+		if err := engine.Supports(s.Runtime); err != nil {
 			f.log.Warn("a sandbox cannot be made", "sandbox", name, "reason", machine.Reason(err))
 		}
 	}
@@ -166,7 +167,7 @@ func (f *Fleet) see(err error) {
 }
 
 // supports reports why the engine cannot make what is asked of it now, or nil.
-func (f *Fleet) supports(all ...sandbox.Spec) error {
+func (f *Fleet) supports(all ...spec.Spec) error {
 	select {
 	case <-f.looked:
 	case <-time.After(time.Minute):
@@ -178,7 +179,7 @@ func (f *Fleet) supports(all ...sandbox.Spec) error {
 		return f.unavailable
 	}
 	for _, s := range all {
-		if err := f.engine.Supports(s); err != nil {
+		if err := f.engine.Supports(s.Runtime); err != nil {
 			return err
 		}
 	}

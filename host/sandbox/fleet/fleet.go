@@ -24,12 +24,14 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 	"github.com/flynnhost/flynn/host/sandbox/quota"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
@@ -76,9 +78,9 @@ type Fleet struct {
 	looked   chan struct{} // closed once the engine was looked at for the first time
 
 	mu          sync.Mutex
-	manager     *sandbox.Manager      // nil until the engine was there once
-	unavailable error                 // why no sandbox can be had, as last seen
-	engine      *sandbox.Capabilities // as the engine was when it was last found, or nil
+	manager     *sandbox.Manager     // nil until the engine was there once
+	unavailable error                // why no sandbox can be had, as last seen
+	engine      *driver.Capabilities // as the engine was when it was last found, or nil
 }
 
 // setup is what a configuration says of sandboxes. It does not change.
@@ -153,7 +155,7 @@ func (f *Fleet) sandboxes() *sandbox.Manager {
 	return f.manager
 }
 
-func (f *Fleet) spec(name string) (sandbox.Spec, bool) { return f.setup.Load().specs.Named(name) }
+func (f *Fleet) spec(name string) (spec.Spec, bool) { return f.setup.Load().specs.Named(name) }
 
 func (f *Fleet) mountRules() mounts.Rules { return f.setup.Load().mounts }
 
@@ -221,9 +223,9 @@ func (f *Fleet) Available(name string) error {
 }
 
 // AvailableFor reports why containers of these specifications, by language, cannot be had now, or nil.
-func (f *Fleet) AvailableFor(byLanguage map[string]sandbox.Spec) error {
+func (f *Fleet) AvailableFor(byLanguage map[string]spec.Spec) error {
 	own, _ := f.spec("")
-	all := []sandbox.Spec{own}
+	all := []spec.Spec{own}
 	for _, language := range slices.Sorted(maps.Keys(byLanguage)) {
 		all = append(all, byLanguage[language])
 	}

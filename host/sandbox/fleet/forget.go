@@ -9,6 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
@@ -81,9 +82,9 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	for _, s := range list {
 		known[message.ParseSession(s.Key).Home()] = true
 	}
-	err = manager.RemoveVolumes(ctx, func(v sandbox.Owned) bool {
-		session := v.Labels[sandbox.LabelSession]
-		if v.Labels[sandbox.LabelVolume] != specs.CLIVolume || session == "" || known[session] {
+	err = manager.RemoveVolumes(ctx, func(v driver.Owned) bool {
+		session := v.Labels[driver.LabelSession]
+		if v.Labels[driver.LabelVolume] != specs.CLIVolume || session == "" || known[session] {
 			return false
 		}
 		f.log.Info("removed the volume of a deleted session", "volume", v.Name, "session", session)

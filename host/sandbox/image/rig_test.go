@@ -20,7 +20,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	apiimage "github.com/docker/docker/api/types/image"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
@@ -46,7 +46,7 @@ func newRig(t *testing.T, client *http.Client) *rig {
 	t.Cleanup(r.sweep)
 	r.Builder = image.New(image.Config{
 		Engine: r.engine, Instance: r.instance, Repository: "flynn-test-" + unique(), Cache: r.cache, Client: client,
-		WorkLabels: func() map[string]string { return map[string]string{sandbox.LabelInstance: r.instance} },
+		WorkLabels: func() map[string]string { return map[string]string{driver.LabelInstance: r.instance} },
 	})
 	return r
 }
@@ -70,7 +70,7 @@ func (r *rig) sweep() {
 	}
 }
 
-func (r *rig) images(ctx context.Context) []sandbox.Owned {
+func (r *rig) images(ctx context.Context) []driver.Owned {
 	r.t.Helper()
 	found, err := r.host.Driver.ListImages(ctx, r.instance)
 	if err != nil {

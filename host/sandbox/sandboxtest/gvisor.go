@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -30,7 +31,7 @@ func GVisor(t testing.TB) *Private {
 		Args []string `json:"runtimeArgs"`
 	}
 	text, err := json.Marshal(map[string]any{"runtimes": map[string]runtime{
-		sandbox.GVisor: {runsc, []string{"--platform=ptrace", "--network=none", "--ignore-cgroups"}},
+		spec.GVisor: {runsc, []string{"--platform=ptrace", "--network=none", "--ignore-cgroups"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,7 @@ func GVisor(t testing.TB) *Private {
 		t.Fatal(err)
 	}
 	e := OwnIn(t, dir, "--config-file", path)
-	need.Part(t, "runsc", e.tryRuntime(t, sandbox.GVisor))
+	need.Part(t, "runsc", e.tryRuntime(t, spec.GVisor))
 	return e
 }
 
@@ -48,7 +49,7 @@ func GVisor(t testing.TB) *Private {
 func (p *Private) tryRuntime(t testing.TB, name string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	id, err := p.Driver.Create(ctx, sandbox.Container{
+	id, err := p.Driver.Create(ctx, driver.Container{
 		Key: name, Name: "flynn-try-" + name, Image: Image, Entrypoint: []string{"/bin/sleep", "100"}, Network: "none", Runtime: name,
 		MemoryBytes: 64 << 20, CPUs: 1, PidsLimit: 64,
 	})

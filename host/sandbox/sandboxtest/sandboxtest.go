@@ -18,7 +18,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/program"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
@@ -99,8 +101,8 @@ func Supervisor(t testing.TB) string {
 }
 
 // Spec is a small sandbox on Image.
-func Spec() sandbox.Spec {
-	return sandbox.Spec{Image: Image, MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, Timeout: 30 * time.Second}
+func Spec() spec.Spec {
+	return spec.Spec{Image: Image, MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, Timeout: 30 * time.Second}
 }
 
 // Config is a complete configuration with an instance of the test's own, which is
@@ -141,15 +143,15 @@ func (h Host) Manager(t testing.TB, adjust ...func(*sandbox.Config)) (*sandbox.M
 func (h Host) sweep(t testing.TB, instance string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	driver, err := docker.New(h.engine) // the test's own may be closed
+	engine, err := docker.New(h.engine) // the test's own may be closed
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	defer driver.Close()
-	var owned []sandbox.Owned
+	defer engine.Close()
+	var owned []driver.Owned
 	for late := time.Now().Add(listed); ; time.Sleep(listed / 50) {
-		if owned, err = driver.List(ctx, instance); err != nil {
+		if owned, err = engine.List(ctx, instance); err != nil {
 			t.Errorf("list leftovers: %v", err)
 		}
 		if len(owned) == 0 || time.Now().After(late) {
@@ -158,7 +160,7 @@ func (h Host) sweep(t testing.TB, instance string) {
 	}
 	for _, c := range owned {
 		t.Errorf("container %s (%s, %s) was left behind", c.ID, c.Name, c.State)
-		_ = driver.Remove(ctx, c.ID)
+		_ = engine.Remove(ctx, c.ID)
 	}
 }
 

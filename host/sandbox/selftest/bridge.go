@@ -3,9 +3,9 @@ package selftest
 import (
 	"context"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const (
@@ -16,10 +16,10 @@ const (
 )
 
 // withBridge adds the suite's bridge in place of the owner's.
-func withBridge(s sandbox.Spec) sandbox.Spec {
+func withBridge(s spec.Spec) spec.Spec {
 	second := s
 	second.Bridges = nil
-	s.Bridges = []sandbox.Bridge{{
+	s.Bridges = []spec.Bridge{{
 		Name: bridgeCommand, In: &second, Program: "/bin/true", Workspace: "ro",
 		Forms: []bridge.Form{
 			{Args: []bridge.Arg{{Pattern: "say"}, {Pattern: "[ -~]*", Rest: true}}, Flags: map[string]string{"--limit": "[0-9]+"}},

@@ -16,6 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/archive"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // The limits of the workspace that is attacked, where the configuration has one: whether they hold does not depend on how
@@ -26,7 +27,7 @@ const (
 )
 
 // affordable lowers what a specification lets a workspace hold.
-func affordable(s sandbox.Spec) sandbox.Spec {
+func affordable(s spec.Spec) spec.Spec {
 	if s.DiskBytes > 0 {
 		s.DiskBytes, s.DiskEntries = min(s.DiskBytes, triedBytes), min(s.DiskEntries, triedEntries)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 // everything is a container that is hardly one: root with many powers.
@@ -72,7 +72,7 @@ func engineProbes() []Probe {
 			Name: "engine/path", Row: row, Why: "who reaches the engine owns the machine", Setting: setting,
 			Run: program("sockets /"),
 			Control: func(s *Subject) Control {
-				return Control{Weakness: docker.Weakness{Mount: sandbox.Mount{Source: s.Outside + "/engine", Target: "/run/docker.sock"}}}
+				return Control{Weakness: docker.Weakness{Mount: driver.Mount{Source: s.Outside + "/engine", Target: "/run/docker.sock"}}}
 			},
 		},
 		{
@@ -176,7 +176,7 @@ func supervisorProbes() []Probe {
 		probe("program", "the next session runs a changed supervisor",
 			`(: >>/.flynn-sandboxd) 2>/dev/null && echo "breach: can be written" || echo "held: refused"`,
 			func(s *Subject) Control {
-				return Control{Weakness: docker.Weakness{Mount: sandbox.Mount{Source: s.Outside + "/decoy", Target: "/.flynn-sandboxd"}}}
+				return Control{Weakness: docker.Weakness{Mount: driver.Mount{Source: s.Outside + "/decoy", Target: "/.flynn-sandboxd"}}}
 			}),
 	)
 }

@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const (
@@ -42,7 +42,7 @@ func (nowhere) Dial(context.Context, netip.AddrPort) (net.Conn, error) {
 }
 
 // proxied is the sandbox under attack with the proxy that it would have, whatever its own network is.
-func proxied(s sandbox.Spec) sandbox.Spec {
+func proxied(s spec.Spec) spec.Spec {
 	s.Network, s.Allowlist, s.Credentials = "allowlist", []string{"*.t.example"}, nil
 	return withBridge(s)
 }

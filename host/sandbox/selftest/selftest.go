@@ -20,6 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Probe is one attack.
@@ -50,7 +51,7 @@ type Subject struct {
 	Neighbour *sandbox.Session
 	// Proxied is a session of the same kind behind a proxy that leads nowhere, and with a bridge to nothing.
 	Proxied Target
-	Spec    sandbox.Spec
+	Spec    spec.Spec
 	// Dir is the subject's workspace on the host, NeighbourDir the other session's.
 	Dir, NeighbourDir string
 	// Troubled is a host of its own, whose engine can be put in trouble.

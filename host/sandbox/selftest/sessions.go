@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -20,7 +20,7 @@ func sessionProbes() []Probe {
 	}
 	return []Probe{
 		probe("files", "one session reads another's workspace", neighbourFiles, func(s *Subject) Control {
-			return Control{Weakness: docker.Weakness{Mount: sandbox.Mount{Source: s.NeighbourDir, Target: "/neighbour"}}}
+			return Control{Weakness: docker.Weakness{Mount: driver.Mount{Source: s.NeighbourDir, Target: "/neighbour"}}}
 		}),
 		probe("processes", "one session sees what another runs", neighbourProcesses, always(Control{Weakness: docker.Weakness{HostPids: true}})),
 		probe("own-pid", "processes of the host can be seen and signalled", ownNamespace("pid"), always(Control{Weakness: docker.Weakness{HostPids: true}})),

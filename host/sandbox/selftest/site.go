@@ -15,14 +15,16 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
 // site is everything that one run of the suite has made and takes away again.
 type site struct {
 	driver   *docker.Driver
-	spec     sandbox.Spec
+	spec     spec.Spec
 	instance string
 	scratch  string // workspaces
 	mark     *os.File
@@ -227,7 +229,7 @@ func (s *site) close(ctx context.Context) error {
 	var err error
 	if s.manager != nil {
 		err = s.manager.DestroyAll(ctx)
-		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(sandbox.Owned) bool { return true }))
+		err = errors.Join(err, s.manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true }))
 	}
 	err = errors.Join(err, s.subject.Troubled.close(ctx), s.between.close())
 	if s.listener != nil {

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Config is what a Suite needs.
 type Config struct {
 	Driver *docker.Driver
 	// Spec is the sandbox to be attacked, as configured.
-	Spec sandbox.Spec
+	Spec spec.Spec
 	// Supervisor and Program are the paths of flynn-sandboxd and flynn-probe.
 	Supervisor, Program string
 	// Dir is an absolute folder that the engine can mount from. A folder in it is made, and removed again.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
 const (
@@ -89,21 +89,21 @@ func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
 	return errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
 }
 
-func sweepEngine(ctx context.Context, driver *docker.Driver, instance string) error {
+func sweepEngine(ctx context.Context, engine *docker.Driver, instance string) error {
 	for _, kind := range []struct {
-		list   func(ctx context.Context, instance string) ([]sandbox.Owned, error)
-		remove func(o sandbox.Owned) error
+		list   func(ctx context.Context, instance string) ([]driver.Owned, error)
+		remove func(o driver.Owned) error
 	}{
-		{driver.List, func(o sandbox.Owned) error { return driver.Remove(ctx, o.ID) }},
-		{driver.ListVolumes, func(o sandbox.Owned) error { return driver.RemoveVolume(ctx, o.Name) }},
-		{driver.ListNetworks, func(o sandbox.Owned) error { return driver.RemoveNetwork(ctx, o.ID) }},
+		{engine.List, func(o driver.Owned) error { return engine.Remove(ctx, o.ID) }},
+		{engine.ListVolumes, func(o driver.Owned) error { return engine.RemoveVolume(ctx, o.Name) }},
+		{engine.ListNetworks, func(o driver.Owned) error { return engine.RemoveNetwork(ctx, o.ID) }},
 	} {
 		listed, err := kind.list(ctx, instance)
 		if err != nil {
 			return err
 		}
 		for _, o := range listed {
-			if o.Labels[sandbox.LabelInstance] != instance {
+			if o.Labels[driver.LabelInstance] != instance {
 				continue // never trust a filter with somebody else's work
 			}
 			if err := kind.remove(o); err != nil {

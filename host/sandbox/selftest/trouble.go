@@ -10,7 +10,9 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // troubled is a host of its own on the owner's engine, with a middleman between.
@@ -19,7 +21,7 @@ type troubled struct {
 	driver   *docker.Driver
 	manager  *sandbox.Manager
 	instance string
-	spec     sandbox.Spec
+	spec     spec.Spec
 	trusting *troubled // the same without deadlines, for controls
 	config   sandbox.Config
 	namesake bool // another host that comes along takes this one's name
@@ -138,10 +140,10 @@ func (t *troubled) comeAlong(ctx context.Context) error {
 // placeless is an engine whose containers do not say where their host is.
 type placeless struct{ *docker.Driver }
 
-func (p placeless) List(ctx context.Context, instance string) ([]sandbox.Owned, error) {
+func (p placeless) List(ctx context.Context, instance string) ([]driver.Owned, error) {
 	owned, err := p.Driver.List(ctx, instance)
 	for i := range owned {
-		delete(owned[i].Labels, sandbox.LabelPlace)
+		delete(owned[i].Labels, driver.LabelPlace)
 	}
 	return owned, err
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func TestAnswer(t *testing.T) {
@@ -45,7 +45,7 @@ func FuzzAnswer(f *testing.F) {
 
 // Where packets could leave, nothing is tried at all: the target is nil.
 func TestNoPacketWithANetwork(t *testing.T) {
-	subject := &Subject{Spec: sandbox.Spec{Network: "bridge"}}
+	subject := &Subject{Spec: spec.Spec{Network: "bridge"}}
 	tried := 0
 	for _, p := range Probes() {
 		if p.Row != metadataRow && (p.Row != networkRow || strings.HasSuffix(p.Name, "-socket") || p.Name == "network/interfaces") {

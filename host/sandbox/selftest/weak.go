@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/docker"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -21,7 +21,7 @@ import (
 type weakMachine struct {
 	driver  *docker.Driver
 	id      string
-	stdin   sandbox.Stream // its end ends the container, even when this process crashes
+	stdin   driver.Stream // its end ends the container, even when this process crashes
 	control Control
 	dir     string // on the host
 	inside  string
@@ -45,11 +45,11 @@ func (s *site) launchWeak(ctx context.Context, c Control) (*weakMachine, error) 
 		return nil, err
 	}
 	key := random()
-	w.id, err = w.driver.Create(ctx, sandbox.Container{
+	w.id, err = w.driver.Create(ctx, driver.Container{
 		Key: key, Name: "flynn-verify-" + key, Image: s.spec.Image,
 		Entrypoint: []string{path.Join(w.inside, programName), "wait"},
-		Labels:     map[string]string{sandbox.LabelInstance: s.instance, sandbox.LabelKey: key},
-		Mounts:     []sandbox.Mount{{Source: w.dir, Target: w.inside}},
+		Labels:     map[string]string{driver.LabelInstance: s.instance, driver.LabelKey: key},
+		Mounts:     []driver.Mount{{Source: w.dir, Target: w.inside}},
 		Network:    "none", MemoryBytes: s.spec.MemoryBytes, CPUs: s.spec.CPUs, PidsLimit: s.spec.PidsLimit, Runtime: s.spec.Runtime,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ var incidents = []struct {
 		"host/internal/e2e/attack: TestTheSandboxCannotBeWidened", "host/sandbox/mounts: TestCheckSource TestCheckSystem TestSwap", "host/config: TestMounts",
 	}},
 	{"CVE-2026-27007: a digest that sorts lists lets an old container be used", []string{
-		"host/sandbox: TestSpecHash TestSpecHashKeepsOrder", "host/sandbox/fleet: TestASandboxThatIsMadeOtherwiseHasAnotherDigest",
+		"host/sandbox/spec: TestSpecHash TestSpecHashKeepsOrder", "host/sandbox/fleet: TestASandboxThatIsMadeOtherwiseHasAnotherDigest",
 	}},
 	{"GHSA-474h-prjg-mmw3: a sub-agent is started outside the sandbox", []string{
 		"host/internal/e2e/attack: TestTable", "host/tool: TestEnforceForAParent TestAChildMayNoMoreThanItsParents", "host/agent: TestNoRightsAreGainedByDelegating",

@@ -10,7 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
@@ -22,7 +22,7 @@ func (s *site) containers(engine sandboxtest.Host) []string {
 		s.t.Fatal(err)
 	}
 	found, err := engine.API.ContainerList(s.t.Context(), container.ListOptions{
-		All: true, Filters: filters.NewArgs(filters.Arg("label", sandbox.LabelInstance+"="+strings.TrimSpace(string(instance)))),
+		All: true, Filters: filters.NewArgs(filters.Arg("label", driver.LabelInstance+"="+strings.TrimSpace(string(instance)))),
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
@@ -77,7 +77,7 @@ func cliBase(c *config.Config, a config.Agent) config.Sandbox {
 // CLI is the sandbox of an agent's program: the agent's own, with a volume for what the program remembers, and with no network but
 // the program's API. The proxy outside adds the key. A network of the sandbox's own is dropped where there is a key: a request that goes
 // around the proxy would not get it.
-func CLI(c *config.Config, agent string) sandbox.Spec {
+func CLI(c *config.Config, agent string) spec.Spec {
 	a := c.Agents[agent]
 	preset, s := CLIPreset(a.CLI), bridged(c, cliBase(c, a))
 	if a.CLI.Image != "" {
@@ -85,16 +85,16 @@ func CLI(c *config.Config, agent string) sandbox.Spec {
 	}
 	s.MemoryBytes, s.CPUs, s.Timeout = int64(a.CLI.MemoryLimit), float64(a.CLI.CPULimit), seconds(a.CLI.TimeoutSeconds)
 	s.WorkspaceDir = CLIWorkspace(c, a)
-	s.Volumes = append(s.Volumes, sandbox.VolumeMount{Name: CLIVolume, Target: a.CLI.StateDir})
+	s.Volumes = append(s.Volumes, spec.VolumeMount{Name: CLIVolume, Target: a.CLI.StateDir})
 	s.Mounts = append(s.Mounts, hostMounts(a.CLI.Mounts)...)
 	if a.CLI.Folder != "" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.Folder, Target: CLIFolder(c, a), Writable: true})
+		s.Mounts = append(s.Mounts, spec.HostMount{Source: a.CLI.Folder, Target: CLIFolder(c, a), Writable: true})
 	}
 	if a.CLI.ConfigDir != "" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.ConfigDir, Target: cliSettingsOf(a.CLI, preset)})
+		s.Mounts = append(s.Mounts, spec.HostMount{Source: a.CLI.ConfigDir, Target: cliSettingsOf(a.CLI, preset)})
 	}
 	if a.CLI.Auth == "mount" {
-		s.Mounts = append(s.Mounts, sandbox.HostMount{Source: a.CLI.AuthDir, Target: CLIAuth})
+		s.Mounts = append(s.Mounts, spec.HostMount{Source: a.CLI.AuthDir, Target: CLIAuth})
 	}
 	cliNetwork(&s, a.CLI, preset)
 	return s
@@ -111,13 +111,13 @@ func cliSettingsOf(c config.CLI, preset cli.Preset) string {
 	return cliSettings
 }
 
-func cliNetwork(s *sandbox.Spec, c config.CLI, preset cli.Preset) {
+func cliNetwork(s *spec.Spec, c config.CLI, preset cli.Preset) {
 	reach := slices.Clone(c.Allowlist)
 	keyed := c.Auth == "proxy" && c.SecretName() != "" && preset.API.Host != ""
 	switch {
 	case keyed:
 		reach = append(reach, preset.API.Host)
-		s.Credentials = append(s.Credentials, sandbox.Credential{
+		s.Credentials = append(s.Credentials, spec.Credential{
 			Host: preset.API.Host, Header: preset.API.Header, Prefix: preset.API.Prefix, Secret: c.SecretName(), Upgrade: true,
 			Address: c.APIAddress,
 		})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // CodeLanguages are the languages that an agent of kind code may write, in the order in which its model reads them.
@@ -20,10 +21,10 @@ func CodeLanguages(c config.Code) (all []string) {
 
 // Code returns the specifications of the containers that the programs of an agent of kind code run in, by language. runtime is that of
 // [sandbox].
-func Code(c config.Code, runtime string) map[string]sandbox.Spec {
-	byLanguage := map[string]sandbox.Spec{}
+func Code(c config.Code, runtime string) map[string]spec.Spec {
+	byLanguage := map[string]spec.Spec{}
 	for _, language := range CodeLanguages(c) {
-		s := sandbox.Spec{
+		s := spec.Spec{
 			Runtime: runtime,
 			Image:   c.Image, Packages: c.Packages, Dockerfile: c.Dockerfile, BuildContext: c.BuildContext, BuildNetwork: c.BuildNetwork,
 			Network: c.Network, Allowlist: c.Allowlist, MemoryBytes: int64(c.MemoryLimit), CPUs: float64(c.CPULimit), PidsLimit: int64(c.PidsLimit),

@@ -23,12 +23,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/image"
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 // Set has the specifications of one configuration. It does not change.
 type Set struct {
-	byName  map[string]sandbox.Spec
-	code    []sandbox.Spec
+	byName  map[string]spec.Spec
+	code    []spec.Spec
 	folders map[string]string // that the programs of agents work in, by agent
 	named   map[string]string // where a folder that a conversation has named is mounted, by agent
 	roots   mounts.Rules      // of those folders
@@ -36,7 +37,7 @@ type Set struct {
 
 // New returns the specifications of a configuration.
 func New(c *config.Config) *Set {
-	s := &Set{byName: map[string]sandbox.Spec{"": bridged(c, c.Sandbox)}, folders: map[string]string{}, named: map[string]string{}, roots: c.CLIRules(os.Getenv)}
+	s := &Set{byName: map[string]spec.Spec{"": bridged(c, c.Sandbox)}, folders: map[string]string{}, named: map[string]string{}, roots: c.CLIRules(os.Getenv)}
 	for name, named := range c.Sandboxes {
 		s.byName[name] = bridged(c, named)
 	}
@@ -55,7 +56,7 @@ func New(c *config.Config) *Set {
 }
 
 // Named returns the specification of a sandbox.
-func (s *Set) Named(name string) (sandbox.Spec, bool) {
+func (s *Set) Named(name string) (spec.Spec, bool) {
 	agent, folder, ok := parseCLI(name)
 	if !ok || folder == "" {
 		made, known := s.byName[name]
@@ -64,9 +65,9 @@ func (s *Set) Named(name string) (sandbox.Spec, bool) {
 	made, known := s.byName[CLIName(agent)]
 	target, may := s.named[agent]
 	if !known || !may {
-		return sandbox.Spec{}, false
+		return spec.Spec{}, false
 	}
-	made.Mounts = append(slices.Clip(made.Mounts), sandbox.HostMount{Source: folder, Target: target, Writable: true})
+	made.Mounts = append(slices.Clip(made.Mounts), spec.HostMount{Source: folder, Target: target, Writable: true})
 	return made, true
 }
 
@@ -74,7 +75,7 @@ func (s *Set) Named(name string) (sandbox.Spec, bool) {
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
 // All are all specifications, those of programs that agents of kind code write included.
-func (s *Set) All() []sandbox.Spec {
+func (s *Set) All() []spec.Spec {
 	all := slices.Clip(s.code)
 	for _, name := range s.Names() {
 		all = append(all, s.byName[name])
@@ -141,22 +142,22 @@ func Check(c *config.Config) config.Errors {
 }
 
 // Of is the specification of a sandbox without its bridges, which name other ones.
-func Of(s config.Sandbox) sandbox.Spec {
-	return sandbox.Spec{
+func Of(s config.Sandbox) spec.Spec {
+	return spec.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
 		CPUs: float64(s.CPULimit), PidsLimit: int64(s.PidsLimit), Timeout: seconds(s.TimeoutSeconds),
 		Runtime: s.Runtime, DiskBytes: int64(s.DiskLimit), Mounts: hostMounts(s.Mounts), Start: s.StartCommand,
 		Packages: s.Packages, Dockerfile: s.Dockerfile, BuildContext: s.BuildContext, BuildNetwork: s.BuildNetwork,
 		Compose: s.Project, Service: s.Service, EgressLimit: int64(s.EgressLimit),
 		Binaries: each(s.Binaries, func(b config.Binary) image.Binary { return b.Recipe() }),
-		Volumes: each(s.Volumes, func(v config.Volume) sandbox.VolumeMount {
-			return sandbox.VolumeMount{Name: v.Name, Target: v.Target, Shared: v.Scope == "shared", ReadOnly: v.ReadOnly}
+		Volumes: each(s.Volumes, func(v config.Volume) spec.VolumeMount {
+			return spec.VolumeMount{Name: v.Name, Target: v.Target, Shared: v.Scope == "shared", ReadOnly: v.ReadOnly}
 		}),
-		Tmpfs: each(s.Tmpfs, func(t config.Tmpfs) sandbox.MemoryMount {
-			return sandbox.MemoryMount{Target: t.Target, Bytes: int64(t.Size)}
+		Tmpfs: each(s.Tmpfs, func(t config.Tmpfs) spec.MemoryMount {
+			return spec.MemoryMount{Target: t.Target, Bytes: int64(t.Size)}
 		}),
-		Credentials: each(s.Credentials, func(c config.Credential) sandbox.Credential {
-			return sandbox.Credential{
+		Credentials: each(s.Credentials, func(c config.Credential) spec.Credential {
+			return spec.Credential{
 				Host: c.Host, Header: c.Header, Prefix: c.Prefix, Secret: c.SecretName(), Methods: c.Methods, Paths: c.Paths, Upgrade: c.Upgrade,
 			}
 		}),
@@ -164,10 +165,10 @@ func Of(s config.Sandbox) sandbox.Spec {
 }
 
 // bridged is the specification of a sandbox.
-func bridged(c *config.Config, s config.Sandbox) sandbox.Spec {
+func bridged(c *config.Config, s config.Sandbox) spec.Spec {
 	made := Of(s)
-	made.Bridges = each(s.Bridges, func(b config.Bridge) sandbox.Bridge {
-		bridge := sandbox.Bridge{
+	made.Bridges = each(s.Bridges, func(b config.Bridge) spec.Bridge {
+		bridge := spec.Bridge{
 			Name: b.Name, OnHost: b.Host, Program: b.Program, Forms: b.Forms(), Env: b.Env, Workspace: b.Workspace,
 			Timeout: time.Duration(b.Timeout), MaxOutput: int(b.MaxOutput), Stdin: b.Stdin,
 		}
@@ -186,9 +187,9 @@ func bridged(c *config.Config, s config.Sandbox) sandbox.Spec {
 	return made
 }
 
-func hostMounts(configured []config.Mount) []sandbox.HostMount {
-	return each(configured, func(m config.Mount) sandbox.HostMount {
-		return sandbox.HostMount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly}
+func hostMounts(configured []config.Mount) []spec.HostMount {
+	return each(configured, func(m config.Mount) spec.HostMount {
+		return spec.HostMount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly}
 	})
 }
 

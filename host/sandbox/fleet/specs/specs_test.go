@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func TestNamesOfSandboxes(t *testing.T) {
@@ -26,20 +26,20 @@ func TestNamesOfSandboxes(t *testing.T) {
 	if got := set.Names(); !slices.Equal(got, []string{"", "cli:claude", "cli:fixed", "small"}) {
 		t.Errorf("names %q", got)
 	}
-	folder := func(target string) sandbox.HostMount {
-		return sandbox.HostMount{Source: "/nowhere/site", Target: target, Writable: true}
+	folder := func(target string) spec.HostMount {
+		return spec.HostMount{Source: "/nowhere/site", Target: target, Writable: true}
 	}
 	for _, v := range []struct {
 		name, image, workspace string
 		known                  bool
-		mounts                 []sandbox.HostMount
+		mounts                 []spec.HostMount
 	}{
 		{name: "", image: "large", workspace: "/workspace", known: true},
 		{name: "small", image: "small", workspace: "/w", known: true},
 		{name: "none"},
 		{name: "cli:claude", image: "large", workspace: "/session", known: true},
-		{name: "cli:claude:/nowhere/site", image: "large", workspace: "/session", known: true, mounts: []sandbox.HostMount{folder("/workspace")}},
-		{name: "cli:fixed", image: "small", workspace: "/session", known: true, mounts: []sandbox.HostMount{folder("/w")}},
+		{name: "cli:claude:/nowhere/site", image: "large", workspace: "/session", known: true, mounts: []spec.HostMount{folder("/workspace")}},
+		{name: "cli:fixed", image: "small", workspace: "/session", known: true, mounts: []spec.HostMount{folder("/w")}},
 		{name: "cli:fixed:/nowhere/site"},
 		{name: "cli:off"},
 		{name: "cli:chat"},

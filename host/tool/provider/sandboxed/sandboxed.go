@@ -25,6 +25,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flynnhost/flynn/host/sandbox"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
@@ -35,7 +36,7 @@ type Sandboxes interface {
 
 // Spawner is a machine whose processes can be talked to.
 type Spawner interface {
-	Spawn(ctx context.Context, cmd machine.Command, terminal ...sandbox.Size) (*sandbox.Live, error)
+	Spawn(ctx context.Context, cmd machine.Command, terminal ...executor.Size) (*executor.Live, error)
 }
 
 var _ Spawner = (*sandbox.Session)(nil)
@@ -185,7 +186,7 @@ func (s *server) carry(ctx context.Context, conn net.Conn) error {
 	return err
 }
 
-func (s *server) start(ctx context.Context) (*sandbox.Live, error) {
+func (s *server) start(ctx context.Context) (*executor.Live, error) {
 	making, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m, err := s.of.sandboxes.Sandbox(making, "tools:"+s.provider+":server", s.sandbox)

@@ -1,0 +1,186 @@
+package container
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+// Record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
+// instance's folder from before the first of them is announced until the container is gone. The file has a secret
+// in it: only the host's user may read it.
+type Record struct {
+	Version   int           `json:"version"`
+	Key       string        `json:"key"`
+	Host      string        `json:"host"` // the process that wrote it
+	Container string        `json:"container"`
+	Session   string        `json:"session"`
+	Sandbox   string        `json:"sandbox"`
+	Hash      string        `json:"hash"` // of Spec and the supervisor
+	Spec      spec.Spec     `json:"spec"`
+	Timeout   time.Duration `json:"timeout"` // which Spec's JSON leaves out
+	Born      time.Time     `json:"born"`
+	Lease     time.Duration `json:"lease"`
+	Peer      uint32        `json:"peer"`
+	Secret    []byte        `json:"secret"`
+}
+
+const (
+	recordVersion = 1
+	recordPrefix  = "box-"
+	recordSuffix  = ".json"
+	// maxRecord bounds a record's file; a specification may have long lists.
+	maxRecord = 256 << 10
+	maxName   = 4 << 10
+)
+
+// parseRecord is strict: a container is handed to a session on its word.
+func parseRecord(text []byte) (Record, error) {
+	var r Record
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Record{}, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Record{}, errors.New("something follows its end")
+	}
+	r.Spec.Timeout = r.Timeout
+	return r, r.check()
+}
+
+func (r Record) check() error {
+	switch {
+	case r.Version != recordVersion:
+		return fmt.Errorf("it has version %d", r.Version)
+	case !spec.IsKey(r.Key):
+		return fmt.Errorf("key %.40q is malformed", r.Key)
+	case r.Host == "" || len(r.Host) > maxName:
+		return errors.New("it names no process")
+	case r.Container == "" || len(r.Container) > maxName || strings.ContainsAny(r.Container, "/?#%\x00"):
+		return fmt.Errorf("container %.80q is malformed", r.Container)
+	case len(r.Session) > maxName || len(r.Sandbox) > maxName:
+		return errors.New("a name is too long")
+	case r.Lease <= 0 || r.Born.IsZero():
+		return errors.New("it has no lease, or no date")
+	case len(r.Secret) != frame.SecretSize:
+		return fmt.Errorf("the secret has %d bytes", len(r.Secret))
+	}
+	return nil
+}
+
+// RecordPath is the file with the record of a key, in the folder of the instance.
+func RecordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
+
+// ReadRecord reads the record of a key.
+func ReadRecord(run, key string) (Record, error) {
+	f, err := os.Open(RecordPath(run, key))
+	if err != nil {
+		return Record{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err != nil {
+		return Record{}, err
+	}
+	if len(text) > maxRecord {
+		return Record{}, fmt.Errorf("record of container %s is longer than %d bytes", key, maxRecord)
+	}
+	r, err := parseRecord(text)
+	if err == nil && r.Key != key {
+		err = errors.New("it is that of another key")
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("record of container %s is of no use: %w", key, err)
+	}
+	return r, nil
+}
+
+// RecordKeys are the keys that there are records of.
+func RecordKeys(run string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(run, recordPrefix+"*"+recordSuffix))
+	var keys []string
+	for _, name := range names {
+		if key := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), recordPrefix), recordSuffix); spec.IsKey(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, err
+}
+
+// Write puts the record where it outlasts this process and a loss of power.
+func (r Record) Write(run string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxRecord {
+		return fmt.Errorf("record of %d bytes is too long", len(text))
+	}
+	draft, err := os.CreateTemp(run, recordPrefix+"draft-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	_, err = draft.Write(text)
+	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(draft.Name(), RecordPath(run, r.Key)); err != nil {
+		return err
+	}
+	return syncFolder(run)
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Remember records the container for a later host, once. r says whose it is and what it was made from; the rest is filled in. Without a
+// lease there is nothing to be remembered.
+func (c *Container) Remember(r Record) error {
+	o := c.config.Ownership
+	if o.lease <= 0 {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.recorded {
+		return nil
+	}
+	r.Version, r.Key, r.Container, r.Born = recordVersion, o.key, c.config.ID, c.config.Born
+	r.Timeout, r.Lease, r.Peer, r.Secret = r.Spec.Timeout, o.lease, o.peer, o.secret
+	err := r.Write(o.run)
+	o.recorded = err == nil
+	return err
+}
+
+// erase drops the record.
+func (o *Ownership) erase() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.recorded {
+		os.Remove(RecordPath(o.run, o.key))
+		o.recorded = false
+	}
+}
+
+// isRecorded reports whether a later host would find the container.
+func (o *Ownership) isRecorded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.recorded
+}

@@ -1,0 +1,170 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/compose"
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+// engine makes containers for this instance, and knows whether it sees the host's folders.
+type engine struct {
+	Config
+	where atomic.Int32 // unknown, here or elsewhere
+}
+
+const (
+	here      = 1
+	elsewhere = 2
+)
+
+// create makes the container, fetching its image if that is all that is missing.
+func (e *engine) create(ctx context.Context, c driver.Container) (string, error) {
+	id, err := e.Driver.Create(ctx, c)
+	if !errors.Is(err, driver.ErrNoImage) {
+		return id, err
+	}
+	puller, ok := e.Driver.(driver.Puller)
+	if !ok {
+		return "", err
+	}
+	e.Log.Info("sandbox image is missing, pulling it", "image", c.Image)
+	if err := image.Pull(ctx, puller, c.Image, err); err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	return e.Driver.Create(ctx, c)
+}
+
+// own enters the key of a container, so that it is never seen without an owner.
+func (e *engine) own(key string) *container.Ownership { return e.Keys.Own(e.Run, key) }
+
+// labels are those of a container that this process makes, by which it is found should the process die.
+func (e *engine) labels(key string, life time.Duration) map[string]string {
+	return map[string]string{
+		driver.LabelInstance: e.Instance, driver.LabelHost: e.Host.ID(), driver.LabelPlace: e.Host.Place(), driver.LabelKey: key,
+		driver.LabelExpires: time.Now().Add(life).UTC().Format(time.RFC3339),
+	}
+}
+
+// binds reports whether the engine sees the host's folders.
+func (e *engine) binds(ctx context.Context) (bool, error) {
+	if e.where.Load() == 0 {
+		binds, err := askBinds(ctx, e.Driver)
+		if err != nil {
+			return false, err
+		}
+		if binds {
+			e.where.Store(here)
+		} else {
+			e.where.Store(elsewhere)
+		}
+	}
+	return e.where.Load() == here, nil
+}
+
+// askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
+func askBinds(ctx context.Context, d driver.Driver) (bool, error) {
+	if b, is := d.(driver.Binder); is {
+		return b.Binds(), nil
+	}
+	c, err := d.Capabilities(ctx)
+	return c.Binds, err
+}
+
+func (e *engine) isElsewhere() bool { return e.where.Load() == elsewhere }
+
+// removeVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+func (e *engine) removeVolumes(ctx context.Context, such func(driver.Owned) bool) error {
+	d, ok := e.Driver.(driver.Volumes)
+	if !ok {
+		return nil
+	}
+	owned, err := d.ListVolumes(ctx, e.Instance)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, v := range driver.OwnedBy(e.Instance, owned) {
+		if such(v) {
+			all = errors.Join(all, d.RemoveVolume(ctx, v.Name))
+		}
+	}
+	return all
+}
+
+// openSources applies the rules of this moment to folders and files of the host. Close what it returns.
+func (e *engine) openSources(ctx context.Context, wanted []spec.HostMount) ([]*mounts.Source, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	rules, err := e.mountRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var sources []*mounts.Source
+	for _, h := range wanted {
+		s, err := rules.Open(h.Source)
+		if err != nil {
+			closeAll(sources)
+			return nil, fmt.Errorf("sandbox: may not mount %w", err)
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+// lookAgain makes sure, for a container that has no supervisor to say what it finds mounted, that the paths still lead where
+// they did before it started. A swap that was undone in between it does not see: a process that may write to a folder above
+// a source of a service must be trusted.
+func (e *engine) lookAgain(ctx context.Context, before []*mounts.Source, binds []compose.Bind) error {
+	rules, err := e.mountRules(ctx)
+	if len(before) == 0 || err != nil {
+		return err
+	}
+	for i, s := range before {
+		now, err := rules.Open(binds[i].Source)
+		if err != nil {
+			return err
+		}
+		same := now.ID() == s.ID() && now.Path == s.Path
+		if now.Close(); !same {
+			return fmt.Errorf("%s was swapped for something else meanwhile", binds[i].Source)
+		}
+	}
+	return nil
+}
+
+// mountRules are the configured ones and what only the engine knows.
+func (e *engine) mountRules(ctx context.Context) (mounts.Rules, error) {
+	if e.MountRules == nil {
+		return mounts.Rules{}, nil
+	}
+	rules := e.MountRules()
+	engine, err := e.Driver.Capabilities(ctx)
+	if err != nil {
+		return rules, err
+	}
+	socket, local := strings.CutPrefix(engine.Address, "unix://")
+	if !local {
+		return rules, fmt.Errorf("%w: the engine at %s is on another machine and cannot mount folders of this one: remove mounts from [sandbox]",
+			machine.ErrUnavailable, engine.Address)
+	}
+	rules.Secret = append(append([]string{socket, e.WorkspaceRoot}, rules.Secret...), engine.DataRoot)
+	return rules, nil
+}
+
+func closeAll(sources []*mounts.Source) {
+	for _, s := range sources {
+		s.Close()
+	}
+}

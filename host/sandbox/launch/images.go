@@ -1,0 +1,157 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+// ImageRepository is the name that the instance's images have in common.
+func ImageRepository(instance string) string { return "flynn-" + spec.Short(instance) }
+
+// Images makes and removes this instance's images.
+type Images struct {
+	engine  *engine
+	builder *image.Builder // or nil, where the driver can make none
+}
+
+func newImages(e *engine) *Images {
+	makes, ok := e.Driver.(image.Engine)
+	if !ok {
+		return &Images{engine: e}
+	}
+	key := spec.NewKey()
+	e.Keys.Hold(key) // lest they are taken for leftovers
+	return &Images{engine: e, builder: image.New(image.Config{
+		Engine: persistent{makes, e.Reaper}, Instance: e.Instance, Repository: ImageRepository(e.Instance), Cache: filepath.Join(e.Run, "binaries"), Log: e.Log,
+		Hidden: func() []string {
+			if e.MountRules == nil {
+				return nil
+			}
+			return e.MountRules().Hidden
+		},
+		WorkLabels: func() map[string]string { return e.labels(key, e.MaxAge) },
+	})}
+}
+
+// persistent is an engine whose containers that images are changed in go, however long it takes: as long as this process lives
+// nobody else takes them for leftovers.
+type persistent struct {
+	image.Engine
+	reaper *reaper.Reaper
+}
+
+// CreateWork implements image.Workbench. An engine that was too slow to answer may make the container yet.
+func (p persistent) CreateWork(ctx context.Context, w image.Work) (string, error) {
+	id, err := p.Engine.CreateWork(ctx, w)
+	if err != nil {
+		p.reaper.Abandon(w.Name, err)
+	}
+	return id, err
+}
+
+// Remove implements image.Workbench.
+func (p persistent) Remove(ctx context.Context, id string) error { return p.reaper.Remove(ctx, id) }
+
+// ErrClosed is the error of calls to a sandbox that was closed.
+var ErrClosed = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
+
+// errNoBuilder is for drivers that take images as they are.
+var errNoBuilder = errors.New("this driver makes no images: set image alone")
+
+// Prepare returns the name of the specification's image, which is there unless it is one that is used as it is.
+func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
+	recipe := s.Recipe()
+	switch {
+	case recipe.Strategy() == image.AsIs:
+		return s.Image, nil
+	case is.builder == nil:
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, errNoBuilder)
+	}
+	ref, err := is.builder.Prepare(ctx, recipe)
+	if ctx.Err() != nil {
+		return "", ErrClosed // nobody else ends the wait
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
+	}
+	return ref, nil
+}
+
+// Rebuild makes the specification's image anew, and removes those that the same settings led to before unless a container
+// needs them.
+func (is *Images) Rebuild(ctx context.Context, s spec.Spec) (image.Plan, []driver.Owned, error) {
+	if is.builder == nil {
+		return image.Plan{}, nil, errNoBuilder
+	}
+	plan, err := is.builder.Rebuild(ctx, s.Recipe())
+	if err != nil || plan.Family == "" {
+		return plan, nil, err
+	}
+	removed, err := is.remove(ctx, func(o driver.Owned) bool {
+		return o.Labels[image.LabelFamily] == plan.Family && o.Name != plan.Ref
+	})
+	return plan, removed, err
+}
+
+// Prune removes the images of this instance that none of the specifications comes to as things stand, and returns them;
+// downloads that none of them names go as well.
+// Where a specification's image cannot be named, because what it begins with is missing, all images that it ever came to are kept.
+func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
+	if is.builder == nil {
+		return nil, nil
+	}
+	refs, families := map[string]bool{}, map[string]bool{}
+	var binaries []image.Binary
+	for _, s := range needed {
+		binaries = append(binaries, s.Binaries...)
+		plan, err := is.builder.Resolve(ctx, s.Recipe())
+		if err != nil {
+			is.engine.Log.Warn("cannot name an image, so its predecessors are kept", "image", s.Image, "dockerfile", s.Dockerfile, "error", err)
+			families[plan.Family] = true
+		}
+		refs[plan.Ref] = true
+	}
+	removed, err := is.remove(ctx, func(o driver.Owned) bool { return !refs[o.Name] && !families[o.Labels[image.LabelFamily]] })
+	return removed, errors.Join(err, is.builder.KeepDownloads(binaries))
+}
+
+// remove removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
+func (is *Images) remove(ctx context.Context, chosen func(driver.Owned) bool) ([]driver.Owned, error) {
+	keeper, ok := is.engine.Driver.(driver.Images)
+	if !ok {
+		return nil, nil
+	}
+	listed, err := keeper.ListImages(ctx, is.engine.Instance)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, o := range driver.OwnedBy(is.engine.Instance, listed) {
+		if image.StageOf(o.Name) == "" && !chosen(o) {
+			kept[o.Name] = true
+		}
+	}
+	var removed []driver.Owned
+	var all error
+	for _, o := range driver.OwnedBy(is.engine.Instance, listed) {
+		if of := image.StageOf(o.Name); of != "" && kept[of] || of == "" && !chosen(o) {
+			continue
+		}
+		switch err := keeper.RemoveImage(ctx, cmp.Or(o.Name, o.ID)); {
+		case err == nil:
+			removed = append(removed, o)
+		case !errors.Is(err, image.ErrInUse):
+			all = errors.Join(all, err)
+		}
+	}
+	return removed, all
+}

@@ -1,0 +1,257 @@
+// Package launch makes containers from specifications: what they mount, what they are offered, and the check that their supervisor is where
+// it should be and sees what was asked for.
+//
+// Start with Launcher (launch.go): Launch makes a container for a session, Slot one that nobody has yet, Regain goes on with one that an
+// earlier process has left. boot.go starts a container and checks it; mounts.go, volume.go and supervisor.go place what it sees; images.go
+// makes its image, project.go the services beside it; bridge.go and proxy.go offer it commands and a way out.
+//
+// It does not decide whether a container may be made, whose it is or when it ends: package sandbox does, and package container keeps it.
+package launch
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/bridge"
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/egress"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/liveness"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/proxyca"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+	"github.com/flynnhost/flynn/host/sandbox/wssync"
+)
+
+// Installation is an engine, an instance on it and this process's part in that.
+type Installation struct {
+	Driver        driver.Driver
+	Instance      string
+	Run           string // the instance's folder, for what containers mount
+	WorkspaceRoot string
+	Workspaces    *workspace.Root
+	Supervisor    string           // the copy of flynn-sandboxd that containers mount
+	Digest        string           // of Supervisor
+	MaxAge        time.Duration    // of a container
+	Host          *liveness.Member // this process
+	Keys          *container.Keys  // of its containers
+	Log           *slog.Logger
+}
+
+// Config is what a Launcher needs.
+type Config struct {
+	Installation
+	Lease   time.Duration
+	Reaper  *reaper.Reaper
+	Egress  Egress
+	Bridges Bridges
+	Network egress.Network
+	Roots   *x509.CertPool
+
+	// MountRules are the folders of the host that may be mounted at the moment; nil is none. Secret returns a secret by its name, "" where
+	// there is none; it may be nil.
+	MountRules func() mounts.Rules
+	Secret     func(name string) string
+}
+
+// Egress observes what containers reach; see sandbox.Egress.
+type Egress interface {
+	Decided(session string, d egress.Decision)
+	Ended(session string, d egress.Decision)
+}
+
+// Bridges answers the bridged commands of containers.
+type Bridges interface {
+	// Server answers the calls from one container, which may have no session yet.
+	Server(c *container.Container, s spec.Spec) *bridge.Server
+}
+
+// Launcher makes containers. Its methods are safe for concurrent use.
+type Launcher struct {
+	Images   *Images
+	Volumes  *Volumes
+	ProxyCAs *proxyca.Store
+	Syncs    *wssync.Set
+
+	config     Config
+	log        *slog.Logger
+	engine     *engine
+	supervisor *supervisor
+}
+
+// New returns a Launcher. It does not touch the engine.
+func New(c Config) *Launcher {
+	e := &engine{Config: c}
+	s := &supervisor{engine: e}
+	return &Launcher{
+		Images: newImages(e), Volumes: &Volumes{engine: e, supervisor: s, ready: make(map[string]*readiness)},
+		ProxyCAs: proxyca.New(c.Run), Syncs: wssync.NewSet(c.Run, c.Log),
+		config: c, log: c.Log, engine: e, supervisor: s,
+	}
+}
+
+// Timeout bounds the making of a container, apart from pulling its image, which has the driver's deadline.
+const Timeout = 20 * time.Minute
+
+// Request asks for a session's container.
+type Request struct {
+	Spec             spec.Spec
+	Session, Sandbox string
+	Folder           string // the workspace's name
+	Disk             int64  // what the workspace may hold, in bytes; 0 is no limit
+}
+
+// Launch makes a container on a session's workspace. The end of ctx ends the wait for its image; what comes after that is seen through.
+func (l *Launcher) Launch(ctx context.Context, r Request) (*container.Container, error) {
+	ref, err := l.Images.Prepare(ctx, r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	folder, owner, err := l.config.Workspaces.Prepare(r.Folder)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
+	defer cancel()
+	if err := l.config.Driver.Ping(ctx); err != nil {
+		return nil, err
+	}
+	o := l.launchSpec(r.Spec, folder, owner)
+	o.hello.DiskBytes = r.Disk
+	o.container.Image = ref
+	o.container.Name = "flynn-" + workspace.Name(r.Session) + "-" + o.container.Key[:8]
+	o.container.Labels[driver.LabelSession] = r.Session
+	o.container.Labels[driver.LabelSandbox] = r.Sandbox
+	return l.launch(ctx, o)
+}
+
+const rehearsalTimeout = 5 * time.Second
+
+// Slot makes a container of an image with an empty folder of its own, which has no session yet. It is seen through even when
+// ctx ends meanwhile, so that the engine is never left with half a container.
+func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*container.Container, error) {
+	folder, owner, err := l.config.Workspaces.Slot(spec.NewKey())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
+	defer cancel()
+	o := l.launchSpec(s, folder, owner)
+	o.container.Name, o.container.Image = "flynn-warm-"+o.container.Key[:16], ref
+	c, err := l.launch(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(folder))
+	}
+	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
+	// such command, and a container that has died is noticed by the call that takes it.
+	_, _ = c.Exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout})
+	return c, nil
+}
+
+// Regain goes on with a container that an earlier process has left, whose supervisor has proved itself. entries are its background commands.
+func (l *Launcher) Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container {
+	c := container.New(container.Config{
+		ID: r.Container, Image: r.Spec.Image, Workspace: l.config.Workspaces.Path(r.Session), Session: r.Session, Born: r.Born,
+		Driver: l.config.Driver, Reaper: l.config.Reaper, Ownership: o, Log: l.log,
+	})
+	var proxy *egress.Config
+	if r.Spec.Network == spec.Allowlist {
+		proxy, _ = l.proxyConfig(r.Spec, r.Host)
+	}
+	c.Connect(conn, l.handlers(c, r.Spec, proxy, len(r.Spec.Bridges) > 0), r.Spec.WorkspaceDir, "")
+	for _, e := range entries {
+		c.Resume(e)
+	}
+	go c.Link.Serve(reader)
+	c.Serve()
+	return c
+}
+
+// CheckMounts reports why the rules of this moment refuse what a specification mounts from the host, or nil.
+func (l *Launcher) CheckMounts(ctx context.Context, s spec.Spec) error {
+	sources, err := l.engine.openSources(ctx, s.HostMounts())
+	closeAll(sources)
+	return err
+}
+
+// Binds reports whether the engine sees the host's folders.
+func (l *Launcher) Binds(ctx context.Context) (bool, error) { return l.engine.binds(ctx) }
+
+// IsElsewhere reports whether the engine is known not to see the host's folders.
+func (l *Launcher) IsElsewhere() bool { return l.engine.isElsewhere() }
+
+// supervisorPath is where containers see the supervisor.
+const supervisorPath = "/.flynn-sandboxd"
+
+// launchSpec is a container that is about to be made.
+type launchSpec struct {
+	spec      spec.Spec
+	container driver.Container
+	hello     frame.HelloBody
+	nonce     string
+	workspace string
+	mounts    mountSet
+	ownership *container.Ownership
+	sync      *wssync.Syncer // or nil
+	proxy     *egress.Config // or nil, for none
+}
+
+// launchSpec describes a container for a folder; the caller names it, and its image.
+func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner) *launchSpec {
+	nonce := spec.NewKey()
+	o := &launchSpec{
+		spec:      s,
+		nonce:     nonce,
+		workspace: folder,
+		ownership: l.engine.own(nonce),
+		hello: frame.HelloBody{
+			UID: owner.UID, GID: owner.GID, Workspace: s.WorkspaceDir, DiskBytes: s.DiskBytes, DiskEntries: s.DiskEntries,
+		},
+		container: driver.Container{
+			Key:        nonce,
+			Entrypoint: []string{supervisorPath, nonce},
+			Labels:     l.engine.labels(nonce, l.config.MaxAge),
+			Mounts: []driver.Mount{
+				{Source: l.config.Supervisor, Target: supervisorPath, ReadOnly: true},
+				{Source: folder, Target: s.WorkspaceDir, ReadOnly: s.Workspace == spec.WorkspaceReadOnly},
+			},
+			Network: s.DriverNetwork(), MemoryBytes: s.MemoryBytes, CPUs: s.CPUs, PidsLimit: s.PidsLimit, Runtime: s.Runtime,
+		},
+	}
+	o.container.Labels[driver.LabelSpec] = s.Hash(l.config.Digest)
+	o.mounts = mountSet{l: l, spec: s, owner: owner}
+	offerNames(o)
+	if s.Network == spec.Allowlist {
+		l.offerProxy(o)
+	}
+	l.offerBridges(o)
+	if s.Runtime == "" { // other runtimes do not let the host's sockets in
+		l.offerControlSocket(o)
+	}
+	return o
+}
+
+// offerControlSocket adds a control socket; without one everything works, only slower.
+func (l *Launcher) offerControlSocket(o *launchSpec) {
+	socket, err := container.NewControlSocket(container.ControlFolderOf(l.config.Run, l.config.Host.ID(), o.nonce))
+	if err != nil {
+		l.log.Warn("sandbox has no control socket", "error", err)
+		return
+	}
+	lease := l.config.Lease
+	if o.spec.Compose != nil { // nobody would look after its services meanwhile
+		lease = 0
+	}
+	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, lease)
+	o.hello.ControlSocket = container.ControlPath
+	o.container.Mounts = append(o.container.Mounts, socket.Mount())
+}

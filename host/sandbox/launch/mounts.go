@@ -1,0 +1,190 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/mounts"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+)
+
+// HeldBytes bounds what is held for a program: the program, the files beside it and the modules of Flynn's.
+const HeldBytes = 17 << 20
+
+// mountSet is all that a container mounts besides its own files and the workspace.
+type mountSet struct {
+	l     *Launcher
+	spec  spec.Spec
+	owner workspace.Owner
+	held  []*mounts.Source // in the order of Spec.HostMounts
+}
+
+// place makes sure of everything and adds it to the launch spec. release lets go of what it holds.
+func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
+	if err := f.move(ctx, o); err != nil {
+		return err
+	}
+	if err := f.holdSources(ctx); err != nil {
+		return err
+	}
+	for i, h := range f.spec.HostMounts() {
+		o.hello.Mounts = append(o.hello.Mounts, []byte(h.Target))
+		o.container.Mounts = append(o.container.Mounts,
+			driver.Mount{Source: f.held[i].Path, Target: h.Target, ReadOnly: !h.Writable, Alone: true})
+	}
+	if err := f.placeVolumes(ctx, o); err != nil {
+		return err
+	}
+	o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Memory, Target: frame.HeldFolder, Bytes: HeldBytes})
+	o.hello.Scratch = append(o.hello.Scratch, []byte("/tmp"))
+	for _, t := range f.spec.MemoryMounts() {
+		o.hello.Scratch = append(o.hello.Scratch, []byte(t.Target))
+		o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Memory, Target: t.Target, Bytes: t.Bytes})
+	}
+	return nil
+}
+
+func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
+	session := o.container.Labels[driver.LabelSession]
+	place := func(v Volume, target string, readOnly bool) error {
+		name, _, err := f.l.Volumes.Provide(ctx, v, o.container.Image, f.owner)
+		if err != nil {
+			return err
+		}
+		o.container.Mounts = append(o.container.Mounts, driver.Mount{Kind: driver.Volume, Source: name, Target: target, ReadOnly: readOnly})
+		return nil
+	}
+	for _, v := range f.spec.Volumes {
+		whose := session
+		if v.Shared {
+			whose = ""
+		}
+		if err := place(Volume{Name: v.Name, Session: whose}, v.Target, v.ReadOnly); err != nil {
+			return err
+		}
+	}
+	main, _ := f.spec.Main()
+	for _, v := range main.Volumes {
+		if err := place(projectVolume(session, v.Name), v.Target, v.ReadOnly); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdSources applies the rules of this moment to the host's folders and files.
+func (f *mountSet) holdSources(ctx context.Context) (err error) {
+	f.held, err = f.l.engine.openSources(ctx, f.spec.HostMounts())
+	return err
+}
+
+func (f *mountSet) release() {
+	closeAll(f.held)
+	f.held = nil
+}
+
+// verify compares what the supervisor found mounted with what was checked. Between the check and the engine's mount a
+// source can be swapped for a link by a process that may write to a folder above it: then this refuses the container before a
+// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
+// not asked about a runtime that shows files under numbers of its own.
+func (f *mountSet) verify(w frame.WelcomeBody) error {
+	if len(w.Mounts) != len(f.held) {
+		return errors.New("it does not say what is mounted")
+	}
+	here, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(here) == 0 || string(bytes.TrimSpace(here)) != w.BootID {
+		return nil
+	}
+	for i, s := range f.held {
+		if found := (mounts.ID{Dev: w.Mounts[i].Dev, Ino: w.Mounts[i].Ino}); found != s.ID() {
+			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.HostMounts()[i].Target, s.Path)
+		}
+	}
+	return nil
+}
+
+const (
+	// workspaceVolume is a name that the configuration cannot give a volume.
+	workspaceVolume = ".workspace"
+	// ephemeralWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
+	ephemeralWorkspace = 256 << 20
+)
+
+// An engine on another machine sees none of the host's folders. There the workspace is a volume that is carried to and fro (package wssync);
+// commands run as workspace.Workload.
+
+// move makes a launch spec fit for an engine elsewhere, if it is one. It comes before anything else is placed.
+func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
+	if binds, err := f.l.engine.binds(ctx); err != nil || binds {
+		return err
+	}
+	f.owner = workspace.Workload()
+	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
+	o.dropControlSocket()
+	supervisor, entry, err := f.l.supervisor.mount(ctx, o.container.Image)
+	if err != nil {
+		return err
+	}
+	workspace, err := f.moveWorkspace(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i, mount := range o.container.Mounts {
+		switch mount.Target {
+		case supervisorPath:
+			o.container.Mounts[i] = supervisor
+		case f.spec.WorkspaceDir:
+			o.container.Mounts[i] = workspace
+		}
+	}
+	o.container.Entrypoint[0] = entry
+	return f.refuseBinds(o)
+}
+
+// moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
+// than its container, and is kept in memory.
+func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mount, error) {
+	session, target := o.container.Labels[driver.LabelSession], f.spec.WorkspaceDir
+	if session == "" {
+		return driver.Mount{Kind: driver.Memory, Target: target, Bytes: ephemeralWorkspace}, nil
+	}
+	name, mark, err := f.l.Volumes.Provide(ctx, Volume{Name: workspaceVolume, Session: session}, o.container.Image, f.owner)
+	o.sync = f.l.Syncs.Of(session, o.workspace, mark)
+	return driver.Mount{Kind: driver.Volume, Source: name, Target: target}, err
+}
+
+// refuseBinds says what cannot be had on an engine elsewhere.
+func (f *mountSet) refuseBinds(o *launchSpec) error {
+	for _, mount := range o.container.Mounts {
+		if mount.Kind == driver.Bind {
+			return fmt.Errorf("%w: the engine is on another machine, where there is nothing to mount at %s: remove credentials from [sandbox], or use an engine on this machine",
+				machine.ErrUnavailable, mount.Target)
+		}
+	}
+	if len(f.spec.Mounts) > 0 {
+		return fmt.Errorf("%w: the engine is on another machine and cannot mount %s: remove mounts from [sandbox], or use an engine on this machine",
+			machine.ErrUnavailable, f.spec.Mounts[0].Source)
+	}
+	return nil
+}
+
+// dropControlSocket takes back the offer of a socket that the supervisor could not see.
+func (o *launchSpec) dropControlSocket() {
+	o.ownership.Withdraw()
+	o.hello.ControlSocket, o.hello.Lease, o.hello.Secret = "", 0, nil
+	kept := o.container.Mounts[:0]
+	for _, mount := range o.container.Mounts {
+		if mount.Target != container.ControlFolder {
+			kept = append(kept, mount)
+		}
+	}
+	o.container.Mounts = kept
+}

@@ -1,0 +1,75 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/image"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+// StartImage starts what a specification asks for beside the session's commands, as a background process of the workload's user. In a
+// container from the pool nothing of the image's runs before that: until then nobody has asked for it, it would cost every waiting container
+// memory, and its output would begin with what happened in nobody's session.
+func (l *Launcher) StartImage(ctx context.Context, c *container.Container, s spec.Spec) error {
+	info, err := l.imageCommand(ctx, c.Image(), s)
+	if err != nil {
+		return err
+	}
+	if err := c.StartImage(ctx, info.Cmd, info.Env, info.WorkingDir); err != nil {
+		return fmt.Errorf("%w: start_command of image %s: %w", machine.ErrUnavailable, c.Image(), err)
+	}
+	return nil
+}
+
+// imageCommand returns the program with its arguments as Cmd, the image's environment and its working directory.
+func (l *Launcher) imageCommand(ctx context.Context, ref string, s spec.Spec) (image.Info, error) {
+	inspector, ok := l.config.Driver.(driver.Inspector)
+	if !ok {
+		return image.Info{}, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
+	}
+	info, err := inspector.InspectImage(ctx, ref)
+	if err != nil {
+		return info, err
+	}
+	info = composed(info, s)
+	argv := s.Start
+	if len(argv) == 0 {
+		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
+	}
+	if len(argv) == 0 {
+		return info, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
+	}
+	size := 0
+	for _, word := range argv {
+		size += len(word)
+	}
+	if size > frame.MaxScript {
+		return info, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
+	}
+	info.Cmd = argv
+	return info, nil
+}
+
+// composed is how an image is started where a compose file overrides it. A new entrypoint drops the
+// image's command, as the engine does.
+func composed(info image.Info, s spec.Spec) image.Info {
+	main, ok := s.Main()
+	if !ok {
+		return info
+	}
+	if main.Entrypoint != nil {
+		info.Entrypoint, info.Cmd = main.Entrypoint, nil
+	}
+	if main.Command != nil {
+		info.Cmd = main.Command
+	}
+	info.Env = append(info.Env[:len(info.Env):len(info.Env)], main.Environment...)
+	info.WorkingDir = cmp.Or(main.WorkingDir, info.WorkingDir)
+	return info
+}

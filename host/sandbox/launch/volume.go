@@ -1,0 +1,220 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/machine"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+	"github.com/flynnhost/flynn/host/sandbox/workspace"
+)
+
+// errNoVolumes is what a specification with volumes gets from a driver without.
+var errNoVolumes = fmt.Errorf("%w: this engine keeps no volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
+
+// Volumes makes the engine's volumes and gives them to the user that commands run as.
+type Volumes struct {
+	engine     *engine
+	supervisor *supervisor
+
+	mu    sync.Mutex
+	ready map[string]*readiness // by the engine's name
+}
+
+// readiness is a volume that is being prepared, or has been.
+type readiness struct {
+	mark string // the driver's, of the one that it was
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// Volume is one that a container is going to mount.
+type Volume struct {
+	Name    string // the configuration's
+	Session string // whose it is alone; "" shared by all sessions
+	project bool   // a compose file names it
+}
+
+// engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
+func (v Volume) engineName(instance string) string {
+	whose := "shared"
+	if v.Session != "" {
+		sum := sha256.Sum256([]byte(v.Session))
+		whose = hex.EncodeToString(sum[:16])
+	}
+	return "flynn-" + spec.Short(instance) + "-" + whose + "-" + v.Name
+}
+
+func (v Volume) labels(instance string) map[string]string {
+	labels := map[string]string{driver.LabelInstance: instance, driver.LabelVolume: v.Name}
+	if v.Session != "" {
+		labels[driver.LabelSession] = v.Session
+	}
+	return labels
+}
+
+// Provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
+// It is handed over once in this process, unless somebody has removed it since. image is what the container that does
+// so is made of.
+func (vs *Volumes) Provide(ctx context.Context, v Volume, image string, o workspace.Owner) (name, mark string, err error) {
+	if name, mark, err = vs.ensure(ctx, v); err != nil {
+		return "", "", err
+	}
+	vs.mu.Lock()
+	r := vs.ready[name]
+	mine := r == nil || r.mark != mark
+	if mine {
+		r = &readiness{mark: mark, done: make(chan struct{})}
+		vs.ready[name] = r
+	}
+	vs.mu.Unlock()
+	if mine {
+		r.err = vs.prepare(ctx, v, name, image, o)
+		if r.err != nil {
+			vs.forget(name)
+		}
+		close(r.done)
+	}
+	select {
+	case <-r.done:
+		return name, mark, r.err
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	}
+}
+
+func (vs *Volumes) forget(name string) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	delete(vs.ready, name)
+}
+
+// ensure makes sure that a volume is there, whatever user it belongs to.
+func (vs *Volumes) ensure(ctx context.Context, v Volume) (name, mark string, err error) {
+	d, ok := vs.engine.Driver.(driver.Volumes)
+	if !ok {
+		return "", "", errNoVolumes
+	}
+	name = v.engineName(vs.engine.Instance)
+	mark, err = d.EnsureVolume(ctx, name, v.labels(vs.engine.Instance))
+	return name, mark, err
+}
+
+func (vs *Volumes) prepare(ctx context.Context, v Volume, name, image string, o workspace.Owner) error {
+	err := vs.handOver(ctx, v, name, image, o)
+	if v.project && errors.As(err, new(foreignError)) {
+		return nil // a service has taken it, as it may
+	}
+	if err != nil {
+		return fmt.Errorf("give volume %q to user %d: %w", v.Name, o.UID, err)
+	}
+	return nil
+}
+
+// foreignError says that a volume has an owner already.
+type foreignError struct{ uid uint64 }
+
+func (e foreignError) Error() string {
+	return fmt.Sprintf("it belongs to user %d: remove it with its files by flynn sandbox prune --volumes", e.uid)
+}
+
+const (
+	// volumeTarget is where the container that hands a volume over sees it.
+	volumeTarget = "/.flynn-volume"
+	// ownTimeout bounds its life once its image is there.
+	ownTimeout = time.Minute
+	// ownMemory, ownPids are its limits.
+	ownMemory = 64 << 20
+	ownPids   = 8
+)
+
+// handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
+func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o workspace.Owner) (err error) {
+	program, entry, err := vs.supervisor.mount(ctx, image)
+	if err != nil {
+		return err
+	}
+	key := spec.NewKey()
+	defer vs.engine.Keys.Hold(key)() // it is nobody's leftover meanwhile
+	c := driver.Container{
+		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: driver.Preparer,
+		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
+		Labels:     vs.engine.labels(key, ownTimeout),
+		Mounts: []driver.Mount{
+			program,
+			{Kind: driver.Volume, Source: name, Target: volumeTarget},
+		},
+		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
+	}
+	maps.Copy(c.Labels, v.labels(vs.engine.Instance))
+	defer vs.engine.Reaper.Abandon(c.Name, nil)
+	id, err := vs.engine.create(ctx, c)
+	if err != nil {
+		return err
+	}
+	complaint := &bounded{limit: 1 << 10}
+	stream, err := vs.engine.Driver.Attach(ctx, id, complaint)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if err := vs.engine.Driver.Start(ctx, id); err != nil {
+		return err
+	}
+	watchdog := time.AfterFunc(ownTimeout, func() { stream.Close() })
+	defer watchdog.Stop()
+	line, err := bufio.NewReader(io.LimitReader(stream, 64)).ReadString('\n')
+	said, other, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch uid, notNumber := strconv.ParseUint(other, 10, 32); {
+	case said == "owned":
+		return nil
+	case said == "foreign" && notNumber == nil:
+		return foreignError{uid}
+	}
+	if text := complaint.String(); text != "" {
+		return fmt.Errorf("%q", text)
+	}
+	return fmt.Errorf("it ended without a word: %w", errors.Join(err, ctx.Err()))
+}
+
+// bounded keeps the first bytes written to it.
+type bounded struct {
+	mu    sync.Mutex
+	text  []byte
+	limit int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p[:min(len(p), b.limit-len(b.text))]...)
+	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.TrimSpace(string(b.text))
+}
+
+// Remove removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+func (vs *Volumes) Remove(ctx context.Context, such func(driver.Owned) bool) error {
+	return vs.engine.removeVolumes(ctx, func(o driver.Owned) bool {
+		if !such(o) {
+			return false
+		}
+		vs.forget(o.Name)
+		return true
+	})
+}

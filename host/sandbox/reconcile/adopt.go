@@ -1,0 +1,171 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/executor"
+	"github.com/flynnhost/flynn/host/sandbox/link"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+const (
+	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for, which may
+	// take half of it, then tries the control socket once a second, and an attempt may fail on a busy machine.
+	adoptTimeout = 15 * time.Second
+	// vanishEvery is how often the engine is asked whether the container is there at all.
+	vanishEvery = 500 * time.Millisecond
+	// maxEntries counts the image's own process as well.
+	maxEntries = executor.MaxProcesses + 1
+)
+
+// adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
+// One that is wrong in any way is left, and so removed.
+func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive map[string]bool) {
+	keys, err := container.RecordKeys(r.config.Run)
+	if err != nil {
+		r.log.Warn("cannot list records", "error", err)
+	}
+	keys = slices.DeleteFunc(keys, r.config.Keys.Holds)
+	_ = reaper.Each(keys, func(key string) error {
+		left, err := container.ReadRecord(r.config.Run, key)
+		if err == nil && alive[left.Host] {
+			return nil
+		}
+		if err == nil {
+			err = r.adopt(ctx, left, owned)
+		}
+		switch {
+		case errors.Is(err, errNotThere):
+			r.log.Info("a sandbox with background processes ended while the host was down", "session", left.Session, "sandbox", left.Sandbox)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			r.log.Warn("a sandbox with background processes is lost", "session", left.Session, "sandbox", left.Sandbox, "error", err)
+		}
+		return nil
+	})
+}
+
+var errNotThere = errors.New("the container is gone")
+
+// adopt makes the container of a record the session's again.
+func (r *Reconciler) adopt(ctx context.Context, left container.Record, owned []driver.Owned) error {
+	var err error
+	if left.Spec, err = r.wanted(ctx, left, owned); err != nil {
+		return err
+	}
+	c, err := r.reach(ctx, left)
+	if err != nil {
+		return err // it is a leftover
+	}
+	if !r.config.Sessions.Adopt(left, c) {
+		err := errors.New("the session has another container already")
+		return errors.Join(err, c.Remove(err))
+	}
+	r.log.Info("adopted a sandbox with background processes", "session", left.Session, "sandbox", left.Sandbox, "container", c.ID(),
+		"processes", len(c.List()))
+	return nil
+}
+
+// wanted returns the specification of the container of a record, which must be there and still be what its session would get.
+func (r *Reconciler) wanted(ctx context.Context, left container.Record, owned []driver.Owned) (spec.Spec, error) {
+	at := slices.IndexFunc(owned, func(o driver.Owned) bool { return o.ID == left.Container && o.Labels[driver.LabelKey] == left.Key })
+	if at < 0 {
+		return left.Spec, errNotThere
+	}
+	want := left.Spec
+	if r.config.Current != nil { // it also knows what a record does not tell
+		current, ok := r.config.Current(left.Sandbox)
+		if !ok {
+			return left.Spec, fmt.Errorf("there is no sandbox %q any more", left.Sandbox)
+		}
+		want = current.WithDefaults()
+	}
+	if want.Hash(r.config.Digest) != left.Hash || left.Spec.Hash(r.config.Digest) != left.Hash {
+		return left.Spec, errors.New("it was made by another configuration, or an older program")
+	}
+	if err := want.Check(); err != nil {
+		return left.Spec, err
+	}
+	// The rules about the host's folders may have changed, and are those of now.
+	return want, r.config.Launcher.CheckMounts(ctx, want)
+}
+
+// reach opens the control socket again and waits for the supervisor.
+func (r *Reconciler) reach(ctx context.Context, left container.Record) (*container.Container, error) {
+	ctx, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not come back"))
+	defer cancel()
+	folder := container.ControlFolderOf(r.config.Run, left.Host, left.Key)
+	if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
+		return nil, errors.New("its control socket is gone")
+	}
+	socket, err := container.ReopenControlSocket(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Shut()
+	o := r.config.Keys.Regain(r.config.Run, left, socket)
+	watching := make(chan struct{})
+	go func() { defer close(watching); r.awaitEnd(ctx, left.Container, gone) }()
+	defer func() { cancel(); <-watching }()
+	defer context.AfterFunc(ctx, socket.Shut)()
+	for {
+		conn, err := socket.Next()
+		if err != nil {
+			o.Forsake()
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return nil, err
+		}
+		c, err := r.welcomeBack(conn, left, o)
+		if err == nil {
+			return c, nil
+		}
+		conn.Close()
+		if !errors.Is(err, link.ErrStranger) {
+			r.log.Debug("refused a connection at the control socket", "container", left.Container, "error", err)
+		}
+	}
+}
+
+// awaitEnd cancels the wait for a container that is not there any more.
+func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.CancelCauseFunc) {
+	clock := time.NewTicker(vanishEvery)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		owned, err := r.config.Driver.List(ctx, r.config.Instance)
+		if err == nil && !slices.ContainsFunc(owned, func(o driver.Owned) bool { return o.ID == id }) {
+			gone(errNotThere)
+			return
+		}
+	}
+}
+
+// welcomeBack has both ends prove who they are. Commands inside have another user than the supervisor, so most of their
+// attempts end at the first look.
+func (r *Reconciler) welcomeBack(conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
+	if uid, err := container.PeerUID(conn); err != nil || uid != left.Peer {
+		return nil, errors.Join(link.ErrStranger, err)
+	}
+	reader, entries, err := link.Adopt(conn, left.Secret, maxEntries)
+	if err != nil {
+		return nil, err
+	}
+	return r.config.Launcher.Regain(conn, reader, left, o, entries), nil
+}

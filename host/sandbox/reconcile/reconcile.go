@@ -1,0 +1,257 @@
+// Package reconcile deals with what earlier processes of an instance have left on the engine and in the instance's folder: it adopts the
+// containers whose lease still runs, and removes what no living process holds.
+//
+// Start with Reconciler.Reconcile, then tidy, which both Reconcile and Prune go through; adopt.go takes a container over. Things of other
+// instances are never touched, whatever their age, nor those that another living process of this one holds (package liveness).
+//
+// It makes no containers, and does not end those of sessions.
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/container"
+	"github.com/flynnhost/flynn/host/sandbox/driver"
+	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/launch"
+	"github.com/flynnhost/flynn/host/sandbox/proxyca"
+	"github.com/flynnhost/flynn/host/sandbox/reaper"
+	"github.com/flynnhost/flynn/host/sandbox/removeall"
+	"github.com/flynnhost/flynn/host/sandbox/spec"
+)
+
+// Config is what a Reconciler needs.
+type Config struct {
+	launch.Installation
+	ProxyCAs *proxyca.Store
+	Launcher Launcher
+	Sessions Sessions
+	// Current returns the specification of a sandbox by its name. Where it is nil, a container is adopted with the one that it was made with.
+	Current func(name string) (spec.Spec, bool)
+}
+
+// Launcher makes a Container of what an earlier process has left; *launch.Launcher is one.
+type Launcher interface {
+	// CheckMounts reports why the rules of this moment refuse what a specification mounts, or nil.
+	CheckMounts(ctx context.Context, s spec.Spec) error
+	Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container
+}
+
+// Sessions are those of this process.
+type Sessions interface {
+	// Adopt gives a session the container of a record. It reports false where the session has another one already.
+	Adopt(r container.Record, c *container.Container) bool
+	// Forget ends a session's containers and removes the volumes that are its alone.
+	Forget(ctx context.Context, session string) error
+}
+
+// Reconciler deals with what earlier processes have left. Its methods are safe for concurrent use.
+type Reconciler struct {
+	config  Config
+	log     *slog.Logger
+	tidying chan struct{} // holds a token while somebody reconciles
+	doubled sync.Once     // the warning that another host has the instance's name
+}
+
+// New returns a Reconciler. It does not touch the engine.
+func New(c Config) *Reconciler {
+	return &Reconciler{config: c, log: c.Log, tidying: make(chan struct{}, 1)}
+}
+
+// HostCallPrefix begins the name of the folder of a bridged call that runs on this machine. The name of the process follows, and something
+// random.
+const HostCallPrefix = "hostcall-"
+
+const (
+	// reconcileEvery, and up to a fifth more so that many hosts do not fall into step.
+	reconcileEvery = 5 * time.Minute
+	// reconcileSoon after a start, and then at growing intervals, for what the engine was still making for the process before.
+	reconcileSoon = 2 * time.Second
+)
+
+// Reconcile adopts the containers with background processes that an earlier process has left within their lease, and removes what else
+// nobody holds.
+func (r *Reconciler) Reconcile(ctx context.Context) error {
+	_, err := r.tidy(ctx, r.adoptAll)
+	return err
+}
+
+// Prune removes what earlier processes left, also what could be adopted, and returns the containers.
+func (r *Reconciler) Prune(ctx context.Context) ([]driver.Owned, error) {
+	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {})
+}
+
+// tidy lists what the instance has, lets adopt take over what it can, and removes the rest.
+func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool)) ([]driver.Owned, error) {
+	select {
+	case r.tidying <- struct{}{}:
+		defer func() { <-r.tidying }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	alive, err := r.config.Host.Others()
+	if err != nil {
+		return nil, fmt.Errorf("look for other processes: %w", err)
+	}
+	owned, err := r.config.Driver.List(ctx, r.config.Instance)
+	if err != nil {
+		return nil, err
+	}
+	owned = driver.OwnedBy(r.config.Instance, owned)
+	adopt(ctx, owned, alive)
+	left, err := r.removeLeftovers(ctx, owned, alive)
+	return left, errors.Join(err, r.removeExpired(ctx), r.clearEphemeral(ctx, alive), r.clearOwners(owned), r.clearFolders(alive))
+}
+
+// isOfACopy reports whether a container is one of a copy of this instance, as far as can be seen. Whether such a container is in use
+// cannot be known here before its time is long over.
+func (r *Reconciler) isOfACopy(c driver.Owned) bool {
+	place := c.Labels[driver.LabelPlace]
+	return place != "" && place != r.config.Host.Place() && !expired(c.Labels, time.Now().Add(-r.config.MaxAge))
+}
+
+// removeLeftovers removes the containers that no living process holds.
+func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, alive map[string]bool) ([]driver.Owned, error) {
+	var left []driver.Owned
+	for _, c := range owned {
+		if r.isOfACopy(c) {
+			r.doubled.Do(func() {
+				r.log.Warn("another host has this one's name; its sandboxes are left alone. If one store is a copy of the other, remove the file instance in one of them",
+					"instance", r.config.Instance, "container", c.ID)
+			})
+			continue
+		}
+		if !r.config.Keys.Holds(c.Labels[driver.LabelKey]) && !alive[c.Labels[driver.LabelHost]] {
+			left = append(left, c)
+		}
+	}
+	return left, reaper.Each(left, func(c driver.Owned) error {
+		r.log.Info("removing a leftover sandbox", "container", c.ID, "session", c.Labels[driver.LabelSession])
+		return r.config.Driver.Remove(ctx, c.ID)
+	})
+}
+
+// namelessFor is how long an image has been without a name when no build is about to give it one any more: a host that was
+// killed has left it, or a newer one has taken its name while it was in use.
+const namelessFor = time.Hour
+
+// isNameless reports whether an image has been without a name for so long. Only those that are finished carry the labels.
+func isNameless(o driver.Owned) bool {
+	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
+}
+
+// removeExpired removes volumes, networks and images whose time has passed. The engine keeps those that are in use; they
+// are tried again the next time.
+func (r *Reconciler) removeExpired(ctx context.Context) error {
+	var all error
+	for _, kind := range r.kinds() {
+		listed, err := kind.list(ctx, r.config.Instance)
+		if err != nil {
+			all = errors.Join(all, fmt.Errorf("list %ss: %w", kind.name, err))
+			continue
+		}
+		for _, o := range driver.OwnedBy(r.config.Instance, listed) {
+			if !expired(o.Labels, time.Now()) && (kind.spent == nil || !kind.spent(o)) {
+				continue
+			}
+			if err := kind.remove(ctx, o); err != nil {
+				r.log.Debug("expired containers are still in use", "kind", kind.name, "name", o.Name, "error", err)
+				continue
+			}
+			r.log.Info("removed expired containers", "kind", kind.name, "name", o.Name)
+		}
+	}
+	return all
+}
+
+// kind is something besides containers that the driver makes.
+type kind struct {
+	name   string
+	list   func(ctx context.Context, instance string) ([]driver.Owned, error)
+	remove func(ctx context.Context, o driver.Owned) error
+	spent  func(o driver.Owned) bool // or nil: of no use although its time has not passed
+}
+
+func (r *Reconciler) kinds() []kind {
+	var all []kind
+	if d, ok := r.config.Driver.(driver.Volumes); ok {
+		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o driver.Owned) error { return d.RemoveVolume(ctx, o.Name) }, nil})
+	}
+	if d, ok := r.config.Driver.(driver.Networks); ok {
+		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o driver.Owned) error { return d.RemoveNetwork(ctx, o.ID) }, nil})
+	}
+	if d, ok := r.config.Driver.(driver.Images); ok {
+		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o driver.Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }, isNameless})
+	}
+	return all
+}
+
+// expired reports whether a label names a time that has passed. Without such a label, or with one that cannot be read, a thing stays.
+func expired(labels map[string]string, now time.Time) bool {
+	until, err := time.Parse(time.RFC3339, labels[driver.LabelExpires])
+	return err == nil && now.After(until)
+}
+
+// clearFolders drops the control sockets, slots and records that no living process has.
+func (r *Reconciler) clearFolders(alive map[string]bool) error {
+	var all error
+	folders, err := filepath.Glob(filepath.Join(r.config.Run, container.ControlPrefix+"*"))
+	all = errors.Join(all, err)
+	for _, folder := range folders {
+		owner, key, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), container.ControlPrefix), "-")
+		if !alive[owner] && !r.config.Keys.Holds(key) {
+			all = errors.Join(all, os.RemoveAll(folder))
+		}
+	}
+	calls, err := filepath.Glob(filepath.Join(r.config.Run, HostCallPrefix+"*"))
+	all = errors.Join(all, err)
+	for _, folder := range calls {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), HostCallPrefix), "-")
+		if owner != r.config.Host.ID() && !alive[owner] {
+			all = errors.Join(all, removeall.Folder(folder))
+		}
+	}
+	return errors.Join(all, r.config.Workspaces.ClearSlots(alive), r.config.ProxyCAs.Clear(alive, time.Now()), r.clearRecords(alive))
+}
+
+func (r *Reconciler) clearRecords(alive map[string]bool) error {
+	keys, all := container.RecordKeys(r.config.Run)
+	for _, key := range keys {
+		if left, err := container.ReadRecord(r.config.Run, key); !r.config.Keys.Holds(key) && (err != nil || !alive[left.Host]) {
+			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may end just now
+				all = errors.Join(all, err)
+			}
+		}
+	}
+	return all
+}
+
+// Run reconciles soon, and then again and again until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) {
+	pause := reconcileSoon
+	for {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		if err := r.Reconcile(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("cannot clean up sandboxes; trying again", "error", err)
+		}
+		if pause *= 4; pause > reconcileEvery {
+			pause = reconcileEvery + rand.N(reconcileEvery/5)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/flynnhost/flynn/host/sandbox/launch"
+)
+
+// key names a sandbox: a session may have several under different names.
+type key struct{ session, name string }
+
+// registry knows the sandboxes of all sessions, and the work under way that the end has to wait for.
+type registry struct {
+	work sync.WaitGroup // launches, removals and code runs
+
+	mu     sync.Mutex // guards the fields below, never held over I/O
+	byKey  map[key]*Session
+	closed bool
+}
+
+func newRegistry() *registry { return &registry{byKey: make(map[key]*Session)} }
+
+// enter returns the session that has the place of fresh already, or enters fresh. old is one with another specification that has to go
+// first.
+func (r *registry) enter(fresh *Session) (s, old *Session, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, nil, launch.ErrClosed
+	}
+	old = r.byKey[fresh.key()]
+	if old != nil && old.hash == fresh.hash {
+		old.timeout.Store(fresh.timeout.Load())
+		return old, nil, nil
+	}
+	r.byKey[fresh.key()] = fresh
+	return fresh, old, nil
+}
+
+// enterNew enters a session if there is none in its place.
+func (r *registry) enterNew(s *Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.byKey[s.key()] != nil {
+		return false
+	}
+	r.byKey[s.key()] = s
+	return true
+}
+
+// join counts in work that the end has to wait for, until done is called.
+func (r *registry) join() (done func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, launch.ErrClosed
+	}
+	r.work.Add(1)
+	return r.work.Done, nil
+}
+
+func (r *registry) forget(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey[s.key()] == s {
+		delete(r.byKey, s.key())
+	}
+}
+
+// all returns the sessions there are.
+func (r *registry) all() []*Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.byKey))
+}
+
+// close has no session and no work begin any more, and reports whether this is the first call.
+func (r *registry) close() (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = !r.closed
+	r.closed = true
+	return first
+}
+
+// end forgets the sessions chosen and retires them, side by side as far as the reaper lets it.
+func (r *registry) end(ctx context.Context, chosen func(*Session) bool) error {
+	var ending []*Session
+	for _, s := range r.all() {
+		if chosen(s) {
+			ending = append(ending, s)
+			r.forget(s)
+		}
+	}
+	failures := make(chan error, len(ending))
+	for _, s := range ending {
+		r.work.Go(func() { failures <- s.retire() })
+	}
+	var all error
+	for range ending {
+		select {
+		case err := <-failures:
+			all = errors.Join(all, err)
+		case <-ctx.Done():
+			return errors.Join(all, ctx.Err())
+		}
+	}
+	return all
+}
+
+// settle waits for the background work to end.
+func (r *registry) settle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { r.work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end sandboxes: %w", ctx.Err())
+	}
+}
