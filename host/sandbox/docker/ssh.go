@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -52,7 +53,7 @@ type pipe struct {
 	ended   chan struct{}
 	closing sync.Once
 
-	heard bool // only Read uses it
+	heard atomic.Bool // whether the engine has said anything
 }
 
 // startPipe gives the program one end of a socket as its input and output, because a socket knows deadlines.
@@ -81,21 +82,34 @@ func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
 	return p, nil
 }
 
-// Read explains an end that comes before the engine has said anything.
+// Read implements net.Conn.
 func (p *pipe) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
-	p.heard = p.heard || n > 0
-	if p.heard || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		return n, err
+	if n > 0 {
+		p.heard.Store(true)
+	}
+	return n, p.explain(err)
+}
+
+// Write implements net.Conn.
+func (p *pipe) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	return n, p.explain(err)
+}
+
+// explain adds what ssh said to the error of a connection that ended before the engine had said anything.
+func (p *pipe) explain(err error) error {
+	if p.heard.Load() || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		return err
 	}
 	select {
 	case <-p.ended:
 	case <-time.After(time.Second):
 	}
 	if words := p.stderr.String(); words != "" {
-		return n, fmt.Errorf("ssh to %s: %s", p.host, words)
+		return fmt.Errorf("ssh to %s: %s", p.host, words)
 	}
-	return n, err
+	return err
 }
 
 // CloseWrite ends what the engine hears.
