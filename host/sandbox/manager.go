@@ -16,7 +16,7 @@
 //
 // Here are the sessions (session.go, sessions.go), what is kept warm (pools.go), who may have another container (admission.go), the end of
 // idle ones (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and what a session does with files
-// (files.go, copy.go, pack.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
+// (files.go, copy.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
 // engines on other machines, and reaper ends what an engine in trouble does not let go.
 //
 // Whether a command may run is decided elsewhere.

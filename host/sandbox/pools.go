@@ -68,7 +68,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 
 // make makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
 func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
-	if binds, err := w.launcher.Binds(ctx); err == nil && !binds {
+	if !w.Driver.Binds() {
 		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
 	}
 	began := time.Now()
@@ -87,7 +87,7 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 
 // claim hands a ready container of a kind over to a session, or returns nil.
 func (w *warm) claim(kind, session, name string) *container.Container {
-	if w.launcher.IsElsewhere() { // there a container has to know whose workspace it gets
+	if !w.Driver.Binds() { // there a container has to know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -105,12 +106,7 @@ func (r Recipe) oneStrategy() error {
 }
 
 // folder is the build context's.
-func (r Recipe) folder() string {
-	if r.Context != "" {
-		return r.Context
-	}
-	return filepath.Dir(r.Dockerfile)
-}
+func (r Recipe) folder() string { return cmp.Or(r.Context, filepath.Dir(r.Dockerfile)) }
 
 var (
 	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9+._:~=-]*$`) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -178,19 +179,13 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 // serviceContainer describes the container of a service beside another.
 func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Container {
 	c := driver.Container{
-		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: map[string]string{},
+		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: maps.Clone(o.container.Labels),
 		Program: &driver.Program{
 			Entrypoint: s.Entrypoint, Cmd: s.Command, Env: s.Environment, Dir: s.WorkingDir, User: s.User,
-			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside,
+			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside, Health: (*driver.HealthCheck)(s.Health),
 		},
 	}
 	c.MemoryBytes, c.CPUs, c.PidsLimit = o.spec.Limits(s)
-	if h := s.Health; h != nil {
-		c.Program.Health = &driver.HealthCheck{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
-	}
-	for name, value := range o.container.Labels {
-		c.Labels[name] = value
-	}
 	c.Labels[driver.LabelService] = s.Name
 	return c
 }
@@ -299,7 +294,7 @@ func endOf(c driver.Condition) string {
 
 // failure is the error for a service that does not come up, with its last words.
 func (p *project) failure(s *service, what string, c driver.Condition) error {
-	text := fmt.Sprintf("%s: service %s %s", machine.ErrUnavailable, s.Name, what)
+	text := fmt.Sprintf("service %s %s", s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
 		text += fmt.Sprintf("; its check says %q", check)
 	}
@@ -310,14 +305,8 @@ func (p *project) failure(s *service, what string, c driver.Condition) error {
 	if low := strings.ToLower(words); strings.Contains(low, "address already in use") || strings.Contains(low, "address in use") {
 		text += ": services of a session share one network, so give each a port of its own"
 	}
-	return serviceError{text}
+	return fmt.Errorf("%w: %s", machine.ErrUnavailable, text)
 }
-
-// serviceError is why a project does not come up.
-type serviceError struct{ text string }
-
-func (e serviceError) Error() string { return e.text }
-func (e serviceError) Unwrap() error { return machine.ErrUnavailable }
 
 func (p *project) lastWords(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), wordsDeadline)

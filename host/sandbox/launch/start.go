@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -40,16 +42,12 @@ func (l *Launcher) imageCommand(ctx context.Context, ref string, s spec.Spec) (i
 	info = composed(info, s)
 	argv := s.Start
 	if len(argv) == 0 {
-		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
+		argv = slices.Concat(info.Entrypoint, info.Cmd)
 	}
 	if len(argv) == 0 {
 		return info, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
 	}
-	size := 0
-	for _, word := range argv {
-		size += len(word)
-	}
-	if size > frame.MaxScript {
+	if size := len(strings.Join(argv, "")); size > frame.MaxScript {
 		return info, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
 	}
 	info.Cmd = argv

@@ -212,5 +212,5 @@ func (c *Call) Sweep(ctx context.Context) (machine.Kill, error) {
 	if err != nil {
 		return machine.Kill{}, err
 	}
-	return machine.Kill{Rung: k.Rung, Took: k.Took, Survivors: k.Survivors}, nil
+	return machine.Kill(k), nil
 }

@@ -45,16 +45,13 @@ func verdict(b frame.ExitBody) machine.Result {
 	r := machine.Result{
 		ExitCode: b.ExitCode, Dropped: b.Dropped,
 		TimedOut: b.TimedOut, Canceled: b.Canceled, OOM: b.OOM, PidsHit: b.PidsHit,
-		Wall: b.Wall, CPU: b.CPU, DiskHit: b.DiskHit, PeakMemory: b.PeakMemory, Changes: changed(b.Changes),
+		Wall: b.Wall, CPU: b.CPU, DiskHit: b.DiskHit, PeakMemory: b.PeakMemory, Changes: changed(b.Changes), Kill: (*machine.Kill)(b.Kill),
 	}
 	if b.Spill != 0 {
 		r.Spill = path.Join(frame.SpillDir, strconv.Itoa(b.Spill)+".log")
 	}
 	if b.Signal != 0 {
 		r.Signal = signalName(b.Signal)
-	}
-	if b.Kill != nil {
-		r.Kill = &machine.Kill{Rung: b.Kill.Rung, Took: b.Kill.Took, Survivors: b.Kill.Survivors}
 	}
 	return r
 }
@@ -70,15 +67,9 @@ func changed(b *frame.ChangesBody) *machine.Changes {
 	if b == nil {
 		return nil
 	}
-	return &machine.Changes{Added: names(b.Added), Modified: names(b.Modified), Deleted: names(b.Deleted), Unread: names(b.Unread), Partial: b.Partial}
-}
-
-func names(raw [][]byte) []string {
-	var names []string
-	for _, p := range raw {
-		names = append(names, string(p))
+	return &machine.Changes{
+		Added: frame.Texts(b.Added), Modified: frame.Texts(b.Modified), Deleted: frame.Texts(b.Deleted), Unread: frame.Texts(b.Unread), Partial: b.Partial,
 	}
-	return names
 }
 
 // mark puts a line between the beginning of a stream and its end, where something was left out.

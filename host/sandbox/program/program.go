@@ -26,7 +26,8 @@ type program struct {
 
 func supervisor() program {
 	return program{Supervisor, []string{
-		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/supervise",
+		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
+		"host/sandbox/supervise",
 	}}
 }
 

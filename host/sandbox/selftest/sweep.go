@@ -90,25 +90,22 @@ func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
 }
 
 func sweepEngine(ctx context.Context, engine *docker.Driver, instance string) error {
-	for _, kind := range []struct {
-		list   func(ctx context.Context, instance string) ([]driver.Owned, error)
-		remove func(o driver.Owned) error
-	}{
-		{engine.List, func(o driver.Owned) error { return engine.Remove(ctx, o.ID) }},
-		{engine.ListVolumes, func(o driver.Owned) error { return engine.RemoveVolume(ctx, o.Name) }},
-		{engine.ListNetworks, func(o driver.Owned) error { return engine.RemoveNetwork(ctx, o.ID) }},
-	} {
-		listed, err := kind.list(ctx, instance)
-		if err != nil {
+	containers, err := engine.List(ctx, instance)
+	if err != nil {
+		return err
+	}
+	for _, c := range driver.OwnedBy(instance, containers) {
+		if err := engine.Remove(ctx, c.ID); err != nil {
 			return err
 		}
-		for _, o := range listed {
-			if o.Labels[driver.LabelInstance] != instance {
-				continue // never trust a filter with somebody else's work
-			}
-			if err := kind.remove(o); err != nil {
-				return err
-			}
+	}
+	volumes, err := engine.ListVolumes(ctx, instance)
+	if err != nil {
+		return err
+	}
+	for _, v := range driver.OwnedBy(instance, volumes) {
+		if err := engine.RemoveVolume(ctx, v.Name); err != nil {
+			return err
 		}
 	}
 	return nil

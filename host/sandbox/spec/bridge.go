@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -147,10 +148,7 @@ func (b Bridge) Environment() map[string]string {
 
 // Limit is how long one call may take.
 func (b Bridge) Limit() time.Duration {
-	if b.Timeout > 0 {
-		return b.Timeout
-	}
-	return bridgeTimeout
+	return cmp.Or(max(b.Timeout, 0), bridgeTimeout)
 }
 
 // HelperCommand is the bridged command by which the module flynn of a program calls its helper functions.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/deleteonly"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/ring"
 )
 
 // drainGrace is how long a finished command's output is still awaited when another process
@@ -30,7 +31,7 @@ type command struct {
 	body  frame.ExecBody
 	stdin *frame.Inbox
 	stop  chan frame.StopBody
-	ring  *ring // of a background command
+	ring  *ring.Buffer // of a background command
 	pumps [2]*pump
 	spill *spill // or nil
 	// overDisk says that it is ended because the workspace has outgrown its limit.
@@ -69,7 +70,7 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		onlyDeletes: body.Argv == nil && deleteonly.Only(string(body.Script)),
 	}
 	if body.Background {
-		c.ring = new(ring)
+		c.ring = new(ring.Buffer)
 	} else if body.Spill {
 		c.spill = &spill{owner: s.spills}
 	}
@@ -229,10 +230,7 @@ func (c *command) spawn(brief bool) error {
 		return err
 	}
 	defer pipes.closeTheirs()
-	env := make([]string, len(c.body.Env))
-	for i, e := range c.body.Env {
-		env[i] = string(e)
-	}
+	env := frame.Texts(c.body.Env)
 	if c.onlyDeletes {
 		env = []string{deleteonly.Path}
 	}

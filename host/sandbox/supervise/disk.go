@@ -37,7 +37,7 @@ type usage struct{ bytes, entries int64 }
 //
 // That look comes soon. What the file system has left is asked for all the time, which takes microseconds however many files
 // there are: once it has shrunk by what the workspace still had room for, by whatever writer, a look is due, and the next command
-// waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see priority.go.
+// waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see threads.go.
 //
 // Nothing takes much of the disk in no time; see allocate.go. What has no name counts as far as it is seen; see nameless.go. What lies
 // below a mount of its own does not count.

@@ -20,11 +20,7 @@ import (
 const maxTree = 1_000_000
 
 // exportTree sends a folder as records.
-func (f *files) exportTree(t *transfer, body []byte) (any, error) {
-	var b frame.ExportBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) exportTree(t *transfer, b frame.ExportBody) (any, error) {
 	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare, most: b.MaxFile}
 	if b.Known {
 		if err := e.learn(t); err != nil {

@@ -25,7 +25,6 @@ func (s *supervisor) tellKept(t *transfer) {
 	defer t.cancel()
 	t.resume()
 	defer t.yield()
-	defer t.cancel()
 	commands := s.background()
 	running := make(map[*command]bool)
 	lines := json.NewEncoder(t)

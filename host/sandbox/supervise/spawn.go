@@ -96,11 +96,7 @@ func fixedEnv(h frame.HelloBody) []string {
 	if h.Proxy {
 		env = joinEnv(env, proxyEnv())
 	}
-	more := make([]string, len(h.Env))
-	for i, variable := range h.Env {
-		more[i] = string(variable)
-	}
-	return joinEnv(env, more)
+	return joinEnv(env, frame.Texts(h.Env))
 }
 
 // runtimeEnv are variables that Go's runtime reads before this program's first line. The engine is asked to set them to nothing, so

@@ -10,7 +10,9 @@ package workspace
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,4 +71,18 @@ func ready(folder string) (string, Owner, error) {
 		return "", Owner{}, fmt.Errorf("give workspace to user %d, because commands never run as root: %w", o.UID, err)
 	}
 	return folder, o, nil
+}
+
+// Rename gives the workspace of a session to another one, which has none as a rule; otherwise it becomes the folder "earlier-NAME" in
+// that one's. One that is not there is no error: it was renamed before.
+func Rename(root, was, now string) error {
+	from, to := Path(root, was), Path(root, now)
+	if _, err := os.Lstat(to); err == nil {
+		to = filepath.Join(to, "earlier-"+filepath.Base(from))
+	}
+	err := os.Rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
