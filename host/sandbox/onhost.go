@@ -113,7 +113,7 @@ func (h *hostCall) copy(root *os.Root, name string, room int64) (int64, error) {
 	}
 	defer from.Close()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return 0, errors.Join(err, fmt.Errorf("%q is no file, and a program of the host is given nothing else", name))
+		return 0, errors.Join(err, fmt.Errorf("%q is not a regular file, and a program of the host gets nothing else", name))
 	}
 	to := filepath.Join(h.folder, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {

@@ -55,7 +55,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 	var wishes []pool.Wish[*container.Container]
 	for _, p := range wanted {
 		s := p.Spec.WithDefaults()
-		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong to whom it concerns
+		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong
 			continue
 		}
 		wishes = append(wishes, pool.Wish[*container.Container]{
@@ -123,10 +123,10 @@ func (w *warm) refuse(c *container.Container, session string, reason error) {
 	w.discard(c)
 }
 
-// noteAfter lets a first command go ahead of what is noted about its container.
+// noteAfter lets a first command go ahead of the record of its container's owner.
 const noteAfter = 50 * time.Millisecond
 
-// giveTo notes whose container this is now. Nobody waits for the file and the new name, which are for people and other processes.
+// giveTo records the owner of a container. No caller waits for the file and the new name, which are for people and other processes.
 func (w *warm) giveTo(session, name string, c *container.Container) {
 	c.Assign(session, w.Workspaces.Path(session))
 	w.work.Go(func() {

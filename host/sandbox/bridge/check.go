@@ -244,7 +244,7 @@ func (m *match) positional(i int, a string) error {
 	case m.ws.There == "":
 		return Refusal{i + 1, a, "is a path, and the command has no workspace"}
 	case a == "" || !ok:
-		return Refusal{i + 1, a, "is no path in the workspace " + m.ws.Inside}
+		return Refusal{i + 1, a, "is not a path in the workspace " + m.ws.Inside}
 	case !want.pattern.matches(rel):
 		return Refusal{i + 1, a, "is a path that does not match " + want.pattern.text}
 	}

@@ -44,7 +44,7 @@ const (
 	maxName   = 4 << 10
 )
 
-// parseRecord is strict: a container is handed to a session on its word.
+// parseRecord is strict: a session gets a container because of what the record says.
 func parseRecord(text []byte) (Record, error) {
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))

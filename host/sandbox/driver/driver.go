@@ -29,7 +29,7 @@ type Driver interface {
 	// Create makes a container that does not run yet and returns its id. A second call with
 	// the same Key returns the first one's. ErrNoImage means that Pull might help.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach opens the byte stream to the first process; call it before Start, lest output is
+	// Attach opens the byte stream to the first process; call it before Start, or output is
 	// lost. What the process writes to stderr goes to stderr.
 	Attach(ctx context.Context, id string, stderr io.Writer) (Stream, error)
 	Start(ctx context.Context, id string) error
@@ -97,7 +97,7 @@ type Container struct {
 	Program *Program
 }
 
-// Mount is a place in a container that comes from outside.
+// Mount is a folder or file of a container that comes from outside.
 type Mount struct {
 	Kind MountKind
 	// Source is a host path of a Bind, the name of a Volume, and empty for Memory.
@@ -173,7 +173,7 @@ const (
 	LabelExpires = "flynn.expires"
 )
 
-// Locator is a Driver that can tell where its engine is.
+// Locator is a Driver that knows the address of its engine.
 type Locator interface {
 	Address() string
 }

@@ -124,7 +124,7 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// PauseBody reports whether commands are paused: nobody uses the container.
+// PauseBody pauses the commands of a container that nobody uses, or lets them go on.
 type PauseBody struct {
 	On bool `json:"asleep,omitempty"` // the name that supervisors of earlier hosts read
 }
@@ -145,7 +145,7 @@ const (
 
 // StopBody says why a command is ended.
 type StopBody struct {
-	Cancel bool `json:"cancel,omitempty"` // false: by request of a caller who will read the verdict
+	Cancel bool `json:"cancel,omitempty"` // false: the caller will read the result
 }
 
 // SignalBody is a signal for a command's process group.
@@ -158,7 +158,7 @@ type StartedBody struct {
 	PID int `json:"pid"`
 }
 
-// ExitBody is the verdict on a command.
+// ExitBody is the result of a command.
 type ExitBody struct {
 	ExitCode int           `json:"exit_code"` // -1 when a signal ended it
 	Signal   int           `json:"signal,omitempty"`
@@ -346,7 +346,7 @@ func Tail(limit int64) int64 { return min(limit/2, MaxTail) }
 const (
 	// MaxChanges bounds each of its lists.
 	MaxChanges = 1000
-	// MaxChangedPaths bounds the bytes of all its paths, so that a verdict fits into a frame.
+	// MaxChangedPaths bounds the bytes of all its paths, so that a result fits into a frame.
 	MaxChangedPaths = 96 << 10
 )
 

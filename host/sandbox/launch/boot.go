@@ -164,7 +164,7 @@ const maxStderr = 16 << 10
 func (s *stderrLog) Write(p []byte) (int, error) {
 	if s.written < maxStderr {
 		s.written += len(p)
-		s.log.Warn("sandbox supervisor says", "container", s.container, "text", string(p[:min(len(p), maxStderr)]))
+		s.log.Warn("message of a sandbox supervisor", "container", s.container, "text", string(p[:min(len(p), maxStderr)]))
 	}
 	return len(p), nil
 }

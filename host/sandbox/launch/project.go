@@ -31,14 +31,14 @@ type project struct {
 	volumes  *Volumes
 	services []*service
 
-	driver   driver.Services
-	launch   *launchSpec // of the container that they are beside
-	beside   string      // its id
-	life     context.Context
-	cancel   context.CancelFunc // ends life
-	watching sync.WaitGroup
-	turn     chan struct{} // holds a token while somebody starts services again
-	ending   sync.Once
+	driver    driver.Services
+	launch    *launchSpec // of the container that they are beside
+	beside    string      // its id
+	life      context.Context
+	cancel    context.CancelFunc // ends life
+	watching  sync.WaitGroup
+	attending chan struct{} // holds a token while services are started again
+	ending    sync.Once
 
 	mu     sync.Mutex
 	fallen []*service // have ended, and nobody has attended to that
@@ -53,7 +53,7 @@ type service struct {
 	revived int      // how many times it was started again
 
 	mu    sync.Mutex
-	id    string // changes where another container takes its place, while the project's turn is held
+	id    string // changes where another container takes its place, while attending is held
 	since time.Time
 	ended *driver.Condition // nil while it runs
 }
@@ -106,7 +106,7 @@ func (l *Launcher) startProject(ctx context.Context, c *container.Container, o *
 	if !ok {
 		return errNoServices
 	}
-	p := &project{engine: l.engine, volumes: l.Volumes, driver: services, launch: o, beside: c.ID(), turn: make(chan struct{}, 1)}
+	p := &project{engine: l.engine, volumes: l.Volumes, driver: services, launch: o, beside: c.ID(), attending: make(chan struct{}, 1)}
 	for _, s := range o.spec.Compose.Services {
 		if s.Name != o.spec.Service {
 			p.services = append(p.services, &service{Service: s, ends: o.spec.Compose.Ends(s.Name)})
@@ -148,7 +148,7 @@ func (p *project) start(ctx context.Context) error {
 // run makes and starts the container of a service.
 func (p *project) run(ctx context.Context, s *service) error {
 	c := serviceContainer(p.launch, s.Service, p.beside)
-	sources, err := p.furnish(ctx, p.launch, s.Service, &c)
+	sources, err := p.addMounts(ctx, p.launch, s.Service, &c)
 	if err != nil {
 		return err
 	}
@@ -190,8 +190,8 @@ func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Co
 	return c
 }
 
-// furnish adds what the service mounts. The sources of binds stay open until it runs.
-func (p *project) furnish(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
+// addMounts adds what the service mounts. The sources of binds stay open until it runs.
+func (p *project) addMounts(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
 	session := o.container.Labels[driver.LabelSession]
 	for _, v := range s.Volumes {
 		shared := o.spec.SharesVolume(v.Name)
@@ -287,7 +287,7 @@ func endOf(c driver.Condition) string {
 		return "was removed from the engine"
 	}
 	if c.OOM {
-		return fmt.Sprintf("has ended for want of memory (exit code %d)", c.ExitCode)
+		return fmt.Sprintf("ran out of memory (exit code %d)", c.ExitCode)
 	}
 	return fmt.Sprintf("has ended with exit code %d", c.ExitCode)
 }
@@ -327,7 +327,7 @@ func lastWords(p []byte) string {
 func (p *project) Remove() error {
 	p.ending.Do(func() {
 		p.cancel()
-		p.turn <- struct{}{} // for good: nothing is started again
+		p.attending <- struct{}{} // for good: nothing is started again
 		p.watching.Wait()
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)

@@ -15,9 +15,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// StartImage starts what a specification asks for beside the session's commands, as a background process of the workload's user. In a
-// container from the pool nothing of the image's runs before that: until then nobody has asked for it, it would cost every waiting container
-// memory, and its output would begin with what happened in nobody's session.
+// StartImage starts the program that a specification asks for beside the session's commands, as a background process of the workload's user.
+// In a container from the pool it does not run before that: it would cost every waiting container memory, and its output would begin
+// before the session.
 func (l *Launcher) StartImage(ctx context.Context, c *container.Container, s spec.Spec) error {
 	info, err := l.imageCommand(ctx, c.Image(), s)
 	if err != nil {

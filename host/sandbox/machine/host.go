@@ -36,10 +36,7 @@ type HostConfig struct {
 	Workspace string
 	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
 	// be.
-	Homes string
-	// Env names the variables of the daemon's environment that commands see besides PATH, apart from HOME and XDG's. Nothing else
-	// of it is passed on: it holds the daemon's secrets.
-	Env            []string
+	Homes          string
 	DefaultTimeout time.Duration // 30 s
 	MaxTimeout     time.Duration // 1 h; longer ones are cut to it
 	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
@@ -157,7 +154,7 @@ func (h *Host) timeout(asked time.Duration) time.Duration {
 	return min(asked, h.config.MaxTimeout)
 }
 
-// complain logs what should not happen: processes that outlived SIGKILL.
+// complain logs processes that outlived SIGKILL.
 func (h *Host) complain(r Result) {
 	if r.Kill != nil && r.Kill.Survivors > 0 {
 		h.config.Log.Error("command_survivors", "survivors", r.Kill.Survivors, "took", r.Kill.Took)

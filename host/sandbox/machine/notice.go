@@ -14,15 +14,14 @@ func WithNotice(ctx context.Context, tell func(line string)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, tell)
 }
 
-// Notice tells the audience of ctx what it waits for, in one line for people.
+// Notice tells the audience of ctx, in one line for people, what it is waiting for.
 func Notice(ctx context.Context, line string) {
 	if tell, ok := ctx.Value(noticeKey{}).(func(string)); ok {
 		tell(line)
 	}
 }
 
-// Audience is everybody who waits for one thing that takes its time. Its zero value is empty, its methods are safe for
-// concurrent use.
+// Audience is the callers that wait for one slow thing. Its zero value is empty, its methods are safe for concurrent use.
 type Audience struct {
 	mu      sync.Mutex
 	waiting map[*context.Context]struct{} // by identity: a context need not be comparable
@@ -52,7 +51,7 @@ func (a *Audience) Join(ctx context.Context) (leave func()) {
 	}
 }
 
-// Tell tells them all.
+// Tell passes a line to all of them.
 func (a *Audience) Tell(line string) {
 	a.mu.Lock()
 	a.last = line

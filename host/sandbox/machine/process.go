@@ -27,7 +27,7 @@ type processTable struct {
 	work   sync.WaitGroup
 }
 
-// background is one background process and who watches it.
+// background is one background process.
 type background struct {
 	output ring.Buffer // joined
 	cancel context.CancelFunc

@@ -35,7 +35,7 @@ type Rules struct {
 }
 
 // system are the places that no container may see, in addition to what Rules name. The engines' data is among
-// them: who writes to it writes to every container.
+// them: a writer of that data writes to every container.
 func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run",

@@ -73,7 +73,7 @@ func checkStatic(path string) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("%s is no program for Linux: %w", path, err)
+		return fmt.Errorf("%s is not a program for Linux: %w", path, err)
 	}
 	defer program.Close()
 	for _, p := range program.Progs {

@@ -24,7 +24,7 @@ type Bundle struct {
 
 const (
 	ownFile    = "proxy.pem"  // the authority alone
-	bundleFile = "bundle.pem" // with everybody else's who is trusted
+	bundleFile = "bundle.pem" // with all others that are trusted
 )
 
 // write puts the certificates into the folder. Programs take one file in place of their own list, so where hosts without a

@@ -355,10 +355,15 @@ func (k *Keeper) mayStart(session string, running map[string]int) error {
 
 // Write refuses bytes for a workspace that has no room for them, and counts them otherwise.
 func (k *Keeper) Write(session string, bytes int64) error {
-	err := k.write(session, bytes)
-	if err != nil { // what is known may be old
+	return k.retry(session, func() error { return k.write(session, bytes) })
+}
+
+// retry measures a session's workspace and tries again where try fails: the last measurement may be old.
+func (k *Keeper) retry(session string, try func() error) error {
+	err := try()
+	if err != nil {
 		k.measure(session, true)
-		err = k.write(session, bytes)
+		err = try()
 	}
 	return err
 }
@@ -383,12 +388,7 @@ func (k *Keeper) Command(session string) error {
 	if k.stale(session) {
 		k.measure(session, true)
 	}
-	err := k.command(session)
-	if err != nil { // what is known may be old
-		k.measure(session, true)
-		err = k.command(session)
-	}
-	return err
+	return k.retry(session, func() error { return k.command(session) })
 }
 
 func (k *Keeper) command(session string) error {

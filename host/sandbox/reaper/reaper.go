@@ -147,10 +147,10 @@ func (r *Reaper) Settle(ctx context.Context) error {
 	return all
 }
 
-// together is how many things Each deals with at a time.
+// together is how many elements Each deals with at a time.
 const together = 4
 
-// Each does the same for all, some at a time.
+// Each calls do for all elements, a few at a time, and joins their errors.
 func Each[T any](all []T, do func(T) error) error {
 	var running sync.WaitGroup
 	slots := make(chan struct{}, together)

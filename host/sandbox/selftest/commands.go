@@ -116,7 +116,7 @@ func exitCodes(ctx context.Context, s *Subject) (Finding, error) {
 			return breached("%q: exit code %d, signal %q", c.text, r.ExitCode, r.Signal), nil
 		}
 	}
-	return held("each is told from the others"), nil
+	return held("each differs from the others"), nil
 }
 
 func leakProbes() []Probe {

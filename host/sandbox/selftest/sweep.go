@@ -58,7 +58,7 @@ func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
 	marks, all := filepath.Glob(filepath.Join(dir, scratchPrefix+"*", markName))
 	for _, mark := range marks {
 		if err := sweepRun(ctx, driver, mark); err != nil {
-			all = errors.Join(all, fmt.Errorf("remove what a verification has left in %s: %w", filepath.Dir(mark), err))
+			all = errors.Join(all, fmt.Errorf("remove what a self-test left in %s: %w", filepath.Dir(mark), err))
 		}
 	}
 	return all

@@ -1,4 +1,4 @@
-// Package spec says what a sandbox is to be: image, mounts, network, limits, credentials, bridged commands and services.
+// Package spec describes a sandbox: image, mounts, network, limits, credentials, bridged commands and services.
 //
 // Start with Spec, which is plain data: Check refuses what no driver could honour, Hash names the containers that can stand in for each
 // other. It makes nothing, and imports nothing of what makes, runs or removes containers.
@@ -162,7 +162,7 @@ func (s Spec) DriverNetwork() string {
 	return s.Network
 }
 
-// Digest names what sandboxes of a specification are made of, for people who agree to what is done in one.
+// Digest identifies what sandboxes of a specification are made of, for approvals of what is done in one.
 func (s Spec) Digest() string { return s.WithDefaults().Hash("") }
 
 // Hash identifies containers that can stand in for each other.

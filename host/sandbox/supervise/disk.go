@@ -83,7 +83,7 @@ func newDisk(f *files, limit usage) *disk {
 	return &disk{files: f, limit: limit, left: f.left, running: make(map[*command]bool), begun: make(chan struct{}, 1)}
 }
 
-// left is what the workspace's file system has left, for everybody who writes to it.
+// left is what the workspace's file system has left, for all writers.
 func (f *files) left() (free usage, ok bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.root, &st) != nil || st.Blocks == 0 {
@@ -127,7 +127,7 @@ func (d *disk) settle() bool {
 }
 
 // due reports whether nobody can be sure that the workspace is within its limit without another look. One that is overfull
-// is always looked at: who makes room there need not be a command. d.mu is held.
+// is always looked at: room need not be made by a command. d.mu is held.
 func (d *disk) due() bool {
 	if !d.looked || d.isOver() {
 		return true

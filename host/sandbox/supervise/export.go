@@ -52,8 +52,8 @@ func (f *files) openTree(name string) (*os.File, error) {
 	})
 }
 
-// exporter goes through a folder. Nothing on its way is believed for longer than a system call: a folder is opened only
-// if it is still one, and a file read only up to the size that was announced.
+// exporter goes through a folder. It assumes that everything changes between two system calls: a folder is opened
+// only if it is still one, and a file is read only up to the announced size.
 type exporter struct {
 	f     *files
 	out   *bufio.Writer
@@ -117,7 +117,7 @@ func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 	return nil
 }
 
-// leave counts an entry that is gone since, of another kind, or closed to the workload.
+// leave counts an entry that is gone, of another kind, or closed to the workload.
 func (e *exporter) leave(full string, why error) {
 	e.reply.Skipped++
 	list := &e.reply.Special

@@ -63,7 +63,7 @@ func (s *supervisor) handlers() []handler {
 	return slices.Collect(maps.Values(s.requests))
 }
 
-// settle waits until only commands in the background are left, and says whether that is so: no frame that was meant
+// settle waits until only commands in the background are left, and reports whether that is so: no frame that was meant
 // for one host may reach the next.
 func (s *supervisor) settle() bool {
 	settled := false

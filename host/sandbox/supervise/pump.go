@@ -20,7 +20,7 @@ const (
 	// every command needs one, and the kernel has a limit for all pipes of a user.
 	floodSize = 1 << 20
 	floodPipe = 256 << 10
-	// pumpHold is how much of a quiet command's output waits for the verdict to travel with it.
+	// pumpHold is how much of a quiet command's output waits for the result to travel with it.
 	pumpHold = 32 << 10
 	// leftover bounds what is read after the drain: more than any pipe holds by default.
 	leftover = 1 << 20
@@ -40,7 +40,7 @@ type pump struct {
 	held    []byte // accepted and not yet sent
 	done    chan struct{}
 	tail    *tail // of what is beyond the cap, if it is wanted
-	// sweeping lets what is read wait for the verdict.
+	// sweeping lets what is read wait for the result.
 	sweeping bool
 }
 
@@ -75,7 +75,7 @@ func (p *pump) open() {
 	go p.run()
 }
 
-// sweep takes what an ended command has left in the pipe, and says whether that is all, and little. It does not wait.
+// sweep takes what an ended command has left in the pipe, and reports whether that is all, and little. It does not wait.
 func (p *pump) sweep() bool {
 	if p.fd < 0 {
 		return true
@@ -200,7 +200,7 @@ func (p *pump) accept(b []byte) {
 // flush sends what is held, as credit allows.
 func (p *pump) flush() { p.pass(func(f frame.Frame) { p.c.s.send(f) }) }
 
-// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the verdict goes at once.
+// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the result goes at once.
 func (p *pump) finish() {
 	if p.tail == nil {
 		return

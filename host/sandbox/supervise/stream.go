@@ -46,7 +46,7 @@ func (o *outgoing) attach(conn io.WriteCloser) {
 	o.to, o.conn = frame.NewWriter(conn), conn
 }
 
-// hangUp closes the way to the host, also for who is writing or reading.
+// hangUp closes the way to the host, under writers and readers too.
 func (o *outgoing) hangUp() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

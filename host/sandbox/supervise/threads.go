@@ -11,7 +11,7 @@ import (
 )
 
 // spareThreads is more than this package ever blocks in system calls at once: one reader, one
-// writer, the reaper, the file threads, the starter, one scan, the brief commands, the transfers, and the runtime's own.
+// writer, the reaper, the file threads, the starter, one scan, the short commands, the transfers, and the runtime's own.
 const spareThreads = 20
 
 // warmThreads makes the runtime create n threads now. It keeps them for ever and so never needs a
@@ -70,8 +70,8 @@ const (
 )
 
 // relax lets all threads of this program sleep up to a millisecond longer than they ask for. Go's runtime has one that looks
-// at the others every 20 µs as long as anything goes on, which takes a tenth of all that a brief command costs; and nothing of
-// ours is in such a hurry. A thread inherits its slack from who makes it, and that one is made before any of our
+// at the others every 20 µs as long as anything goes on, which takes a tenth of all that a short command costs; and nothing of
+// ours is in such a hurry. A thread inherits its slack from the thread that makes it, and that one is made before any of our
 // code runs: so the program begins anew, with the same process id.
 func relax() {
 	if slack() != usualSlack || unix.Prctl(unix.PR_SET_TIMERSLACK, ownSlack, 0, 0, 0) != nil {

@@ -23,7 +23,7 @@ import (
 func Path(root, session string) string { return filepath.Join(root, Name(session)) }
 
 // Name makes a session id fit for file and container names. Different ids stay different, those too that a stranger
-// chooses for the purpose: he can try out 32 bits in a minute, so there is much of the digest in it.
+// chooses for the purpose: 32 bits can be searched in a minute, so there is much of the digest in it.
 func Name(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// checkExit refuses a verdict that no supervisor would give.
+// checkExit refuses a result that no supervisor would give.
 func checkExit(b frame.ExitBody) error {
 	bad := b.ExitCode < -1 || b.ExitCode > 255 || b.Signal < 0 || b.Signal > 64 ||
 		b.Dropped < 0 || b.Wall < 0 || b.CPU < 0 || b.PeakMemory < 0 ||
@@ -25,7 +25,7 @@ func checkExit(b frame.ExitBody) error {
 		bad = bad || b.Changes.Check() != nil
 	}
 	if bad {
-		return fmt.Errorf("%w: impossible verdict %.1000s", frame.ErrProtocol, fmt.Sprintf("%+v", b))
+		return fmt.Errorf("%w: impossible result %.1000s", frame.ErrProtocol, fmt.Sprintf("%+v", b))
 	}
 	return nil
 }
@@ -40,8 +40,8 @@ func checkKill(k frame.KillBody) error {
 	return fmt.Errorf("%w: impossible kill certificate %+v", frame.ErrProtocol, k)
 }
 
-// verdict translates the supervisor's words.
-func verdict(b frame.ExitBody) machine.Result {
+// toResult translates the supervisor's words.
+func toResult(b frame.ExitBody) machine.Result {
 	r := machine.Result{
 		ExitCode: b.ExitCode, Dropped: b.Dropped,
 		TimedOut: b.TimedOut, Canceled: b.Canceled, OOM: b.OOM, PidsHit: b.PidsHit,
