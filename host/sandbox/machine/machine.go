@@ -1,6 +1,6 @@
 // Package machine defines what a tool can do to a computer: run commands, keep
 // processes, touch files. A tool is written once against Machine and works on
-// the host (NewHost in this package) and inside a sandbox session alike.
+// the host (NewHost in this package) and inside a sandbox session.
 //
 // It does not decide whether a call may run, and knows nothing of containers.
 package machine

@@ -56,7 +56,7 @@ type Set[T Item] struct {
 	config Config[T]
 	kick   chan struct{} // wakes Run, buffered
 
-	urgent  atomic.Int64 // those who wait for an item at this moment, or for one to be made
+	urgent  atomic.Int64 // callers waiting for an item, or for one to be made
 	claimed atomic.Int64 // when the latest was taken, in Unix nanoseconds
 
 	mu       sync.Mutex // guards the fields below, never held over I/O

@@ -60,7 +60,7 @@ type disk struct {
 	touched bool  // something was written, or may have been, since that began
 }
 
-// openDisk returns nil where there is no limit. It bounds single files as well, for us and thereby for every command.
+// openDisk returns nil where there is no limit. It bounds single files as well, for this process and so for every command.
 func openDisk(s *supervisor) (*disk, error) {
 	if s.hello.DiskBytes <= 0 {
 		return nil, nil

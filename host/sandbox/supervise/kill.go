@@ -13,7 +13,7 @@ import (
 const (
 	termGrace  = 250 * time.Millisecond
 	killGrace  = 100 * time.Millisecond
-	sweepGrace = 3 * time.Second // the next one ends the session's other commands, which slowness alone shall not
+	sweepGrace = 3 * time.Second // the next one ends the session's other commands, which slowness alone must not
 	uidGrace   = time.Second
 )
 

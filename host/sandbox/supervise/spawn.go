@@ -140,7 +140,7 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.setOOMScore("500") // the kernel shall pick the workload before us
+	s.setOOMScore("500") // the kernel is to kill the workload before us
 	defer s.setOOMScore("0")
 	handle := -1
 	sys := &syscall.SysProcAttr{

@@ -65,8 +65,8 @@ func newMove(f folders, workspace, slot string) move {
 }
 
 // into moves the workspace into the slot's folder, or leaves everything as it was and says ErrStays. Any other error means
-// that it could not be put back either, which the next one who needs the workspace tries again. Nobody else may have
-// either folder open.
+// that it could not be put back either, which the next caller that needs the workspace tries again. Nothing else may
+// have either folder open.
 func (m move) into() error {
 	seized, err := seize(m.workspace)
 	if err != nil {
