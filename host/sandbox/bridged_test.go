@@ -283,7 +283,7 @@ func TestBridgeSpec(t *testing.T) {
 		adjust func(*spec.Bridge, *spec.Spec)
 		want   string
 	}{
-		{"name with a slash", func(b *spec.Bridge, _ *spec.Spec) { b.Name = "../x" }, "no name"},
+		{"name with a slash", func(b *spec.Bridge, _ *spec.Spec) { b.Name = "../x" }, "not a command name"},
 		{"relative program", func(b *spec.Bridge, _ *spec.Spec) { b.Program = "true" }, "absolute"},
 		{"no sandbox", func(b *spec.Bridge, _ *spec.Spec) { b.In = nil }, "no sandbox"},
 		{"pattern", func(b *spec.Bridge, _ *spec.Spec) {
