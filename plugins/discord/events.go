@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,24 +111,14 @@ func (x *incoming) deliver(e channel.Event, then func(error)) error {
 	}
 	x.handed = true
 	x.position.handed(x.seq)
-	taken := func(err error) {
-		switch {
-		case err == nil:
-			x.position.acked(x.session, x.seq, e.Conversation.ID, last, e.Conversation.Kind == channel.DM)
-		case errors.Is(err, channel.ErrMalformed): // it would be so the next time as well
-			x.log.Warn("event was refused", "event", e.ID, "error", err)
-			x.position.acked(x.session, x.seq, e.Conversation.ID, last, false)
+	return x.in.DeliverAsync(x.ctx, e, func(err error) {
+		if channel.Settled(err) {
+			x.position.acked(x.session, x.seq, e.Conversation.ID, last, err == nil && e.Conversation.Kind == channel.DM)
 		}
 		if then != nil {
 			then(err)
 		}
-	}
-	err := x.in.DeliverAsync(x.ctx, e, taken)
-	if errors.Is(err, channel.ErrMalformed) {
-		taken(err)
-		return nil
-	}
-	return err
+	})
 }
 
 func (x *incoming) conversation(channelID, guildID string) (channel.Conversation, room) {

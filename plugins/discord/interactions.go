@@ -92,15 +92,12 @@ func (x *incoming) acknowledge(i *discordgo.Interaction, with discordgo.Interact
 		ctx, cancel := context.WithTimeout(ctx, callbackTries)
 		defer cancel()
 		if err := p.client.call(ctx, "POST", "/interactions/"+i.ID+"/"+i.Token+"/callback", map[string]any{"type": with}, nil); err != nil {
-			p.log.Warn("interaction was not acknowledged", "interaction", i.ID, "error", masked(err, i.Token))
+			p.log.Warn("interaction was not acknowledged", "interaction", i.ID, "error", err)
 			p.waiting.drop(i.ID)
 		}
 	})
 	return func(err error) { taken <- err }
 }
-
-// masked is an error without a token that stands in the address of a request.
-func masked(err error, token string) string { return strings.ReplaceAll(err.Error(), token, "...") }
 
 // waitingAnswer is a command that shows "thinking" until its answer is there.
 type waitingAnswer struct {
@@ -114,8 +111,6 @@ type waiting struct {
 	mu  sync.Mutex
 	all []*waitingAnswer
 }
-
-func newWaiting() *waiting { return &waiting{} }
 
 func (w *waiting) add(a *waitingAnswer) {
 	w.mu.Lock()
@@ -156,7 +151,7 @@ func (w *waiting) find(ctx context.Context, channelID, replyTo string) *waitingA
 
 // register tells Discord the commands, once for each start.
 func (x *incoming) register() {
-	if x.registered || !yes(x.settings.Commands) {
+	if x.registered || !x.settings.Commands {
 		return
 	}
 	x.registered = true

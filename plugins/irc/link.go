@@ -63,7 +63,7 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	defer cancel()
 	var conn net.Conn
 	var err error
-	if s.tls() {
+	if s.TLS {
 		conn, err = (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(dialCtx, "tcp", s.Address)
 	} else {
 		conn, err = (&net.Dialer{}).DialContext(dialCtx, "tcp", s.Address)

@@ -41,7 +41,7 @@ func (p *provider) read(ctx context.Context, l *link) (listing, error) {
 	if capabilities == nil {
 		return list, nil
 	}
-	if capabilities.Resources != nil && p.settings.resources() {
+	if capabilities.Resources != nil && p.settings.Resources {
 		list.tools = resourceTools()
 	}
 	if capabilities.Tools == nil {

@@ -121,7 +121,7 @@ func (p *plugin) fill(ctx context.Context, e *channel.Event, m message, me self)
 	if e.Conversation.Kind == channel.Thread && m.ThreadTS != "" && m.ThreadTS != m.TS {
 		e.ReplyTo = messageID(m.Channel, m.ThreadTS)
 	}
-	called := e.Conversation.Kind == channel.Thread && p.settings.follow() && p.places.isCalled(e.Conversation.ID)
+	called := e.Conversation.Kind == channel.Thread && p.settings.FollowThreads && p.places.isCalled(e.Conversation.ID)
 	e.Addressed = e.Mentioned || called || kindOf(m) == "im"
 	if e.Mentioned && e.Conversation.Kind == channel.Thread {
 		p.places.call(e.Conversation.ID)

@@ -150,7 +150,7 @@ func TestASendThatSlackCarriesOutLateIsFound(t *testing.T) {
 	s := workspace(t, slacktest.Config{})
 	p := known("mentions")
 	p.web = newWeb(settings{APIURL: s.URL(), app: slacktest.AppToken, bot: slacktest.BotToken})
-	p.unclear.beginAt("k", time.Now().Add(-settleTime+4*time.Second))
+	p.unclear.Set("k", time.Now().Add(-settleTime+4*time.Second), 0)
 	time.AfterFunc(50*time.Millisecond, func() {
 		_, _, _ = p.web.client.PostMessageContext(t.Context(), "C1", append(compose("late", false, nil), keyed("k"))...)
 	})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/slack-go/slack"
+
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 const (
@@ -39,7 +41,7 @@ func (w *web) dial(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, clean("open a connection", err)
 	}
-	if !trustworthy(address) {
+	if !webapi.Private(address) {
 		return nil, errors.New("open a connection: slack names an address that is not encrypted")
 	}
 	conn, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: w.http})

@@ -216,7 +216,7 @@ func (c *cloud) Typing(ctx context.Context, t channel.Typing) error {
 	c.mu.Lock()
 	id := c.last[t.Conversation.ID]
 	c.mu.Unlock()
-	if !t.On || id == "" || !c.settings.receipts() {
+	if !t.On || id == "" || !c.settings.ReadReceipts {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

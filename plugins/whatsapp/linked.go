@@ -226,7 +226,7 @@ func (s *session) connection(event any) {
 // receive hands a message to the host. WhatsApp is acked when the host has it.
 func (s *session) receive(m *events.Message) bool {
 	number, hidden := s.device.Own()
-	e, r, ok := eventOf(m, number, hidden, s.settings.groups())
+	e, r, ok := eventOf(m, number, hidden, s.settings.Groups)
 	if !ok {
 		return true
 	}

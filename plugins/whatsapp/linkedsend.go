@@ -185,7 +185,7 @@ func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
 	l.mu.Lock()
 	r, ok := l.last[t.Conversation.ID]
 	l.mu.Unlock()
-	if !ok || !l.settings.receipts() {
+	if !ok || !l.settings.ReadReceipts {
 		return nil
 	}
 	d, err := l.current()

@@ -42,7 +42,7 @@ func Part(p Channel) plugin.Part {
 		Service:  channelv1.Channel_ServiceDesc.ServiceName,
 		Endless:  []string{channelv1.Channel_Receive_FullMethodName},
 		Register: func(g *grpc.Server, s *process.Server) {
-			events.begin()
+			events.begin(s.Log())
 			channelv1.RegisterChannelServer(g, &outbound{channel: p, server: s, backlog: events, sent: &recent{}, edits: &revisions{}})
 		},
 		Configure: p.Configure,

@@ -12,6 +12,7 @@
 package plugintest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -76,9 +77,7 @@ func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 // "upload", "resolve", "reconcile", in this order.
 func (h *Host) Abilities() []string {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	d, err := h.plugin.Describe(ctx, &pluginv1.DescribeRequest{})
+	d, err := h.plugin.Describe(context.Background(), &pluginv1.DescribeRequest{})
 	if err != nil {
 		h.t.Fatalf("describe: %v", err)
 	}

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/hostapi"
@@ -43,6 +46,39 @@ func (c Config) Decode(v any) error {
 	return fieldError(d.Decode(v))
 }
 
+// ReadState fills v with the JSON of a file in StateDir, which WriteState wrote, and reports whether there is one.
+func (c Config) ReadState(name string, v any) (found bool, err error) {
+	text, err := os.ReadFile(filepath.Join(c.StateDir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return false, fmt.Errorf("read %s: %w", filepath.Join(c.StateDir, name), err)
+	}
+	return true, nil
+}
+
+// WriteState replaces a file in StateDir with the JSON of v. A crash leaves the old file or the new one.
+func (c Config) WriteState(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.StateDir, name)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
 // fieldError turns what encoding/json says into the path and the words that an operator needs.
 func fieldError(err error) error {
 	if err == nil {
@@ -67,6 +103,22 @@ type FieldError struct {
 // until the configuration changes.
 type FieldErrors []FieldError
 
+// AddIf adds an error about the setting at path if bad is true.
+func (e *FieldErrors) AddIf(bad bool, path, format string, args ...any) {
+	if bad {
+		*e = append(*e, FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Err returns e as an error, or nil if nothing was added.
+func (e FieldErrors) Err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}
+
+// Error implements error.
 func (e FieldErrors) Error() string {
 	parts := make([]string, len(e))
 	for i, f := range e {
