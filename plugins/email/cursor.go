@@ -69,15 +69,6 @@ func (c *cursor) done(at position, err error) {
 	}
 }
 
-// undo notes that a mail was not handed over after all, and never will be.
-func (c *cursor) undo() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending--; c.pending == 0 && !c.lost {
-		c.advance(c.handed)
-	}
-}
-
 func (c *cursor) advance(at position) {
 	if at.At.Before(c.acked.At) {
 		at.At = c.acked.At
@@ -129,12 +120,12 @@ func (p *plugin) remember(ctx context.Context, at position) error {
 	if err != nil {
 		return err
 	}
-	return p.host.Set(ctx, positionKey, value)
+	return p.Host.Set(ctx, positionKey, value)
 }
 
 // remembered is the position that the host has.
 func (p *plugin) remembered(ctx context.Context) (at position, known bool, err error) {
-	value, known, err := p.host.Get(ctx, positionKey)
+	value, known, err := p.Host.Get(ctx, positionKey)
 	if err != nil || !known {
 		return at, false, err
 	}

@@ -74,11 +74,11 @@ func (p *provider) progress(c *tool.Call) func(*mcp.ProgressNotificationParams) 
 
 // failed tells a refusal of the server, which the model should read, from the end of the call and of the connection.
 func failed(ctx context.Context, l *link, err error) (tool.Result, error) {
-	refused := (*jsonrpc.Error)(nil)
+	refused, isRefused := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		return tool.Result{}, ctx.Err()
-	case errors.As(err, &refused):
+	case isRefused:
 		return tool.Failed(fmt.Sprintf("the MCP server refuses the call: %.2000s (code %d)", refused.Message, refused.Code)), nil
 	case errors.Is(err, mcp.ErrConnectionClosed):
 		return tool.Failed("the MCP server went away during the call; whether it had an effect is not known"), nil

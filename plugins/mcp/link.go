@@ -26,8 +26,6 @@ type link struct {
 // the end of this process, whose group it is in.
 type endless struct{ error }
 
-func asEndless(err error, target *endless) bool { return errors.As(err, target) }
-
 // connect makes a connection and lets the server introduce itself.
 func (p *provider) connect(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.pace.connect)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -82,23 +83,21 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 func (p *provider) Run(ctx context.Context, b tool.Board) error {
 	p.board = b
 	again := backoff.Backoff{First: p.pace.wait, Most: p.pace.longest}
-	for {
-		began := time.Now()
-		err := p.once(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if fatal := (endless{}); asEndless(err, &fatal) {
-			return fatal
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	again.Loop(ctx, p.once, func(err error, wait time.Duration) time.Duration {
+		if stays, ok := errors.AsType[endless](err); ok {
+			fail(stays)
 		}
 		p.lose(err)
-		wait := again.Failed(time.Since(began))
 		b.Status(tool.StateDegraded, fmt.Sprintf("%v; the next try is in %s", err, wait.Round(time.Second)))
 		p.log.Warn("no connection to the server", "error", err.Error(), "again_in", wait)
-		if backoff.Sleep(ctx, wait) != nil {
-			return nil
-		}
+		return wait
+	})
+	if stays, ok := errors.AsType[endless](context.Cause(ctx)); ok {
+		return stays
 	}
+	return nil
 }
 
 // once connects and serves until the connection is gone. The error says why, and is never nil.

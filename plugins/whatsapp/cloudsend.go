@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -155,9 +156,7 @@ func (c *cloud) post(ctx context.Context, s channel.Send, key string, body objec
 	if s.ReplyTo != "" {
 		r["context"] = object{"message_id": s.ReplyTo}
 	}
-	for k, v := range body {
-		r[k] = v
-	}
+	maps.Copy(r, body)
 	var answer struct {
 		Messages []struct {
 			ID string `json:"id"`
@@ -213,14 +212,10 @@ func (c *cloud) React(ctx context.Context, r channel.Reaction) error {
 // Typing implements line. WhatsApp ties it to a message of the person, which it also marks as read, and ends it by itself after 25
 // seconds.
 func (c *cloud) Typing(ctx context.Context, t channel.Typing) error {
-	c.mu.Lock()
-	id := c.last[t.Conversation.ID]
-	c.mu.Unlock()
+	id, _ := c.last.Get(t.Conversation.ID)
 	if !t.On || id == "" || !c.settings.ReadReceipts {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var answer struct{}
 	return c.graph.post(ctx, c.graph.phone+"/messages", object{
 		"messaging_product": "whatsapp", "status": "read", "message_id": id, "typing_indicator": object{"type": "text"},

@@ -170,9 +170,7 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 		RemoteJID: proto.String(target.chat.String()), FromMe: proto.Bool(target.sender == number), ID: proto.String(target.id),
 	}
 	if target.chat.Server == types.GroupServer && target.sender != number {
-		named, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		key.Participant = proto.String(d.NameIn(named, target.chat, target.sender).String())
+		key.Participant = proto.String(d.NameIn(ctx, target.chat, target.sender).String())
 	}
 	m := &waE2E.Message{ReactionMessage: &waE2E.ReactionMessage{
 		Key: key, Text: proto.String(emoji), SenderTimestampMS: proto.Int64(time.Now().UnixMilli()),
@@ -182,9 +180,7 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 
 // Typing implements line. It also marks the latest message as read.
 func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
-	l.mu.Lock()
-	r, ok := l.last[t.Conversation.ID]
-	l.mu.Unlock()
+	r, ok := l.last.Get(t.Conversation.ID)
 	if !ok || !l.settings.ReadReceipts {
 		return nil
 	}
@@ -192,7 +188,5 @@ func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	return d.Seen(ctx, r, t.On)
 }

@@ -258,8 +258,7 @@ func (s *Server) WaitConnections(t platform.TB, n, latest int) {
 
 // tell writes a disconnect message to every connection.
 func (s *Server) tell(reason string, leave bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	for _, c := range s.sockets {
 		c.leaving = c.leaving || leave
 		s.send(c, object{"type": "disconnect", "reason": reason, "debug_info": object{"host": "slacktest"}})
@@ -294,8 +293,7 @@ func (s *Server) close(which func(*socket) bool) {
 
 // Refuse makes new WebSockets fail, or work again.
 func (s *Server) Refuse(yes bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.refuse = yes
 }
 
@@ -309,7 +307,6 @@ func (s *Server) WaitLost(t platform.TB) {
 
 // Hasten changes when and how often events are told again from now on.
 func (s *Server) Hasten(after time.Duration, redeliveries int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.config.RedeliverAfter, s.config.Redeliveries = after, redeliveries
 }

@@ -31,7 +31,16 @@ type State struct {
 	report  func(fake.Report)
 }
 
-// Wake wakes everybody who waits: something changed. The lock is held.
+// Change takes the lock for a change: call it as defer s.Change()(). The function that it returns wakes everybody who waits and unlocks.
+func (s *State) Change() (done func()) {
+	s.Lock()
+	return func() {
+		s.Wake()
+		s.Unlock()
+	}
+}
+
+// Wake wakes everybody who waits, since something changed. The lock is held.
 func (s *State) Wake() {
 	if s.changed != nil {
 		close(s.changed)

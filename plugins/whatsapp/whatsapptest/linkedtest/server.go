@@ -172,20 +172,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 
 // gone forgets a connection.
 func (s *Server) gone(c *conn) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	close(c.done)
 	delete(s.conns, c)
 	if c.device != nil && c.device.conn == c {
 		c.device.conn = nil
-	}
-}
-
-// lock locks the state; what it returns unlocks it and tells those who wait.
-func (s *Server) lock() func() {
-	s.mu.Lock()
-	return func() {
-		s.mu.Wake()
-		s.mu.Unlock()
 	}
 }
 
@@ -197,7 +188,7 @@ func (s *Server) Await(what string, ok func() bool) {
 
 // refused notes that a connection came to nothing.
 func (s *Server) refused(err error) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.complain("%v", err)
 }
 
@@ -208,7 +199,7 @@ func (s *Server) complain(format string, args ...any) {
 
 // Wrong is what clients have done against the protocol since it was last asked.
 func (s *Server) Wrong() []string {
-	defer s.lock()()
+	defer s.mu.Change()()
 	wrong := s.wrong
 	s.wrong = nil
 	return wrong
