@@ -119,7 +119,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	return nil
 }
 
-// after is the wait before the next try. What a person has to put right is tried seldom: every try counts.
+// after returns the wait before the next try. After an error that only a person can resolve it is long, since Discord counts every try.
 func (p *plugin) after(err error, failures int) time.Duration {
 	if _, fatal := errors.AsType[*fatalError](err); fatal || unauthorized(err) {
 		return 5 * time.Minute
@@ -130,7 +130,7 @@ func (p *plugin) after(err error, failures int) time.Duration {
 	return p.pause(failures)
 }
 
-// report tells how the connection fares. A connection that ends and is resumed at once is nothing to tell of.
+// report shows the state of the connection. A connection that ends and is resumed at once is not shown.
 func (p *plugin) report(in channel.Inbox, err error, failures int) {
 	p.log.Info("connection ended", "error", err)
 	_, fatal := errors.AsType[*fatalError](err)

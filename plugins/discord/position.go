@@ -17,7 +17,7 @@ import (
 // place is how far a channel has been handed over.
 type place struct {
 	Last string `json:"last"`         // id of the latest message that the host has
-	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not tell of by itself
+	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not list
 }
 
 // kept is what stands in the file.
@@ -68,7 +68,7 @@ func (p *position) resume() session {
 	return p.kept.Session
 }
 
-// begin notes a new session.
+// begin records a new session.
 func (p *position) begin(s session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *position) begin(s session) {
 	p.touch()
 }
 
-// passed notes an event of which nothing is handed over.
+// passed records an event of which nothing is handed over.
 func (p *position) passed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *position) passed(seq int64) {
 	p.advance(0)
 }
 
-// handed notes that something of an event is on its way to the host.
+// handed records that an event is on its way to the host.
 func (p *position) handed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *position) handed(seq int64) {
 	p.pending++
 }
 
-// acked notes that the host has what was handed over. The host acks in order, so everything before is there as well. seq is 0 for
+// acked records that the host has an event. The host acks in order, so it has everything before as well. seq is 0 for
 // what did not come over the gateway, last is empty for what is no message.
 func (p *position) acked(sessionID string, seq int64, channelID, last string, dm bool) {
 	p.mu.Lock()
@@ -169,7 +169,7 @@ func (p *position) start(channelID, last string) {
 	}
 }
 
-// place tells how far a channel is.
+// place returns the latest message that the host has of a channel.
 func (p *position) place(channelID string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

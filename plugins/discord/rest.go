@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
@@ -22,9 +23,10 @@ type client struct {
 	base, token string
 	http        *http.Client
 
-	mu    sync.Mutex
-	until map[string]time.Time // by route: nothing more before this
-	all   time.Time            // the same for everything
+	until cache.Map[string, time.Time] // by route: nothing more before this
+
+	mu  sync.Mutex
+	all time.Time // the same for all routes
 }
 
 const (
@@ -37,7 +39,7 @@ const (
 
 func newClient(s settings) *client {
 	return &client{
-		base: s.API, token: s.token, until: map[string]time.Time{},
+		base: s.API, token: s.token, until: cache.Map[string, time.Time]{Most: maxRoutes},
 		http: webapi.NewClient(),
 	}
 }
@@ -133,8 +135,8 @@ func route(method, path string) string {
 
 // admit waits for a limit that is nearly over, and returns a limitedError for a longer one.
 func (c *client) admit(ctx context.Context, key string) error {
+	until, _ := c.until.Get(key)
 	c.mu.Lock()
-	until := c.until[key]
 	if c.all.After(until) {
 		until = c.all
 	}
@@ -153,23 +155,7 @@ func (c *client) admit(ctx context.Context, key string) error {
 func (c *client) note(key string, h http.Header) {
 	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
 	if h.Get("X-RateLimit-Remaining") == "0" && ok {
-		c.hold(key, after)
-	}
-}
-
-func (c *client) hold(key string, d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if len(c.until) >= maxRoutes {
-		for k, until := range c.until {
-			if until.Before(now) {
-				delete(c.until, k)
-			}
-		}
-	}
-	if len(c.until) < maxRoutes {
-		c.until[key] = now.Add(d)
+		c.until.Set(key, time.Now().Add(after), after)
 	}
 }
 
@@ -187,7 +173,7 @@ func (c *client) limited(key string, h http.Header, data []byte) error {
 	if !ok {
 		after = 5 * time.Second
 	}
-	c.hold(key, after)
+	c.until.Set(key, time.Now().Add(after), after)
 	if body.Global || h.Get("X-RateLimit-Global") == "true" {
 		c.mu.Lock()
 		c.all = time.Now().Add(after)

@@ -39,7 +39,7 @@ type outgoing struct {
 	files []file
 }
 
-// allowedMentions says who may be called. Whatever a text says, it is nobody but the one who is answered.
+// allowedMentions limits the people whom a message notifies. Whatever the text says, only the author of the answered message is notified.
 type allowedMentions struct {
 	Parse       []string `json:"parse"`
 	RepliedUser bool     `json:"replied_user"`
@@ -186,7 +186,7 @@ func rows(buttons []channel.Button) []row {
 	return out
 }
 
-// nonce is by what Discord knows a message that it has seen: at most 25 characters.
+// nonce returns the id by which Discord recognises a message that it has seen: at most 25 characters.
 func nonce(key string, piece int) string {
 	sum := sha256.Sum256([]byte(key + "\x00" + strconv.Itoa(piece)))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]
@@ -212,9 +212,9 @@ func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (s
 	return out.ID, err
 }
 
-// answer takes the place of "thinking". To do it twice is to do it once, so it needs no mark.
+// answer replaces "thinking". It is idempotent, so it needs no mark.
 func (p *plugin) answer(ctx context.Context, w *waitingAnswer, m outgoing) (string, error) {
-	_, app, _ := p.world.ids()
+	_, app := p.world.ids()
 	m.Nonce, m.EnforceNonce, m.Reference, m.Content = "", false, nil, strings.TrimPrefix(m.Content, again)
 	var out struct {
 		ID string `json:"id"`
@@ -261,7 +261,7 @@ func addFile(form *multipart.Writer, i int, f file) error {
 	return err
 }
 
-// outcome tells what became of a message from the error.
+// outcome returns what became of a message for the error of its request.
 func outcome(err error) (channel.Sent, error) {
 	limited, isLimited := errors.AsType[*limitedError](err)
 	refused, isRefused := errors.AsType[*refusedError](err)
@@ -343,7 +343,7 @@ func newSends() sends {
 	return sends{&cache.Map[string, time.Time]{Most: maxSends}, &cache.Map[string, string]{Most: maxSends}}
 }
 
-// try notes that a message is about to be sent. The first time counts.
+// try records that a message is about to be sent. The first time counts.
 func (s sends) try(nonce string, now time.Time) {
 	if _, ok := s.tried.Get(nonce); !ok {
 		s.tried.Set(nonce, now, 0)
@@ -356,7 +356,7 @@ func (s sends) look(nonce string) (id string, tried time.Time) {
 	return id, tried
 }
 
-// echo notes that the gateway shows a message of ours.
+// echo records a message of ours that the gateway shows.
 func (x *incoming) echo(m *discordgo.Message) {
 	var with struct {
 		Nonce string `json:"nonce"`

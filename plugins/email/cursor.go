@@ -43,7 +43,7 @@ func (c *cursor) next() (at position, ok bool) {
 	return c.handed, c.handed.Validity != 0 && !c.lost
 }
 
-// hand notes a mail that is handed over, or skipped.
+// hand records a mail that is handed over, or skipped.
 func (c *cursor) hand(at position, skipped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *cursor) hand(at position, skipped bool) {
 	}
 }
 
-// done notes what the host says to the oldest mail that is pending.
+// done records the host's answer to the oldest mail that is pending.
 func (c *cursor) done(at position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

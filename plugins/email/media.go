@@ -34,18 +34,18 @@ type part struct {
 func parseHandle(s string) (part, error) {
 	m := handle.FindStringSubmatch(s)
 	if m == nil {
-		return part{}, errors.New("the handle is none of this plugin")
+		return part{}, errors.New("the handle is not one of this plugin")
 	}
 	validity, err1 := strconv.ParseUint(m[1], 10, 32)
 	uid, err2 := strconv.ParseUint(m[2], 10, 32)
 	if err1 != nil || err2 != nil || uid == 0 {
-		return part{}, errors.New("the handle is none of this plugin")
+		return part{}, errors.New("the handle is not one of this plugin")
 	}
 	out := part{validity: uint32(validity), uid: imap.UID(uid), encoding: m[4]}
 	for word := range strings.SplitSeq(m[3], ".") {
 		n, _ := strconv.Atoi(word) // three digits
 		if n == 0 {
-			return part{}, errors.New("the handle is none of this plugin")
+			return part{}, errors.New("the handle is not one of this plugin")
 		}
 		out.number = append(out.number, n)
 	}

@@ -56,7 +56,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 func (p *plugin) thread(ctx context.Context, conversation string) (thread, error) {
 	sender, _ := splitConversation(conversation)
 	if sender == "" {
-		return thread{}, errors.New("the conversation is none of this plugin")
+		return thread{}, errors.New("the conversation is not one of this plugin")
 	}
 	t, found, err := p.threads.get(ctx, conversation)
 	if err != nil {

@@ -124,13 +124,13 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 	}
 	at.At = came
 	if l == nil {
-		p.log.Warn("a mail was skipped: it is gone, or its header is malformed", "uid", at.UID)
+		p.log.Warn("skipped a mail: it is gone, or its header is malformed", "uid", at.UID)
 		p.cursor.hand(at, true)
 		return nil
 	}
 	e, ok := p.settings.event(l, at)
 	if !ok {
-		p.log.Warn("a mail was skipped: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
+		p.log.Warn("skipped a mail: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
 		p.cursor.hand(at, true)
 		return nil
 	}
@@ -230,7 +230,7 @@ func (p *plugin) wait(ctx context.Context, c *session, news <-chan struct{}) err
 			err = idle.Wait()
 		}
 	} else if err == nil {
-		err = c.Noop().Wait() // tells the server that we are here, and it us what is new
+		err = c.Noop().Wait() // keeps the connection alive, and lets the server report new mail
 	}
 	return err
 }

@@ -24,19 +24,17 @@ type plugin struct {
 	log      *slog.Logger
 	events   atomic.Uint64
 
-	mu      sync.Mutex
-	link    *link
-	renamed map[string]rename         // by folded old nick
+	renamed cache.Map[string, string] // new nicks by folded old ones, so that an answer under way still finds the person
 	texts   cache.Map[string, string] // of answers under way, ready to be cut, by key
+
+	mu   sync.Mutex
+	link *link
 }
 
-// rename remembers a change of nick, so that an answer under way still finds the person.
-type rename struct {
-	nick string
-	at   time.Time
-}
-
-const renameKept = 10 * time.Minute
+const (
+	renameKept = 10 * time.Minute
+	maxRenamed = 1000
+)
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
@@ -51,7 +49,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.log, p.renamed, p.texts.Most = s, c.Log, map[string]rename{}, maxTexts
+	p.settings, p.log, p.renamed.Most, p.texts.Most = s, c.Log, maxRenamed, maxTexts
 	return nil
 }
 
@@ -145,17 +143,8 @@ func (p *plugin) nickChange(l *link, m line, own bool) {
 		l.setNick(m.last())
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for nick, r := range p.renamed {
-		if time.Since(r.at) > renameKept {
-			delete(p.renamed, nick)
-		}
-	}
-	if len(p.renamed) < 1000 {
-		p.renamed[fold(m.nick())] = rename{m.last(), time.Now()}
-	}
-	delete(p.renamed, fold(m.last())) // from now on the nick means its new holder
+	p.renamed.Set(fold(m.nick()), m.last(), renameKept)
+	p.renamed.Delete(fold(m.last())) // from now on the nick means its new holder
 }
 
 // receive hands a message to the host. It does not wait for the host's answer, since IRC has no acknowledgements.
@@ -174,7 +163,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 		_, e.Mentioned = addressed(e.Text, l.ownNick())
 		e.Addressed = true
 	}
-	p.speaks(m.nick())
+	p.renamed.Delete(fold(m.nick())) // a person who had the nick before and changed it gets no more answers meant for it
 	taken := func(err error) {
 		if !channel.Settled(err) && ctx.Err() == nil {
 			p.log.Error("the host did not take a message", "event", e.ID, "error", err)
@@ -184,19 +173,12 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 }
 
 // private names the conversation with one person. With identity "account" the account is part of it: a person who takes the nick of
-// somebody who has left must not find himself in the other's conversation.
+// somebody who has left must not enter the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
 	if p.settings.Identity == identityAccount {
 		return fold(m.nick()) + "!" + s.ID
 	}
 	return fold(m.nick())
-}
-
-// speaks records that a nick is in use. A person who had it before and changed it gets no more answers meant for it.
-func (p *plugin) speaks(nick string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.renamed, fold(nick))
 }
 
 func (p *plugin) eventID(l *link, m line) string {
@@ -231,7 +213,7 @@ func sentAt(m line) time.Time {
 	return t
 }
 
-// again marks a message that may have been delivered before; IRC has no way to tell.
+// again marks a message that may have been delivered before, which IRC cannot show.
 const again = "(possibly again) "
 
 // Send implements channel.Channel. A line that was not written was not sent; the outcome of one that was written and not confirmed is unknown.
@@ -305,8 +287,8 @@ func (p *plugin) route(conversation string) (*link, string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.renamed[target]; ok && time.Since(r.at) < renameKept {
-		return p.link, r.nick
+	if nick, ok := p.renamed.Get(target); ok {
+		return p.link, nick
 	}
 	return p.link, target
 }

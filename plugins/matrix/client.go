@@ -31,7 +31,7 @@ const maxAnswer = 16 << 20
 // callTimeout bounds a call that is no long poll.
 const callTimeout = 30 * time.Second
 
-// apiError is an error that the homeserver tells, or an answer that is none.
+// apiError is an error that the homeserver answers, or an answer that is not JSON.
 type apiError struct {
 	Status     int           `json:"-"`
 	Code       string        `json:"errcode"`

@@ -21,7 +21,7 @@ const maxMedia = 50 << 20
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	server, id, ok := mxc(handle)
 	if !ok {
-		return channel.Media{}, errors.New("the handle is no mxc address")
+		return channel.Media{}, errors.New("the handle is not an mxc address")
 	}
 	r, err := p.client.request(ctx, http.MethodGet, "/_matrix/client/v1/media/download/"+url.PathEscape(server)+"/"+url.PathEscape(id), nil, nil)
 	if err != nil {

@@ -86,7 +86,7 @@ func file(a channel.Attachment) map[string]any {
 	}
 }
 
-// related says what a message belongs to; nil is nothing.
+// related returns the relation of a message to a thread and to another message; it may be nil.
 func related(thread, replyTo string) map[string]any {
 	answer := map[string]any{"event_id": replyTo}
 	switch {

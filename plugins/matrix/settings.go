@@ -20,7 +20,7 @@ var settingsSchema []byte
 type settings struct {
 	Homeserver string `json:"homeserver"` // base URL of the client-server API
 	UserID     string `json:"user_id"`    // Flynn's own, "@flynn:example.org"
-	// AcceptInvites are globs of the people whose invitations are accepted; nobody's by default.
+	// AcceptInvites are globs of the people whose invitations are accepted; none by default.
 	AcceptInvites []string `json:"accept_invites"`
 	SyncSeconds   int      `json:"sync_seconds"` // 30, of one long poll
 

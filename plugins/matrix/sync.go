@@ -43,7 +43,7 @@ type invited struct {
 const filter = `{"presence":{"types":[]},"account_data":{"types":[]},"room":{"ephemeral":{"types":[]},"account_data":{"types":[]},` +
 	`"state":{"types":["m.room.member"],"lazy_load_members":true},"timeline":{"limit":50}}}`
 
-// sinceKey holds the point up to which the host has everything.
+// sinceKey is the key of the point up to which the host has everything.
 const sinceKey = "since"
 
 // follow syncs until ctx ends or the homeserver fails.
@@ -175,7 +175,7 @@ func (p *plugin) accept(ctx context.Context, b batch) {
 	}
 }
 
-// inviter is who invited us.
+// inviter returns the person who invited us.
 func inviter(events []event, us string) string {
 	for _, e := range events {
 		var c struct {

@@ -20,7 +20,7 @@ type provider struct {
 	settings settings
 	log      *slog.Logger
 	dial     dialer
-	pace     pace
+	timeouts timeouts
 	calls    atomic.Int64  // made so far; their numbers are progress tokens
 	tried    chan struct{} // closed when the first try to connect has ended, one way or the other
 	trying   sync.Once     // closes it
@@ -40,8 +40,8 @@ var (
 // dialer makes the way to the server. end waits for the server's end after its connection was closed; it may be nil.
 type dialer func(ctx context.Context) (t mcp.Transport, end func() error, err error)
 
-// pace holds the periods, so that tests can be quick.
-type pace struct {
+// timeouts are the periods, which tests shorten.
+type timeouts struct {
 	connect  time.Duration // until a server has to have introduced itself
 	list     time.Duration // until it has to have told its tools
 	settle   time.Duration // least time between two lists
@@ -51,8 +51,8 @@ type pace struct {
 	progress time.Duration // least time between two progresses of one call that are passed on
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultTimeouts() timeouts {
+	return timeouts{
 		connect: 30 * time.Second, list: 30 * time.Second, settle: time.Second, ping: 30 * time.Second,
 		wait: time.Second, longest: time.Minute, progress: 100 * time.Millisecond,
 	}
@@ -70,8 +70,8 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 		return err
 	}
 	p.settings, p.log, p.why, p.tried = s, c.Log, "it has not been reached yet", make(chan struct{})
-	if p.pace == (pace{}) {
-		p.pace = defaultPace()
+	if p.timeouts == (timeouts{}) {
+		p.timeouts = defaultTimeouts()
 	}
 	if p.dial == nil {
 		p.dial = s.dialer(c.Log)
@@ -82,7 +82,7 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 // Run implements tool.Runner: it keeps a connection to the server, however often that goes away.
 func (p *provider) Run(ctx context.Context, b tool.Board) error {
 	p.board = b
-	again := backoff.Backoff{First: p.pace.wait, Most: p.pace.longest}
+	again := backoff.Backoff{First: p.timeouts.wait, Most: p.timeouts.longest}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	again.Loop(ctx, p.once, func(err error, wait time.Duration) time.Duration {
@@ -135,7 +135,7 @@ func (p *provider) follow(ctx context.Context, l *link) error {
 		}
 		p.gain(l, list)
 		select {
-		case <-time.After(p.pace.settle):
+		case <-time.After(p.timeouts.settle):
 		case <-ctx.Done():
 		case <-l.gone:
 		}

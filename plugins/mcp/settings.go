@@ -56,8 +56,8 @@ func newSettings(c tool.Config) (settings, error) {
 
 func (s settings) check() error {
 	var errs tool.FieldErrors
-	errs.AddIf(s.Command == "" && s.URL == "" && s.Socket == "", "command", "want command, or url of a server of the streamable HTTP transport")
-	errs.AddIf(s.Command != "" && s.URL != "", "url", "want command or url, not both")
+	errs.AddIf(s.Command == "" && s.URL == "" && s.Socket == "", "command", "set command, or url of a server of the streamable HTTP transport")
+	errs.AddIf(s.Command != "" && s.URL != "", "url", "set command or url, not both")
 	errs.AddIf(s.Socket != "" && s.Command+s.URL != "", "socket", "the host gives it, in place of command and url")
 	if s.URL != "" {
 		errs.AddIf(endpoint(s.URL, s.Insecure) != nil, "url", "%v", endpoint(s.URL, s.Insecure))
@@ -65,15 +65,15 @@ func (s settings) check() error {
 	}
 	errs.AddIf(s.Command != "" && (len(s.Headers) > 0 || s.secrets["bearer"] != ""), "headers", "headers and bearer belong to url")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		errs.AddIf(!variable.MatchString(name), "env."+name, "this is no name of a variable")
+		errs.AddIf(!variable.MatchString(name), "env."+name, "this is not the name of a variable")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.SecretVariables)) {
 		at, from := "secret_variables."+name, s.SecretVariables[name]
-		errs.AddIf(!variable.MatchString(name), at, "this is no name of a variable")
+		errs.AddIf(!variable.MatchString(name), at, "this is not the name of a variable")
 		errs.AddIf(s.secrets[from] == "", at, "there is no secret %q: write %s_env or %s_file beside it", from, from, from)
 	}
 	for name, value := range s.Headers {
-		errs.AddIf(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is no header")
+		errs.AddIf(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is not a header")
 	}
 	for i, root := range s.Roots {
 		errs.AddIf(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "must be an absolute path")

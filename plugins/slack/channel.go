@@ -83,7 +83,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 					again.Reset()
 					continue
 				}
-				err = errors.New("slack wants another connection at once")
+				err = errors.New("slack asked to replace a connection at once")
 			}
 		}
 		if ctx.Err() != nil {
@@ -120,10 +120,10 @@ func (p *plugin) whoAmI(ctx context.Context) (self, string, error) {
 	defer cancel()
 	a, err := p.web.client.AuthTestContext(ctx)
 	if err != nil {
-		return self{}, "", clean("ask who Flynn is", err)
+		return self{}, "", clean("ask for the account of Flynn", err)
 	}
 	if a.UserID == "" || a.TeamID == "" {
-		return self{}, "", errors.New("slack does not say who Flynn is")
+		return self{}, "", errors.New("slack does not name the account of Flynn")
 	}
 	return self{a.UserID, a.BotID, a.TeamID}, a.User + " in " + a.Team, nil
 }

@@ -18,7 +18,7 @@ import (
 // Fetch implements channel.Fetcher. A handle is the id of a file; where its bytes are is asked for each time, since the address ages.
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !slackID(handle, "F") {
-		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is no file of slack", handle)
+		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is not the handle of a file in slack", handle)
 	}
 	f, _, _, err := p.web.client.GetFileInfoContext(ctx, handle, 1, 1)
 	if err != nil {

@@ -188,7 +188,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	return unless(p.web.client.AddReactionContext(ctx, name, item), "react", "already_reacted")
 }
 
-// unless drops an error that says that the wish is fulfilled.
+// unless drops the error that means that nothing has to be done.
 func unless(err error, doing, code string) error {
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); err == nil || ok && refused.Err == code {
 		return nil

@@ -139,7 +139,7 @@ func (p *plugin) introduce(ctx context.Context) error {
 	return nil
 }
 
-// health shows the operator how the connection fares.
+// health shows the operator the state of the connection.
 type health struct {
 	mu    sync.Mutex
 	in    channel.Inbox

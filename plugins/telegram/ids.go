@@ -33,7 +33,7 @@ func parsePlace(id string) (place, error) {
 		p.thread, err = strconv.Atoi(thread)
 	}
 	if err != nil || p.chat == 0 || topic && p.thread <= 0 {
-		return place{}, fmt.Errorf("%q is no conversation of Telegram", id)
+		return place{}, fmt.Errorf("%q is not a conversation of Telegram", id)
 	}
 	return p, nil
 }
@@ -48,7 +48,7 @@ func parseMessageID(id string) (chat int64, message int, err error) {
 		message, err = strconv.Atoi(m)
 	}
 	if err != nil || chat == 0 || message <= 0 {
-		return 0, 0, fmt.Errorf("%q is no message of Telegram", id)
+		return 0, 0, fmt.Errorf("%q is not a message of Telegram", id)
 	}
 	return chat, message, nil
 }

@@ -23,7 +23,7 @@ const (
 	maxCaption = 1024
 )
 
-// again marks a message that may have been delivered before; Telegram has no way to tell.
+// again marks a message that may have been delivered before, which Telegram cannot show.
 const again = "(possibly again) "
 
 // nothing stands for a text of which nothing shows. Telegram takes no empty messages.

@@ -20,8 +20,8 @@ type settings struct {
 	Mode   string `json:"mode"`    // "poll", or "webhook" through the host's listener
 	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
 	Quote string `json:"quote"`
-	// LinkPreviews lets Telegram fetch the links of an answer to show what is behind them. Off, since a link can be made to tell what
-	// should stay in the conversation to the person who made the model write it.
+	// LinkPreviews lets Telegram fetch the links of an answer to show a preview. Off, since a link that an attacker made the model write can
+	// carry away what should stay in the conversation.
 	LinkPreviews bool `json:"link_previews"`
 
 	token string
@@ -45,7 +45,7 @@ func newSettings(c channel.Config) (settings, error) {
 func (s settings) check() error {
 	var errs channel.FieldErrors
 	errs.AddIf(s.token == "", "secrets.token", "set token_env or token_file: @BotFather gives the token")
-	errs.AddIf(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `has not the form of a token, "123456789:AAF..."`)
+	errs.AddIf(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `must have the form of a token, "123456789:AAF..."`)
 	errs.AddIf(!webapi.Base(s.APIURL), "api_url", `must be an address such as "https://api.telegram.org"`)
 	errs.AddIf(s.Mode != "poll" && s.Mode != "webhook", "mode", `must be "poll" or "webhook"`)
 	errs.AddIf(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `must be "groups", "always" or "never"`)

@@ -113,8 +113,7 @@ const (
 	hookTimeout = 12 * time.Second
 )
 
-// receive takes one notification. Meta hears 200 only when the host has every event of it on disk; it repeats everything
-// else for days.
+// receive takes one notification. It answers 200 only when the host has every event of it on disk; Meta repeats all others for days.
 func (c *cloud) receive(w http.ResponseWriter, r *http.Request, in channel.Inbox) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHook))
 	if err != nil {

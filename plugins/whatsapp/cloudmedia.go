@@ -38,7 +38,7 @@ func captioned(mediaType string) bool { return mediaKind(mediaType) != "audio" }
 // Fetch implements line. A handle is the id of a medium; its address is asked for each time, since it ages within minutes.
 func (c *cloud) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !digits(handle) {
-		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is no medium of WhatsApp", handle)
+		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is not the handle of a file in WhatsApp", handle)
 	}
 	var at struct {
 		URL    string `json:"url"`

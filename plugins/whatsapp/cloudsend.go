@@ -25,7 +25,7 @@ const reconcileWait = 8 * time.Second
 // Send implements line. Text and media are a message each; the ones that went out are not sent again when a later one fails.
 func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	if !digits(s.Conversation.ID) {
-		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is no number of WhatsApp", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is not a number of WhatsApp", s.Conversation.ID)
 	}
 	var before []string // of a message that was unclear and went out
 	if s.PossibleDuplicate {
@@ -128,7 +128,7 @@ func interactive(text string, list []channel.Button) object {
 	return object{"type": "interactive", "interactive": object{"type": "button", "body": object{"text": text}, "action": object{"buttons": buttons}}}
 }
 
-// sendPart sends one message and waits a moment for the word that it failed: Meta accepts first and tells later.
+// sendPart sends one message and waits a moment for a status that it failed: Meta accepts first and reports failures later.
 func (c *cloud) sendPart(ctx context.Context, s channel.Send, key string, body object) (string, error) {
 	id, err := c.post(ctx, s, key, body)
 	if err == nil {
@@ -185,7 +185,7 @@ func (c *cloud) template(text string) object {
 	}}
 }
 
-// Reconcile implements line: WhatsApp tells of each message that went out, with our key. Silence proves nothing.
+// Reconcile implements line: WhatsApp reports each message that went out, with our key. A missing report proves nothing.
 func (c *cloud) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
 	f, known := c.statuses.wait(ctx, r.Key, reconcileWait)
 	switch {

@@ -148,7 +148,7 @@ func words(code int) string {
 	return ""
 }
 
-// outsideWindow says that only a template can be sent now.
+// outsideWindow is the code of the error that only a template can be sent now.
 const outsideWindow = 131047
 
 // unauthorized reports whether a person has to renew the token.

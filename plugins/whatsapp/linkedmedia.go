@@ -110,7 +110,7 @@ func handleOf(m *waE2E.Message) (string, error) {
 
 // parseHandle reads a handle. It takes only what handleOf writes: a path below WhatsApp's own servers, never an address.
 func parseHandle(handle string) (*waE2E.Message, error) {
-	wrong := status.Error(codes.InvalidArgument, "this is no medium of WhatsApp")
+	wrong := status.Error(codes.InvalidArgument, "this is not the handle of a file in WhatsApp")
 	wire, err := base64.RawURLEncoding.DecodeString(handle)
 	if err != nil || len(handle) > maxHandle {
 		return nil, wrong

@@ -18,7 +18,7 @@ type Channel interface {
 }
 
 // Editor is a Channel that can change the messages it sent. An error with the gRPC status NOT_FOUND, FAILED_PRECONDITION or
-// PERMISSION_DENIED says that this message can never be edited; with any other the host tries again for some minutes.
+// PERMISSION_DENIED means that this message can never be edited; after any other the host tries again for some minutes.
 type Editor interface {
 	Edit(ctx context.Context, e Edit) (Edited, error)
 }
@@ -69,7 +69,7 @@ type Inbox interface {
 	// delivery, and must not block or deliver. When DeliverAsync returns an error, done is not called, and the event has to come again.
 	// Settled reads the error that done gets.
 	DeliverAsync(ctx context.Context, e Event, done func(error)) error
-	// Status shows people how the connection fares. The state is StateConnecting until the first call.
+	// Status shows people the state of the connection. It is StateConnecting until the first call.
 	Status(s State, text string)
 	// LoginCode asks a person to scan code with a device. The host shows it to the operator as a QR code until the next Status or
 	// LoginCode, and never logs it.

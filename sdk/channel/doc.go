@@ -15,7 +15,7 @@
 //
 // An event counts as taken over only when Deliver returns nil (or the function given to DeliverAsync is called
 // with nil): the host has it on disk. Acknowledge it to the platform then, and not before; then nothing is lost
-// when either side dies. Events may arrive twice; the host drops repeats by their EventID. ErrMalformed says that no host ever takes an
+// when either side dies. Events may arrive twice; the host drops repeats by their EventID. ErrMalformed means that no host ever takes an
 // event: do not send it again.
 //
 // The host starts a plugin that is only a channel with GOMAXPROCS=1, since passing messages on is quickest on one thread. A plugin that computes

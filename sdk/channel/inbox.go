@@ -280,7 +280,7 @@ func DeliverAll(ctx context.Context, in Inbox, events []Event) error {
 	return nil
 }
 
-// check refuses what the host would refuse, while the author can still see where it came from.
+// check refuses what the host would refuse, here where the author can see the cause.
 func check(e *channelv1.Event) error {
 	if err := bounds.Event(e); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)

@@ -182,7 +182,7 @@ func (v *revisions) newer(conversation, message string, number uint64, final boo
 	return true
 }
 
-// refused takes back that an edit was final: it was not applied, and the host may try again with a higher number.
+// refused records that a final edit was not applied: the host may try again with a higher number.
 func (v *revisions) refused(conversation, message string, number uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -193,7 +193,7 @@ func (v *revisions) refused(conversation, message string, number uint64) {
 	}
 }
 
-// forgetOld drops what is too old to be edited again and, when that is not enough, everything.
+// forgetOld drops messages that are too old to be edited again and, when that is not enough, all.
 func (v *revisions) forgetOld(now time.Time) {
 	for key, r := range v.latest {
 		if now.Sub(r.at) > maxEditAge {

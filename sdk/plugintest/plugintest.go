@@ -2,7 +2,7 @@
 // connection, without a process.
 //
 // Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
-// fellows the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
+// like the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
 // (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools. Conform
 // makes the checks of `flynn plugin conform`, and CheckSchema compares the settings with their schema.
 //

@@ -112,7 +112,7 @@ func (h *ToolHost) Call(name string, args any) (Outcome, error) {
 	return h.CallContext(ctx, name, args, nil)
 }
 
-// CallContext is Call with the caller's own context, whose end cancels the call. progress hears of each progress as it comes; it may be nil.
+// CallContext is Call with the caller's own context, whose end cancels the call. progress is called with each progress as it comes; it may be nil.
 func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progress func(string)) (Outcome, error) {
 	h.t.Helper()
 	text, err := json.Marshal(args)

@@ -40,7 +40,7 @@ func (c *Call) Decode(v any) error {
 	return nil
 }
 
-// Progress tells how far the call is, in the tool's own unit; total is 0 when unknown. text is for a person.
+// Progress reports how far the call is, in the tool's own unit; total is 0 when unknown. text is for a person.
 func (c *Call) Progress(done, total float64, text string) {
 	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Progress{
 		Progress: &toolv1.Progress{Done: done, Total: total, Text: head(text, maxLine)},
@@ -52,7 +52,7 @@ func (c *Call) Log(level, text string) {
 	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Log{Log: &toolv1.Log{Level: level, Text: head(text, maxLine)}}})
 }
 
-// Write shows output as it comes. It never fails: who watches may be gone, and the call goes on.
+// Write shows output as it comes. It never fails: the call goes on when nobody watches.
 func (c *Call) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), handshake.MaxChunk)

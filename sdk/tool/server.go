@@ -127,7 +127,7 @@ func toolToWire(t Tool) *toolv1.Tool {
 	return wire
 }
 
-// Watch tells the revision now and after each change.
+// Watch sends the revision now and after each change.
 func (t *tools) Watch(_ *toolv1.WatchRequest, stream grpc.ServerStreamingServer[toolv1.WatchResponse]) error {
 	ctx, cancel := t.server.Until(stream.Context())
 	defer cancel()

@@ -1,6 +1,6 @@
 // Package webapi is for plugins whose platform has a web API: HTTP calls that carry a credential, and may or may not have arrived.
 //
-// Start with NewClient and Call. Unsent tells a call that never left from one whose outcome is unknown. Get opens a file; Owned and Private
+// Start with NewClient and Call. Unsent distinguishes a call that never left from one whose outcome is unknown. Get opens a file; Owned and Private
 // report where a credential may be sent. The package knows no platform, encodes nothing and repeats nothing.
 package webapi
 
@@ -39,7 +39,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Unsent reports whether an error says that a request was never written: what it asks for surely was not done.
+// Unsent reports whether an error means that a request was never written, so that it surely had no effect.
 func Unsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.Sent

@@ -100,7 +100,7 @@ type Role struct {
 	Tags     *RoleTags `json:"tags,omitempty"`
 }
 
-// RoleTags tell whose role it is.
+// RoleTags name the owner of a role.
 type RoleTags struct {
 	BotID string `json:"bot_id,omitempty"`
 }

@@ -238,7 +238,7 @@ func (r *reader) Login(user, password string) error {
 	return r.UserSession.Login(user, password)
 }
 
-// Idle implements imapserver.Session: unlike the library's it also tells of what came between the last command and this one, as real servers do.
+// Idle implements imapserver.Session. Unlike the library's it also reports mail that came between the last command and this one, as real servers do.
 func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	for {
 		came := r.server.mu.Changed()

@@ -92,7 +92,7 @@ func (s *Server) Join(nick, channel string) {
 	}
 }
 
-// join notes that somebody is in a channel. s.mu is held.
+// join records that somebody is in a channel. s.mu is held.
 func (s *Server) join(nick, channel string) {
 	if s.channels[fold(channel)] == nil {
 		s.channels[fold(channel)] = map[string]bool{}

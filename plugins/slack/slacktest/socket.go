@@ -265,13 +265,13 @@ func (s *Server) tell(reason string, leave bool) {
 	}
 }
 
-// Warn says that the connections will be replaced soon.
+// Warn announces that the connections will be replaced soon.
 func (s *Server) Warn() { s.tell("warning", false) }
 
 // Refresh asks for new connections; the old ones stay open until CloseOld.
 func (s *Server) Refresh() { s.tell("refresh_requested", true) }
 
-// Disable says that Socket Mode was switched off.
+// Disable announces that Socket Mode was switched off.
 func (s *Server) Disable() { s.tell("link_disabled", true) }
 
 // CloseOld closes the connections that were told to go.
@@ -305,7 +305,7 @@ func (s *Server) WaitLost(t platform.TB) {
 	})
 }
 
-// Hasten changes when and how often events are told again from now on.
+// Hasten changes when and how often events are redelivered from now on.
 func (s *Server) Hasten(after time.Duration, redeliveries int) {
 	defer s.mu.Change()()
 	s.config.RedeliverAfter, s.config.Redeliveries = after, redeliveries

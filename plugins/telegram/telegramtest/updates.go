@@ -75,7 +75,7 @@ func (s *Server) AwaitConfirmed() {
 	s.mu.Await(s.t, "every update is confirmed", func() bool { return len(s.queue.updates) == 0 })
 }
 
-// conflict is what one of two pollers hears.
+// conflict is the error of one of two pollers.
 const conflict = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
 // errConflict ends a poll when another one begins.

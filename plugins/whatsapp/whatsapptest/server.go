@@ -39,8 +39,8 @@ const (
 type Config struct {
 	RedeliverAfter time.Duration // after an answer other than 200, and twice as long after each further one; 1 s
 	Redeliveries   int           // 10
-	Statuses       bool          // "sent" and "delivered" are told by themselves
-	LateWindow     bool          // a status says that the 24 hours have passed, not the answer
+	Statuses       bool          // "sent" and "delivered" are reported automatically
+	LateWindow     bool          // a status reports that the 24 hours have passed, not the answer
 }
 
 // Server is the fake.

@@ -85,7 +85,7 @@ func fieldError(err error) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return FieldErrors{{Path: wrong.Field, Message: fmt.Sprintf("want %s, got %s", wrong.Type, wrong.Value)}}
+		return FieldErrors{{Path: wrong.Field, Message: fmt.Sprintf("must be %s, not %s", wrong.Type, wrong.Value)}}
 	}
 	if _, key, ok := strings.Cut(err.Error(), "unknown field "); ok {
 		return FieldErrors{{Path: strings.Trim(key, `"`), Message: "unknown key"}}
@@ -93,14 +93,13 @@ func fieldError(err error) error {
 	return FieldErrors{{Message: err.Error()}}
 }
 
-// FieldError says what is wrong with one setting.
+// FieldError is what is wrong with one setting.
 type FieldError struct {
 	Path    string // dotted path of the key; "secrets.NAME" for a secret; empty for the whole
 	Message string // what is wrong and what would be right; never a secret's value
 }
 
-// FieldErrors is what Configure returns for settings that make no sense. The host shows them and does not try again
-// until the configuration changes.
+// FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
 type FieldErrors []FieldError
 
 // AddIf adds an error about the setting at path if bad is true.

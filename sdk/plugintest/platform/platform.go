@@ -89,7 +89,7 @@ func (s *State) Await(t TB, what string, holds func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if !s.Wait(ctx, holds) {
-		t.Fatalf("the fake platform waits in vain: %s: not within %s", what, patience)
+		t.Fatalf("the fake platform waits for: %s: not within %s", what, patience)
 	}
 }
 

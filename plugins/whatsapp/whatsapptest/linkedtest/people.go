@@ -17,7 +17,7 @@ type Person struct {
 	server   *Server
 	devices  []*peer
 	byHidden bool // writes under the hidden id
-	private  bool // and the number is told to nobody
+	private  bool // nobody gets the number
 	off      bool
 	later    []func() // what came while the phone was off
 	got      []Got
@@ -46,7 +46,7 @@ type outgoing struct {
 type group struct {
 	jid     types.JID
 	members []*Person
-	told    map[*peer]map[uint16]bool // who has told which linked device the key
+	told    map[*peer]map[uint16]bool // linked devices to which each device has sent its key
 }
 
 func (s *Server) newPerson(number, hidden, name string) *Person {
@@ -155,7 +155,7 @@ func (p *Person) Garble(text string) (id string) {
 	return id
 }
 
-// AskAgain tells the linked device that the person's phone could not read a message of its, and gives new keys for it.
+// AskAgain reports to the linked device that the person's phone could not read one of its messages, with new keys.
 func (p *Person) AskAgain(id string) {
 	defer p.server.mu.Change()()
 	from := p.devices[0]
@@ -171,7 +171,7 @@ func (p *Person) AskAgain(id string) {
 	}
 }
 
-// tell tells the linked device that a message of its has arrived. chat is where it was sent: a group, or the person by the name that was used.
+// tell reports to the linked device that one of its messages has arrived. chat is where it was sent: a group, or the person by the name that was used.
 func (p *Person) tell(d *device, id string, chat types.JID) {
 	attrs := wa.Attrs{"id": id, "t": time.Now().Unix(), "from": chat}
 	if p.server.groups[chat] != nil {

@@ -74,7 +74,7 @@ type Server struct {
 	logins     int
 	turnAway   []binary.Node // answers to the next logins
 	refuse     []int         // codes of the answers to the next messages
-	abrupt     bool          // the next link ends without a word
+	abrupt     bool          // the connection breaks right after the next linking
 	swallow    int           // answers that are not given
 	oldest     [3]uint32     // version that is still taken
 	typing     []string
@@ -186,13 +186,13 @@ func (s *Server) Await(what string, ok func() bool) {
 	s.mu.Until(s.t, what, ok)
 }
 
-// refused notes that a connection came to nothing.
+// refused records a connection that failed.
 func (s *Server) refused(err error) {
 	defer s.mu.Change()()
 	s.complain("%v", err)
 }
 
-// complain notes that the client broke the protocol. s.mu is held.
+// complain records that the client broke the protocol. s.mu is held.
 func (s *Server) complain(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }

@@ -23,7 +23,7 @@ type device struct {
 	sent         map[string]bool // ids of the messages that it has sent
 }
 
-// waiting is a stanza that the device has not confirmed. confirm, which may be nil, hears how it does: "ack", or the type of a receipt.
+// waiting is a stanza that the device has not confirmed. confirm, which may be nil, is called with "ack" or the type of the receipt.
 type waiting struct {
 	id      string
 	node    binary.Node
@@ -170,7 +170,7 @@ func (s *Server) Waiting() int {
 	return n
 }
 
-// Drop cuts every connection without a word.
+// Drop breaks every connection.
 func (s *Server) Drop() {
 	defer s.mu.Change()()
 	for c := range s.conns {
