@@ -95,30 +95,48 @@ func (m *Module) Info() meter.Info { return m.info }
 
 // Route asks this module alone.
 func (m *Module) Route(ctx context.Context, f RouteFacts) (RouteAnswer, Record) {
-	s := m.alone()
-	a, records := s.Route(ctx, f)
-	return a, first(records)
+	return m.RouteFrame(ctx, nil, f)
+}
+
+// RouteFrame is Route with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
+// the frame, and which agents may be chosen.
+func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (a RouteAnswer, r Record) {
+	if !m.Decides(KindRoute) {
+		return a, r
+	}
+	q := routeQuery(&f, m.host.zone)
+	if frame != nil {
+		q.frame = frame
+	}
+	l := link{source: m.source, module: m}
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
+	if l.route(&v, f.Agents, &r, &a); !a.Decided {
+		a = RouteAnswer{}
+	}
+	return a, r
 }
 
 // Tool asks this module alone.
 func (m *Module) Tool(ctx context.Context, f ToolFacts) (Restrictions, Record) {
-	s := m.alone()
-	a, records := s.Tool(ctx, f)
-	return a, first(records)
+	return m.ToolFrame(ctx, nil, f)
 }
 
-func first(records []Record) Record {
-	if len(records) == 0 {
-		return Record{}
+// ToolFrame is Tool with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
+// the frame.
+func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Restrictions, Record) {
+	var r Record
+	if !m.Decides(KindTool) {
+		return Restrictions{}, r
 	}
-	return records[0]
-}
-
-// alone is a chain of just this module, for as long as the caller has it.
-func (m *Module) alone() *Set {
-	s := &Set{zone: m.host.zone}
-	s.add(link{source: m.source, module: m})
-	return s
+	q := toolQuery(&f, m.host.zone)
+	if frame != nil {
+		q.frame = frame
+	}
+	l := link{source: m.source, module: m}
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
+	return l.restrict(&v, &r), r
 }
 
 // ask makes one decision on an instance of the pool.

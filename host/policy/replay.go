@@ -28,8 +28,19 @@ type Replayed struct {
 // Same tells that nothing differs.
 func (r Replayed) Same() bool { return r.Answer && r.Fuel && r.Call < 0 }
 
+// OpenOptions are those of OpenWith; see the fields of the same names in Config.
+type OpenOptions struct {
+	CacheDir    string
+	CountBlocks bool
+}
+
 // Open loads one policy outside of any chain, to replay decisions on it or to try it out. It has to be closed.
 func Open(ctx context.Context, source Source) (*Module, error) {
+	return OpenWith(ctx, source, OpenOptions{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(ctx context.Context, source Source, o OpenOptions) (*Module, error) {
 	if err := source.check(); err != nil {
 		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
 	}
@@ -37,10 +48,11 @@ func Open(ctx context.Context, source Source) (*Module, error) {
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}
-	h, err := newHost(ctx, "")
+	h, err := newHost(ctx, o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
+	h.counts = o.CountBlocks
 	m, err := loadModule(ctx, h, source, wasm)
 	if closing := h.release(); err == nil && closing != nil {
 		m.release()
