@@ -34,8 +34,8 @@ type row struct {
 
 // position is a line of a file.
 type position struct {
-	file string
-	line int
+	file   string
+	line   int
 	caller bool // the code was inlined into this line
 }
 

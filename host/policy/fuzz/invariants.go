@@ -246,12 +246,14 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 	for _, p := range pointers[:min(len(pointers), 8)] {
 		for _, other := range []any{nil, true, json.Number("7"), "", []any{}, map[string]any{}} {
 			if kindOf(other) != kindAt(in.Args, p) {
-				list = append(list, s.malformation(in, p, kindOf(other), func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, other, false) }))
+				list = append(list, s.malformation(in, p, kindOf(other), func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, other) }))
 			}
 		}
 		list = append(list,
-			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) { return wrapped(args, p) }),
-			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, nil, true) }))
+			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) {
+				return editAt(args, p, func(v any) any { return []any{v} })
+			}),
+			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, removed{}) }))
 		if path := steps(p); len(path) > 0 {
 			for _, second := range []string{"null", "[]", "{}"} {
 				list = append(list, s.malformation(in, p, "twice, the second time "+second,
@@ -260,15 +262,6 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 		}
 	}
 	return list
-}
-
-// wrapped puts the value at a pointer into a list.
-func wrapped(args json.RawMessage, pointer string) (json.RawMessage, bool) {
-	v, ok := at(args, pointer)
-	if !ok {
-		return args, false
-	}
-	return replaceAt(args, pointer, []any{v}, false)
 }
 
 func (s *session) malformation(in input, pointer, kind string, change func(json.RawMessage) (json.RawMessage, bool)) variation {
