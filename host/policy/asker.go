@@ -16,7 +16,7 @@ type Asker struct {
 
 // Asker asks this chain. It ends with the chain's Release.
 func (s *Set) Asker() *Asker {
-	return &Asker{set: s, q: query{seat: rand.Uint32()}, records: make([]Record, 0, len(s.links))}
+	return &Asker{set: s, q: query{shard: rand.Uint32()}, records: make([]Record, 0, len(s.links))}
 }
 
 // Route is Set.Route.
@@ -24,7 +24,7 @@ func (a *Asker) Route(ctx context.Context, f *RouteFacts) (answer RouteAnswer, r
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	a.q.askRoute(f, a.set.zone, a.set.roster(f.Agents), a.room)
+	a.q.askRoute(f, a.set.zone, a.set.agentList(f.Agents), a.room)
 	a.keep()
 	records = a.set.route(ctx, &a.q, a.records[:0], &answer)
 	return answer, records

@@ -27,8 +27,8 @@ type Config struct {
 	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
 	// and their fuel stay the same, only their time does not.
 	CountBlocks bool
-	// Ledger remembers over restarts; nil forgets.
-	Ledger Ledger
+	// History remembers over restarts; nil forgets.
+	History History
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.

@@ -24,7 +24,7 @@ type query struct {
 	text           string
 	args           json.RawMessage
 	tree           *tree  // of args, shared by the chain
-	seat           uint32 // where an instance is looked for first
+	shard          uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
 	agent, channel string   // what a scope is about
@@ -33,19 +33,19 @@ type query struct {
 }
 
 func routeQuery(f *RouteFacts, zone string) (q query) {
-	q.seat = rand.Uint32()
-	q.askRoute(f, zone, newRoster(f.Agents), nil)
+	q.shard = rand.Uint32()
+	q.askRoute(f, zone, newAgentList(f.Agents), nil)
 	return q
 }
 
 func toolQuery(f *ToolFacts, zone string) (q query) {
-	q.seat = rand.Uint32()
+	q.shard = rand.Uint32()
 	q.askTool(f, zone, nil)
 	return q
 }
 
-// askRoute makes a query one about a route. It keeps its seat.
-func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
+// askRoute makes a query one about a route. It keeps its shard.
+func (q *query) askRoute(f *RouteFacts, zone string, agents *agentList, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindRoute, f.Message.Text, f.Seed
 	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
 	q.args, q.tree, q.err = nil, nil, nil
@@ -58,7 +58,7 @@ func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte
 	}
 }
 
-// askTool makes a query one about a tool call. It keeps its seat.
+// askTool makes a query one about a tool call. It keeps its shard.
 func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindTool, f.Message.Text, f.Seed
 	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel

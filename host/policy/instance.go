@@ -67,7 +67,7 @@ type instance struct {
 	printed   []byte
 	stack     [2]uint64
 	names     interned
-	known     known
+	cache     answerCache
 
 	stats stats
 }
@@ -287,12 +287,12 @@ func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict) {
 	frame := region[:min(uint64(raw)>>32, uint64(len(region)))]
 	tool := kind == KindTool
-	if i.known.find(tool, raw, frame, v) {
+	if i.cache.find(tool, raw, frame, v) {
 		return
 	}
 	if v.read(kind, raw, region, &i.names); v.err == nil {
 		v.place = slices.Index(i.q.agents, v.name)
-		i.known.keep(tool, raw, frame, v)
+		i.cache.keep(tool, raw, frame, v)
 	}
 }
 

@@ -69,7 +69,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 		return err
 	}
 	if m.host.counts {
-		if m.census, err = newCensus(ctx, m.host.runtime, out.Blocks); err != nil {
+		if m.blockCounts, err = newBlockCounts(ctx, m.host.runtime, out.Blocks); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 		i.close()
 		return nil, err
 	}
-	m.census.begin(i)
+	m.blockCounts.begin(i)
 	if m.info.HiddenState {
 		return i, nil
 	}
@@ -203,7 +203,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 	if err == nil {
 		err = m.image.share()
 	}
-	m.census.clear(i)
+	m.blockCounts.clear(i)
 	if err != nil {
 		i.close()
 		return nil, err
@@ -227,13 +227,13 @@ func (m *Module) instantiate() (*instance, error) {
 		i.close()
 		return nil, err
 	}
-	m.census.clear(i)
+	m.blockCounts.clear(i)
 	return i, nil
 }
 
 // fresh instantiates the compiled module and runs nothing of it.
 func (m *Module) fresh(ctx context.Context) (*instance, error) {
-	ctx, counters, err := m.census.counters(ctx)
+	ctx, counters, err := m.blockCounts.counters(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("instantiate its counters: %w", err)
 	}

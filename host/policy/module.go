@@ -25,22 +25,22 @@ const (
 
 // Module is a policy's module, loaded and ready to be asked. It is safe for concurrent use.
 type Module struct {
-	source   Source
-	limits   Limits
-	digest   string // of module, data, limits and meter version
-	file     string // SHA-256 of the file
-	info     meter.Info
-	warning  string
-	host     *host
-	compiled wazero.CompiledModule
-	rego     *dialect // nil unless OPA's compiler made it
-	image    *image   // nil when the module hides state outside of memory
-	pure     bool
-	pool     *pool
-	census   *census // nil where blocks are not counted
-	refs     atomic.Int64
-	faults   atomic.Int64 // failures of every class, those of its answers too
-	trial    atomic.Pointer[trial]
+	source      Source
+	limits      Limits
+	digest      string // of module, data, limits and meter version
+	file        string // SHA-256 of the file
+	info        meter.Info
+	warning     string
+	host        *host
+	compiled    wazero.CompiledModule
+	rego        *dialect // nil unless OPA's compiler made it
+	image       *image   // nil when the module hides state outside of memory
+	pure        bool
+	pool        *pool
+	blockCounts *blockCounts // nil where blocks are not counted
+	refs        atomic.Int64
+	faults      atomic.Int64 // failures of every class, those of its answers too
+	trial       atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]
@@ -71,7 +71,7 @@ func (m *Module) close() {
 		// Closing code without instances only drops it from the runtime's table.
 		_ = m.compiled.Close(context.Background())
 	}
-	m.census.close()
+	m.blockCounts.close()
 	_ = m.host.release() // an engine that is closed reports its own
 }
 
@@ -141,12 +141,12 @@ func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Rest
 
 // ask makes one decision on an instance of the pool.
 func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
-	i, err := m.acquire(ctx, q.seat, m.pure)
+	i, err := m.acquire(ctx, q.shard, m.pure)
 	if err != nil {
 		v.err = err
 		return
 	}
-	q.seat = i.slot.seat
+	q.shard = i.slot.shard
 	i.decide(ctx, q, r, v)
 	if !m.pure && v.err == nil && m.image != nil && i.sampleDue() {
 		m.sample(ctx, i, q, v)
@@ -156,16 +156,16 @@ func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 
 // acquire takes an instance that is fit for a decision: in its first state if that is asked for, or due. One that cannot be put
 // back is replaced.
-func (m *Module) acquire(ctx context.Context, seat uint32, first bool) (*instance, *Error) {
+func (m *Module) acquire(ctx context.Context, shard uint32, first bool) (*instance, *Error) {
 	for range m.pool.most + 1 {
-		i, err := m.pool.get(ctx, seat)
+		i, err := m.pool.get(ctx, shard)
 		if err != nil {
 			return nil, err
 		}
 		if i.clean || !first && !i.stale() || i.reset() {
 			return i, nil
 		}
-		m.census.keep(i)
+		m.blockCounts.keep(i)
 		m.pool.discard(i)
 	}
 	return nil, failf(ClassBusy, "no instance is in its first state")
@@ -185,7 +185,7 @@ func (i *instance) sampleDue() bool { return i.stats.decisions.Load() >= i.sampl
 
 // firstSample is never where blocks are counted: a sample would run them for no decision of the caller's.
 func (m *Module) firstSample() int64 {
-	if m.census != nil {
+	if m.blockCounts != nil {
 		return math.MaxInt64
 	}
 	return sampleFirst

@@ -10,7 +10,7 @@
 // frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
 // call is in imports.go, hostcalls.go and wasi.go; rego.go, regoinput.go and regoimports.go do the same for modules of OPA's compiler.
 // engine.go, slot.go and watch.go change the chain while it is asked; proof.go, trial.go and rollback.go say what comes into force and
-// stays, scope.go where it is asked. census.go counts the blocks that run, and inspect.go looks at a module without running it.
+// stays, scope.go where it is asked. blockCounts.go counts the blocks that run, and inspect.go looks at a module without running it.
 // replay.go asks a recorded decision again, kept.go bounds what is recorded, and shadow.go asks beside the chain.
 //
 // The same question gets the same answer for the same fuel. Tests hold that by compiler and interpreter, of new and used instances; that
@@ -110,5 +110,5 @@ type HostCall struct {
 	Args []byte `json:"args,omitempty"`
 	Ret  int32  `json:"ret"`
 	Data []byte `json:"data,omitempty"`
-	Sum  string `json:"sum,omitempty"` // SHA-256 of what KeptCalls has cut
+	Sum  string `json:"sum,omitempty"` // SHA-256 of what TrimCalls has cut
 }

@@ -27,7 +27,7 @@ type pool struct {
 // poolSlot is where one instance lies while it is idle. It has a cache line of its own.
 type poolSlot struct {
 	idle  atomic.Pointer[instance]
-	seat  uint32
+	shard uint32
 	owned bool // guarded by the pool's lock
 	_     [51]byte
 }
@@ -39,25 +39,25 @@ func newPool(create func() (*instance, error)) *pool {
 	most := max(4, 2*runtime.GOMAXPROCS(0))
 	p := &pool{slots: make([]poolSlot, 1<<bits.Len(uint(most-1))), make: create, most: most, all: map[*instance]struct{}{}}
 	for k := range p.slots {
-		p.slots[k].seat = uint32(k)
+		p.slots[k].shard = uint32(k)
 	}
 	return p
 }
 
-// get looks for an instance from a seat on. Workers begin at random, or where they found one the last time, so that they seldom meet.
-func (p *pool) get(ctx context.Context, seat uint32) (*instance, *Error) {
-	if i := p.slots[seat&uint32(len(p.slots)-1)].idle.Swap(nil); i != nil {
+// get looks for an instance from a shard on. Workers begin at random, or where they found one the last time, so that they seldom meet.
+func (p *pool) get(ctx context.Context, shard uint32) (*instance, *Error) {
+	if i := p.slots[shard&uint32(len(p.slots)-1)].idle.Swap(nil); i != nil {
 		return i, nil // as nearly always
 	}
-	if i := p.take(seat); i != nil {
+	if i := p.take(shard); i != nil {
 		return i, nil
 	}
 	return p.makeOrWait(ctx)
 }
 
-func (p *pool) take(seat uint32) *instance {
+func (p *pool) take(shard uint32) *instance {
 	for k := range p.slots {
-		s := &p.slots[(seat+uint32(k))&uint32(len(p.slots)-1)]
+		s := &p.slots[(shard+uint32(k))&uint32(len(p.slots)-1)]
 		if s.idle.Load() != nil {
 			if i := s.idle.Swap(nil); i != nil {
 				return i

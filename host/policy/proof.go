@@ -31,8 +31,8 @@ func (f GateFunc) Prove(ctx context.Context, c Candidate) error { return f(ctx, 
 // Proofs implements Gate.
 func (f GateFunc) Proofs(Source) string { return "" }
 
-// Ledger remembers over restarts what came into force. An engine without one forgets, and cannot roll back.
-type Ledger interface {
+// History remembers over restarts what came into force. An engine without one forgets, and cannot roll back.
+type History interface {
 	// Recall tells how a policy was left.
 	Recall(ctx context.Context, policy string) (Past, error)
 	// Keep stores a module before it comes into force. A module that cannot be kept does not: nobody could
@@ -109,10 +109,10 @@ func (c Change) Leaves() Past {
 
 // recall fills in how the policy was left, once.
 func (e *Engine) recall(ctx context.Context, s *slot) error {
-	if s.recalled || e.cfg.Ledger == nil {
+	if s.recalled || e.cfg.History == nil {
 		return nil
 	}
-	past, err := e.cfg.Ledger.Recall(ctx, s.source.Name)
+	past, err := e.cfg.History.Recall(ctx, s.source.Name)
 	if err != nil {
 		return err
 	}
@@ -129,10 +129,10 @@ func (e *Engine) prove(ctx context.Context, s *slot, m *Module, wasm []byte) err
 			return fmt.Errorf("kept out by the gate: %w", err)
 		}
 	}
-	if e.cfg.Ledger == nil {
+	if e.cfg.History == nil {
 		return nil
 	}
-	return e.cfg.Ledger.Keep(ctx, c)
+	return e.cfg.History.Keep(ctx, c)
 }
 
 // changed notes what the ledger will be told when the slot is shown.
@@ -158,12 +158,12 @@ const recordWall = 5 * time.Second
 
 func (e *Engine) record(ctx context.Context, c Change) {
 	e.cfg.Events.Publish(c)
-	if e.cfg.Ledger == nil {
+	if e.cfg.History == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWall)
 	defer cancel()
-	if err := e.cfg.Ledger.Record(ctx, c); err != nil {
+	if err := e.cfg.History.Record(ctx, c); err != nil {
 		e.cfg.Log.Error("cannot record a change of a policy", "policy", c.Policy, "outcome", c.Outcome, "file", c.File, "error", err)
 	}
 }

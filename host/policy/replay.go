@@ -67,16 +67,6 @@ func (m *Module) Close() error {
 	return nil
 }
 
-// Replay asks a recorded decision of the policy as it is in source now.
-func Replay(ctx context.Context, source Source, recorded Record) (Replayed, error) {
-	m, err := Open(ctx, source)
-	if err != nil {
-		return Replayed{}, err
-	}
-	defer m.release()
-	return m.Replay(ctx, recorded)
-}
-
 // Replay asks the recorded decision again, of an instance in its first state. The record holds all that the module could
 // see: the frame, and what was too large for it. A decision of a warm policy may have cost other fuel than it costs here.
 func (m *Module) Replay(ctx context.Context, recorded Record) (Replayed, error) {
@@ -220,7 +210,7 @@ func frameKind(kind string) uint16 {
 
 // firstDifference is -1 when both made the same calls and got the same answers, as far as a log keeps them.
 func firstDifference(was, is []HostCall) int {
-	was, is = KeptCalls(was), KeptCalls(is)
+	was, is = TrimCalls(was), TrimCalls(is)
 	n := min(len(was), len(is))
 	for k := range n {
 		if !was[k].same(&is[k]) {

@@ -99,10 +99,10 @@ func (e *Engine) archived(ctx context.Context, s *slot, file string) (*Module, e
 	if m := s.compiled(digest); m != nil {
 		return m, nil
 	}
-	if e.cfg.Ledger == nil {
+	if e.cfg.History == nil {
 		return nil, errors.New("this host keeps no archive of modules")
 	}
-	wasm, err := e.cfg.Ledger.Fetch(ctx, file)
+	wasm, err := e.cfg.History.Fetch(ctx, file)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (e *Engine) archived(ctx context.Context, s *slot, file string) (*Module, e
 		return nil, fmt.Errorf("the archive's module %s is not what was put there", file)
 	}
 	return e.load(ctx, s, wasm, func(m *Module) error {
-		return e.cfg.Ledger.Keep(ctx, Candidate{Module: m, Source: s.source, Wasm: wasm})
+		return e.cfg.History.Keep(ctx, Candidate{Module: m, Source: s.source, Wasm: wasm})
 	})
 }
 

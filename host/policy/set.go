@@ -24,7 +24,7 @@ type Set struct {
 	log    *slog.Logger
 	refs   atomic.Int64
 
-	lastRoster atomic.Pointer[roster]
+	lastAgents atomic.Pointer[agentList]
 
 	shadows                   []shadowLink
 	shadowRoutes, shadowTools bool         // some shadow is about routes, about tools
@@ -118,8 +118,8 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	q := query{seat: rand.Uint32()}
-	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
+	q := query{shard: rand.Uint32()}
+	q.askRoute(&f, s.zone, s.agentList(f.Agents), nil)
 	records = s.route(ctx, &q, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
 		s.shadowRoute(ctx, &q, &f, answer, records)
@@ -167,6 +167,12 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 		s.shadowTool(ctx, &q, &f, r, records)
 	}
 	return r, records
+}
+
+// DryRun is Tool for a call that will not be made. Shadow policies are not asked, because their answers are recorded.
+func (s *Set) DryRun(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
+	q := toolQuery(&f, s.zone)
+	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
 }
 
 func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {

@@ -231,7 +231,7 @@ func (l *shadowLink) askBeside(ctx context.Context, j *shadowJob) Shadowed {
 	} else {
 		l.askTool(ctx, j, &s.Is)
 	}
-	s.judge()
+	s.compare()
 	return s
 }
 
@@ -248,7 +248,7 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 		with.Join(l.askTool(ctx, j, &own))
 		with.resolve()
 		s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(), own.Reason, own.Error
-		s.judge()
+		s.compare()
 		return s
 	}
 	s.Was.Answer, s.Was.Reason = j.answer.effect(j.candidate), j.answer.Reason
@@ -261,7 +261,7 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 		with, own.Reason = j.answer, j.answer.Reason
 	}
 	s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(j.candidate), own.Reason, own.Error
-	s.judge()
+	s.compare()
 	return s
 }
 
@@ -282,7 +282,7 @@ func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restr
 }
 
 // judge finds the outcome of what was asked.
-func (s *Shadowed) judge() {
+func (s *Shadowed) compare() {
 	switch {
 	case s.Is.Error != "":
 		s.Outcome = ShadowFailed

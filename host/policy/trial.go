@@ -30,7 +30,7 @@ type trial struct {
 // putOnTrial watches a new module, when there is another one to go back to.
 func (e *Engine) putOnTrial(s *slot, m *Module, fallback string, before *Module) {
 	m.trial.Store(nil)
-	if s.source.RevertAfter <= 0 || fallback == "" || fallback == m.file || e.cfg.Ledger == nil && before == nil {
+	if s.source.RevertAfter <= 0 || fallback == "" || fallback == m.file || e.cfg.History == nil && before == nil {
 		return
 	}
 	t := &trial{fallback: fallback, after: int64(s.source.RevertAfter), rate: trialRate, since: time.Now(), start: m.decisions(), wake: e.trips}

@@ -259,7 +259,7 @@ func FuzzMutate(f *testing.F) {
 		if err := c.Ask.Settle(); err != nil {
 			t.Fatal(err)
 		}
-		s := &session{random: newRandom(seed), look: newAttention(), words: []string{"word"}, agents: []string{"helper"}}
+		s := &session{random: newRandom(seed), words: []string{"word"}, agents: []string{"helper"}}
 		in := input{Case: c, origin: &c}
 		s.corpus = []input{in}
 		for range 50 {

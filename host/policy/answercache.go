@@ -5,11 +5,11 @@ import "encoding/binary"
 // known are the last few answers that an instance gave and the host has read. A policy has few answers and gives them again and again, and to
 // find one by its bytes takes a fraction of the time that checking and reading it does. Each has two places, so that two that meet there
 // do not drive each other out for ever.
-type known [32][2]knownAnswer
+type answerCache [32][2]cachedAnswer
 
-const maxKnownSize = 256 // bytes of an output frame
+const maxCachedSize = 256 // bytes of an output frame
 
-type knownAnswer struct {
+type cachedAnswer struct {
 	used    bool
 	tool    bool // of a decision about a tool
 	raw     int64
@@ -18,7 +18,7 @@ type knownAnswer struct {
 }
 
 // at are the two places where an answer is kept, if it is.
-func (a *known) at(raw int64, frame []byte) *[2]knownAnswer {
+func (a *answerCache) at(raw int64, frame []byte) *[2]cachedAnswer {
 	key := uint64(raw)
 	if n := len(frame); n >= 8 {
 		key ^= binary.LittleEndian.Uint64(frame[n-8:]) // of a name, where the rule has no number
@@ -28,7 +28,7 @@ func (a *known) at(raw int64, frame []byte) *[2]knownAnswer {
 }
 
 // find fills in the verdict of an answer that is known.
-func (a *known) find(tool bool, raw int64, frame []byte, v *verdict) bool {
+func (a *answerCache) find(tool bool, raw int64, frame []byte, v *verdict) bool {
 	at := a.at(raw, frame)
 	for n := range at {
 		if k := &at[n]; k.raw == raw && k.tool == tool && k.used && string(k.frame) == string(frame) {
@@ -40,12 +40,12 @@ func (a *known) find(tool bool, raw int64, frame []byte, v *verdict) bool {
 }
 
 // keep remembers the verdict of an answer. Of two others, the older one makes room.
-func (a *known) keep(tool bool, raw int64, frame []byte, v *verdict) {
-	if len(frame) > maxKnownSize {
+func (a *answerCache) keep(tool bool, raw int64, frame []byte, v *verdict) {
+	if len(frame) > maxCachedSize {
 		return
 	}
 	at := a.at(raw, frame)
 	room := at[1].frame[:0]
 	at[1] = at[0]
-	at[0] = knownAnswer{true, tool, raw, append(room, frame...), *v}
+	at[0] = cachedAnswer{true, tool, raw, append(room, frame...), *v}
 }

@@ -13,32 +13,32 @@ import (
 // Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and a log has to
 // stay small whatever modules do.
 const (
-	maxKeptValue = 1 << 10  // of the arguments or the answer of one call
-	maxKeptCalls = 64 << 10 // of all calls
-	cutCall      = "..."    // stands for the calls that are left out; Ret is their number
+	maxLoggedValue = 1 << 10  // of the arguments or the answer of one call
+	maxLoggedCalls = 64 << 10 // of all calls
+	cutCall        = "..."    // stands for the calls that are left out; Ret is their number
 )
 
-// KeptCalls is the host calls as a log keeps them: long values are cut, and a digest tells them apart; calls beyond a bound are left
+// TrimCalls is the host calls as a log keeps them: long values are cut, and a digest tells them apart; calls beyond a bound are left
 // out, and one call named "..." stands for them. Nothing changes that is short, or has been cut already.
-func KeptCalls(calls []HostCall) []HostCall {
+func TrimCalls(calls []HostCall) []HostCall {
 	size := 0
 	for k := range calls {
-		c := calls[k].kept()
-		if size += len(c.Name) + len(c.Args) + len(c.Data) + len(c.Sum); size > maxKeptCalls && calls[k].Name != cutCall {
-			return append(keptAll(calls[:k]), leftOut(calls[k:]))
+		c := calls[k].trimmed()
+		if size += len(c.Name) + len(c.Args) + len(c.Data) + len(c.Sum); size > maxLoggedCalls && calls[k].Name != cutCall {
+			return append(trimAll(calls[:k]), leftOut(calls[k:]))
 		}
 	}
-	return keptAll(calls)
+	return trimAll(calls)
 }
 
-func keptAll(calls []HostCall) []HostCall {
+func trimAll(calls []HostCall) []HostCall {
 	for k := range calls {
 		if calls[k].short() {
 			continue
 		}
 		all := make([]HostCall, len(calls), len(calls)+1)
 		for k := range calls {
-			all[k] = calls[k].kept()
+			all[k] = calls[k].trimmed()
 		}
 		return all
 	}
@@ -48,16 +48,18 @@ func keptAll(calls []HostCall) []HostCall {
 func leftOut(rest []HostCall) HostCall {
 	h := sha256.New()
 	for k := range rest {
-		c := rest[k].kept()
+		c := rest[k].trimmed()
 		fmt.Fprintf(h, "%q %q %d %q %s\n", c.Name, c.Args, c.Ret, c.Data, c.Sum)
 	}
 	return HostCall{Name: cutCall, Ret: int32(len(rest)), Sum: hex.EncodeToString(h.Sum(nil))}
 }
 
-func (c *HostCall) short() bool { return len(c.Args) <= maxKeptValue && len(c.Data) <= maxKeptValue }
+func (c *HostCall) short() bool {
+	return len(c.Args) <= maxLoggedValue && len(c.Data) <= maxLoggedValue
+}
 
 // kept is the call with its long values cut.
-func (c *HostCall) kept() HostCall {
+func (c *HostCall) trimmed() HostCall {
 	if c.short() {
 		return *c
 	}
@@ -70,7 +72,7 @@ func (c *HostCall) kept() HostCall {
 
 // head64 is a beginning that people can recognise, and nothing else of a long value.
 func head64(b []byte) []byte {
-	if len(b) <= maxKeptValue {
+	if len(b) <= maxLoggedValue {
 		return b
 	}
 	return b[:64:64]
