@@ -6,8 +6,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// agentList is a list of agents in the form that a frame has it. The list is the same from decision to decision, since it belongs to the
-// host's configuration, and it is the longest that a frame of a route has.
+// agentList is a list of agents, encoded as in a frame. It is cached because it is the longest fact of a route, and is the same for most
+// decisions, since it comes from the configuration.
 type agentList struct {
 	names []string
 	value []byte
@@ -19,7 +19,7 @@ func newAgentList(names []string) *agentList {
 	return &agentList{slices.Clone(names), frame[abi.EntrySize:]}
 }
 
-// agentList is the list as a frame has it, made anew when it is another one than the last.
+// agentList returns the list, encoded again only if it differs from the last one.
 func (s *Set) agentList(names []string) *agentList {
 	r := s.lastAgents.Load()
 	if r == nil || !slices.Equal(r.names, names) {

@@ -2,9 +2,9 @@ package policy
 
 import "encoding/binary"
 
-// known are the last few answers that an instance gave and the host has read. A policy has few answers and gives them again and again, and to
-// find one by its bytes takes a fraction of the time that checking and reading it does. Each has two places, so that two that meet there
-// do not drive each other out for ever.
+// answerCache holds the last answers of an instance. A policy repeats a few answers, and comparing the bytes of one takes a fraction of the time
+// that checking and reading it takes. Each has two places, so that two answers with
+// the same hash do not evict each other.
 type answerCache [32][2]cachedAnswer
 
 const maxCachedSize = 256 // bytes of an output frame
@@ -17,7 +17,7 @@ type cachedAnswer struct {
 	verdict verdict
 }
 
-// at are the two places where an answer is kept, if it is.
+// at returns the two places where an answer may be.
 func (a *answerCache) at(raw int64, frame []byte) *[2]cachedAnswer {
 	key := uint64(raw)
 	if n := len(frame); n >= 8 {
@@ -27,7 +27,7 @@ func (a *answerCache) at(raw int64, frame []byte) *[2]cachedAnswer {
 	return &a[key*mix>>59]
 }
 
-// find fills in the verdict of an answer that is known.
+// find fills in the verdict of a cached answer.
 func (a *answerCache) find(tool bool, raw int64, frame []byte, v *verdict) bool {
 	at := a.at(raw, frame)
 	for n := range at {
@@ -39,7 +39,7 @@ func (a *answerCache) find(tool bool, raw int64, frame []byte, v *verdict) bool 
 	return false
 }
 
-// keep remembers the verdict of an answer. Of two others, the older one makes room.
+// keep caches the verdict of an answer in place of the older of the two.
 func (a *answerCache) keep(tool bool, raw int64, frame []byte, v *verdict) {
 	if len(frame) > maxCachedSize {
 		return

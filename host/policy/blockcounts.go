@@ -12,17 +12,17 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// blockCounts counts how often the blocks of a module run. The counters of an instance are the memory of a module of their own that
-// the instance calls: its own memory, its fuel and its resets are what they are without. A nil blockCounts counts nothing.
+// blockCounts counts how often the basic blocks of a module run. The counters of an instance are the memory of a second module, which
+// the instance calls, so that counting changes neither its memory nor its fuel nor its resets. A nil blockCounts counts nothing.
 type blockCounts struct {
 	blocks  []meter.Block
 	entries []int // the first block of each function, which runs whenever the function does
 	runtime wazero.Runtime
 	counter wazero.CompiledModule
-	initial []uint64 // what initialising takes
+	initial []uint64 // counts of the initialisation
 
 	mu   sync.Mutex
-	gone []uint64 // of instances that were discarded, and not taken yet
+	gone []uint64 // counts of discarded instances that were not taken yet
 }
 
 func newBlockCounts(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block) (*blockCounts, error) {
@@ -45,13 +45,13 @@ func (c *blockCounts) close() {
 	}
 }
 
-// counters of one instance. A nil one is of an instance that does not count.
+// counters are those of one instance; nil for an instance that does not count.
 type counters struct {
 	module api.Module
 	view   []byte // of its memory, which never grows
 }
 
-// counters makes the counters of an instance that is made with the context that it returns.
+// counters makes the counters of an instance, which has to be made with the context that it returns.
 func (c *blockCounts) counters(ctx context.Context) (context.Context, *counters, error) {
 	if c == nil {
 		return ctx, nil, nil
@@ -77,7 +77,7 @@ func (k *counters) close() {
 	}
 }
 
-// take reads a counter and sets it to zero.
+// take returns a counter and sets it to zero.
 func (k *counters) take(block int) uint64 {
 	at := k.view[8*block:]
 	n := binary.LittleEndian.Uint64(at)
@@ -87,21 +87,21 @@ func (k *counters) take(block int) uint64 {
 	return n
 }
 
-// begin notes what the initialisation of an instance took.
+// begin adds the initialisation of an instance to the initial counts.
 func (c *blockCounts) begin(i *instance) {
 	if c != nil {
 		c.take(i, func(block int, n uint64) { c.initial[block] += n })
 	}
 }
 
-// clear forgets what the instance has run.
+// clear sets the counters of an instance to zero.
 func (c *blockCounts) clear(i *instance) {
 	if c != nil {
 		c.take(i, func(int, uint64) {})
 	}
 }
 
-// keep takes over the counts of an instance that will be discarded.
+// keep saves the counts of an instance before it is discarded.
 func (c *blockCounts) keep(i *instance) {
 	if c != nil {
 		c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *blockCounts) keep(i *instance) {
 	}
 }
 
-// takeGone visits what keep has kept.
+// takeGone visits the counts that keep saved.
 func (c *blockCounts) takeGone(visit func(block int, n uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *blockCounts) take(i *instance, visit func(block int, n uint64)) {
 	}
 }
 
-// Blocks are the basic blocks that are counted, by their number; none without Config.CountBlocks.
+// Blocks returns the basic blocks that are counted, by their number; none without Config.CountBlocks.
 func (m *Module) Blocks() []meter.Block {
 	if m.blockCounts == nil {
 		return nil
@@ -150,8 +150,7 @@ func (m *Module) Blocks() []meter.Block {
 	return m.blockCounts.blocks
 }
 
-// InitialCounts is how often each block ran while the module was initialised. The made-up decisions of its first state do not
-// count.
+// InitialCounts returns how often each block ran while the module was initialised, without the warm-up decisions.
 func (m *Module) InitialCounts() []uint64 {
 	if m.blockCounts == nil {
 		return nil
@@ -159,8 +158,8 @@ func (m *Module) InitialCounts() []uint64 {
 	return m.blockCounts.initial
 }
 
-// TakeCounts visits the blocks that have run since the last time, with how often, and begins anew. No decision may
-// be under way. A block may be visited several times.
+// TakeCounts visits the blocks that have run since the last call, with their counts. No decision may be under way. A block may be
+// visited several times.
 func (m *Module) TakeCounts(visit func(block int, n uint64)) {
 	if m.blockCounts == nil {
 		return

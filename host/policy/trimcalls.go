@@ -10,16 +10,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and a log has to
-// stay small whatever modules do.
+// Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and the log has to
+// stay small nevertheless.
 const (
 	maxLoggedValue = 1 << 10  // of the arguments or the answer of one call
 	maxLoggedCalls = 64 << 10 // of all calls
-	cutCall        = "..."    // stands for the calls that are left out; Ret is their number
+	cutCall        = "..."    // the name of a call that stands for those that are left out; Ret is their number
 )
 
-// TrimCalls is the host calls as a log keeps them: long values are cut, and a digest tells them apart; calls beyond a bound are left
-// out, and one call named "..." stands for them. Nothing changes that is short, or has been cut already.
+// TrimCalls returns host calls as a log keeps them: long values are cut and get a digest of the whole, and calls beyond a bound are replaced
+// by one call named "...". Short calls, and those that were trimmed before, do not change.
 func TrimCalls(calls []HostCall) []HostCall {
 	size := 0
 	for k := range calls {
@@ -58,7 +58,7 @@ func (c *HostCall) short() bool {
 	return len(c.Args) <= maxLoggedValue && len(c.Data) <= maxLoggedValue
 }
 
-// kept is the call with its long values cut.
+// kept returns the call with its long values cut.
 func (c *HostCall) trimmed() HostCall {
 	if c.short() {
 		return *c
@@ -70,7 +70,7 @@ func (c *HostCall) trimmed() HostCall {
 	return HostCall{Name: c.Name, Args: head64(c.Args), Ret: c.Ret, Data: head64(c.Data), Sum: hex.EncodeToString(h.Sum(nil))}
 }
 
-// head64 is a beginning that people can recognise, and nothing else of a long value.
+// head64 returns the beginning of a long value, by which people can recognise it.
 func head64(b []byte) []byte {
 	if len(b) <= maxLoggedValue {
 		return b
@@ -82,7 +82,7 @@ func (c *HostCall) same(other *HostCall) bool {
 	return c.Name == other.Name && c.Ret == other.Ret && c.Sum == other.Sum && bytes.Equal(c.Args, other.Args) && bytes.Equal(c.Data, other.Data)
 }
 
-// String is the call on one line, for people.
+// String returns the call on one line, for people.
 func (c HostCall) String() string {
 	switch c.Name {
 	case cutCall:
@@ -122,7 +122,7 @@ func (c *HostCall) answer() string {
 	return fmt.Sprintf("%q", c.Data)
 }
 
-// Fact is a string among the facts of the decision, "" when it is not there or the frame cannot be read.
+// Fact returns a string fact of the decision, "" if it is absent or the frame cannot be read.
 func (r *Record) Fact(id abi.Field) string {
 	if checkFrame(r.Frame, frameKind(r.Kind)) != nil {
 		return ""
