@@ -66,7 +66,7 @@ type withoutShadows struct{ *policy.Set }
 
 // Tool implements agent.Policies.
 func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record) {
-	return w.Judge(ctx, f)
+	return w.DryRun(ctx, f)
 }
 
 func decision(call gateway.Supposed, j agent.Judgement, sender, notAdmitted string) gateway.Judgement {

@@ -79,13 +79,13 @@ func mustPass(t *testing.T, dir string, n int) {
 }
 
 // mustOpen loads the built module of a folder until the test ends. How busy the machine is decides no question.
-func mustOpen(t testing.TB, dir string, data map[string]string) asker {
+func mustOpen(t testing.TB, dir string, data map[string]string) *Loading {
 	t.Helper()
-	p, err := load(dir)
+	p, err := OpenSubject(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.openCase(t.Context(), Case{Data: data})
+	a, err := p.loadCase(t.Context(), Case{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}

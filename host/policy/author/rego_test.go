@@ -17,11 +17,11 @@ import (
 func TestRegoNamesFactsAsCasesDo(t *testing.T) {
 	facts := append(opa.RouteFacts(), opa.ToolFacts()...)
 	for _, f := range facts {
-		if fieldNames[f.Field] != f.Name {
-			t.Errorf("%s is %q in cases", f.Name, fieldNames[f.Field])
+		if fieldNames()[f.Field] != f.Name {
+			t.Errorf("%s is %q in cases", f.Name, fieldNames()[f.Field])
 		}
 	}
-	for field, name := range fieldNames {
+	for field, name := range fieldNames() {
 		if field < abi.OutAgent && !slices.ContainsFunc(facts, func(f opa.Fact) bool { return f.Field == field }) {
 			t.Errorf("%s is not in the document", name)
 		}

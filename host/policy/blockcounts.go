@@ -12,25 +12,25 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// census counts how often the blocks of a module run. The counters of an instance are the memory of a module of their own that
-// the instance calls: its own memory, its fuel and its resets are what they are without. A nil census counts nothing.
-type census struct {
+// blockCounts counts how often the basic blocks of a module run. The counters of an instance are the memory of a second module, which
+// the instance calls, so that counting changes neither its memory nor its fuel nor its resets. A nil blockCounts counts nothing.
+type blockCounts struct {
 	blocks  []meter.Block
 	entries []int // the first block of each function, which runs whenever the function does
 	runtime wazero.Runtime
 	counter wazero.CompiledModule
-	initial []uint64 // what initialising takes
+	initial []uint64 // counts of the initialisation
 
 	mu   sync.Mutex
-	gone []uint64 // of instances that were discarded, and not taken yet
+	gone []uint64 // counts of discarded instances that were not taken yet
 }
 
-func newCensus(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block) (*census, error) {
+func newBlockCounts(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block) (*blockCounts, error) {
 	counter, err := runtime.CompileModule(ctx, meter.Counter(len(blocks)))
 	if err != nil {
 		return nil, fmt.Errorf("compile its counters: %w", err)
 	}
-	c := &census{blocks: blocks, runtime: runtime, counter: counter, initial: make([]uint64, len(blocks)), gone: make([]uint64, len(blocks))}
+	c := &blockCounts{blocks: blocks, runtime: runtime, counter: counter, initial: make([]uint64, len(blocks)), gone: make([]uint64, len(blocks))}
 	for i, b := range blocks {
 		if i == 0 || b.Function != blocks[i-1].Function {
 			c.entries = append(c.entries, i)
@@ -39,20 +39,20 @@ func newCensus(ctx context.Context, runtime wazero.Runtime, blocks []meter.Block
 	return c, nil
 }
 
-func (c *census) close() {
+func (c *blockCounts) close() {
 	if c != nil {
 		_ = c.counter.Close(context.Background()) // drops it from the runtime's table, no more
 	}
 }
 
-// counters of one instance. A nil one is of an instance that does not count.
+// counters are those of one instance; nil for an instance that does not count.
 type counters struct {
 	module api.Module
 	view   []byte // of its memory, which never grows
 }
 
-// counters makes the counters of an instance that is made with the context that it returns.
-func (c *census) counters(ctx context.Context) (context.Context, *counters, error) {
+// counters makes the counters of an instance, which has to be made with the context that it returns.
+func (c *blockCounts) counters(ctx context.Context) (context.Context, *counters, error) {
 	if c == nil {
 		return ctx, nil, nil
 	}
@@ -77,7 +77,7 @@ func (k *counters) close() {
 	}
 }
 
-// take reads a counter and sets it to zero.
+// take returns a counter and sets it to zero.
 func (k *counters) take(block int) uint64 {
 	at := k.view[8*block:]
 	n := binary.LittleEndian.Uint64(at)
@@ -87,22 +87,22 @@ func (k *counters) take(block int) uint64 {
 	return n
 }
 
-// begin notes what the initialisation of an instance took.
-func (c *census) begin(i *instance) {
+// begin adds the initialisation of an instance to the initial counts.
+func (c *blockCounts) begin(i *instance) {
 	if c != nil {
 		c.take(i, func(block int, n uint64) { c.initial[block] += n })
 	}
 }
 
-// clear forgets what the instance has run.
-func (c *census) clear(i *instance) {
+// clear sets the counters of an instance to zero.
+func (c *blockCounts) clear(i *instance) {
 	if c != nil {
 		c.take(i, func(int, uint64) {})
 	}
 }
 
-// keep takes over the counts of an instance that will be discarded.
-func (c *census) keep(i *instance) {
+// keep saves the counts of an instance before it is discarded.
+func (c *blockCounts) keep(i *instance) {
 	if c != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -110,8 +110,8 @@ func (c *census) keep(i *instance) {
 	}
 }
 
-// takeGone visits what keep has kept.
-func (c *census) takeGone(visit func(block int, n uint64)) {
+// takeGone visits the counts that keep saved.
+func (c *blockCounts) takeGone(visit func(block int, n uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for block, n := range c.gone {
@@ -123,7 +123,7 @@ func (c *census) takeGone(visit func(block int, n uint64)) {
 }
 
 // take visits the blocks that have run and sets their counters to zero.
-func (c *census) take(i *instance, visit func(block int, n uint64)) {
+func (c *blockCounts) take(i *instance, visit func(block int, n uint64)) {
 	for f, first := range c.entries {
 		n := i.counters.take(first)
 		if n == 0 {
@@ -142,33 +142,32 @@ func (c *census) take(i *instance, visit func(block int, n uint64)) {
 	}
 }
 
-// Blocks are the basic blocks that are counted, by their number; none without Config.CountBlocks.
+// Blocks returns the basic blocks that are counted, by their number; none without Config.CountBlocks.
 func (m *Module) Blocks() []meter.Block {
-	if m.census == nil {
+	if m.blockCounts == nil {
 		return nil
 	}
-	return m.census.blocks
+	return m.blockCounts.blocks
 }
 
-// InitialCounts is how often each block ran while the module was initialised. The made-up decisions of its first state do not
-// count.
+// InitialCounts returns how often each block ran while the module was initialised, without the warm-up decisions.
 func (m *Module) InitialCounts() []uint64 {
-	if m.census == nil {
+	if m.blockCounts == nil {
 		return nil
 	}
-	return m.census.initial
+	return m.blockCounts.initial
 }
 
-// TakeCounts visits the blocks that have run since the last time, with how often, and begins anew. No decision may
-// be under way. A block may be visited several times.
+// TakeCounts visits the blocks that have run since the last call, with their counts. No decision may be under way. A block may be
+// visited several times.
 func (m *Module) TakeCounts(visit func(block int, n uint64)) {
-	if m.census == nil {
+	if m.blockCounts == nil {
 		return
 	}
 	m.pool.mu.Lock()
 	defer m.pool.mu.Unlock()
 	for i := range m.pool.all {
-		m.census.take(i, visit)
+		m.blockCounts.take(i, visit)
 	}
-	m.census.takeGone(visit)
+	m.blockCounts.takeGone(visit)
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and a log has to
-// stay small whatever modules do.
+// Bounds of the host calls of one decision in a log, in bytes. A module can ask for large facts very often, and the log has to
+// stay small nevertheless.
 const (
-	maxKeptValue = 1 << 10  // of the arguments or the answer of one call
-	maxKeptCalls = 64 << 10 // of all calls
-	cutCall      = "..."    // stands for the calls that are left out; Ret is their number
+	maxLoggedValue = 1 << 10  // of the arguments or the answer of one call
+	maxLoggedCalls = 64 << 10 // of all calls
+	cutCall        = "..."    // the name of a call that stands for those that are left out; Ret is their number
 )
 
-// KeptCalls is the host calls as a log keeps them: long values are cut, and a digest tells them apart; calls beyond a bound are left
-// out, and one call named "..." stands for them. Nothing changes that is short, or has been cut already.
-func KeptCalls(calls []HostCall) []HostCall {
+// TrimCalls returns host calls as a log keeps them: long values are cut and get a digest of the whole, and calls beyond a bound are replaced
+// by one call named "...". Short calls, and those that were trimmed before, do not change.
+func TrimCalls(calls []HostCall) []HostCall {
 	size := 0
 	for k := range calls {
-		c := calls[k].kept()
-		if size += len(c.Name) + len(c.Args) + len(c.Data) + len(c.Sum); size > maxKeptCalls && calls[k].Name != cutCall {
-			return append(keptAll(calls[:k]), leftOut(calls[k:]))
+		c := calls[k].trimmed()
+		if size += len(c.Name) + len(c.Args) + len(c.Data) + len(c.Sum); size > maxLoggedCalls && calls[k].Name != cutCall {
+			return append(trimAll(calls[:k]), leftOut(calls[k:]))
 		}
 	}
-	return keptAll(calls)
+	return trimAll(calls)
 }
 
-func keptAll(calls []HostCall) []HostCall {
+func trimAll(calls []HostCall) []HostCall {
 	for k := range calls {
 		if calls[k].short() {
 			continue
 		}
 		all := make([]HostCall, len(calls), len(calls)+1)
 		for k := range calls {
-			all[k] = calls[k].kept()
+			all[k] = calls[k].trimmed()
 		}
 		return all
 	}
@@ -48,16 +48,18 @@ func keptAll(calls []HostCall) []HostCall {
 func leftOut(rest []HostCall) HostCall {
 	h := sha256.New()
 	for k := range rest {
-		c := rest[k].kept()
+		c := rest[k].trimmed()
 		fmt.Fprintf(h, "%q %q %d %q %s\n", c.Name, c.Args, c.Ret, c.Data, c.Sum)
 	}
 	return HostCall{Name: cutCall, Ret: int32(len(rest)), Sum: hex.EncodeToString(h.Sum(nil))}
 }
 
-func (c *HostCall) short() bool { return len(c.Args) <= maxKeptValue && len(c.Data) <= maxKeptValue }
+func (c *HostCall) short() bool {
+	return len(c.Args) <= maxLoggedValue && len(c.Data) <= maxLoggedValue
+}
 
-// kept is the call with its long values cut.
-func (c *HostCall) kept() HostCall {
+// kept returns the call with its long values cut.
+func (c *HostCall) trimmed() HostCall {
 	if c.short() {
 		return *c
 	}
@@ -68,9 +70,9 @@ func (c *HostCall) kept() HostCall {
 	return HostCall{Name: c.Name, Args: head64(c.Args), Ret: c.Ret, Data: head64(c.Data), Sum: hex.EncodeToString(h.Sum(nil))}
 }
 
-// head64 is a beginning that people can recognise, and nothing else of a long value.
+// head64 returns the beginning of a long value, by which people can recognise it.
 func head64(b []byte) []byte {
-	if len(b) <= maxKeptValue {
+	if len(b) <= maxLoggedValue {
 		return b
 	}
 	return b[:64:64]
@@ -80,7 +82,7 @@ func (c *HostCall) same(other *HostCall) bool {
 	return c.Name == other.Name && c.Ret == other.Ret && c.Sum == other.Sum && bytes.Equal(c.Args, other.Args) && bytes.Equal(c.Data, other.Data)
 }
 
-// String is the call on one line, for people.
+// String returns the call on one line, for people.
 func (c HostCall) String() string {
 	switch c.Name {
 	case cutCall:
@@ -120,7 +122,7 @@ func (c *HostCall) answer() string {
 	return fmt.Sprintf("%q", c.Data)
 }
 
-// Fact is a string among the facts of the decision, "" when it is not there or the frame cannot be read.
+// Fact returns a string fact of the decision, "" if it is absent or the frame cannot be read.
 func (r *Record) Fact(id abi.Field) string {
 	if checkFrame(r.Frame, frameKind(r.Kind)) != nil {
 		return ""

@@ -22,11 +22,11 @@ func TestRosterSeesEveryChange(t *testing.T) {
 		"none, but present": func() { names = []string{} },
 	} {
 		names = []string{"main", "coder", "helper"}
-		if first := s.roster(names); s.roster(names) != first {
+		if first := s.agentList(names); s.agentList(names) != first {
 			t.Errorf("%s: the same list is made twice", name)
 		}
 		change()
-		if got, want := s.roster(names).value, newRoster(names).value; !bytes.Equal(got, want) {
+		if got, want := s.agentList(names).value, newAgentList(names).value; !bytes.Equal(got, want) {
 			t.Errorf("%s: the frame has %q, the list is %q", name, got, names)
 		}
 	}
@@ -35,7 +35,7 @@ func TestRosterSeesEveryChange(t *testing.T) {
 func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 	frame := output(abi.OutAgent, "main")
 	raw := int64(abi.RouteAgent | 3<<8 | len(frame)<<32)
-	var k known
+	var k answerCache
 	k.keep(false, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
 	var v verdict
 	if !k.find(false, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
@@ -51,7 +51,7 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 			t.Errorf("it is found though byte %d differs", at)
 		}
 	}
-	long := output(abi.OutReason, string(make([]byte, maxKnownSize)))
+	long := output(abi.OutReason, string(make([]byte, maxCachedSize)))
 	k.keep(false, raw, long, &verdict{})
 	if k.find(false, raw, long, &v) {
 		t.Error("a long answer is kept")
@@ -59,7 +59,7 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 }
 
 func TestAnswersThatMeetAreBothKnown(t *testing.T) {
-	var k known
+	var k answerCache
 	place := k.at(0, nil)
 	var met []int64
 	for rule := int64(0); len(met) < 3; rule++ {
