@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
+
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 func pluginCommand() *cli.Command {
@@ -106,24 +106,10 @@ func removePlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if c := configOf(ctx, cmd); c != nil && !cmd.Bool("force") {
-		if key := userOf(c, name); key != "" {
-			return fmt.Errorf("remove plugin %s: [%s] uses it: set enabled = false there, or add --force", name, key)
+		for _, i := range instances.Of(c, name) {
+			section := plugin.AllKinds().Get(i.Kind).Section()
+			return fmt.Errorf("remove plugin %s: [%s.%s] uses it: set enabled = false there, or add --force", name, section, i.Name)
 		}
 	}
 	return store.Remove(name)
-}
-
-// userOf is the first table of the configuration that uses a plugin.
-func userOf(c *config.Config, plugin string) string {
-	for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
-		if use := c.Channels[instance]; use.Enabled && use.Plugin == plugin {
-			return "channels." + instance
-		}
-	}
-	for _, instance := range slices.Sorted(maps.Keys(c.Tools)) {
-		if use := c.Tools[instance]; use.Enabled && use.Plugin == plugin {
-			return "tools." + instance
-		}
-	}
-	return ""
 }

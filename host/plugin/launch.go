@@ -118,7 +118,7 @@ func (h *Host) startProcess(ctx context.Context, sup *supervisor, p *pack, o lau
 	}
 	out := newOutput(sup.log, sup.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: sup.log}, stateDir: stateDir, instance: sup.instance,
+		host: h, pack: p, output: out, log: libraryLog(sup.log), stateDir: stateDir, instance: sup.instance,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
