@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/plugin/jail"
 )
 
@@ -97,26 +96,14 @@ func (h *Host) openGroups() (end func()) {
 	return g.Close
 }
 
-// buryGroups removes the empty groups of dead hosts of this user, which may never start again: those whose run folders beside runDir are
-// not locked. A group with processes is left to its own host. Groups in other places, such as those of another service, are not found;
-// whoever created that place removes them.
+// buryGroups removes the empty control groups of dead hosts of this user, which may never start again. A group with processes is left to its
+// own host. Groups in other places, such as those of another service, are not found; whoever created that place removes them.
 func buryGroups(g *jail.Groups, runDir string) {
-	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
-	for _, dir := range siblings {
-		group := g.Beside(memoryGroupName(dir))
-		if group == "" || dir == runDir || privateDir(dir) != nil {
-			continue
+	deadRunDirs(runDir, func(sibling string) {
+		if group := g.Beside(memoryGroupName(sibling)); group != "" {
+			jail.RemoveEmpty(group)
 		}
-		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
-			continue // not a run folder
-		}
-		release, err := filelock.Try(filepath.Join(dir, runLock))
-		if err != nil {
-			continue // its host is running
-		}
-		jail.RemoveEmpty(group)
-		release()
-	}
+	})
 }
 
 // openNames copies the files for name lookups, if processes have views of files.

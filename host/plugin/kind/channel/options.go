@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -104,9 +105,7 @@ func shown(v reflect.Value) any {
 const defaultEditInterval = kind.Duration(time.Second)
 
 func (o Options) complete() Options {
-	if o.MinEditInterval == 0 {
-		o.MinEditInterval = defaultEditInterval
-	}
+	o.MinEditInterval = cmp.Or(o.MinEditInterval, defaultEditInterval)
 	return o
 }
 
