@@ -325,7 +325,7 @@ type Plugins struct {
 	// installed and locked: for development and first-party plugins of a checkout.
 	DevPaths map[string]string `toml:"dev_paths" is:"path"`
 	// Containment holds plugins in by what the system has for it: auto uses what there is, required starts no plugin whose files
-	// and connections cannot be cut down, off does nothing.
+	// and connections cannot be restricted, off does nothing.
 	Containment string `toml:"containment" default:"auto" oneof:"auto required off"`
 }
 

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,13 +18,13 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// judgeFlags say which call flynn tool explain judges, in the words of flynn route test.
-func judgeFlags() []cli.Flag {
+// dryRunFlags describe the call that flynn tool explain tries, with the names of flynn route test.
+func dryRunFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "agent", Usage: "dry-run a call by the `AGENT`"},
 		&cli.StringFlag{Name: "args", Usage: "the call's arguments, as `JSON`", Value: "{}"},
 		&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Value: gateway.ChannelTerminal},
-		&cli.StringFlag{Name: "sender", Usage: "the sender's `ID` on its platform (default: the owner, at a local door)"},
+		&cli.StringFlag{Name: "sender", Usage: "the sender's `ID` on its platform (default: the owner, on web and terminal)"},
 		&cli.StringFlag{Name: "text", Usage: "`TEXT` of the message that the agent answers"},
 		&cli.StringFlag{Name: "conversation", Usage: "`ID` of the conversation (default: the sender's)"},
 		&cli.StringFlag{Name: "kind", Usage: "`KIND` of the conversation: dm, group or thread", Value: string(message.DM)},
@@ -35,8 +35,8 @@ func judgeFlags() []cli.Flag {
 	}
 }
 
-// judgeCall shows what would become of one call.
-func judgeCall(ctx context.Context, cmd *cli.Command, name string) error {
+// dryRunCall shows what the host would do with one call.
+func dryRunCall(ctx context.Context, cmd *cli.Command, name string) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
@@ -45,9 +45,9 @@ func judgeCall(ctx context.Context, cmd *cli.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	var j gateway.Judgement
+	var j gateway.DryRunResult
 	if err := client.Ask(ctx, c, "/api/v1/tools/judge", call, &j); errors.Is(err, client.ErrNotRunning) {
-		return fmt.Errorf("%w: a call is judged by the flynn that would run it; start it with: flynn serve", err)
+		return fmt.Errorf("%w: only the flynn that would run a call can dry-run it; start it with: flynn serve", err)
 	} else if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func judgeCall(ctx context.Context, cmd *cli.Command, name string) error {
 	return printJudgement(o, j)
 }
 
-func supposedCall(cmd *cli.Command, c *config.Config, name string) (gateway.Supposed, error) {
-	call := gateway.Supposed{
+func supposedCall(cmd *cli.Command, c *config.Config, name string) (gateway.DryRunCall, error) {
+	call := gateway.DryRunCall{
 		Tool: name, Agent: cmd.String("agent"), Args: json.RawMessage(cmd.String("args")), Channel: cmd.String("channel"), Sender: cmd.String("sender"),
 		Account: cmd.String("account"), SenderRoles: cmd.StringSlice("sender-role"), Conversation: cmd.String("conversation"),
 		Kind: message.Kind(cmd.String("kind")), Parent: cmd.String("parent"), Text: cmd.String("text"), Labels: cmd.StringSlice("label"),
@@ -73,38 +73,31 @@ func supposedCall(cmd *cli.Command, c *config.Config, name string) (gateway.Supp
 	if call.Sender == "" && slices.Contains(config.LocalDoors(), call.Channel) {
 		call.Sender = "owner"
 	}
-	if call.Conversation == "" {
-		call.Conversation = call.Sender
-	}
+	call.Conversation = cmp.Or(call.Conversation, call.Sender)
 	switch {
 	case call.Agent == "":
-		return call, usagef("--agent is missing: whose call is it?")
+		return call, usagef("--agent is missing: name the agent that calls")
 	case call.Sender == "":
-		return call, usagef("--sender is missing: who writes over %s?", call.Channel)
+		return call, usagef("--sender is missing: name the sender on %s", call.Channel)
 	case !json.Valid(call.Args):
-		return call, usagef("--args is no JSON: %s", call.Args)
+		return call, usagef("--args is not JSON: %s", call.Args)
 	case !slices.Contains([]message.Kind{message.DM, message.Group, message.Thread}, call.Kind):
 		return call, usagef("no kind of conversation %q (dm, group or thread)", call.Kind)
 	}
 	return call, nil
 }
 
-func printJudgement(o *output, j gateway.Judgement) error {
+func printJudgement(o *output, j gateway.DryRunResult) error {
 	if err := o.table([]string{"TOOL", "AGENT", "SENDER", "ROLE", "SESSION", "LABELS"},
 		[][]string{{j.Tool, j.Agent, j.Sender, j.Role, j.Session, strings.Join(j.Labels, " ")}}); err != nil {
 		return err
 	}
 	if len(j.Policies) > 0 {
-		rows := make([][]string, len(j.Policies))
-		for i, p := range j.Policies {
-			why := p.Reason
-			if p.Error != "" {
-				why = p.Error
-			}
-			rows[i] = []string{p.Name, p.Answer, strconv.FormatInt(p.Fuel, 10), time.Duration(p.Nanos).String(), why}
-		}
 		o.line("")
-		if err := o.table([]string{"POLICY", "ANSWER", "FUEL", "TOOK", "WHY"}, rows); err != nil {
+		err := printList(o, j.Policies, policyHeader, func(p gateway.PolicyAnswer) []string {
+			return []string{p.Name, p.Answer, number(p.Fuel), time.Duration(p.Nanos).String(), cmp.Or(p.Error, p.Reason)}
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -119,8 +112,8 @@ func printJudgement(o *output, j gateway.Judgement) error {
 	return nil
 }
 
-// outcome is what would become of a call, in one line.
-func outcome(j gateway.Judgement) string {
+// outcome says in one line what the host would do with a call.
+func outcome(j gateway.DryRunResult) string {
 	where := "on the host"
 	switch {
 	case j.Sandbox:

@@ -10,8 +10,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Supposed is a call that nobody makes, to be judged as if an agent made it now in answer to a message.
-type Supposed struct {
+// DryRunCall is a call to try as if an agent made it now, in answer to a message.
+type DryRunCall struct {
 	Tool  string          `json:"tool"`
 	Agent string          `json:"agent"`
 	Args  json.RawMessage `json:"args"`
@@ -24,11 +24,11 @@ type Supposed struct {
 	Kind         message.Kind `json:"kind"`
 	Parent       string       `json:"parent,omitempty"`
 	Text         string       `json:"text,omitempty"`
-	Labels       []string     `json:"labels,omitempty"` // that the session has besides its own
+	Labels       []string     `json:"labels,omitempty"` // added to those of the session
 }
 
-// Judgement is the decision about a Supposed call.
-type Judgement struct {
+// DryRunResult is what would happen to a DryRunCall.
+type DryRunResult struct {
 	Tool        string          `json:"tool"`
 	Agent       string          `json:"agent"`
 	Session     string          `json:"session"`
@@ -44,11 +44,11 @@ type Judgement struct {
 	Reasons     []string        `json:"reasons"` // each restriction, in the order in which they were added
 	Refusal     string          `json:"refusal,omitempty"`
 	Policies    []PolicyAnswer  `json:"policies"`
-	// Lease is what would be used in place of asking a person.
+	// Lease is the grant that would be used instead of asking a person.
 	Lease *Grant `json:"lease,omitempty"`
 }
 
-// PolicyAnswer is what one policy says.
+// PolicyAnswer is the answer of one policy.
 type PolicyAnswer struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
@@ -59,28 +59,21 @@ type PolicyAnswer struct {
 	Nanos  int64  `json:"nanos"`
 }
 
-// Judges decides about calls that nobody makes.
-type Judges interface {
-	// Judge returns what enforcement would decide; it runs nothing, asks nobody and uses nothing up. store.ErrNotFound if there is no such agent or channel.
-	Judge(ctx context.Context, call Supposed) (Judgement, error)
+// DryRuns tries calls without running them.
+type DryRuns interface {
+	// DryRun returns what enforcement would decide. It runs nothing, asks nobody and uses no grant. store.ErrNotFound if there is no such agent
+	// or channel.
+	DryRun(ctx context.Context, call DryRunCall) (DryRunResult, error)
 }
 
-// judgeTimeout bounds a judgement, for which policies may have to be asked.
-const judgeTimeout = 25 * time.Second
+// dryRunTimeout bounds a dry run, which may have to ask policies.
+const dryRunTimeout = 25 * time.Second
 
-func (s *Server) judge(w http.ResponseWriter, r *http.Request) {
-	var body Supposed
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) dryRun(ctx context.Context, _ *http.Request, body DryRunCall) (any, error) {
 	names := []string{body.Tool, body.Agent, body.Channel, body.Sender, body.Conversation}
 	kinds := []message.Kind{message.DM, message.Group, message.Thread}
 	if len(body.Args) == 0 || slices.ContainsFunc(names, func(n string) bool { return !validName(n) }) || !slices.Contains(kinds, body.Kind) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "say tool, agent, args, channel, sender, conversation and kind (dm, group or thread)")
-		return
+		return nil, badRequest("send tool, agent, args, channel, sender, conversation and kind (dm, group or thread)")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), judgeTimeout)
-	defer cancel()
-	judgement, err := s.backend.Judges.Judge(ctx, body)
-	s.answer(w, judgement, err)
+	return s.backend.DryRuns.DryRun(ctx, body)
 }
