@@ -116,7 +116,7 @@ type Host struct {
 	events    event.Bus
 	telemetry *telemetry.Exporter
 	counts    model.Counts
-	budgets   *budget.Ledger
+	budgets   *budget.Accounts
 	hangup    <-chan os.Signal
 	launcher  []string
 	onReady   func()

@@ -245,7 +245,7 @@ type Config struct {
 	Attachments Attachments
 	Views       Views
 	Elevations  Elevations
-	Ledger      *budget.Ledger // of the daily budgets
+	Ledger      *budget.Accounts // of the daily budgets
 	Events      *event.Bus     // gets message.Event, TurnEnded and BudgetExceeded
 	// Stopped returns why the kill switch lets nothing run, or "".
 	Stopped  func() string
