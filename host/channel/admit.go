@@ -82,7 +82,7 @@ type Sessions interface {
 // the configuration may be another, or a pairing revoked.
 //
 // It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. A person who speaks over one of
-// config.LocalDoors holds the token of this machine and is its owner; programs at the others of config.OwnDoors are held to
+// config.LocalFrontends holds the token of this machine and is its owner; programs at the others of config.BuiltinChannels are held to
 // [clients]; any other instance is held to the rules of a channel.
 type Gate struct {
 	GateConfig
