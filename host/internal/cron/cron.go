@@ -90,7 +90,7 @@ func (f field) parseRange(part string) (uint64, error) {
 			return 0, fmt.Errorf("a step needs a range, such as %s-%d/%s", span, f.max, stepText)
 		}
 		if step, err = number(stepText); err != nil || step < 1 {
-			return 0, fmt.Errorf("%q is no step", stepText)
+			return 0, fmt.Errorf("%q is not a step", stepText)
 		}
 	}
 	var bits uint64

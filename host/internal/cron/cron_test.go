@@ -26,7 +26,7 @@ func TestParseRefuses(t *testing.T) {
 		{"60 * * * *", `minute "60": "60" is not in 0 to 59`},
 		{"-1 * * * *", "is not in 0 to 59"},
 		{"5-1 * * * *", "runs backwards"},
-		{"*/0 * * * *", "is no step"},
+		{"*/0 * * * *", "is not a step"},
 		{"5/15 * * * *", "a step needs a range, such as 5-59/15"},
 		{"1,,2 * * * *", `"" is not in`},
 		{"* * 0 * *", "is not in 1 to 31"},

@@ -89,7 +89,7 @@ func (p parser) object(depth int) (any, error) {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil, fmt.Errorf("arguments are not JSON: %v is no key", t)
+			return nil, fmt.Errorf("arguments are not JSON: %v is not a key", t)
 		}
 		if _, twice := object[key]; twice {
 			return nil, fmt.Errorf("arguments name the key %q twice", key)

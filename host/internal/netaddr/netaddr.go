@@ -63,7 +63,7 @@ func checkName(text string) error {
 	}
 	for label := range strings.SplitSeq(text, ".") {
 		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
-			return errors.New("is no host name")
+			return errors.New("is not a host name")
 		}
 		for i := range len(label) {
 			if err := checkByte(label[i]); err != nil {
@@ -100,7 +100,7 @@ func looksNumeric(text string) bool {
 func ParsePort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
-		return 0, fmt.Errorf("port %q is no number from 1 to 65535", clip(text))
+		return 0, fmt.Errorf("port %q is not a number from 1 to 65535", clip(text))
 	}
 	return uint16(n), nil
 }

@@ -71,7 +71,7 @@ func (r Rule) checkHost() error {
 func checkMethods(methods []string) error {
 	for _, m := range methods {
 		if !slices.Contains(listable, m) {
-			return fmt.Errorf("%q is no method that can be listed, such as GET", clip(m))
+			return fmt.Errorf("%q is not a method that can be listed, such as GET", clip(m))
 		}
 	}
 	return nil

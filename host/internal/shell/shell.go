@@ -45,7 +45,7 @@ func parse(text string, pattern bool) (Line, error) {
 	case len(text) > maxLine:
 		return Line{}, fmt.Errorf("it is longer than %d bytes", maxLine)
 	case !utf8.ValidString(text):
-		return Line{}, errors.New("it is no valid UTF-8")
+		return Line{}, errors.New("it is not valid UTF-8")
 	}
 	for _, c := range text {
 		if c != ' ' && !unicode.IsPrint(c) {
@@ -193,7 +193,7 @@ func (c Command) check() error {
 	case slices.Contains(keywords, name):
 		return fmt.Errorf("the keyword %q is not understood", name)
 	case strings.HasPrefix(name, "-"):
-		return fmt.Errorf("%q is no program", name)
+		return fmt.Errorf("%q is not a program", name)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package attack holds tests only: what an attacker tries at every door of a whole host, against every control.
+// Package attack holds tests only: what an attacker tries at every frontend of a whole host, against every control.
 //
 // Start with TestTable, whose comment says what each cell means, and with TestInjections. A host of these tests is the real one, made by
 // host.New from a configuration; its channel is a plugin that lives in the test, its programs speak HTTP, and the model obeys every word
