@@ -90,7 +90,7 @@ type Host struct {
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
-	desk      *approval.Desk
+	desk      *approval.Service
 	elevated  *elevate.Mode
 	pairings  *pairing.Desk
 	owners    *owners.Owners

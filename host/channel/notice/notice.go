@@ -35,7 +35,7 @@ type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Requests says how far the answer to a request may reach; *approval.Desk implements it.
+// Requests says how far the answer to a request may reach; *approval.Service implements it.
 type Requests interface {
 	Offer(a consent.Approval) approval.Offer
 }

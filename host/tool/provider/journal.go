@@ -12,55 +12,55 @@ import (
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
-// Ledger remembers, in a file, what each tool said of itself last. A server that shows a harmless tool until somebody trusts it, and
-// then another one under its name, is found out by it, also when the change came with a restart.
-type Ledger struct {
+// Journal records in a file the last description of each tool. It detects a server that shows a harmless tool until somebody trusts it,
+// and then another one under the same name, even if a restart lies between the two.
+type Journal struct {
 	path string
 	now  func() time.Time
 
-	mu   sync.Mutex
-	book map[string]map[string]Entry // by provider and the tool's own name
+	mu    sync.Mutex
+	tools map[string]map[string]Entry // by provider and the tool's own name
 }
 
-// Entry is what is known of one tool.
+// Entry is the record of one tool.
 type Entry struct {
 	Digest  string    `json:"digest"`
-	First   time.Time `json:"first"`            // seen at all
+	First   time.Time `json:"first"`            // seen
 	Was     string    `json:"was,omitempty"`    // the digest before
 	Changed time.Time `json:"changed,omitzero"` // from Was
 }
 
-// Change is a tool that says something else than before.
+// Change is a tool with another description than before.
 type Change struct{ Tool, Was, Now string }
 
-// maxEntries bounds the tools of one provider that are remembered.
+// maxEntries bounds the recorded tools of one provider.
 const maxEntries = 1024
 
-// OpenLedger reads the ledger at path, which need not be there. One that cannot be read is an error: who could break it
-// could hide a change.
-func OpenLedger(path string) (*Ledger, error) {
-	l := &Ledger{path: path, now: time.Now, book: map[string]map[string]Entry{}}
+// OpenJournal reads the journal at path, which need not exist. A journal that cannot be read is an error: damaging it must not
+// hide a change.
+func OpenJournal(path string) (*Journal, error) {
+	l := &Journal{path: path, now: time.Now, tools: map[string]map[string]Entry{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &l.book)
+		err = json.Unmarshal(text, &l.tools)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what tools said of themselves: %s: %w; remove the file to begin anew", path, err)
+		return nil, fmt.Errorf("read the journal of tools %s: %w; remove the file to begin anew", path, err)
 	}
 	return l, nil
 }
 
-// Note takes down the tools of a provider and returns those that have changed.
-func (l *Ledger) Note(provider string, offers []offer) ([]Change, error) {
+// Record records the tools of a provider and returns those that have changed.
+func (l *Journal) Record(provider string, offers []offer) ([]Change, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page := l.book[provider]
+	page := l.tools[provider]
 	if page == nil {
 		page = map[string]Entry{}
-		l.book[provider] = page
+		l.tools[provider] = page
 	}
 	var changes []Change
 	news := false
@@ -79,16 +79,16 @@ func (l *Ledger) Note(provider string, offers []offer) ([]Change, error) {
 	if !news && len(changes) == 0 {
 		return nil, nil
 	}
-	text, err := json.MarshalIndent(l.book, "", "  ")
+	text, err := json.MarshalIndent(l.tools, "", "  ")
 	if err != nil {
 		return changes, err
 	}
 	return changes, durable.WriteFile(l.path, text, 0o600)
 }
 
-// Entry returns what is known of a tool.
-func (l *Ledger) Entry(provider, name string) Entry {
+// Entry returns the record of a tool.
+func (l *Journal) Entry(provider, name string) Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.book[provider][name]
+	return l.tools[provider][name]
 }
