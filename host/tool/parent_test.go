@@ -87,7 +87,7 @@ func TestAChildMayNoMoreThanItsParents(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		of = map[string]policy.Restrictions{}
-		local := rapid.Bool().Draw(t, "at a local door")
+		local := rapid.Bool().Draw(t, "at a local frontend")
 		var chain []Subject
 		for _, name := range []string{"a", "b", "c"}[:rapid.IntRange(2, 3).Draw(t, "agents")] {
 			s := drawSubject(t)

@@ -184,7 +184,7 @@ func TestDecide(t *testing.T) {
 		{"requester grants", false, []decision{{true, "irc:bob", ErrSelf}}, consent.ApprovalPending, ""},
 		{"requester grants after another one", false, []decision{{true, "irc:alice", nil}, {true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:alice"},
 		{"requester denies", false, []decision{{false, "irc:bob", nil}}, consent.ApprovalDenied, "irc:bob"},
-		{"requester at a local door grants", true, []decision{{true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:bob"},
+		{"requester at a local frontend grants", true, []decision{{true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:bob"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &memoryStore{}

@@ -182,7 +182,7 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 	return f.result(response, args.Offset), nil
 }
 
-// result turns a response into text. Whatever its status, its host has been read from.
+// result turns a response of any status into text, with the labels of its hosts.
 func (f *fetcher) result(response *http.Response, offset int) tool.Result {
 	final := response.Request.URL
 	result := tool.Result{IsError: response.StatusCode >= 400, Labels: hosts(response)}

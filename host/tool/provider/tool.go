@@ -170,7 +170,7 @@ func (t *remote) Revoked() string { return t.provider.revoked(t.offer) }
 // Rest implements tool.Pager.
 func (t *remote) Rest() string { return "Ask the tool for less at a time to read it." }
 
-// Run implements tool.Tool. Whatever the provider does wrong is the tool's failure, never the host's.
+// Run implements tool.Tool. A fault of the provider is a failure of the tool, never of the host.
 func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	client, err := t.provider.claim(t.offer)
 	if err != nil {

@@ -246,7 +246,7 @@ func hasNoBudget(t *testing.T, s *site, d frontend, at place, nth int, file stri
 // n: a program's own call is for a sandbox and never for the host, so nobody is asked; what is tried is that without one there is neither
 // a request nor a run. In a sandbox it runs: TestMCPClients of host/internal/e2e/livetest.
 // m: no model is asked, so no tokens are used; what holds is that the usage of the turn stays empty, and [access] has the rates.
-// e: a program has to run for its helper to call, which needs an engine. What is tried here is that without one no program runs and no call is
+// e: a program has to run for its helper to call, which needs an engine. This test checks that without one no program runs and no call is
 // made. With one: TestHelpers.
 func TestTable(t *testing.T) {
 	text := withPolicies(t, config)
