@@ -70,7 +70,7 @@ func supposedCall(cmd *cli.Command, c *config.Config, name string) (gateway.DryR
 	if known := c.ChannelNames(); !slices.Contains(known, call.Channel) {
 		return call, usagef("no channel %q (there are: %s)", call.Channel, strings.Join(known, ", "))
 	}
-	if call.Sender == "" && slices.Contains(config.LocalDoors(), call.Channel) {
+	if call.Sender == "" && slices.Contains(config.LocalFrontends(), call.Channel) {
 		call.Sender = "owner"
 	}
 	call.Conversation = cmp.Or(call.Conversation, call.Sender)

@@ -36,7 +36,7 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// link is one connection. What is written gathers while a write is under way and goes out with the next.
+// link is one connection. Lines collect while a write is under way and go out with the next.
 type link struct {
 	conn net.Conn
 	gone chan struct{} // closed when the connection is over

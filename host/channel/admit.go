@@ -82,7 +82,7 @@ type Sessions interface {
 // configuration may have changed by then, or a pairing may be revoked.
 //
 // It decides by Message.Channel and Message.Sender.ID, which the frontend or channel sets and a sender cannot choose. A sender on
-// config.LocalDoors has the token of this machine and is its owner; API clients on the other config.OwnDoors are bound by [clients];
+// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by [clients];
 // every other instance is a channel.
 type Gate struct {
 	GateConfig

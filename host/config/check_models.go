@@ -29,17 +29,11 @@ func (c *checker) models() {
 }
 
 func (c *checker) apiKey(at keyPath, m Model) Secret {
-	switch hosted := m.BaseURL == "" && (m.Provider == "anthropic" || m.Provider == "openai"); {
-	case m.APIKeyEnv != "" && m.APIKeyFile != "":
-		c.report(at.child("api_key_file"), "two sources of one secret", "keep api_key_env or api_key_file")
-	case m.APIKeyEnv != "":
-		return c.fromEnv(at.child("api_key_env"), m.APIKeyEnv, true)
-	case m.APIKeyFile != "":
-		return c.fromFile(at.child("api_key_file"), m.APIKeyFile, true)
-	case hosted:
-		c.report(at.child("api_key_env"), "missing", "name the environment variable of the key, or its file with api_key_file")
+	missing := ""
+	if m.BaseURL == "" && (m.Provider == "anthropic" || m.Provider == "openai") {
+		missing = "name the environment variable of the key, or its file with api_key_file"
 	}
-	return ""
+	return c.secret(at, "api_key", m.APIKeyEnv, m.APIKeyFile, true, missing)
 }
 
 func (c *checker) baseURL(at keyPath, address string) {

@@ -89,7 +89,7 @@ func FuzzParse(f *testing.F) {
 type house struct {
 	t                  *testing.T
 	store              *sqlite.Store
-	people             *approval.Desk
+	people             *approval.Service
 	pairings           *pairing.Desk
 	desk               *Desk
 	replied            []message.Reply

@@ -32,7 +32,7 @@ type Store interface {
 	Grant(ctx context.Context, id string) (consent.Grant, error)
 }
 
-// Approvals decides requests; *approval.Desk implements it.
+// Approvals decides requests; *approval.Service implements it.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
@@ -41,7 +41,7 @@ type Approvals interface {
 	Offer(a consent.Approval) approval.Offer
 }
 
-var _ Approvals = (*approval.Desk)(nil)
+var _ Approvals = (*approval.Service)(nil)
 
 // Rules are those of the configuration and the pairings in force.
 type Rules interface {

@@ -35,7 +35,7 @@ type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Requests returns how a request may be granted; *approval.Desk implements it.
+// Requests returns how a request may be granted; *approval.Service implements it.
 type Requests interface {
 	Offer(a consent.Approval) approval.Offer
 }

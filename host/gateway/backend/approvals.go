@@ -13,7 +13,7 @@ import (
 
 // Approvals are the requests that wait for a person, and the grants that people gave.
 type Approvals struct {
-	Desk  *approval.Desk
+	Desk  *approval.Service
 	Store interface {
 		ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 	}

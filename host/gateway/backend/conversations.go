@@ -52,7 +52,7 @@ var _ gateway.Conversations = Conversations{}
 
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.OwnDoors(), m.Channel) || m.Channel == message.ScheduleDoor {
+	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleDoor {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	return c.Inbox.Accept(ctx, m)
@@ -183,7 +183,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		switch {
 		case known:
 			out[i].Turns += s.Turns
-		case slices.Contains(config.OwnDoors(), channel) && len(out) < listedConversations:
+		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
 			at[place] = len(out)
 			out = append(out, gateway.ConversationInfo{
 				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(place), Turns: s.Turns,
@@ -219,7 +219,7 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 // DeleteConversation implements gateway.Conversations for the frontends of this machine.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
 	place := channel + ":" + conversation
-	if !slices.Contains(config.OwnDoors(), channel) {
+	if !slices.Contains(config.BuiltinChannels(), channel) {
 		return store.NotFound(place + " is not a conversation of this machine: write /delete in it")
 	}
 	return c.Keeper.DeleteConversation(ctx, place, by, stop)

@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// TestOneSendersShare has a member fill what he can: conversations, attachments of ever new names, files that his agent writes. What is on
-// the disk afterwards is what [limits] allows, and another member goes on.
+// TestOneSendersShare has a member fill what he can: conversations, attachments of ever new names, files that his agent writes. Afterwards
+// the disk holds no more than [limits] allows, and another member is not affected.
 func TestOneSendersShare(t *testing.T) {
 	const size, sessionDisk, senderDisk = 100 << 10, 1 << 20, 2 << 20
 	s := newSite(t, withPolicies(t, config)+fmt.Sprintf(`

@@ -134,7 +134,7 @@ func TestPluginCommandsOnARunningHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wrong := "want host:port"
+		wrong := "must be host:port"
 		for _, want := range []string{`(?m)^lines +lines-channel +0\.1\.0 +(ready|degraded) +[0-9]+ +0 +.*files`, `(?m)^wrong +lines-channel +0\.1\.0 +quarantined +- +0 .*` + wrong} {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("the list does not match %s:\n%s", want, out)

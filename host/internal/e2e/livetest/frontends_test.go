@@ -120,7 +120,7 @@ func TestOpenAIClient(t *testing.T) {
 			t.Errorf("%s: %v, want status %d", c.name, err, c.status)
 		}
 	}
-	// A client's token opens the doors for programs alone.
+	// A client's token opens the frontends for API clients alone.
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+s.port+"/api/v1/status", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -100,47 +100,50 @@ func takes(f *types.Func, name string) bool { return has(f.Signature().Params(),
 
 func has(vars *types.Tuple, name string) bool {
 	for v := range vars.Variables() {
-		if strings.TrimPrefix(v.Type().String(), "*") == self+"."+name {
+		of := types.Unalias(v.Type())
+		if p, ok := of.(*types.Pointer); ok {
+			of = types.Unalias(p.Elem())
+		}
+		if of.String() == self+"."+name {
 			return true
 		}
 	}
 	return false
 }
 
-// doors are the functions that may use a function which brings a call nearer to a tool: "package.function", by the function used. What they use
-// it for stands beside it.
-var doors = map[string][]string{
-	"a tool's Run":          {"host/tool.run"},                                            // of Runner.Run, with a verdict of Admit
-	"a run of a verdict":    {"host/agent.perform", "host/agent.refused"},                 // which have it from Admit
-	"Enforcer.enforce":      {"host/tool.admit", "host/tool.DryRun", "host/tool.enforce"}, // the last for the parent's agent
-	"Enforcer.Admit":        {"host/agent.admitAs", "host/agent.begin"},                   // one after the other, and side by side
-	"Enforcer.admit":        {"host/tool.Admit"},
-	"another Verdict maker": nil,
+// callers are the functions, as "package.function", that may use a function which leads a call to a tool, by a name for the function used.
+var callers = map[string][]string{
+	"a tool's Run":           {"host/tool.run"},                                            // of Runner.Run, with a decision of Admit
+	"a run of a decision":    {"host/agent.perform", "host/agent.refused"},                 // which have it from Admit
+	"Enforcer.enforce":       {"host/tool.admit", "host/tool.DryRun", "host/tool.enforce"}, // the last for the parent's agent
+	"Enforcer.Admit":         {"host/agent.admitAs", "host/agent.begin"},                   // one after the other, and side by side
+	"Enforcer.admit":         {"host/tool.Admit"},
+	"another Decision maker": nil,
 }
 
-// kind says which of the doors a function is one of, or "".
+// kind is the name of a function in callers, or "".
 func kind(f *types.Func) string {
 	of := ""
 	if f.Pkg() != nil {
 		of = f.Pkg().Path()
 	}
-	result := has(f.Signature().Results(), "Verdict")
+	result := has(f.Signature().Results(), "Decision")
 	switch name := f.Name(); {
-	case name == "Run" && takes(f, "Verdict"):
-		return "a run of a verdict"
+	case name == "Run" && takes(f, "Decision"):
+		return "a run of a decision"
 	case takes(f, "Call") && has(f.Signature().Results(), "Result") && name == "Run":
 		return "a tool's Run"
 	case of == self && result && slices.Contains([]string{"enforce", "Admit", "admit"}, name):
 		return "Enforcer." + name
 	case of == self && result && name != "DryRun":
-		return "another Verdict maker"
+		return "another Decision maker"
 	}
 	return ""
 }
 
-// TestOneDoor goes through all code of the host and finds who brings a call to a tool's Run: Admit alone makes a verdict that runs, a Runner
-// alone runs one.
-func TestOneDoor(t *testing.T) {
+// TestOneWayToRun searches all code of the host for callers that lead a call to a tool's Run: only Admit makes a decision that runs, and only
+// a Runner runs one.
+func TestOneWayToRun(t *testing.T) {
 	all := list(t)
 	seen := map[string]bool{}
 	checked := 0
@@ -156,12 +159,12 @@ func TestOneDoor(t *testing.T) {
 			}
 			by := strings.TrimPrefix(path, module) + "." + in
 			seen[k+" by "+by] = true
-			if !slices.Contains(doors[k], by) {
-				t.Errorf("%s (%s) uses %s, %s: only %q may", by, file, used.FullName(), k, doors[k])
+			if !slices.Contains(callers[k], by) {
+				t.Errorf("%s (%s) uses %s, %s: only %q may", by, file, used.FullName(), k, callers[k])
 			}
 		})
 	}
-	for k, by := range doors {
+	for k, by := range callers {
 		for _, d := range by {
 			if !seen[fmt.Sprintf("%s by %s", k, d)] {
 				t.Errorf("%s is not used by %s any more: take it from the list", k, d)

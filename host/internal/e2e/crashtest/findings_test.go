@@ -45,7 +45,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		{"an answer to nothing", false, []hosttest.Reply{one, two, three, reply("k9", "hello"), tool}, "1 strange: [k9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLedger(c.forgetful)
+			l := newJournal(c.forgetful)
 			for i := range 4 {
 				if i == 3 {
 					l.post("c", write)
@@ -56,16 +56,16 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 			for _, r := range c.replies {
 				l.show(r)
 			}
-			got := strings.Join(l.judge().problems(), "; ")
+			got := strings.Join(l.check().problems(), "; ")
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("the judge says %q, want %q", got, c.want)
+				t.Errorf("the check says %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
 func TestResumptionIsMeasuredOnNewConnectionsOnly(t *testing.T) {
-	l := newLedger(false)
+	l := newJournal(false)
 	killed := time.Now()
 	for range 4 {
 		l.post("c", plain)
@@ -99,7 +99,7 @@ func TestEffectsAreCounted(t *testing.T) {
 		{"one that was answered is missing", "[2]\n", "[1] was answered but took no effect"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := strings.Join(judgeEffects(c.file, []int{1, 2}), "; ")
+			got := strings.Join(checkEffects(c.file, []int{1, 2}), "; ")
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

@@ -51,9 +51,9 @@ type sent struct {
 	answered     int // times
 }
 
-// ledger is the platform's account of what was said and what was answered: the judge of the test. It knows nothing of
+// journal is the platform's account of what was said and what was answered: the check of the test. It knows nothing of
 // how the host works.
-type ledger struct {
+type journal struct {
 	forgetful bool
 
 	mu          sync.Mutex
@@ -71,8 +71,8 @@ type ledger struct {
 	resumed []time.Duration
 }
 
-func newLedger(forgetful bool) *ledger {
-	return &ledger{forgetful: forgetful, messages: map[int]*sent{}, keys: map[string]bool{}, done: map[kind][]int{}, changed: make(chan struct{})}
+func newJournal(forgetful bool) *journal {
+	return &journal{forgetful: forgetful, messages: map[int]*sent{}, keys: map[string]bool{}, done: map[kind][]int{}, changed: make(chan struct{})}
 }
 
 // tag is how a text carries the number of its message.
@@ -81,7 +81,7 @@ func tag(id int) string { return fmt.Sprintf("[%d]", id) }
 var tags = regexp.MustCompile(`\[(\d+)\]`)
 
 // post notes a message and returns its number.
-func (l *ledger) post(conversation string, k kind) int {
+func (l *journal) post(conversation string, k kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &sent{id: len(l.messages) + 1, conversation: conversation, kind: k}
@@ -91,7 +91,7 @@ func (l *ledger) post(conversation string, k kind) int {
 }
 
 // ack notes that the host has taken a message over.
-func (l *ledger) ack(event string) {
+func (l *journal) ack(event string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m := l.named(event); m != nil {
@@ -99,13 +99,13 @@ func (l *ledger) ack(event string) {
 	}
 }
 
-func (l *ledger) named(event string) *sent {
+func (l *journal) named(event string) *sent {
 	id, _ := strconv.Atoi(event)
 	return l.messages[id]
 }
 
 // show notes a reply and returns the messages that it is the first to answer.
-func (l *ledger) show(r hosttest.Reply) []*sent {
+func (l *journal) show(r hosttest.Reply) []*sent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.replies = append(l.replies, r)
@@ -129,7 +129,7 @@ func (l *ledger) show(r hosttest.Reply) []*sent {
 }
 
 // noteTool tells calls that ran from those that were interrupted.
-func (l *ledger) noteTool(r hosttest.Reply) {
+func (l *journal) noteTool(r hosttest.Reply) {
 	m := l.named(r.ReplyTo)
 	switch {
 	case m == nil || !m.kind.tool():
@@ -143,14 +143,14 @@ func (l *ledger) noteTool(r hosttest.Reply) {
 }
 
 // ran returns the messages of a kind whose tool call ran to its end.
-func (l *ledger) ran(k kind) []int {
+func (l *journal) ran(k kind) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.done[k])
 }
 
 // answeredBy returns the messages that a reply answers, in the order in which it names them.
-func (l *ledger) answeredBy(r hosttest.Reply) []*sent {
+func (l *journal) answeredBy(r hosttest.Reply) []*sent {
 	if m := l.named(r.ReplyTo); m != nil && m.kind.tool() {
 		return []*sent{m}
 	}
@@ -164,7 +164,7 @@ func (l *ledger) answeredBy(r hosttest.Reply) []*sent {
 }
 
 // measure takes the time of the first answer, over a new connection, to a message that the killed process had taken over.
-func (l *ledger) measure(m *sent, r hosttest.Reply) {
+func (l *journal) measure(m *sent, r hosttest.Reply) {
 	if l.since.IsZero() || r.Link.Before(l.since) || !l.waiting[m.id] {
 		return
 	}
@@ -173,7 +173,7 @@ func (l *ledger) measure(m *sent, r hosttest.Reply) {
 }
 
 // killed notes that the process was killed and returns how many messages it had taken over and not answered.
-func (l *ledger) killed() int {
+func (l *journal) killed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = map[int]bool{}
@@ -186,21 +186,21 @@ func (l *ledger) killed() int {
 }
 
 // started notes the start of the next process.
-func (l *ledger) started(at time.Time) {
+func (l *journal) started(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = at
 }
 
 // unanswered is the number of messages without an answer, with a channel that is closed when it may have changed.
-func (l *ledger) unanswered() (int, <-chan struct{}) {
+func (l *journal) unanswered() (int, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open, l.changed
 }
 
-// verdict is what the ledger found. Everything but total, marked, thrice and interrupted has to be empty.
-type verdict struct {
+// findings is what the journal found. Everything but total, marked, thrice and interrupted has to be empty.
+type findings struct {
 	total       int
 	lost        []int    // never answered
 	twice       []int    // answered by replies of two keys
@@ -213,11 +213,11 @@ type verdict struct {
 	interrupted int      // tool calls whose fate is unknown, and said so
 }
 
-// judge looks at everything that was shown.
-func (l *ledger) judge() verdict {
+// check looks at everything that was shown.
+func (l *journal) check() findings {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := verdict{total: len(l.messages), failed: l.failed, interrupted: l.interrupted}
+	v := findings{total: len(l.messages), failed: l.failed, interrupted: l.interrupted}
 	for id := range len(l.messages) {
 		switch m := l.messages[id+1]; {
 		case m.answered == 0:
@@ -226,15 +226,15 @@ func (l *ledger) judge() verdict {
 			v.twice = append(v.twice, m.id)
 		}
 	}
-	l.judgeKeys(&v)
-	l.judgeOrder(&v)
+	l.checkKeys(&v)
+	l.checkOrder(&v)
 	return v
 }
 
-// judgeKeys looks for replies that people saw more than once. Where keys are not recognised, all but one of the appearances
+// checkKeys looks for replies that people saw more than once. Where keys are not recognised, all but one of the appearances
 // have to carry the mark; a marked one may come first when the other was under way. A third appearance takes two kills
 // that each hit between what people see and the note of it, and the loss that it prevents would be worse.
-func (l *ledger) judgeKeys(v *verdict) {
+func (l *journal) checkKeys(v *findings) {
 	seen, unmarked := map[string]int{}, map[string]int{}
 	for _, r := range l.replies {
 		seen[r.Key]++
@@ -253,8 +253,8 @@ func (l *ledger) judgeKeys(v *verdict) {
 	}
 }
 
-// judgeOrder looks at the first appearance of each reply: within a conversation the numbers have to rise.
-func (l *ledger) judgeOrder(v *verdict) {
+// checkOrder looks at the first appearance of each reply: within a conversation the numbers have to rise.
+func (l *journal) checkOrder(v *findings) {
 	last, keys := map[string]int{}, map[string]bool{}
 	for _, r := range l.replies {
 		if keys[r.Key] {
@@ -278,7 +278,7 @@ func (l *ledger) judgeOrder(v *verdict) {
 }
 
 // problems puts what must not be into words.
-func (v verdict) problems() []string {
+func (v findings) problems() []string {
 	var all []string
 	for _, f := range []struct {
 		what string
@@ -297,7 +297,7 @@ func (v verdict) problems() []string {
 }
 
 // textFor is the text of the answer to a tool message.
-func (l *ledger) textFor(event string) string {
+func (l *journal) textFor(event string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range slices.Backward(l.replies) {

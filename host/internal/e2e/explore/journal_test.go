@@ -44,8 +44,8 @@ type said struct {
 	answer   string
 }
 
-// ledger is the account of what was said and what was answered. It knows nothing of how the host works.
-type ledger struct {
+// journal is the account of what was said and what was answered. It knows nothing of how the host works.
+type journal struct {
 	mu       sync.Mutex
 	messages []*said // by id, from 1
 	keys     map[string]bool
@@ -53,10 +53,10 @@ type ledger struct {
 	changed  chan struct{} // closed and replaced with each reply
 }
 
-func newLedger() *ledger { return &ledger{keys: map[string]bool{}, changed: make(chan struct{})} }
+func newJournal() *journal { return &journal{keys: map[string]bool{}, changed: make(chan struct{})} }
 
 // add writes down a message before it is sent.
-func (l *ledger) add(conversation string, k kind, text func(id int) string) *said {
+func (l *journal) add(conversation string, k kind, text func(id int) string) *said {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &said{id: len(l.messages) + 1, conversation: conversation, kind: k}
@@ -75,7 +75,7 @@ var tags = regexp.MustCompile(`#q(\d+)#`)
 var answerKey = regexp.MustCompile(`^[^/]+/0$`)
 
 // shown writes down a reply. The platform calls it with each that people see.
-func (l *ledger) shown(r hosttest.Reply) {
+func (l *journal) shown(r hosttest.Reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer func() {
@@ -103,7 +103,7 @@ func (l *ledger) shown(r hosttest.Reply) {
 }
 
 // answered returns the messages that a reply answers: all whose text it repeats, and the one that it names.
-func (l *ledger) answered(r hosttest.Reply) (all []*said) {
+func (l *journal) answered(r hosttest.Reply) (all []*said) {
 	for _, found := range tags.FindAllStringSubmatch(r.Text, -1) {
 		if m := l.named(found[1]); m != nil && m.kind == plain && !slices.Contains(all, m) {
 			all = append(all, m)
@@ -115,7 +115,7 @@ func (l *ledger) answered(r hosttest.Reply) (all []*said) {
 	return all
 }
 
-func (l *ledger) named(id string) *said {
+func (l *journal) named(id string) *said {
 	n, err := strconv.Atoi(id)
 	if err != nil || n < 1 || n > len(l.messages) {
 		return nil
@@ -123,12 +123,12 @@ func (l *ledger) named(id string) *said {
 	return l.messages[n-1]
 }
 
-func (l *ledger) problem(format string, args ...any) {
+func (l *journal) problem(format string, args ...any) {
 	l.problems = append(l.problems, fmt.Sprintf(format, args...))
 }
 
 // open is the number of messages in a conversation, or in all, that have no answer.
-func (l *ledger) open(conversation string) (n int, changed <-chan struct{}) {
+func (l *journal) open(conversation string) (n int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
@@ -140,7 +140,7 @@ func (l *ledger) open(conversation string) (n int, changed <-chan struct{}) {
 }
 
 // excuse says that what is open in a conversation may stay without an answer.
-func (l *ledger) excuse(conversation string) {
+func (l *journal) excuse(conversation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
@@ -151,7 +151,7 @@ func (l *ledger) excuse(conversation string) {
 }
 
 // doubt says that the process was killed: a command that was under way may have been cut off.
-func (l *ledger) doubt() {
+func (l *journal) doubt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
@@ -162,7 +162,7 @@ func (l *ledger) doubt() {
 }
 
 // halted says that the kill switch was thrown.
-func (l *ledger) halted() {
+func (l *journal) halted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
@@ -171,7 +171,7 @@ func (l *ledger) halted() {
 }
 
 // told writes down what a program was answered.
-func (l *ledger) told(m *said, text string) {
+func (l *journal) told(m *said, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.answers++
@@ -185,7 +185,7 @@ func (l *ledger) told(m *said, text string) {
 
 // decide writes down what a person has said about a command. A kill between the yes and the start of the command has it asked for again;
 // otherwise the first yes is the last word.
-func (l *ledger) decide(id int, fate string) {
+func (l *journal) decide(id int, fate string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m := l.named(strconv.Itoa(id)); m != nil && (m.fate != granted || m.doubtful) {
@@ -194,7 +194,7 @@ func (l *ledger) decide(id int, fate string) {
 }
 
 // judge looks at everything that has an answer. ran is how often each command has run.
-func (l *ledger) judge(ran map[int]int) []string {
+func (l *journal) judge(ran map[int]int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	problems := slices.Clone(l.problems)

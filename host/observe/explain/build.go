@@ -15,7 +15,7 @@ import (
 // Bounds of one text in a trace, in bytes. The whole is in the store.
 const maxText = 2000
 
-// New makes the trace of what is kept.
+// New makes a trace of the records of a turn.
 func New(t turnlog.Trail) (Trace, error) {
 	b := builder{trail: t}
 	if err := b.steps(); err != nil {
@@ -32,11 +32,11 @@ func New(t turnlog.Trail) (Trace, error) {
 	return b.trace, nil
 }
 
-// builder fills a trace in, part by part: the steps first, to which the other records then belong.
+// builder fills in a trace: first the steps, then the records that belong to them.
 type builder struct {
 	trail turnlog.Trail
 	trace Trace
-	calls []*ToolCall // in the order in which they were decided
+	calls []*ToolCall // in the order of the decisions
 }
 
 func (b *builder) head() {
@@ -63,7 +63,7 @@ func (b *builder) messages() {
 	}
 }
 
-// steps decodes the turn's records. A call is looked for by its id in the last answer, as the turn itself does.
+// steps decodes the turn's steps.
 func (b *builder) steps() error {
 	b.trace.Steps = []Step{}
 	for _, s := range b.trail.Steps {
@@ -73,7 +73,7 @@ func (b *builder) steps() error {
 	}
 	for i := range b.trace.Steps {
 		for j := range b.trace.Steps[i].Calls {
-			if c := &b.trace.Steps[i].Calls[j]; c.Verdict != "" {
+			if c := &b.trace.Steps[i].Calls[j]; c.Outcome != "" {
 				b.calls = append(b.calls, c)
 			}
 		}
@@ -143,7 +143,7 @@ func (b *builder) answer(s turnlog.Step, m agent.ModelStep) {
 	b.trace.Steps = append(b.trace.Steps, step)
 }
 
-// call finds a call of the last answer and notes what was decided about it.
+// call finds a call of the last answer, as a turn does, and sets the decision about it.
 func (b *builder) call(v agent.ToolStart) (*ToolCall, error) {
 	for i := len(b.trace.Steps) - 1; i >= 0; i-- {
 		step := &b.trace.Steps[i]
@@ -152,7 +152,7 @@ func (b *builder) call(v agent.ToolStart) (*ToolCall, error) {
 		}
 		for j := range step.Calls {
 			if c := &step.Calls[j]; c.ID == v.Call {
-				c.Tool, c.Args, c.Verdict, c.Where, c.Reasons = v.Tool, shortArgs(v.Args), v.Verdict, v.Where, shortAll(v.Reasons)
+				c.Tool, c.Args, c.Outcome, c.Where, c.Reasons = v.Tool, shortArgs(v.Args), v.Verdict, v.Where, shortAll(v.Reasons)
 				return c, nil
 			}
 		}
@@ -170,7 +170,7 @@ func short(s string) string {
 	return head + " [...]"
 }
 
-// maxReasons is how many restrictions of one call are shown.
+// maxReasons bounds the reasons that are shown of one call.
 const maxReasons = 50
 
 func shortAll(list []string) []string {

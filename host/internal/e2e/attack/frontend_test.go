@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// door is one way into a host.
-type door struct {
+// frontend is one way into a host.
+type frontend struct {
 	name string
 	// send has the agent's model read a text, and tells where it was said. nth is the turn that it will be there.
 	send func(s *site, agent, control, text string) (at place, nth int)
@@ -22,9 +22,9 @@ type door struct {
 	child bool
 }
 
-// doors are the ways in by which a text reaches a model. The other two, a tool call without a model and a program's helper call, are in
+// frontends are the ways in by which a text reaches a model. The other two, a tool call without a model and a program's helper call, are in
 // table_test.go.
-var doors = []door{
+var frontends = []frontend{
 	{name: "channel", send: byChannel},
 	{name: "web", send: local("web")},
 	{name: "terminal", send: local("terminal")},
@@ -55,11 +55,11 @@ func (s *site) says(sender, conversation, text string) (event string) {
 }
 
 // local is the owner at this machine, who chooses the agent first.
-func local(door string) func(*site, string, string, string) (place, int) {
+func local(frontend string) func(*site, string, string, string) (place, int) {
 	return func(s *site, agent, _, text string) (place, int) {
 		s.t.Helper()
-		at := place{door, fresh("own")}
-		s.row(door, s.types(at, "/agent "+agent), mailbox.InboxDone)
+		at := place{frontend, fresh("own")}
+		s.row(frontend, s.types(at, "/agent "+agent), mailbox.InboxDone)
 		s.types(at, text)
 		return at, 1
 	}
@@ -139,7 +139,7 @@ func byDelegation(s *site, agent, _, text string) (place, int) {
 }
 
 // turn waits for the turn in which a text is read to begin.
-func (d door) turn(s *site, at place, nth int) turnlog.Turn {
+func (d frontend) turn(s *site, at place, nth int) turnlog.Turn {
 	s.t.Helper()
 	var turn turnlog.Turn
 	s.eventually(fmt.Sprintf("turn %d of %v begins", nth, at), func() error {
@@ -159,7 +159,7 @@ func (d door) turn(s *site, at place, nth int) turnlog.Turn {
 }
 
 // over waits for it to end.
-func (d door) over(s *site, at place, nth int) turnlog.Turn {
+func (d frontend) over(s *site, at place, nth int) turnlog.Turn {
 	s.t.Helper()
 	s.ended(at, nth)
 	return d.turn(s, at, nth)

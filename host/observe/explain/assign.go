@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// decisions gives each call what was decided about it. The log has the policies' answers about a call before the row with the host's
-// outcome, and outcomes in the order in which calls were decided; what a call was denied or run by is in its own record besides.
+// decisions assigns the decisions to their calls. The log has the policies' answers about a call before the row with the host's decision,
+// and these rows are in the order of the calls.
 func (b *builder) decisions() {
 	b.trace.Route = []Decision{}
 	var policies []Decision
@@ -37,7 +37,7 @@ func (b *builder) decisions() {
 	b.trace.Decisions = append(b.trace.Decisions, policies...)
 }
 
-// undecided is the first call of the row's tool that has no outcome yet.
+// undecided returns the first call of the row's tool that has no decision yet.
 func (b *builder) undecided(d journal.Decision) *ToolCall {
 	for _, c := range b.calls {
 		if c.Host == nil && strings.HasPrefix(d.Reason, c.Tool+": ") {
@@ -54,8 +54,8 @@ func decisionOf(d journal.Decision) Decision {
 	}
 }
 
-// approvals gives requests to the calls that they are bound to, by tool and arguments. One that was asked again, since things had
-// changed, has several.
+// approvals assigns requests to the calls that they are bound to, by tool and arguments. A call may have several, as its circumstances may
+// change while a person thinks.
 func (b *builder) approvals() {
 	for _, a := range b.trail.Approvals {
 		one := Approval{
@@ -80,7 +80,7 @@ func (b *builder) asking(a consent.Approval) *ToolCall {
 	return nil
 }
 
-// audit gives what was used to the call of its tool that was under way.
+// audit assigns uses of permissions to the call of their tool that was under way.
 func (b *builder) audit() {
 	for _, r := range b.trail.Audit {
 		one := Audit{At: r.At, Kind: r.Kind, Subject: r.Subject, Actor: r.Actor, Tool: r.Tool, Detail: short(r.Detail)}
@@ -111,7 +111,7 @@ func (b *builder) children() {
 	}
 }
 
-// usage gives each attempt to the step that its answer became.
+// usage assigns each attempt to the step that its answer became.
 func (b *builder) usage() {
 	bySeq := map[int]*Step{}
 	for i := range b.trace.Steps {

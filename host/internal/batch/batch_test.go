@@ -1,4 +1,4 @@
-package spool
+package batch
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// begin runs a spool of numbers; end stops it and returns once it has.
-func begin(t *testing.T, c Config[int]) (s *Spool[int], end func()) {
+// begin runs a writer of numbers; end stops it and waits for its end.
+func begin(t *testing.T, c Config[int]) (s *Writer[int], end func()) {
 	t.Helper()
 	s = New(c)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func begin(t *testing.T, c Config[int]) (s *Spool[int], end func()) {
 	}
 }
 
-// Records are written in their order, together, and none is left when the spool ends.
+// Records are written in their order, together, and none is left when the writer ends.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int
@@ -60,7 +60,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A store that hangs or fails holds up nobody; what is lost is told and said.
+// A store that hangs or fails delays no caller; what is lost is counted and logged.
 func TestNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
