@@ -30,9 +30,10 @@ func Required(name string) bool {
 }
 
 // Long skips a test that takes longer than the tests of one area may take together, except where FLYNN_TEST_REQUIRE names "long", as CI does.
+// A benchmark may take its time.
 func Long(t testing.TB) {
 	t.Helper()
-	if !Required("long") {
+	if _, bench := t.(*testing.B); !bench && !Required("long") {
 		t.Skip("it takes long: FLYNN_TEST_REQUIRE=long runs it")
 	}
 }
