@@ -24,19 +24,19 @@ func (t *turn) ask(ctx context.Context, req model.Request) (model.Response, erro
 	before := t.history(room, len(req.Messages))
 	answer, err := t.callWith(ctx, req, before)
 	if len(before.messages) == 0 || !tooLong(err) {
-		return t.askShorter(ctx, answer, err)
+		return t.askShorter(ctx, req, answer, err)
 	}
 	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before.messages), "error", err)
 	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before.messages))/2, len(req.Messages)))
-	return t.askShorter(ctx, answer, err)
+	return t.askShorter(ctx, req, answer, err)
 }
 
 // askShorter calls the model once more where the turn alone is too long for it and can be made shorter.
-func (t *turn) askShorter(ctx context.Context, answer model.Response, err error) (model.Response, error) {
-	if !tooLong(err) || t.threshold() == 0 {
+func (t *turn) askShorter(ctx context.Context, req model.Request, answer model.Response, err error) (model.Response, error) {
+	if !tooLong(err) {
 		return answer, err
 	}
-	if done, failed := t.condense(ctx, true); !done {
+	if done, failed := t.condense(ctx, req, true); !done {
 		return answer, cmp.Or(failed, err)
 	}
 	return t.callWith(ctx, t.request(), past{})
@@ -62,7 +62,7 @@ func (t *turn) callWith(ctx context.Context, req model.Request, before past) (mo
 
 // stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.
 func (t *turn) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
+	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.state.Steps(), Sender: t.row.Sender, Agent: t.row.Agent}
 	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, emit)
 	t.pending.Usage = append(t.pending.Usage, rows...)
 	return answer, err

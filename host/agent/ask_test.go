@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -171,8 +172,8 @@ func TestImagesReachTheModel(t *testing.T) {
 			if err != nil || strings.Contains(string(steps[1].Data), "of a cat") {
 				t.Errorf("steps: %v, %v", steps, err)
 			}
-			if decoded, err := decodeTurn(steps); err != nil || !slices.Equal(decoded.images(), []string{"cat"}) {
-				t.Errorf("the turn shows %v, %v", decoded.images(), err)
+			if decoded, err := transcript.Read(steps); err != nil || !slices.Equal(decoded.Images(), []string{"cat"}) {
+				t.Errorf("the turn shows %v, %v", decoded.Images(), err)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/route"
@@ -49,7 +50,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	said.Folder = cmp.Or(m.Folder, t.session.folder)
-	t.step(turnlog.StepUser, said)
+	t.step(said)
 	return t.run(ctx, c.rows)
 }
 
@@ -101,7 +102,7 @@ func (r *Runner) resume(
 	}
 	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
 	if err == nil {
-		t.steps, err = decodeTurn(steps)
+		t.state, err = transcript.Read(steps)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -122,18 +123,12 @@ func (r *Runner) resume(
 	return nil
 }
 
-// takeUp counts what the turn has used, and labels the session with what it has touched.
+// takeUp gives the session what the turn began with, and the labels of what it has touched.
 func (t *turn) takeUp() {
-	if t.steps.user.Used != nil {
-		t.session.used = *t.steps.user.Used
+	if before := t.state.User.Used; before != nil {
+		t.session.used = *before
 	}
-	t.session.touched(&t.steps)
-	for _, e := range t.steps.entries {
-		t.called(e.tried())
-		t.spent(e.answer.Usage)
-	}
-	t.used.add(sum(t.steps.tasks))
-	t.takeUpChildren()
+	t.session.label(t.state.Labels())
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
@@ -19,51 +19,18 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// runCalls brings every call of an answer to a result: those that only look side by side, all others one after the other. A call
-// that an earlier process had started is not run again: its result says that it was interrupted.
-func (t *turn) runCalls(ctx context.Context, n int) error {
-	for calls := t.steps.entries[n].answer.Message.Calls; len(calls) > 0; {
-		if looks := t.lookers(n, calls); len(looks) > 1 {
-			settled, err := t.sideBySide(ctx, looks)
-			if err != nil {
-				return err
-			}
-			if calls = calls[settled:]; settled > 0 {
-				continue
-			}
-		}
-		if err := t.callOnce(ctx, n, calls[0]); err != nil {
+// runCalls brings the first of some calls to a result, and with it those after it that may run beside it.
+func (t *turn) runCalls(ctx context.Context, calls []model.ToolCall) error {
+	if len(calls) > 1 && t.onlyLooks(calls[0]) && t.onlyLooks(calls[1]) {
+		if asks, err := t.sideBySide(ctx); !asks || err != nil {
 			return err
 		}
-		calls = calls[1:]
 	}
-	if len(t.pending.Steps) > 0 {
-		return t.commitSoon(ctx)
-	}
-	return nil
-}
-
-// callOnce brings one call to a result, unless it has one.
-func (t *turn) callOnce(ctx context.Context, n int, c model.ToolCall) error {
-	e := &t.steps.entries[n]
-	if _, done := e.results[c.ID]; done {
-		return nil
-	}
-	if start, started := e.started[c.ID]; started {
-		return t.pickUp(ctx, start)
-	}
-	return t.call(ctx, c)
-}
-
-func (t *turn) interrupted(start ToolStart) {
-	t.result(ToolResult{ToolStart: start, Result: tool.Result{Text: interruptedText, IsError: true}, Interrupted: true})
+	return t.call(ctx, calls[0])
 }
 
 // call decides about one call and runs it if it may run.
 func (t *turn) call(ctx context.Context, c model.ToolCall) error {
-	if err := t.permitted(ctx); err != nil {
-		return err
-	}
 	t.announce(c)
 	v, err := t.admit(ctx, c)
 	if err != nil {
@@ -74,10 +41,10 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	}
 	start := t.judged(c, v)
 	if v.Action != tool.Run {
-		t.result(ToolResult{ToolStart: start, Result: t.refused(ctx, v)})
+		t.result(transcript.ToolResult{ToolStart: start, Result: t.refused(ctx, v)})
 		return nil
 	}
-	t.step(turnlog.StepToolStart, start)
+	t.step(start)
 	if err := t.commit(ctx); err != nil {
 		return err
 	}
@@ -85,7 +52,7 @@ func (t *turn) call(ctx context.Context, c model.ToolCall) error {
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err() // the start is committed; the next process says that it was interrupted
 	}
-	t.result(ToolResult{ToolStart: start, Result: res})
+	t.result(transcript.ToolResult{ToolStart: start, Result: res})
 	return t.commitSoon(ctx)
 }
 
@@ -94,9 +61,8 @@ func (t *turn) announce(c model.ToolCall) {
 	t.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 }
 
-// judged counts a call, whatever was decided about it, and shows the decision.
-func (t *turn) judged(c model.ToolCall, v tool.Verdict) ToolStart {
-	t.called(1)
+// judged shows what was decided about a call.
+func (t *turn) judged(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
 	start := newToolStart(c, v)
 	t.publishVerdict(start)
 	return start
@@ -105,17 +71,6 @@ func (t *turn) judged(c model.ToolCall, v tool.Verdict) ToolStart {
 // refused is the result of a call that may not run.
 func (t *turn) refused(ctx context.Context, v tool.Verdict) tool.Result {
 	return t.cfg.Tools.Run(ctx, v, tool.Call{})
-}
-
-// permitted checks the limits of the turn before a call.
-func (t *turn) permitted(ctx context.Context) error {
-	if err := t.within(ctx); err != nil {
-		return err
-	}
-	if t.calls >= t.gen.Limits.ToolCalls {
-		return plainError(fmt.Sprintf("the turn used its %d tool calls", t.gen.Limits.ToolCalls))
-	}
-	return nil
 }
 
 // enforcer is the one that decides for the turn.
@@ -190,12 +145,12 @@ func (t *turn) decided(c model.ToolCall, v tool.Verdict) {
 	})
 }
 
-func newToolStart(c model.ToolCall, v tool.Verdict) ToolStart {
+func newToolStart(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
 	word := string(v.Action)
 	if v.Action == tool.Run && v.Sandbox {
 		word = "run_in_sandbox"
 	}
-	return ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Verdict: word, Where: v.Where, Reasons: v.Reasons}
+	return transcript.ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Verdict: word, Where: v.Where, Reasons: v.Reasons}
 }
 
 // people are those whom a turn asks for approval.
@@ -230,7 +185,7 @@ func (p people) Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool,
 	return p.cfg.Approvals.Use(ctx, ask)
 }
 
-func (t *turn) publishVerdict(s ToolStart) {
+func (t *turn) publishVerdict(s transcript.ToolStart) {
 	t.publish(message.Event{
 		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
 	})
@@ -254,7 +209,7 @@ func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
+		CallsInTurn: t.spent().ToolCalls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
 		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(a),
 	}
 }
@@ -318,8 +273,8 @@ func (t *turn) machine(ctx context.Context, v tool.Verdict) (machine.Machine, er
 }
 
 // result records what came of a call and shows it.
-func (t *turn) result(r ToolResult) {
-	t.step(turnlog.StepToolResult, r)
+func (t *turn) result(r transcript.ToolResult) {
+	t.step(r)
 	t.session.label(r.Result.Labels)
 	t.violated(r)
 	t.publish(message.Event{

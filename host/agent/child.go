@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -26,17 +26,6 @@ type ending struct {
 	text  string
 }
 
-// Child is the record of a delegation in the result of its call.
-type Child struct {
-	Turn       string            `json:"turn"`
-	Agent      string            `json:"agent"`
-	State      turnlog.TurnState `json:"state"`
-	Background bool              `json:"background,omitempty"`
-	Tokens     int               `json:"tokens,omitempty"` // that count for the parent's limit
-	ToolCalls  int               `json:"tool_calls,omitempty"`
-	Used       Used              `json:"used,omitzero"`
-}
-
 // newChild makes the child of a call and does not begin it.
 func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 	now := t.cfg.Now()
@@ -46,13 +35,12 @@ func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
 	if args.Background {
 		record.Tokens, record.ToolCalls = t.share()
 	}
 	used := t.session.used
-	used.Tokens += t.used.Tokens
-	used.CostUSD += t.used.CostUSD
+	used.Join(t.state.Used())
 	c := &turn{
 		Runner: t.Runner, gen: t.gen, policies: t.policies, agent: agent, origin: t.origin, silent: true,
 		lineage: &lineage{record: record, forebears: forebears, parent: t},
@@ -63,9 +51,9 @@ func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 			Parent: t.row.ID, ParentCall: call, Background: args.Background,
 		},
 	}
-	c.tokens, c.calls = t.tokens, t.calls
-	c.step(turnlog.StepUser, UserStep{
-		Said:       []Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
+	c.elsewhere = t.spent()
+	c.step(transcript.UserStep{
+		Said:       []transcript.Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
 		Generation: t.gen.Number, Labels: c.session.labels, Used: &used, Delegated: &record,
 	})
 	return c, nil
@@ -75,13 +63,8 @@ func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
 // gets if the turn delegates as often as it may, and goes on itself.
 func (t *turn) share() (tokens, calls int) {
 	l, parts := t.gen.Limits, t.gen.Delegation.MaxFanout+1
-	return max(l.Tokens-t.tokens, 0) / parts, max(l.ToolCalls-t.calls, 0) / parts
-}
-
-// setAside takes a background child's share from its parent.
-func (t *turn) setAside(c *turn) {
-	t.tokens += c.lineage.record.Tokens
-	t.called(c.lineage.record.ToolCalls)
+	spent := t.spent()
+	return max(l.Tokens-spent.Tokens, 0) / parts, max(l.ToolCalls-spent.ToolCalls, 0) / parts
 }
 
 // readChild makes a child of what the store has of it. broken says why it cannot go on by the configuration in force. Parent is
@@ -91,16 +74,16 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a delegated turn back: %w", err)
 	}
-	ts, err := decodeTurn(steps)
+	state, err := transcript.Read(steps)
 	if err != nil {
 		return nil, nil, err
 	}
-	record := ts.user.Delegated
-	if record == nil || ts.user.Used == nil {
+	record := state.User.Delegated
+	if record == nil || state.User.Used == nil {
 		return nil, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
 	}
 	c = &turn{
-		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true, resumed: true,
+		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, state: state, silent: true, resumed: true,
 		lineage: &lineage{record: *record}, session: &session{count: record.Turns},
 	}
 	if !row.Background {
@@ -111,9 +94,9 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 	}
 	switch {
 	case c.lineage.parent != nil:
-		c.tokens, c.calls = parent.tokens, parent.calls
+		c.elsewhere = parent.spent()
 	case row.Background:
-		c.tokens, c.calls = gen.Limits.Tokens-record.Tokens, gen.Limits.ToolCalls-record.ToolCalls
+		c.elsewhere = transcript.Spent{Tokens: gen.Limits.Tokens - record.Tokens, ToolCalls: gen.Limits.ToolCalls - record.ToolCalls}
 	}
 	c.takeUp()
 	if row.State != turnlog.TurnRunning {
@@ -124,11 +107,11 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 
 // lastWords are those of a child that has ended.
 func (t *turn) lastWords() string {
-	switch n := len(t.steps.entries); {
+	switch {
 	case t.row.State == turnlog.TurnStopped:
 		return "Stopped."
-	case t.row.State == turnlog.TurnDone && n > 0:
-		return t.steps.entries[n-1].answer.Message.Text
+	case t.row.State == turnlog.TurnDone && len(t.state.Answers) > 0:
+		return t.state.Text()
 	}
 	return "It failed; the host's log says why."
 }
@@ -152,12 +135,12 @@ func (t *turn) returns() tool.Result {
 		text = fmt.Sprintf("%s could not finish the task: %s", t.row.Agent, f.text)
 	}
 	res := tool.Result{
-		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.steps.entries),
-			t.ownCalls(), t.used.Tokens),
-		IsError: f.state != turnlog.TurnDone, Labels: t.passedUp(), Verdict: encode(t.child()),
+		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.state.Answers),
+			t.state.Made(), t.state.Used().Tokens),
+		IsError: f.state != turnlog.TurnDone, Labels: t.passedUp(), Verdict: transcript.Encode(t.child()),
 	}
 	if f.state == turnlog.TurnDone {
-		res.Attachments = t.steps.attachments()
+		res.Attachments = t.state.Attachments()
 	}
 	return res
 }
@@ -174,63 +157,20 @@ func (t *turn) begun() tool.Result {
 	return tool.Result{
 		Text: fmt.Sprintf("%s works on it in the background. What it says will come as a message; until then %s tells how far it is, by the id %s.",
 			t.row.Agent, ResultTool, t.row.ID),
-		Verdict: encode(t.child()),
+		Verdict: transcript.Encode(t.child()),
 	}
 }
 
 // child is the record of a child: for one in the background, what was set aside for it.
-func (t *turn) child() Child {
-	c := Child{Turn: t.row.ID, Agent: t.row.Agent, State: t.row.State, Background: t.row.Background}
+func (t *turn) child() transcript.Child {
+	c := transcript.Child{Turn: t.row.ID, Agent: t.row.Agent, State: t.row.State, Background: t.row.Background}
 	if t.row.Background {
 		c.Tokens, c.ToolCalls = t.lineage.record.Tokens, t.lineage.record.ToolCalls
 		return c
 	}
-	for _, e := range t.steps.entries {
-		c.Tokens += e.answer.Usage.Input + e.answer.Usage.Output
-	}
-	for _, d := range t.steps.children() {
-		c.Tokens += d.Tokens
-		c.ToolCalls += d.ToolCalls
-	}
-	c.ToolCalls += t.ownCalls()
-	c.Used = t.used
+	spent := t.state.Spent()
+	c.Tokens, c.ToolCalls, c.Used = spent.Tokens, spent.ToolCalls, t.state.Used()
 	return c
-}
-
-// ownCalls counts the tool calls of the turn itself.
-func (t *turn) ownCalls() int {
-	n := 0
-	for _, e := range t.steps.entries {
-		n += e.tried()
-	}
-	return n
-}
-
-// children are the records of the delegations that have come back.
-func (t *turnSteps) children() []Child {
-	var out []Child
-	for _, e := range t.entries {
-		for _, r := range e.results {
-			if r.Tool != DelegateTool || r.Result.Verdict == nil {
-				continue
-			}
-			var c Child
-			if err := json.Unmarshal(r.Result.Verdict, &c); err == nil {
-				out = append(out, c)
-			}
-		}
-	}
-	return out
-}
-
-// takeUpChildren counts what the children of a resumed turn have used.
-func (t *turn) takeUpChildren() {
-	for _, c := range t.steps.children() {
-		t.tokens += c.Tokens
-		t.calls += c.ToolCalls
-		t.used.Tokens += c.Used.Tokens
-		t.used.CostUSD += c.Used.CostUSD
-	}
 }
 
 // timeLimit is how long the turn may take.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -65,15 +66,15 @@ func compact(schema json.RawMessage) string {
 	return string(text)
 }
 
-// codeLoop is loop for an agent of kind code. Without containers it says so before any model is asked.
-func (t *turn) codeLoop(ctx context.Context) (string, error) {
+// mayRunCode says why no program can be run, before any model is asked.
+func (t *turn) mayRunCode() error {
 	if t.agent.Programs == nil {
-		return "", plainError("this agent has nothing to run programs with")
+		return plainError("this agent has nothing to run programs with")
 	}
 	if err := t.agent.Programs.Available(); err != nil {
-		return "", plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
+		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
 	}
-	return t.loop(ctx)
+	return nil
 }
 
 // request puts a request into the form that models without tools understand, where the agent's is one.
@@ -92,7 +93,7 @@ func (t *turn) program(answer model.Response) model.Response {
 		return answer
 	}
 	if found, ok := fencedProgram(answer.Message.Text); ok && slices.Contains(p.Languages, found.Language) {
-		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.steps.entries)+1), Name: p.Tool, Args: found.args()}}
+		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.state.Answers)+1), Name: p.Tool, Args: found.args()}}
 		answer.Stop = model.StopToolCalls
 	}
 	return answer
@@ -103,8 +104,8 @@ const blockID = "block_"
 
 // hasCalled reports whether the model has called the tool itself in this turn.
 func (t *turn) hasCalled() bool {
-	for _, e := range t.steps.entries {
-		if slices.ContainsFunc(e.answer.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
+	for _, e := range t.state.Answers {
+		if slices.ContainsFunc(e.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
 			return true
 		}
 	}
@@ -170,7 +171,7 @@ func (t *turn) helper(parent model.ToolCall) tool.Helper {
 // help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
 // call is the durable record that it ran: after a crash neither is run again.
 func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
-	if err := t.permitted(ctx); err != nil {
+	if _, err := t.state.MayCall(t.now(ctx)); err != nil {
 		return tool.Result{}, err
 	}
 	t.announce(c)
@@ -179,6 +180,7 @@ func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume 
 		return tool.Result{}, err
 	}
 	start := t.judged(c, v)
+	t.helped()
 	if err := t.commit(ctx); err != nil {
 		return tool.Result{}, err
 	}
@@ -210,7 +212,7 @@ func (p thinking) Wait(ctx context.Context, id string) (granted bool, decider st
 var _ tool.Approver = thinking{}
 
 // violated adds what a program was kept from to the decision log.
-func (t *turn) violated(r ToolResult) {
+func (t *turn) violated(r transcript.ToolResult) {
 	for _, v := range r.Result.Violations {
 		t.pending.Decisions = append(t.pending.Decisions, journal.Decision{
 			At: t.cfg.Now(), Kind: "violation", Policy: "host", Answer: "contained", Reason: r.Tool + ": " + v,

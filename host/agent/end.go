@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -35,7 +36,7 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 	}
 	reply := t.reply(text)
 	if state == turnlog.TurnDone {
-		reply.Attachments = t.steps.attachments()
+		reply.Attachments = t.state.Attachments()
 	}
 	if t.silent {
 		t.pending.InboxState = mailbox.InboxDropped
@@ -74,7 +75,7 @@ func (t *turn) remember() {
 	if t.session == nil {
 		return
 	}
-	t.session.add(t.row.ID, &t.steps)
+	t.session.add(t.row.ID, &t.state)
 	t.session.count++
 	t.session.at = t.row.Started
 	if t.session.key != "" { // a delegated turn has one of its own
@@ -85,7 +86,7 @@ func (t *turn) remember() {
 // reply is the turn's answer.
 func (t *turn) reply(text string) message.Reply {
 	r := message.Reply{
-		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
+		Key: transcript.ReplyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
 	}
 	if len(t.row.Inbox) > 0 {
 		r.Answers = t.row.Inbox[0]
@@ -156,6 +157,10 @@ func plainText(err error) string {
 	var plain plainError
 	if errors.As(err, &plain) {
 		return string(plain)
+	}
+	var full *transcript.Exceeded
+	if errors.As(err, &full) {
+		return full.Error()
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -46,8 +47,8 @@ func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	case turnlog.TurnFailed:
 		how = "could not finish the task that you gave it in the background"
 	}
-	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, quoted(t.steps.user.text()))
-	if files := t.steps.attachments(); len(files) > 0 {
+	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, transcript.Quote(t.state.User.Text()))
+	if files := t.state.Attachments(); len(files) > 0 {
 		head += fmt.Sprintf("\n[it wanted to attach %d files; attach them yourself, from the workspace]", len(files))
 	}
 	m := t.origin
@@ -69,8 +70,7 @@ func (t *turn) returned(ctx context.Context, rows []mailbox.InboxRow) error {
 			return fmt.Errorf("read back what a delegated turn has touched: %w", err)
 		}
 		t.session.label(c.passedUp())
-		t.session.used.Tokens += c.used.Tokens
-		t.session.used.CostUSD += c.used.CostUSD
+		t.session.used.Join(c.state.Used())
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return tool.Result{}, err
 	case c.lineage.ending == nil:
 		return tool.Result{Text: fmt.Sprintf("%s is still at work: %d model calls and %d tool calls so far. What it says will come as a message.",
-			c.row.Agent, len(c.steps.entries), c.ownCalls())}, nil
+			c.row.Agent, len(c.state.Answers), c.state.Made())}, nil
 	}
 	res := c.returns()
 	res.Attachments = nil

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -18,33 +18,15 @@ type Delegation struct {
 	Timeout   time.Duration // of one delegated turn
 }
 
-// Delegated is the part of a turn's first step that tells for whom it works. It has all that a later process needs to go on.
-type Delegated struct {
-	Chain  []Link          `json:"chain"`  // who works for whom, up to this turn's parent
-	Origin message.Message `json:"origin"` // what began it all: sender, place, door
-	Place  string          `json:"place"`  // the session on whose machines it acts
-	Turns  int             `json:"turns"`  // ended turns of that session
-	// Tokens and ToolCalls are what a background turn was given of its parent's. Others use their parent's own.
-	Tokens    int `json:"tokens,omitempty"`
-	ToolCalls int `json:"tool_calls,omitempty"`
-}
-
-// Link is one agent of a chain, at work.
-type Link struct {
-	Agent   string `json:"agent"`
-	Session string `json:"session"`
-	Turn    string `json:"turn"`
-}
-
 // forebear is an agent for which a turn works, with the rights that it has itself at its place in the chain.
 type forebear struct {
-	Link
+	transcript.Link
 	agent *Agent
 }
 
 // lineage is what a child knows of those for whom it works. A turn of a conversation has none.
 type lineage struct {
-	record    Delegated
+	record    transcript.Delegated
 	forebears []forebear
 	parent    *turn   // nil where that runs no more: a background child's
 	ending    *ending // what came of it, once it has ended
@@ -80,7 +62,7 @@ func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
 }
 
 // lineageOf finds the agents of a chain, each with the rights that it has there, and the one at its end.
-func (g *Generation) lineageOf(chain []Link, last string) (forebears []forebear, agent *Agent, err error) {
+func (g *Generation) lineageOf(chain []transcript.Link, last string) (forebears []forebear, agent *Agent, err error) {
 	for i, name := range append(names(chain), last) {
 		a, ok := g.Agents[name]
 		switch {
@@ -102,7 +84,7 @@ func (g *Generation) lineageOf(chain []Link, last string) (forebears []forebear,
 	return forebears, agent, nil
 }
 
-func names(chain []Link) []string {
+func names(chain []transcript.Link) []string {
 	var out []string
 	for _, l := range chain {
 		out = append(out, l.Agent)
@@ -111,10 +93,10 @@ func names(chain []Link) []string {
 }
 
 // chain is the turn's own place in a chain, with all above it.
-func (t *turn) chain() []Link {
-	own := Link{Agent: t.agent.Name, Session: t.row.Session, Turn: t.row.ID}
+func (t *turn) chain() []transcript.Link {
+	own := transcript.Link{Agent: t.agent.Name, Session: t.row.Session, Turn: t.row.ID}
 	if t.lineage == nil {
-		return []Link{own}
+		return []transcript.Link{own}
 	}
 	return append(slices.Clone(t.lineage.record.Chain), own)
 }
@@ -133,20 +115,11 @@ func (t *turn) rights() tool.Subject {
 	return s
 }
 
-// spent counts what a model's answer used, for the turn and those above it.
-func (t *turn) spent(u model.Usage) {
-	t.tokens += u.Input + u.Output
-	t.used.add(u)
+// helped counts a call of a program, for the turn and those above it. No step has it.
+func (t *turn) helped() {
+	t.elsewhere.ToolCalls++
 	if t.lineage != nil && t.lineage.parent != nil {
-		t.lineage.parent.spent(u)
-	}
-}
-
-// called counts calls, for the turn and those above it.
-func (t *turn) called(n int) {
-	t.calls += n
-	if t.lineage != nil && t.lineage.parent != nil {
-		t.lineage.parent.called(n)
+		t.lineage.parent.helped()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -136,11 +137,11 @@ func TestProgramsTakeNoWork(t *testing.T) {
 	gen := &Generation{Delegation: Delegation{MaxDepth: 3}, Agents: map[string]*Agent{
 		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
 	}}
-	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
+	if _, _, err := gen.lineageOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
 		`which cannot be held to the rights of agent "lead".` {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "helper"); err != nil {
+	if _, _, err := gen.lineageOf([]transcript.Link{{Agent: "lead"}}, "helper"); err != nil {
 		t.Errorf("a code agent: %v", err)
 	}
 	if _, a, err := gen.lineageOf(nil, "codex"); err != nil || a.Name != "codex" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -47,7 +48,7 @@ func (r *Runner) Note(row mailbox.InboxRow) {
 func quotable(text string) string {
 	n := 0
 	for i := range text {
-		if n++; n > maxQuote+1 {
+		if n++; n > transcript.MaxQuote+1 {
 			return text[:i]
 		}
 	}
@@ -126,15 +127,15 @@ func actLine(m message.Message) string {
 	by, which := speaker(m.Sender), "an earlier message"
 	switch {
 	case m.About.Ours:
-		which = "your message " + quoted(m.About.Text)
+		which = "your message " + transcript.Quote(m.About.Text)
 	case m.About.Text != "":
-		which = "the message " + quoted(m.About.Text)
+		which = "the message " + transcript.Quote(m.About.Text)
 	}
 	switch m.Act {
 	case message.Edit:
-		return fmt.Sprintf("%s changed %s to %s", by, which, quoted(m.Text))
+		return fmt.Sprintf("%s changed %s to %s", by, which, transcript.Quote(m.Text))
 	case message.Delete:
 		return fmt.Sprintf("%s took back %s", by, which)
 	}
-	return fmt.Sprintf("%s reacted with %s to %s", by, quoted(m.Text), which)
+	return fmt.Sprintf("%s reacted with %s to %s", by, transcript.Quote(m.Text), which)
 }

@@ -1,6 +1,8 @@
 package agent
 
-import "github.com/flynnhost/flynn/host/message"
+import (
+	"github.com/flynnhost/flynn/host/message"
+)
 
 // persons are the sender keys of one person.
 func (g *Generation) persons(senderKey string) []string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -57,5 +58,5 @@ func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) s
 	}
 	head, tail := task.Ends(res.Text, limit/4, limit/8)
 	return fmt.Sprintf("%s\n\n[... %d bytes left out. A model sums the whole up so:\n  %s\n%s ...]\n\n%s", head,
-		len(res.Text)-len(head)-len(tail), indented.Replace(summary), where, tail)
+		len(res.Text)-len(head)-len(tail), transcript.Indent(summary), where, tail)
 }

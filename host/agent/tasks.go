@@ -25,9 +25,6 @@ type Tasks struct {
 	MaxNotes        int
 }
 
-// TaskStep is one use of a model by the host itself, in a turn.
-type TaskStep = task.Use
-
 // uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
 type uses struct {
 	mu   sync.Mutex
@@ -104,12 +101,11 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 func (t *turn) recordUses() {
 	list, kept, paid := t.uses.take()
 	for i := range paid { // here, since a task may run beside the turn's own goroutine
-		paid[i].Step = t.steps.next
+		paid[i].Step = t.state.Steps()
 	}
 	t.pending.Usage = append(t.pending.Usage, paid...)
 	for _, u := range list {
-		t.used.add(u.Usage)
-		t.step(turnlog.StepTask, u)
+		t.step(u)
 	}
 	t.pending.Results = append(t.pending.Results, kept...)
 }
@@ -122,17 +118,4 @@ func (t *turn) think(ctx context.Context, question string) (string, error) {
 		return "", plainError("no answer: " + forPeople(err))
 	}
 	return answer, err
-}
-
-// sum is what uses of a model have cost together.
-func sum(list []task.Use) model.Usage {
-	var all model.Usage
-	for _, u := range list {
-		all.Input += u.Usage.Input
-		all.Output += u.Usage.Output
-		all.CacheRead += u.Usage.CacheRead
-		all.CacheWrite += u.Usage.CacheWrite
-		all.CostUSD += u.Usage.CostUSD
-	}
-	return all
 }

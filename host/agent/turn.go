@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
@@ -18,7 +19,7 @@ import (
 
 // Causes for the end of a turn's context.
 var (
-	errStopped     = errors.New("stopped by a person")
+	errStopped     = errors.New(transcript.StoppedByPerson)
 	errHungUp      = stop("the caller hung up")
 	errUnheard     = stop("its sender is no longer admitted")
 	errInterrupted = errors.New("interrupted by a later message")
@@ -51,21 +52,21 @@ type turn struct {
 	session  *session
 	row      turnlog.Turn
 	origin   message.Message // of the first message: sender, place, door
-	steps    turnSteps
+	state    transcript.State
+	voice    voice
 	time     *stopwatch.Watch
 	place    turnlog.Place
 	rest     []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
 	mayInterrupt bool
-	resumed      bool // an earlier process began it
-	silent       bool // the sender is not to be answered, not even with an error
-	cut          bool // one of the messages was longer than what was read of it
-	calls        int  // tool calls so far, denied and interrupted ones included
-	tokens       int  // that count for the turn's limit
-	instructed   int  // see instructions; 0 before it is asked for
-	used         Used // by this turn
-	view         View // nil where nobody waits for it
+	resumed      bool             // an earlier process began it
+	silent       bool             // the sender is not to be answered, not even with an error
+	cut          bool             // one of the messages was longer than what was read of it
+	elsewhere    transcript.Spent // see transcript.Now
+	underWay     []string         // calls that run side by side
+	instructed   int              // see instructions; 0 before it is asked for
+	view         View             // nil where nobody waits for it
 	lineage      *lineage
 	host         context.Context // of the whole host, while the turn runs
 	until        context.Context // of the call that a child is the work of
@@ -98,7 +99,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 		defer t.view.Over()
 	}
 
-	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text(), Answers: t.steps.user.events()})
+	t.publish(message.Event{Kind: message.TurnStarted, Text: t.state.User.Text(), Answers: t.state.User.Events()})
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
@@ -117,7 +118,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 		t.end(ctx, turnlog.TurnDone, text, nil)
 	case errors.Is(cause, errInterrupted):
 		return t.release(ctx, errInterrupted, rows)
-	case halted(cause, err) && len(t.steps.entries) == 0: // nothing was done yet
+	case halted(cause, err) && len(t.state.Answers) == 0: // nothing was done yet
 		return t.release(ctx, errHalted, rows)
 	case halted(cause, err):
 		t.end(ctx, turnlog.TurnStopped, "Stopped: everything is halted until an owner resumes it.", errHalted)
@@ -133,73 +134,117 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 
 func halted(cause, err error) bool { return errors.Is(cause, errHalted) || errors.Is(err, errHalted) }
 
+// voice gives the answers of a turn: a model, a program of an agent of kind cli, or the host where a client asks for one call.
+type voice interface {
+	// repeats reports whether the next answer repeats what is known; see transcript.Now.
+	repeats() bool
+	// answer adds the next answer to the turn.
+	answer(ctx context.Context) error
+	// close is called when no more answers are asked for.
+	close()
+}
+
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	if t.voice, err = t.newVoice(); err != nil {
+		return "", err
+	}
+	defer t.voice.close()
+	return t.loop(ctx)
+}
+
+func (t *turn) newVoice() (voice, error) {
 	if c := t.origin.Call; c != nil && t.lineage == nil {
-		return t.direct(ctx, *c)
+		return direct{t, *c}, nil
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
-		return t.loop(ctx)
+		return modelVoice{t}, nil
 	case KindCode:
-		return t.codeLoop(ctx)
+		return modelVoice{t}, t.mayRunCode()
 	case KindCLI:
-		return t.runCLI(ctx)
+		return t.newCLIVoice(), t.mayRunCLI()
 	}
-	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
+	return nil, plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
 
-// loop asks the model and runs what it calls, until it answers.
+// loop carries out what transcript.Next says, until the turn has an answer.
 func (t *turn) loop(ctx context.Context) (string, error) {
 	for {
-		if n := len(t.steps.entries); n > 0 {
-			last := t.steps.entries[n-1].answer
-			if len(last.Message.Calls) == 0 {
-				return last.Message.Text, nil
-			}
-			if err := t.runCalls(ctx, n-1); err != nil {
-				return "", err
-			}
+		var err error
+		switch a := transcript.Next(&t.state, t.now(ctx)).(type) {
+		case transcript.Finish:
+			return a.Text, nil
+		case transcript.Fail:
+			err = a.Err
+		case transcript.Interrupt:
+			err = t.pickUp(ctx, a.Start)
+		case transcript.Run:
+			err = t.runCalls(ctx, a.Calls)
+		case transcript.Ask:
+			err = t.answer(ctx)
 		}
-		if err := t.within(ctx); err != nil {
-			return "", err
-		}
-		req, err := t.fit(ctx)
 		if err != nil {
 			return "", err
 		}
-		answer, err := t.ask(ctx, req)
-		if err != nil {
-			return "", err
-		}
-		t.spent(answer.Usage)
-		t.step(turnlog.StepModel, answer)
 	}
+}
+
+// answer has the voice answer. What came of calls is made durable meanwhile; a turn that has none writes nothing before its end.
+func (t *turn) answer(ctx context.Context) error {
+	if len(t.state.Answers) > 0 && len(t.pending.Steps) > 0 {
+		if err := t.commitSoon(ctx); err != nil {
+			return err
+		}
+	}
+	return t.voice.answer(ctx)
+}
+
+// now is what the steps do not say about what comes next.
+func (t *turn) now(ctx context.Context) transcript.Now {
+	l := t.gen.Limits
+	now := transcript.Now{
+		Limits: transcript.Limits{Steps: l.Steps, ToolCalls: l.ToolCalls, Tokens: l.Tokens}, Elsewhere: t.elsewhere, Running: t.underWay,
+		Repeats: t.voice.repeats(),
+	}
+	switch {
+	case ended(ctx):
+		now.End = context.Cause(ctx)
+	case t.cfg.Stopped() != "":
+		now.End = errHalted
+	}
+	return now
+}
+
+// spent is what counts for the limits of the turn.
+func (t *turn) spent() transcript.Spent { return t.state.Spent().Plus(t.elsewhere) }
+
+// modelVoice is the agent's model.
+type modelVoice struct{ *turn }
+
+func (modelVoice) repeats() bool { return false }
+
+func (modelVoice) close() {}
+
+func (v modelVoice) answer(ctx context.Context) error {
+	req, err := v.fit(ctx)
+	if err != nil {
+		return err
+	}
+	answer, err := v.ask(ctx, req)
+	if err != nil {
+		return err
+	}
+	v.step(answer)
+	return nil
 }
 
 // usage is what the session has used up to now, with this turn's part.
 func (t *turn) usage() policy.Usage {
 	u := t.session.used
-	u.Tokens += t.used.Tokens
-	u.CostUSD += t.used.CostUSD
-	return u.usage(t.session.count, t.cfg.Now())
-}
-
-// within checks the limits that are counted between steps, and whether somebody ended the turn.
-func (t *turn) within(ctx context.Context) error {
-	l := t.gen.Limits
-	switch {
-	case ended(ctx):
-		return context.Cause(ctx)
-	case t.cfg.Stopped() != "":
-		return errHalted
-	case len(t.steps.entries) >= l.Steps:
-		return plainError(fmt.Sprintf("the turn used its %d steps", l.Steps))
-	case t.tokens >= l.Tokens:
-		return plainError(fmt.Sprintf("the turn used its %d tokens", l.Tokens))
-	}
-	return nil
+	u.Join(t.state.Used())
+	return policyUsage(u, t.session.count, t.cfg.Now())
 }
 
 // keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
@@ -216,14 +261,8 @@ func (t *turn) keepUsage(ctx context.Context) {
 const usageTimeout = 5 * time.Second
 
 // step adds a step to the next commit.
-func (t *turn) step(kind turnlog.StepKind, record any) {
-	s := turnlog.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
-	if !t.steps.take(record) {
-		if err := t.steps.add(s); err != nil { // our own record
-			panic(err)
-		}
-	}
-	t.pending.Steps = append(t.pending.Steps, s)
+func (t *turn) step(record any) {
+	t.pending.Steps = append(t.pending.Steps, t.state.Add(t.row.ID, t.cfg.Now().UTC(), record))
 }
 
 // commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
