@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
@@ -107,6 +109,11 @@ type Limits struct {
 	ToolCalls int
 	Tokens    int
 	Time      time.Duration
+}
+
+// counted are the limits that are checked between steps.
+func (l Limits) counted() transcript.Limits {
+	return transcript.Limits{Steps: l.Steps, ToolCalls: l.ToolCalls, Tokens: l.Tokens}
 }
 
 // Models streams a call of a tier; model.Set implements it.
@@ -271,13 +278,13 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
-	notes     notes
-	offspring offspring
-	mu        sync.Mutex
-	running   map[string]*active // by place
-	wake      chan struct{}      // closed and replaced by Resume
-	sessions  *sessions
-	ended     chan struct{} // a turn waits for extraction
+	notes    notes
+	children *children.Supervisor
+	mu       sync.Mutex
+	running  map[string]*active // by place
+	wake     chan struct{}      // closed and replaced by Resume
+	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -309,8 +316,15 @@ func NewRunner(cfg Config) *Runner {
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
 		ended:    make(chan struct{}, 1),
+		children: children.New(children.Config{Queue: childQueue{cfg.Queue}, Inbox: cfg.Inbox, Log: cfg.Log}),
 	}
 }
+
+// childQueue queues children like other turns.
+type childQueue struct{ Backlog }
+
+// PushChild implements children.Queue.
+func (q childQueue) PushChild(t turnlog.Turn) { q.Push(Item{Turn: &t}) }
 
 // nothing is in the place of collaborators that a Runner does without.
 type nothing struct{}

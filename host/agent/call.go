@@ -249,8 +249,8 @@ func (t *turn) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, ca
 
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
 func (t *turn) home() string {
-	if t.lineage != nil {
-		return t.lineage.record.Place
+	if t.delegated != nil {
+		return t.delegated.record.Place
 	}
 	return message.ParseSession(t.row.Session).Home()
 }

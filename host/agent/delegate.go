@@ -111,27 +111,19 @@ func (t *turn) mayNotDelegate(args delegateArgs) string {
 		return fmt.Sprintf("the chain of agents has its %d links; do the task yourself", d.MaxDepth)
 	case t.state.Delegations() > d.MaxFanout:
 		return fmt.Sprintf("this turn has made its %d delegations; go on with what you have", d.MaxFanout)
-	case args.Background && t.lineage != nil:
+	case args.Background && t.delegated != nil:
 		return "only the agent that people speak to can delegate in the background; leave background out"
 	}
 	return ""
 }
 
-// delegate makes the child durable, so that it is made once whatever happens, and then runs it, or has it run.
+// delegate begins a child.
 func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (tool.Result, error) {
 	c, err := t.newChild(call, args)
 	if err != nil {
 		return refuse("%s", forPeople(err))
 	}
-	if err := c.commit(ctx); err != nil {
-		return tool.Result{}, fmt.Errorf("begin a delegated turn: %w", err)
-	}
-	if args.Background {
-		t.offspring.expect(c.row)
-		t.cfg.Queue.Push(Item{Turn: &c.row})
-		return c.begun(), nil
-	}
-	return t.runChild(ctx, c)
+	return t.children.Start(ctx, c)
 }
 
 // pickUp brings a call to a result that an earlier process had started. A child that it has made goes on, or has gone to its end;
@@ -149,7 +141,11 @@ func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	if err != nil {
 		return fmt.Errorf("find a delegated turn: %w", err)
 	}
-	res, err := t.rejoin(ctx, row)
+	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
+	if err != nil {
+		return err
+	}
+	res, err := t.children.TakeUp(ctx, c, broken)
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err()
 	}
@@ -158,22 +154,4 @@ func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	}
 	t.result(transcript.ToolResult{ToolStart: start, Result: res})
 	return t.commit(ctx)
-}
-
-// rejoin waits for a child of an earlier process.
-func (t *turn) rejoin(ctx context.Context, row turnlog.Turn) (tool.Result, error) {
-	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
-	switch {
-	case err != nil:
-		return tool.Result{}, err
-	case row.Background:
-		return c.begun(), nil
-	case row.State != turnlog.TurnRunning:
-		return c.returns(), nil
-	case broken != nil:
-		c.fail(ctx, broken)
-		return c.returns(), nil
-	}
-	t.cfg.Log.Info("delegated turn resumes", "turn", row.ID, "parent", t.row.ID)
-	return t.runChild(ctx, c)
 }

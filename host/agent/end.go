@@ -53,8 +53,8 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 		}
 		return
 	}
-	if t.lineage != nil {
-		t.lineage.ending = &ending{state, text}
+	if t.delegated != nil {
+		t.delegated.ending = &ending{state, text}
 	}
 	t.remember()
 	if !t.silent {
@@ -66,7 +66,7 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Events.Publish(TurnEnded{
-		Turn: t.row.ID, Agent: t.row.Agent, State: state, Took: now.Sub(t.row.Started), WithParent: t.lineage != nil && !t.row.Background,
+		Turn: t.row.ID, Agent: t.row.Agent, State: state, Took: now.Sub(t.row.Started), WithParent: t.delegated != nil && !t.row.Background,
 	})
 }
 
@@ -120,7 +120,7 @@ func (t *turn) fail(ctx context.Context, cause error) {
 // words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The
 // answer of a delegated turn goes to a model, and has nothing of it.
 func (t *turn) words(err error) string {
-	if plainText(err) != "" || t.lineage != nil || t.gen == nil || !route.Local(t.row.Channel) ||
+	if plainText(err) != "" || t.delegated != nil || t.gen == nil || !route.Local(t.row.Channel) ||
 		t.gen.Roles.Of(t.row.Channel, t.row.Sender) != route.Owner {
 		return forPeople(err)
 	}

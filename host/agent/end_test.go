@@ -54,7 +54,7 @@ func TestTheOperatorReadsTheCause(t *testing.T) {
 		tn := &turn{gen: &Generation{Roles: roles}}
 		tn.row.Channel, tn.row.Sender = c.channel, c.sender
 		if c.delegated {
-			tn.lineage = &lineage{}
+			tn.delegated = &delegated{}
 		}
 		if got := tn.words(cause); strings.Contains(got, detail) != c.want || strings.Contains(got, "log says") == c.want {
 			t.Errorf("%s, delegated %v: %q", c.sender, c.delegated, got)

@@ -13,7 +13,7 @@ func (r *Runner) Halt() {
 	for _, a := range r.running {
 		a.cancel(errHalted)
 	}
-	r.offspring.stop(errHalted, func(turnlog.Turn) bool { return true })
+	r.children.Stop(errHalted, func(turnlog.Turn) bool { return true })
 }
 
 // Resume lets work go on that waits for the kill switch.

@@ -57,8 +57,8 @@ func (t *turn) sideBySide(ctx context.Context) (asks bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := &looks{turn: t, ctx: ctx, done: make(chan transcript.ToolResult)}
-	t.errands = make(chan func())
-	defer func() { t.errands = nil }()
+	t.callbacks = make(chan func())
+	defer func() { t.callbacks = nil }()
 	for settled := 0; ; settled++ {
 		next, ok := transcript.Next(&t.state, t.now(ctx)).(transcript.Run)
 		if !ok || !t.onlyLooks(next.Calls[0]) {
@@ -128,7 +128,7 @@ func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolSta
 func (l *looks) await() error {
 	for {
 		select {
-		case do := <-l.errands:
+		case do := <-l.callbacks:
 			do()
 		case r := <-l.done:
 			l.underWay = slices.DeleteFunc(l.underWay, func(id string) bool { return id == r.Call })
@@ -143,12 +143,12 @@ func (l *looks) await() error {
 
 // onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
 func (t *turn) onTurn(ctx context.Context, do func()) {
-	if t.errands == nil {
+	if t.callbacks == nil {
 		do()
 		return
 	}
 	select {
-	case t.errands <- do:
+	case t.callbacks <- do:
 	case <-ctx.Done():
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -46,7 +47,7 @@ type active struct {
 
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
 func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
-	if t.lineage != nil {
+	if t.delegated != nil {
 		return t.follow(cancel)
 	}
 	a := &active{
@@ -81,11 +82,11 @@ func (r *Runner) Arrived(place string) {
 // asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
 // function that it returns ends that.
 func (t *turn) asks(request consent.Approval) (answered func()) {
-	for t.lineage != nil {
-		if t.lineage.parent == nil {
+	for t.delegated != nil {
+		if t.delegated.parent == nil {
 			return func() {} // in the background nobody waits for it
 		}
-		t = t.lineage.parent
+		t = t.delegated.parent
 	}
 	note := func(request consent.Approval) {
 		t.mu.Lock()
@@ -148,7 +149,7 @@ func (r *Runner) Stop(place string) bool {
 	if ok {
 		a.cancel(errStopped)
 	}
-	return r.offspring.stop(errStopped, inPlace(place)) || ok
+	return r.children.Stop(errStopped, children.InPlace(place)) || ok
 }
 
 // Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none. A turn that
@@ -167,7 +168,7 @@ func (r *Runner) Stopper(place string, said time.Time) func() {
 		if a != nil {
 			a.cancel(errStopped)
 		}
-		r.offspring.stop(errStopped, inPlace(place))
+		r.children.Stop(errStopped, children.InPlace(place))
 	}
 }
 
@@ -180,7 +181,7 @@ func (r *Runner) Running(place string) bool {
 }
 
 // Delegated reports whether something that was delegated in a place runs.
-func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
+func (r *Runner) Delegated(place string) bool { return r.children.Any(children.InPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
 func (r *Runner) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
@@ -189,7 +190,7 @@ func (r *Runner) StopIn(conversation string) bool { return r.endIn(conversation,
 func (r *Runner) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
 
 func (r *Runner) endIn(conversation string, cause error) bool {
-	delegated := r.offspring.stop(cause, inConversation(conversation))
+	delegated := r.children.Stop(cause, children.InConversation(conversation))
 	return r.inConversation(conversation, cause) || delegated
 }
 
@@ -218,7 +219,7 @@ func (r *Runner) Readmit() {
 			a.cancel(errUnheard)
 		}
 	}
-	r.offspring.stop(errUnheard, func(t turnlog.Turn) bool {
+	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
 		sender, _ := message.ParseSender(t.Sender)
 		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -17,7 +18,7 @@ func TestStopperEndsWhatRanThen(t *testing.T) {
 		r.running["place"] = &active{cancel: cancel, origin: message.Message{ReceivedAt: received}}
 		return ctx
 	}
-	r := &Runner{running: map[string]*active{}}
+	r := &Runner{running: map[string]*active{}, children: children.New(children.Config{})}
 	if r.Stopper("place", said) != nil {
 		t.Error("where nothing runs, there is something to stop")
 	}

@@ -67,12 +67,11 @@ type turn struct {
 	underWay     []string         // calls that run side by side
 	instructed   int              // see instructions; 0 before it is asked for
 	view         View             // nil where nobody waits for it
-	lineage      *lineage
+	delegated    *delegated
 	host         context.Context // of the whole host, while the turn runs
-	until        context.Context // of the call that a child is the work of
-	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
-	errands chan func()
-	uses    uses // of models by the host itself
+	// callbacks are what calls that run side by side have done on the turn's own goroutine; nil while none do.
+	callbacks chan func()
+	uses      uses // of models by the host itself
 	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
 	unsummarised bool
 
@@ -92,7 +91,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	defer t.time.Stop()
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
-	if t.lineage == nil {
+	if t.delegated == nil {
 		t.view = t.cfg.Views.Show(t.reply(""))
 	}
 	if t.view != nil {
@@ -112,7 +111,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	case errors.Is(cause, errStopped):
 		t.silent = t.silent || errors.Is(cause, errUnheard)
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cause)
-	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
+	case t.delegated != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
 		t.end(ctx, turnlog.TurnDone, text, nil)
@@ -155,7 +154,7 @@ func (t *turn) contained(ctx context.Context) (text string, err error) {
 }
 
 func (t *turn) newVoice() (voice, error) {
-	if c := t.origin.Call; c != nil && t.lineage == nil {
+	if c := t.origin.Call; c != nil && t.delegated == nil {
 		return direct{t, *c}, nil
 	}
 	switch t.agent.Kind {
@@ -203,11 +202,7 @@ func (t *turn) answer(ctx context.Context) error {
 
 // now is what the steps do not say about what comes next.
 func (t *turn) now(ctx context.Context) transcript.Now {
-	l := t.gen.Limits
-	now := transcript.Now{
-		Limits: transcript.Limits{Steps: l.Steps, ToolCalls: l.ToolCalls, Tokens: l.Tokens}, Elsewhere: t.elsewhere, Running: t.underWay,
-		Repeats: t.voice.repeats(),
-	}
+	now := transcript.Now{Limits: t.gen.Limits.counted(), Elsewhere: t.elsewhere, Running: t.underWay, Repeats: t.voice.repeats()}
 	switch {
 	case ended(ctx):
 		now.End = context.Cause(ctx)
@@ -301,7 +296,7 @@ func (t *turn) put(ctx context.Context, c turnlog.Commit) error {
 }
 
 func (t *turn) publish(e message.Event) {
-	if t.lineage != nil {
+	if t.delegated != nil {
 		t.shown(e)
 		return
 	}

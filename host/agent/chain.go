@@ -1,13 +1,12 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
-	"github.com/flynnhost/flynn/host/agent/turnlog"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -18,18 +17,19 @@ type Delegation struct {
 	Timeout   time.Duration // of one delegated turn
 }
 
-// forebear is an agent for which a turn works, with the rights that it has itself at its place in the chain.
-type forebear struct {
+// working is an agent of a delegation chain, with the rights that it has itself at its place there.
+type working struct {
 	transcript.Link
 	agent *Agent
 }
 
-// lineage is what a child knows of those for whom it works. A turn of a conversation has none.
-type lineage struct {
-	record    transcript.Delegated
-	forebears []forebear
-	parent    *turn   // nil where that runs no more: a background child's
-	ending    *ending // what came of it, once it has ended
+// delegated is what a child knows of those for whom it works. A turn of a conversation has none.
+type delegated struct {
+	record transcript.Delegated
+	above  []working       // the agents of the chain, the first one first
+	parent *turn           // nil where that runs no more: a background child's
+	call   context.Context // of the parent, within which the child runs
+	ending *ending         // what came of it, once it has ended
 }
 
 // under is what is left of an agent's rights while it works for another one: of each right, what both have. Depth counts the
@@ -61,8 +61,8 @@ func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
 	return &c
 }
 
-// lineageOf finds the agents of a chain, each with the rights that it has there, and the one at its end.
-func (g *Generation) lineageOf(chain []transcript.Link, last string) (forebears []forebear, agent *Agent, err error) {
+// chainOf finds the agents of a chain, each with the rights that it has there, and the one at its end.
+func (g *Generation) chainOf(chain []transcript.Link, last string) (above []working, agent *Agent, err error) {
 	for i, name := range append(names(chain), last) {
 		a, ok := g.Agents[name]
 		switch {
@@ -78,10 +78,10 @@ func (g *Generation) lineageOf(chain []transcript.Link, last string) (forebears 
 			agent = a.under(agent, g, i)
 		}
 		if i < len(chain) {
-			forebears = append(forebears, forebear{chain[i], agent})
+			above = append(above, working{chain[i], agent})
 		}
 	}
-	return forebears, agent, nil
+	return above, agent, nil
 }
 
 func names(chain []transcript.Link) []string {
@@ -95,17 +95,17 @@ func names(chain []transcript.Link) []string {
 // chain is the turn's own place in a chain, with all above it.
 func (t *turn) chain() []transcript.Link {
 	own := transcript.Link{Agent: t.agent.Name, Session: t.row.Session, Turn: t.row.ID}
-	if t.lineage == nil {
+	if t.delegated == nil {
 		return []transcript.Link{own}
 	}
-	return append(slices.Clone(t.lineage.record.Chain), own)
+	return append(slices.Clone(t.delegated.record.Chain), own)
 }
 
-// rights are on whose behalf the turn's calls are made, with all agents above it; subject is who its model's own calls are made by.
+// rights are what the turn acts with, below all agents above it in its chain. subject is the same for the calls of its model itself.
 func (t *turn) rights() tool.Subject {
 	var parent *tool.Subject
-	if t.lineage != nil {
-		for _, f := range t.lineage.forebears {
+	if t.delegated != nil {
+		for _, f := range t.delegated.above {
 			s := t.subjectOf(f.agent, f.Session, f.Turn)
 			s.Parent, parent = parent, &s
 		}
@@ -118,16 +118,16 @@ func (t *turn) rights() tool.Subject {
 // helped counts a call of a program, for the turn and those above it. No step has it.
 func (t *turn) helped() {
 	t.elsewhere.ToolCalls++
-	if t.lineage != nil && t.lineage.parent != nil {
-		t.lineage.parent.helped()
+	if t.delegated != nil && t.delegated.parent != nil {
+		t.delegated.parent.helped()
 	}
 }
 
 // pauseTime stops the clocks of the turn and of those above it until the returned function is called.
 func (t *turn) pauseTime() (resume func()) {
 	above := func() {}
-	if t.lineage != nil && t.lineage.parent != nil {
-		above = t.lineage.parent.pauseTime()
+	if t.delegated != nil && t.delegated.parent != nil {
+		above = t.delegated.parent.pauseTime()
 	}
 	own := t.time.Pause()
 	return func() {
@@ -138,6 +138,3 @@ func (t *turn) pauseTime() (resume func()) {
 
 // childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
 const childLane = "child/"
-
-// childPlace is the place in which a child's chain began: its session's key begins with that of the first.
-func childPlace(t turnlog.Turn) string { return message.ParseSession(t.Session).Place }

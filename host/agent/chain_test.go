@@ -92,10 +92,11 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			if !above.agent.Offered.Has(DelegateTool) || len(above.chain()) > gen.Delegation.MaxDepth || len(above.agent.Delegates) == 0 {
 				return
 			}
-			child, err := above.newChild("c1", delegateArgs{Agent: rapid.SampledFrom(above.agent.Delegates).Draw(t, "delegate"), Task: "x"})
+			made, err := above.newChild("c1", delegateArgs{Agent: rapid.SampledFrom(above.agent.Delegates).Draw(t, "delegate"), Task: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
+			child := made.turn
 			for _, name := range all {
 				call := model.ToolCall{Name: name, Args: json.RawMessage(map[string]string{
 					DelegateTool: `{"agent":"a","task":"x"}`, ResultTool: `{"id":"x"}`,
@@ -137,14 +138,14 @@ func TestProgramsTakeNoWork(t *testing.T) {
 	gen := &Generation{Delegation: Delegation{MaxDepth: 3}, Agents: map[string]*Agent{
 		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
 	}}
-	if _, _, err := gen.lineageOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
+	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
 		`which cannot be held to the rights of agent "lead".` {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := gen.lineageOf([]transcript.Link{{Agent: "lead"}}, "helper"); err != nil {
+	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "helper"); err != nil {
 		t.Errorf("a code agent: %v", err)
 	}
-	if _, a, err := gen.lineageOf(nil, "codex"); err != nil || a.Name != "codex" {
+	if _, a, err := gen.chainOf(nil, "codex"); err != nil || a.Name != "codex" {
 		t.Errorf("spoken to by people: %v", err)
 	}
 }
