@@ -43,7 +43,7 @@ func TestRoom(t *testing.T) {
 		"counts double":   {1000, 2, 500},
 		"nothing is left": {0, 1, 0},
 	} {
-		one := &turn{agent: &Agent{Window: c.window}, gen: &Generation{Models: scaledBy{c.scale}}}
+		one := &modelVoice{identity: &identity{agent: &Agent{Window: c.window}, gen: &Generation{Models: scaledBy{c.scale}}}}
 		req := model.Request{System: strings.Repeat("a b ", 100)}
 		own := c.scale * model.Rough(req)
 		if got := one.room(req); got != max((c.window-own)/c.scale, 0) {

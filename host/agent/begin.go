@@ -19,10 +19,11 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	m := c.rows[0].Message
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: turnlog.Turn{
+	t := r.newTurn(gen, policies, a, m, turnlog.Turn{
 		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: turnlog.TurnRunning, Started: now.UTC(),
-	}}
+	}, nil)
+	t.place, t.rest, t.mayInterrupt = at, rest, c.fresh
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
 	}
@@ -89,14 +90,11 @@ func (r *Runner) resume(
 		return nil
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
-	t := &turn{
-		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true, resumed: true,
+	if !ok {
+		a = &Agent{Name: it.Turn.Agent}
 	}
-	if ok {
-		t.agent = a.fitted(at.Tier)
-	} else {
-		t.agent = &Agent{Name: it.Turn.Agent}
-	}
+	t := r.newTurn(gen, policies, a.fitted(at.Tier), it.Rows[0].Message, *it.Turn, nil)
+	t.place, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
 	if !t.load(ctx) {
 		return nil
 	}

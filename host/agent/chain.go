@@ -92,49 +92,5 @@ func names(chain []transcript.Link) []string {
 	return out
 }
 
-// chain is the turn's own place in a chain, with all above it.
-func (t *turn) chain() []transcript.Link {
-	own := transcript.Link{Agent: t.agent.Name, Session: t.row.Session, Turn: t.row.ID}
-	if t.delegated == nil {
-		return []transcript.Link{own}
-	}
-	return append(slices.Clone(t.delegated.record.Chain), own)
-}
-
-// rights are what the turn acts with, below all agents above it in its chain. subject is the same for the calls of its model itself.
-func (t *turn) rights() tool.Subject {
-	var parent *tool.Subject
-	if t.delegated != nil {
-		for _, f := range t.delegated.above {
-			s := t.subjectOf(f.agent, f.Session, f.Turn)
-			s.Parent, parent = parent, &s
-		}
-	}
-	s := t.subjectOf(t.agent, t.row.Session, t.row.ID)
-	s.Parent = parent
-	return s
-}
-
-// helped counts a call of a program, for the turn and those above it. No step has it.
-func (t *turn) helped() {
-	t.elsewhere.ToolCalls++
-	if t.delegated != nil && t.delegated.parent != nil {
-		t.delegated.parent.helped()
-	}
-}
-
-// pauseTime stops the clocks of the turn and of those above it until the returned function is called.
-func (t *turn) pauseTime() (resume func()) {
-	above := func() {}
-	if t.delegated != nil && t.delegated.parent != nil {
-		above = t.delegated.parent.pauseTime()
-	}
-	own := t.time.Pause()
-	return func() {
-		own()
-		above()
-	}
-}
-
 // childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
 const childLane = "child/"

@@ -82,11 +82,10 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			t.Fatal(err)
 		}
 		door := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
-		above := &turn{
-			Runner: r, gen: gen, agent: gen.Agents["a"], session: &session{labels: some([]string{"web:x", "sender:guest"}, "labels")},
-			origin: message.Message{Channel: door, Sender: message.Sender{ID: "ann"}},
-			row:    turnlog.Turn{ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann"},
-		}
+		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: door, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
+			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann",
+		}, nil)
+		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)
 		for range 3 {
 			if !above.agent.Offered.Has(DelegateTool) || len(above.chain()) > gen.Delegation.MaxDepth || len(above.agent.Delegates) == 0 {

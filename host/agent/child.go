@@ -11,7 +11,6 @@ import (
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
@@ -70,22 +69,18 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	}
 	record := transcript.Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
 	if args.Background {
-		share := children.Share(t.gen.Limits.counted(), t.spent(), t.gen.Delegation.MaxFanout)
+		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
 		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls
 	}
 	used := t.session.used
 	used.Join(t.state.Used())
-	c := &turn{
-		Runner: t.Runner, gen: t.gen, policies: t.policies, agent: agent, origin: t.origin, silent: true,
-		delegated: &delegated{record: record, above: above, parent: t},
-		session:   &session{labels: tool.JoinLabels(t.session.labels, []string{tool.DelegatedLabel(t.agent.Name)}), used: used, count: t.session.count},
-		row: turnlog.Turn{
-			ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
-			Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
-			Parent: t.row.ID, ParentCall: call, Background: args.Background,
-		},
-	}
-	c.elsewhere = t.spent()
+	c := t.newTurn(t.gen, t.policies, agent, t.origin, turnlog.Turn{
+		ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
+		Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
+		Parent: t.row.ID, ParentCall: call, Background: args.Background,
+	}, &delegated{record: record, above: above, parent: t})
+	c.silent, c.elsewhere = true, t.spent(&t.state)
+	c.session = &session{labels: tool.JoinLabels(t.session.labels, []string{tool.DelegatedLabel(t.agent.Name)}), used: used, count: t.session.count}
 	c.step(transcript.UserStep{
 		Said:       []transcript.Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
 		Generation: t.gen.Number, Labels: c.session.labels, Used: &used, Delegated: &record,
@@ -108,25 +103,25 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 	if record == nil || state.User.Used == nil {
 		return child{}, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
 	}
-	c := &turn{
-		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, state: state, silent: true, resumed: true,
-		delegated: &delegated{record: *record}, session: &session{count: record.Turns},
-	}
+	d := &delegated{record: *record}
 	if !row.Background {
-		c.delegated.parent = parent
+		d.parent = parent
 	}
-	if c.delegated.above, c.agent, broken = gen.chainOf(record.Chain, row.Agent); broken != nil {
-		c.agent = &Agent{Name: row.Agent}
+	var agent *Agent
+	if d.above, agent, broken = gen.chainOf(record.Chain, row.Agent); broken != nil {
+		agent = &Agent{Name: row.Agent}
 	}
+	c := r.newTurn(gen, policies, agent, record.Origin, row, d)
+	c.state, c.session, c.silent, c.resumed = state, &session{count: record.Turns}, true, true
 	switch {
-	case c.delegated.parent != nil:
-		c.elsewhere = parent.spent()
+	case d.parent != nil:
+		c.elsewhere = parent.spent(&parent.state)
 	case row.Background:
 		c.elsewhere = transcript.Spent{Tokens: gen.Limits.Tokens - record.Tokens, ToolCalls: gen.Limits.ToolCalls - record.ToolCalls}
 	}
 	c.takeUp()
 	if row.State != turnlog.TurnRunning {
-		c.delegated.ending = &ending{row.State, c.lastWords()}
+		d.ending = &ending{row.State, c.lastWords()}
 	}
 	return child{c}, broken, nil
 }
@@ -214,23 +209,6 @@ func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 		cancel(cause)
 	})
 	return func() { stop() }
-}
-
-// shown turns an event of a child into one of the turn that people watch: the calls of delegates are seen, and asked about, among
-// those of the agent that they work for. Their words are not for people.
-func (t *turn) shown(e message.Event) {
-	switch e.Kind {
-	case message.ToolCall, message.ToolVerdict, message.ToolApproval, message.ToolProgress, message.ToolResult:
-	default:
-		return
-	}
-	e.Call = t.row.ParentCall + "/" + e.Call
-	if t.delegated.parent != nil {
-		t.delegated.parent.publish(e)
-		return
-	}
-	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Events.Publish(e)
 }
 
 // resumeChild takes up a child that no parent waits for, unless its sender may no longer be heard.

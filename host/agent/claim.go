@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -239,7 +240,7 @@ func joins(first, next message.Message) bool {
 func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
 	agent, why string, _ []journal.Decision,
 ) {
-	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
+	defer recovered(r.cfg.Log, "event", m.EventID, func() { agent, why = "", errBroken.Error() })
 	if why := gen.Admits(m); why != "" {
 		return "", why, nil
 	}
@@ -284,9 +285,9 @@ func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, dec
 }
 
 // recovered is deferred where a bug must not end the host: it logs a panic and has then called.
-func (r *Runner) recovered(key, id string, then func()) {
+func recovered(log *slog.Logger, key, id string, then func()) {
 	if p := recover(); p != nil {
-		r.cfg.Log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		then()
 	}
 }

@@ -38,15 +38,15 @@ type CLI struct {
 //
 // A program that no longer knows the session is run a second time, for a new one. It has done nothing in the first run.
 type cliVoice struct {
-	*turn
+	*recorder
+	*publisher
+	*identity
 	spending *meter
 }
 
 // newCLIVoice charges what the program says that it has used, as an estimate: it calls its models itself, past every reservation.
 func (t *turn) newCLIVoice() cliVoice {
-	return cliVoice{t, &meter{
-		runner: t.Runner, gen: t.gen, account: Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent},
-	}}
+	return cliVoice{t.recorder, t.publisher, t.identity, &meter{runner: t.Runner, gen: t.gen, account: t.account()}}
 }
 
 // repeats is false before anything is begun, so that the kill switch can leave the message for later. What the program has said and used
@@ -58,8 +58,8 @@ func (v cliVoice) close() { v.spending.settle(budget.Amount{}) }
 func (v cliVoice) answer(ctx context.Context) error {
 	n := len(v.state.Answers)
 	if n == 0 {
-		call := v.askCLI(v.session.program)
-		if err := v.spending.Enter(ctx, v.cliAttempt()); err != nil {
+		call := v.call(v.session.program)
+		if err := v.spending.Enter(ctx, v.attempt()); err != nil {
 			return err
 		}
 		v.step(call)
@@ -69,37 +69,38 @@ func (v cliVoice) answer(ctx context.Context) error {
 	record, ran := cliRecord(&result)
 	if ran && record.Unknown && n == 1 {
 		v.publish(message.Event{Kind: message.TextReset})
-		v.step(v.askCLI(""))
+		v.step(v.call(""))
 		return nil
 	}
-	answer := v.cliAnswer(result.Result.Text, record.Usage, n > 1)
+	answer := v.said(result.Result.Text, record.Usage, n > 1)
 	if ran {
-		v.chargeCLI(ctx, v.spending, result, record)
+		v.charge(ctx, result, record)
 	}
 	if result.Result.IsError {
 		answer.Message.Text = ""
 		v.step(answer) // for what it has used
-		return v.cliFailure(result)
+		return v.failure(result)
 	}
 	v.step(answer)
 	return nil
 }
 
-// cliAttempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
-func (t *turn) cliAttempt() model.Attempt {
+// attempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
+func (v cliVoice) attempt() model.Attempt {
 	return model.Attempt{
-		Provider: KindCLI, Model: t.agent.CLI.Name, Number: 1, Start: t.cfg.Now(), Worst: model.Usage{Input: roughText(t.state.User.Text()), Estimated: true},
+		Provider: KindCLI, Model: v.agent.CLI.Name, Number: 1, Start: v.clock(), Worst: model.Usage{Input: roughText(v.state.User.Text()), Estimated: true},
 	}
 }
 
-// chargeCLI charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
-func (t *turn) chargeCLI(ctx context.Context, m *meter, r transcript.ToolResult, record cli.Record) {
+// charge charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
+func (v cliVoice) charge(ctx context.Context, r transcript.ToolResult, record cli.Record) {
+	m := v.spending
 	if m.room == nil {
 		m.charge(ctx)
 	}
-	m.account.Step = t.state.Steps()
-	m.Leave(t.cliAttempt(), record.Usage, cliFault(r, record))
-	t.pending.Usage = append(t.pending.Usage, m.rows...)
+	m.account.Step = v.state.Steps()
+	m.Leave(v.attempt(), record.Usage, cliFault(r, record))
+	v.pending.Usage = append(v.pending.Usage, m.rows...)
 	m.rows = nil
 }
 
@@ -116,22 +117,22 @@ func cliFault(r transcript.ToolResult, record cli.Record) error {
 	return &model.Error{Kind: model.BadAnswer}
 }
 
-// mayRunCLI says what is missing before a container is made for nothing.
-func (t *turn) mayRunCLI() error {
-	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
-	if why := t.agent.RefusesCLI(t.local(t.agent), owner); why != "" {
+// mayRun says what is missing before a container is made for nothing.
+func (v cliVoice) mayRun() error {
+	owner := v.role() == route.Owner
+	if why := v.agent.RefusesCLI(v.local(v.agent), owner); why != "" {
 		return plainError(why)
 	}
-	folder, before := t.state.User.Folder, t.session.folder
+	folder, before := v.state.User.Folder, v.session.folder
 	switch {
 	case folder == "":
 		return nil
-	case t.agent.CLI.Folder == nil:
-		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", t.agent.Name))
+	case v.agent.CLI.Folder == nil:
+		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", v.agent.Name))
 	case before != "" && folder != before:
 		return plainError(fmt.Sprintf("this conversation is about %s: name no other folder, or begin a new conversation", before))
 	}
-	if err := t.agent.CLI.Folder(folder); err != nil {
+	if err := v.agent.CLI.Folder(folder); err != nil {
 		return plainError(err.Error())
 	}
 	return nil
@@ -149,71 +150,58 @@ func (a *Agent) RefusesCLI(local, owner bool) string {
 	return ""
 }
 
-// askCLI is the step that calls the program, for the session of that name or a new one.
-func (t *turn) askCLI(program string) model.Response {
-	c := t.agent.CLI
-	args := cli.Args{Prompt: t.cliPrompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: t.state.User.Folder}
+// call is the step that calls the program, for the session of that name or a new one.
+func (v cliVoice) call(program string) model.Response {
+	c := v.agent.CLI
+	args := cli.Args{Prompt: v.prompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: v.state.User.Folder}
 	if !args.Resume {
 		args.Session = ""
 		if c.Gives {
 			args.Session = cli.NewSession()
 		}
 	}
-	call := model.ToolCall{ID: fmt.Sprintf("cli%d", len(t.state.Answers)+1), Name: cli.ToolName, Args: transcript.Encode(args)}
+	call := model.ToolCall{ID: fmt.Sprintf("cli%d", len(v.state.Answers)+1), Name: cli.ToolName, Args: transcript.Encode(args)}
 	return model.Response{
 		Message: model.Message{Role: model.Assistant, Calls: []model.ToolCall{call}}, Stop: model.StopToolCalls, Provider: KindCLI, Model: c.Name,
 	}
 }
 
-// local reports whether a call of an agent comes from somebody who sits at the machine, or from what stands in for him.
-func (t *turn) local(a *Agent) bool {
-	return route.Local(t.row.Channel) || a.CLI != nil && a.CLI.Programs && t.row.Channel == message.MCPDoor
-}
-
-// sandbox is the name of the sandbox that an agent of the turn has. A program's has the folder in it that the conversation is about.
-func (t *turn) sandbox(a *Agent) string {
-	if folder := t.state.User.Folder; a == t.agent && a.Kind == KindCLI && folder != "" {
-		return a.Sandbox + ":" + folder
-	}
-	return a.Sandbox
-}
-
-// cliPrompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
-func (t *turn) cliPrompt(begins bool) string {
-	said := t.state.User
+// prompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
+func (v cliVoice) prompt(begins bool) string {
+	said := v.state.User
 	said.Said = nil
-	for _, s := range t.state.User.Said {
+	for _, s := range v.state.User.Said {
 		files := s.Files
 		s.Files = nil
 		for _, f := range files {
 			if f.Path != "" {
-				f.Path = path.Join(t.agent.CLI.Workspace, f.Path)
+				f.Path = path.Join(v.agent.CLI.Workspace, f.Path)
 			}
 			s.Files = append(s.Files, f)
 		}
 		said.Said = append(said.Said, s)
 	}
-	if system := strings.TrimSpace(t.agent.System); begins && system != "" {
+	if system := strings.TrimSpace(v.agent.System); begins && system != "" {
 		return system + "\n\n" + said.Text()
 	}
 	return said.Text()
 }
 
-// cliAnswer is the step that repeats what the program has said.
-func (t *turn) cliAnswer(text string, used model.Usage, anew bool) model.Response {
+// said is the step that repeats what the program has said.
+func (v cliVoice) said(text string, used model.Usage, anew bool) model.Response {
 	if anew {
-		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", t.agent.CLI.Name, text)
+		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", v.agent.CLI.Name, text)
 	}
 	return model.Response{
-		Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: used, Provider: KindCLI, Model: t.agent.CLI.Name,
+		Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: used, Provider: KindCLI, Model: v.agent.CLI.Name,
 	}
 }
 
-// cliFailure is why there is no answer. The program's own words are the sender's to read: it worked for him.
-func (t *turn) cliFailure(r transcript.ToolResult) error {
+// failure is why there is no answer. The program's own words are the sender's to read: it worked for him.
+func (v cliVoice) failure(r transcript.ToolResult) error {
 	if r.Interrupted {
 		return plainError(fmt.Sprintf("the host was restarted while %s worked on this. It may or may not have done what you asked for, and was not run again. "+
-			"Look before you ask again", t.agent.CLI.Name))
+			"Look before you ask again", v.agent.CLI.Name))
 	}
 	return plainError(strings.TrimRight(strings.TrimPrefix(r.Result.Text, "refused: "), ".\n "))
 }

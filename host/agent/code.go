@@ -10,9 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -66,12 +64,12 @@ func compact(schema json.RawMessage) string {
 	return string(text)
 }
 
-// mayRunCode says why no program can be run, before any model is asked.
-func (t *turn) mayRunCode() error {
-	if t.agent.Programs == nil {
+// mayRun says why no program can be run, before any model is asked.
+func (p *Programs) mayRun() error {
+	if p == nil {
 		return plainError("this agent has nothing to run programs with")
 	}
-	if err := t.agent.Programs.Available(); err != nil {
+	if err := p.Available(); err != nil {
 		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
 	}
 	return nil
@@ -87,13 +85,13 @@ func (p *Programs) request(req model.Request) model.Request {
 
 // program reads the program that a model has written as a block of code as a call. Where a model calls the tool itself, the blocks in
 // its prose are prose.
-func (t *turn) program(answer model.Response) model.Response {
-	p := t.agent.Programs
-	if p == nil || len(answer.Message.Calls) > 0 || t.hasCalled() {
+func (v *modelVoice) program(answer model.Response) model.Response {
+	p := v.agent.Programs
+	if p == nil || len(answer.Message.Calls) > 0 || v.hasCalled() {
 		return answer
 	}
 	if found, ok := fencedProgram(answer.Message.Text); ok && slices.Contains(p.Languages, found.Language) {
-		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.state.Answers)+1), Name: p.Tool, Args: found.args()}}
+		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(v.state.Answers)+1), Name: p.Tool, Args: found.args()}}
 		answer.Stop = model.StopToolCalls
 	}
 	return answer
@@ -103,8 +101,8 @@ func (t *turn) program(answer model.Response) model.Response {
 const blockID = "block_"
 
 // hasCalled reports whether the model has called the tool itself in this turn.
-func (t *turn) hasCalled() bool {
-	for _, e := range t.state.Answers {
+func (v *modelVoice) hasCalled() bool {
+	for _, e := range v.state.Answers {
 		if slices.ContainsFunc(e.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
 			return true
 		}
@@ -133,34 +131,19 @@ func withoutCalls(ms []model.Message) []model.Message {
 // shellTool is what an agent needs to be allowed so that it may give work to one that runs programs.
 const shellTool = "shell.exec"
 
-// subject is who the model's calls are made by. The model of an agent of kind code has the tool that runs a program, and that
-// alone; the rights of the turn are its programs'.
-func (t *turn) subject() tool.Subject {
-	s := t.rights()
-	if p := t.agent.Programs; p != nil {
-		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
-		for up := s.Parent; up != nil; up = up.Parent {
-			if up.Offered.Has(shellTool) { // who may run any command may have a program run
-				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
-			}
-		}
-	}
-	return s
-}
-
 // helper returns what answers the calls of a program, while the turn waits for it; nil for agents without programs. Every call
 // goes the way of a call of the model's own, with the rights of the turn.
-func (t *turn) helper(parent model.ToolCall) tool.Helper {
-	if t.agent.Programs == nil || t.agent.Programs.HelperCalls == 0 {
+func (l *caller) helper(parent model.ToolCall) tool.Helper {
+	if l.agent.Programs == nil || l.agent.Programs.HelperCalls == 0 {
 		return nil
 	}
 	made := 0
 	return func(ctx context.Context, name string, args json.RawMessage, pause func() (resume func())) tool.Result {
-		if made++; made > t.agent.Programs.HelperCalls {
-			return tool.Result{Text: fmt.Sprintf("the program used its %d calls", t.agent.Programs.HelperCalls), IsError: true}
+		if made++; made > l.agent.Programs.HelperCalls {
+			return tool.Result{Text: fmt.Sprintf("the program used its %d calls", l.agent.Programs.HelperCalls), IsError: true}
 		}
 		c := model.ToolCall{ID: fmt.Sprintf("%s/%d", parent.ID, made), Name: name, Args: args}
-		r, err := t.help(ctx, c, pause)
+		r, err := l.help(ctx, c, pause)
 		if err != nil {
 			return tool.Result{Text: cmp.Or(plainText(err), "the call failed inside the host"), IsError: true}
 		}
@@ -170,30 +153,27 @@ func (t *turn) helper(parent model.ToolCall) tool.Helper {
 
 // help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
 // call is the durable record that it ran: after a crash neither is run again.
-func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
-	if _, err := t.state.MayCall(t.now(ctx)); err != nil {
+func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
+	if _, err := l.state.MayCall(l.now(ctx)); err != nil {
 		return tool.Result{}, err
 	}
-	t.announce(c)
-	v, err := t.admitAs(ctx, t.rights(), c, thinking{people{t}, pause})
+	l.announce(c)
+	v, err := l.admit(ctx, l.rights(), c, thinking{l.people, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	start := t.judged(c, v)
-	t.helped()
-	if err := t.commit(ctx); err != nil {
+	start := l.judged(c, v)
+	l.helped()
+	if err := l.commit(ctx); err != nil {
 		return tool.Result{}, err
 	}
 	var result tool.Result
 	if v.Action == tool.Run {
-		result = t.execute(ctx, v, c)
+		result = l.performer.perform(ctx, v, c, l.performer.toolCall(v, c))
 	} else {
-		result = t.refused(ctx, v)
+		result = l.performer.refused(ctx, v)
 	}
-	t.session.label(result.Labels)
-	t.publish(message.Event{
-		Kind: message.ToolResult, Call: c.ID, Tool: c.Name, Text: result.Text, IsError: result.IsError, Where: start.Where, Verdict: start.Verdict,
-	})
+	l.came(transcript.ToolResult{ToolStart: start, Result: result})
 	return result, nil
 }
 
@@ -210,12 +190,3 @@ func (p thinking) Wait(ctx context.Context, id string) (granted bool, decider st
 }
 
 var _ tool.Approver = thinking{}
-
-// violated adds what a program was kept from to the decision log.
-func (t *turn) violated(r transcript.ToolResult) {
-	for _, v := range r.Result.Violations {
-		t.pending.Decisions = append(t.pending.Decisions, journal.Decision{
-			At: t.cfg.Now(), Kind: "violation", Policy: "host", Answer: "contained", Reason: r.Tool + ": " + v,
-		})
-	}
-}

@@ -23,27 +23,27 @@ import (
 // compact sums the older turns up where the session has grown past its threshold. The summary is committed together with what was
 // said before anything is built on it, so that the next process finds both or neither. Where no summary can be had, the oldest
 // turns are left out of what the model is shown, as ever. own is what the turn itself takes, in tokens.
-func (t *turn) compact(ctx context.Context, own int) error {
-	older := t.session.older(t.gen.Tasks, t.agent.Window, own)
-	if older == 0 || t.unsummarised {
+func (v *modelVoice) compact(ctx context.Context, own int) error {
+	older := v.session.older(v.gen.Tasks, v.agent.Window, own)
+	if older == 0 || v.unsummarised {
 		return nil
 	}
-	s, err := t.session.summarise(ctx, t.tasks(), t.gen.Tasks, older)
+	s, err := v.session.summarise(ctx, v.desk, v.gen.Tasks, older)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		t.unsummarised = true
-		t.cfg.Log.Warn("the conversation is not compacted; its oldest turns are left out", "session", t.row.Session, "turn", t.row.ID, "error", err)
+		v.unsummarised = true
+		v.log.Warn("the conversation is not compacted; its oldest turns are left out", "session", v.row.Session, "turn", v.row.ID, "error", err)
 		return nil
 	}
-	s.ID, s.By, s.At = store.NewIDAfter(t.session.summary.ID, t.cfg.Now()), t.row.ID, t.cfg.Now().UTC()
-	t.pending.Summary = &s
-	if err := t.commit(ctx); err != nil {
+	s.ID, s.By, s.At = store.NewIDAfter(v.session.summary.ID, v.clock()), v.row.ID, v.clock().UTC()
+	v.pending.Summary = &s
+	if err := v.commit(ctx); err != nil {
 		return err
 	}
-	t.session.compacted(s, older)
-	t.cfg.Log.Info("conversation compacted", "session", t.row.Session, "turn", t.row.ID, "turns", older, "summary_bytes", len(s.Text))
+	v.session.compacted(s, older)
+	v.log.Info("conversation compacted", "session", v.row.Session, "turn", v.row.ID, "turns", older, "summary_bytes", len(s.Text))
 	return nil
 }
 

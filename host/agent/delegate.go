@@ -130,12 +130,12 @@ func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (to
 // everything else is reported as interrupted, and not run again.
 func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	if start.Tool != DelegateTool {
-		t.result(start.Interrupted())
+		t.calls.result(start.Interrupted())
 		return nil
 	}
 	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.Child(ctx, t.row.ID, start.Call) })
 	if errors.Is(err, store.ErrNotFound) {
-		t.result(start.Interrupted())
+		t.calls.result(start.Interrupted())
 		return nil
 	}
 	if err != nil {
@@ -152,6 +152,6 @@ func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	if err != nil {
 		return err
 	}
-	t.result(transcript.ToolResult{ToolStart: start, Result: res})
+	t.calls.result(transcript.ToolResult{ToolStart: start, Result: res})
 	return t.commit(ctx)
 }

@@ -11,7 +11,7 @@ import (
 // direct makes the one call that a client asks for, with the rights of the agent that it asks, and no model in between. It is recorded
 // as a model's would be, so that it is decided about, resumed and explained by the same code.
 type direct struct {
-	*turn
+	*recorder
 	call message.Call
 }
 

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/model"
@@ -27,12 +26,4 @@ func latestImages(ms []model.Message, room int) []model.Message {
 func lastOf(images []model.Image, room int) ([]model.Image, int) {
 	n := min(len(images), room)
 	return images[len(images)-n:], room - n
-}
-
-// openImage returns what opens the images of a request, or nil where models are shown none.
-func (t *turn) openImage() func(ctx context.Context, digest string) ([]byte, error) {
-	if t.cfg.Attachments == nil {
-		return nil
-	}
-	return t.cfg.Attachments.Image
 }

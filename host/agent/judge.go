@@ -38,9 +38,9 @@ func (r *Runner) Judge(
 	if err != nil {
 		return Judgement{}, fmt.Errorf("read the place: %w", err)
 	}
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: turnlog.Turn{
+	t := r.newTurn(gen, policies, a.fitted(at.Tier), m, turnlog.Turn{
 		Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
-	}}
+	}, nil)
 	if t.session, err = r.sessions.load(ctx, t.row.Session); err != nil { // not the one at hand, which a turn may be writing to
 		return Judgement{}, fmt.Errorf("read the session: %w", err)
 	}

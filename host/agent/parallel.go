@@ -17,8 +17,8 @@ import (
 const maxSideBySide = 4
 
 // onlyLooks reports whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
-func (t *turn) onlyLooks(c model.ToolCall) bool {
-	known, ok := t.gen.Registry.Get(c.Name)
+func (l *caller) onlyLooks(c model.ToolCall) bool {
+	known, ok := l.gen.Registry.Get(c.Name)
 	if !ok {
 		return false
 	}
@@ -45,7 +45,7 @@ func (alone) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
 
 // looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
 type looks struct {
-	*turn
+	*caller
 	ctx  context.Context
 	done chan transcript.ToolResult
 }
@@ -53,25 +53,27 @@ type looks struct {
 // sideBySide decides about calls in their order and runs those that may run beside each other. It stops before the first that does not only
 // look, or about which a person has to be asked, when all before it have ended, and reports whether that is the very first. Each start
 // is committed before its call runs, each result when it comes: the order of the calls is the transcript's business.
-func (t *turn) sideBySide(ctx context.Context) (asks bool, err error) {
+func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &looks{turn: t, ctx: ctx, done: make(chan transcript.ToolResult)}
-	t.callbacks = make(chan func())
-	defer func() { t.callbacks = nil }()
+	s := &looks{caller: l, ctx: ctx, done: make(chan transcript.ToolResult)}
+	l.performer.callbacks = make(chan func())
+	defer func() { l.performer.callbacks = nil }()
 	for settled := 0; ; settled++ {
-		next, ok := transcript.Next(&t.state, t.now(ctx)).(transcript.Run)
-		if !ok || !t.onlyLooks(next.Calls[0]) {
+		now := l.now(ctx)
+		now.Running = l.underWay
+		next, ok := transcript.Next(&l.state, now).(transcript.Run)
+		if !ok || !l.onlyLooks(next.Calls[0]) {
 			break
 		}
 		var more bool
-		if more, err = l.begin(next.Calls[0]); !more || err != nil {
+		if more, err = s.begin(next.Calls[0]); !more || err != nil {
 			asks = settled == 0
 			break
 		}
 	}
-	for len(t.underWay) > 0 {
-		if failed := l.await(); err == nil && failed != nil {
+	for len(l.underWay) > 0 {
+		if failed := s.await(); err == nil && failed != nil {
 			err = failed
 			cancel()
 		}
@@ -85,7 +87,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	switch {
 	case errors.Is(err, errAsks):
 		// It is decided anew when its turn comes; the log has what the policies said now as well.
-		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.cfg.Now(), v.Records)...)
+		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.clock(), v.Records)...)
 		return false, nil
 	case l.ctx.Err() != nil && !ended(l.ctx):
 		return false, l.ctx.Err()
@@ -96,7 +98,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	l.decided(c, v)
 	start := l.judged(c, v)
 	if v.Action != tool.Run {
-		l.result(transcript.ToolResult{ToolStart: start, Result: l.refused(l.ctx, v)})
+		l.result(transcript.ToolResult{ToolStart: start, Result: l.performer.refused(l.ctx, v)})
 		return true, nil
 	}
 	for len(l.underWay) == maxSideBySide {
@@ -114,13 +116,13 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 
 // start runs a call beside the turn, which awaits it before it goes on.
 func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolStart) {
-	call := l.toolCall(v, c)
+	call := l.performer.toolCall(v, c)
 	l.underWay = append(l.underWay, c.ID)
 	go func() {
 		r := transcript.ToolResult{ToolStart: start, Result: tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}}
 		defer func() { l.done <- r }()
-		defer l.recovered("turn", l.row.ID, func() {})
-		r.Result = l.perform(l.ctx, v, c, call)
+		defer recovered(l.log, "turn", l.row.ID, func() {})
+		r.Result = l.performer.perform(l.ctx, v, c, call)
 	}()
 }
 
@@ -128,7 +130,7 @@ func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolSta
 func (l *looks) await() error {
 	for {
 		select {
-		case do := <-l.callbacks:
+		case do := <-l.performer.callbacks:
 			do()
 		case r := <-l.done:
 			l.underWay = slices.DeleteFunc(l.underWay, func(id string) bool { return id == r.Call })
@@ -138,17 +140,5 @@ func (l *looks) await() error {
 			l.result(r)
 			return l.commit(l.ctx)
 		}
-	}
-}
-
-// onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
-func (t *turn) onTurn(ctx context.Context, do func()) {
-	if t.callbacks == nil {
-		do()
-		return
-	}
-	select {
-	case t.callbacks <- do:
-	case <-ctx.Done():
 	}
 }

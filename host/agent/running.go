@@ -79,9 +79,9 @@ func (r *Runner) Arrived(place string) {
 	r.tellBehind(place)
 }
 
-// asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
-// function that it returns ends that.
-func (t *turn) asks(request consent.Approval) (answered func()) {
+// asked implements prompts. Those wait behind a delegated turn who wait behind the turn that waits for it.
+func (t *turn) asked(ctx context.Context, a consent.Approval) (answered func()) {
+	t.cfg.Notices.Asked(ctx, t.row, answers(t.origin), a)
 	for t.delegated != nil {
 		if t.delegated.parent == nil {
 			return func() {} // in the background nobody waits for it
@@ -95,9 +95,29 @@ func (t *turn) asks(request consent.Approval) (answered func()) {
 			a.asking, a.told = request, map[string]bool{}
 		}
 	}
-	note(request)
+	note(a)
 	t.tellBehind(t.place.Key)
 	return func() { note(consent.Approval{}) }
+}
+
+// withdraw implements prompts. Requests that a host which goes down leaves open are taken up by the next one, with their turn.
+func (t *turn) withdraw(ctx context.Context, requests []string) {
+	for _, id := range requests {
+		if t.host.Err() != nil {
+			return
+		}
+		if err := t.cfg.Approvals.Withdraw(context.WithoutCancel(ctx), id); err != nil {
+			t.log.Error("withdraw a request for approval", "turn", t.row.ID, "id", id, "error", err)
+		}
+	}
+}
+
+// withdrawOwn ends the requests that an earlier process left to the turn and that it ends without having taken up.
+func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
+	err := r.cfg.Approvals.WithdrawAll(context.WithoutCancel(ctx), func(t string) bool { return t == turn })
+	if err != nil {
+		r.cfg.Log.Error("withdraw the requests for approval of a turn", "turn", turn, "error", err)
+	}
 }
 
 // tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.

@@ -61,9 +61,8 @@ func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 
 // tasks is the desk for what the host asks a model in this turn.
 func (t *turn) tasks() task.Desk {
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}
 	return task.Desk{
-		Models: taskModels{t.Runner, t.gen, account, t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
+		Models: taskModels{t.Runner, t.gen, t.account(), t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
 	}
 }
 
@@ -94,28 +93,4 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 		}
 	}
 	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
-}
-
-// recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
-// is about its agent's calls.
-func (t *turn) recordUses() {
-	list, kept, paid := t.uses.take()
-	for i := range paid { // here, since a task may run beside the turn's own goroutine
-		paid[i].Step = t.state.Steps()
-	}
-	t.pending.Usage = append(t.pending.Usage, paid...)
-	for _, u := range list {
-		t.step(u)
-	}
-	t.pending.Results = append(t.pending.Results, kept...)
-}
-
-// think answers a question of the tool think.hard.
-func (t *turn) think(ctx context.Context, question string) (string, error) {
-	answer, err := t.tasks().Think(ctx, question)
-	if err != nil && ctx.Err() == nil {
-		t.cfg.Log.Warn("the model for hard questions failed", "turn", t.row.ID, "error", err)
-		return "", plainError("no answer: " + forPeople(err))
-	}
-	return answer, err
 }

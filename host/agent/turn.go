@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -46,38 +44,34 @@ var errBroken = plainError("something broke inside the host. The operator's log 
 // turn is one answer in the making. It belongs to the goroutine that runs it.
 type turn struct {
 	*Runner
-	gen      *Generation
-	policies Policies
-	agent    *Agent
-	session  *session
-	row      turnlog.Turn
-	origin   message.Message // of the first message: sender, place, door
-	state    transcript.State
-	voice    voice
-	time     *stopwatch.Watch
-	place    turnlog.Place
-	rest     []Item // of the queue, behind the messages that are answered
+	*recorder
+	*publisher
+	*identity
+	*bounds
+	voice voice
+	calls *caller
+	place turnlog.Place
+	rest  []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
 	mayInterrupt bool
-	resumed      bool             // an earlier process began it
-	silent       bool             // the sender is not to be answered, not even with an error
-	cut          bool             // one of the messages was longer than what was read of it
-	elsewhere    transcript.Spent // see transcript.Now
-	underWay     []string         // calls that run side by side
-	instructed   int              // see instructions; 0 before it is asked for
-	view         View             // nil where nobody waits for it
-	delegated    *delegated
+	resumed      bool            // an earlier process began it
+	silent       bool            // the sender is not to be answered, not even with an error
+	cut          bool            // one of the messages was longer than what was read of it
 	host         context.Context // of the whole host, while the turn runs
-	// callbacks are what calls that run side by side have done on the turn's own goroutine; nil while none do.
-	callbacks chan func()
-	uses      uses // of models by the host itself
-	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
-	unsummarised bool
+}
 
-	// pending waits for the next commit, held for a short time only.
-	pending turnlog.Commit
-	held    *held
+// newTurn returns a turn that does nothing yet; load gives it its session. d is nil for one that nobody has delegated.
+func (r *Runner) newTurn(gen *Generation, policies Policies, a *Agent, origin message.Message, row turnlog.Turn, d *delegated) *turn {
+	rec := &recorder{store: r.cfg.Store, log: r.cfg.Log, clock: r.cfg.Now, row: row}
+	b := &bounds{limits: gen.Limits, stopped: r.cfg.Stopped}
+	p := &publisher{events: r.cfg.Events, of: &rec.row, child: d != nil}
+	if d != nil && d.parent != nil {
+		b.above, p.above = d.parent.bounds, d.parent.publisher
+	}
+	return &turn{Runner: r, recorder: rec, publisher: p, bounds: b, identity: &identity{
+		machines: r.cfg.Machines, elevations: r.cfg.Elevations, gen: gen, policies: policies, agent: a, origin: origin, delegated: d, record: rec, bounds: b,
+	}}
 }
 
 // run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
@@ -145,25 +139,27 @@ type voice interface {
 
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
-	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
+	defer recovered(t.log, "turn", t.row.ID, func() { err = errBroken })
 	if t.voice, err = t.newVoice(); err != nil {
 		return "", err
 	}
 	defer t.voice.close()
-	return t.loop(ctx)
+	t.calls = t.newCaller()
+	return t.loop(withTurn(ctx, t))
 }
 
 func (t *turn) newVoice() (voice, error) {
 	if c := t.origin.Call; c != nil && t.delegated == nil {
-		return direct{t, *c}, nil
+		return direct{t.recorder, *c}, nil
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
-		return modelVoice{t}, nil
+		return t.newModelVoice(), nil
 	case KindCode:
-		return modelVoice{t}, t.mayRunCode()
+		return t.newModelVoice(), t.agent.Programs.mayRun()
 	case KindCLI:
-		return t.newCLIVoice(), t.mayRunCLI()
+		v := t.newCLIVoice()
+		return v, v.mayRun()
 	}
 	return nil, plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
@@ -171,8 +167,10 @@ func (t *turn) newVoice() (voice, error) {
 // loop carries out what transcript.Next says, until the turn has an answer.
 func (t *turn) loop(ctx context.Context) (string, error) {
 	for {
+		now := t.now(ctx)
+		now.Repeats = t.voice.repeats()
 		var err error
-		switch a := transcript.Next(&t.state, t.now(ctx)).(type) {
+		switch a := transcript.Next(&t.state, now).(type) {
 		case transcript.Finish:
 			return a.Text, nil
 		case transcript.Fail:
@@ -180,7 +178,7 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 		case transcript.Interrupt:
 			err = t.pickUp(ctx, a.Start)
 		case transcript.Run:
-			err = t.runCalls(ctx, a.Calls)
+			err = t.calls.run(ctx, a.Calls)
 		case transcript.Ask:
 			err = t.answer(ctx)
 		}
@@ -200,109 +198,8 @@ func (t *turn) answer(ctx context.Context) error {
 	return t.voice.answer(ctx)
 }
 
-// now is what the steps do not say about what comes next.
-func (t *turn) now(ctx context.Context) transcript.Now {
-	now := transcript.Now{Limits: t.gen.Limits.counted(), Elsewhere: t.elsewhere, Running: t.underWay, Repeats: t.voice.repeats()}
-	switch {
-	case ended(ctx):
-		now.End = context.Cause(ctx)
-	case t.cfg.Stopped() != "":
-		now.End = errHalted
-	}
-	return now
-}
-
-// spent is what counts for the limits of the turn.
-func (t *turn) spent() transcript.Spent { return t.state.Spent().Plus(t.elsewhere) }
-
-// modelVoice is the agent's model.
-type modelVoice struct{ *turn }
-
-func (modelVoice) repeats() bool { return false }
-
-func (modelVoice) close() {}
-
-func (v modelVoice) answer(ctx context.Context) error {
-	req, err := v.fit(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := v.ask(ctx, req)
-	if err != nil {
-		return err
-	}
-	v.step(answer)
-	return nil
-}
-
-// usage is what the session has used up to now, with this turn's part.
-func (t *turn) usage() policy.Usage {
-	u := t.session.used
-	u.Join(t.state.Used())
-	return policyUsage(u, t.session.count, t.cfg.Now())
-}
-
-// keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
-func (t *turn) keepUsage(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
-	defer cancel()
-	_, _, paid := t.uses.take()
-	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
-		t.cfg.Log.Error("cannot record usage", "turn", t.row.ID, "error", err)
-	}
-}
-
-// usageTimeout bounds a commit at the end of the host, which waits for it.
-const usageTimeout = 5 * time.Second
-
-// step adds a step to the next commit.
-func (t *turn) step(record any) {
-	t.pending.Steps = append(t.pending.Steps, t.state.Add(t.row.ID, t.cfg.Now().UTC(), record))
-}
-
-// commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
-// and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
-// still happen, and the next try would take it for somebody else's.
-func (t *turn) commit(ctx context.Context) error {
-	if err := t.takeBack(); err != nil {
-		return err
-	}
-	t.complete()
-	err := t.put(ctx, t.pending)
-	if err == nil {
-		t.pending = turnlog.Commit{}
-	}
-	return err
-}
-
-// complete makes a whole commit of what is pending.
-func (t *turn) complete() {
-	t.recordUses()
-	t.pending.Turn = t.row
-}
-
-// put tries until the store has taken a commit. It may be beside the turn, and touches nothing of it that changes.
-func (t *turn) put(ctx context.Context, c turnlog.Commit) error {
-	for {
-		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), c)
-		if err == nil || errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		t.cfg.Log.Error("commit turn; trying again", "turn", c.Turn.ID, "error", err)
-		if pause(ctx); ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-func (t *turn) publish(e message.Event) {
-	if t.delegated != nil {
-		t.shown(e)
-		return
-	}
-	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Events.Publish(e)
-	if t.view != nil {
-		t.view.Event(e)
-	}
+// ended reports whether somebody ended the turn for good, as opposed to the host going down.
+func ended(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }
