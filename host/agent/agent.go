@@ -75,17 +75,15 @@ type Generation struct {
 	Limits   Limits
 	Roles    *route.Roles
 	Tasks    Tasks
-	// Persons are the sender keys of one person, the given one first; nil knows of no links.
-	Persons func(senderKey string) []string
+	Persons  Persons // nil knows of no links
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
 	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
 	Idle time.Duration
 	// Budgets are those of a day; the agent's are its own.
-	Budgets budget.Limits
-	// Admits tells why a message is not to be answered, or "". It does not count the message.
-	Admits func(message.Message) (why string)
+	Budgets   budget.Limits
+	Admission Admission
 	// LocalDoors puts local doors into the sandbox as well.
 	LocalDoors bool
 	// OnUnavailable is deny or host.
@@ -93,14 +91,31 @@ type Generation struct {
 	// Sandboxes are the names that a policy may demand.
 	Sandboxes  []string
 	Delegation Delegation
-	// Stricter reports whether one sandbox lets a command do nothing that another does not; nil knows of none.
-	Stricter func(sandbox, other string) bool
+	Strictness Strictness // nil knows of no sandbox that is stricter than another
 	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
 	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
 	// generations sees to it that one is, however long a provider takes.
 	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
+}
+
+// Persons knows which senders are one person; *route.Scope implements it.
+type Persons interface {
+	// Persons returns the sender keys of one person, the given one first.
+	Persons(senderKey string) []string
+}
+
+// Admission decides who is answered; *channel.Gate implements it.
+type Admission interface {
+	// Refusal returns why a message is not to be answered, or "". It does not count the message.
+	Refusal(m message.Message) (why string)
+}
+
+// Strictness compares sandboxes.
+type Strictness interface {
+	// Stricter reports whether one sandbox lets a command do nothing that another does not.
+	Stricter(sandbox, other string) bool
 }
 
 // Limits bound one turn.
@@ -278,11 +293,11 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
-	notes    notes
+	*registry
+	*notes
 	children *children.Supervisor
-	mu       sync.Mutex
-	running  map[string]*active // by place
-	wake     chan struct{}      // closed and replaced by Resume
+	waking   sync.Mutex
+	wake     chan struct{} // closed and replaced by Resume, under waking
 	sessions *sessions
 	ended    chan struct{} // a turn waits for extraction
 }
@@ -309,14 +324,16 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 64
 	}
+	supervisor := children.New(children.Config{Queue: childQueue{cfg.Queue}, Inbox: cfg.Inbox, Log: cfg.Log})
 	return &Runner{
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
-		running:  map[string]*active{},
+		registry: &registry{queue: cfg.Queue, notices: cfg.Notices, children: supervisor, running: map[string]*active{}},
+		notes:    &notes{places: cfg.Generations, by: map[string]*noted{}},
+		children: supervisor,
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
 		ended:    make(chan struct{}, 1),
-		children: children.New(children.Config{Queue: childQueue{cfg.Queue}, Inbox: cfg.Inbox, Log: cfg.Log}),
 	}
 }
 

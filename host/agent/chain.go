@@ -50,7 +50,7 @@ func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
 	}
 	c.Tools = TellDelegates(c.Tools, c.Delegates)
 	if parent.Sandboxed {
-		stricter := a.Sandboxed && g.Stricter != nil && g.Stricter(a.Sandbox, parent.Sandbox)
+		stricter := a.Sandboxed && g.Strictness != nil && g.Strictness.Stricter(a.Sandbox, parent.Sandbox)
 		if c.Sandboxed = true; !stricter {
 			c.Sandbox = parent.Sandbox
 		}

@@ -61,7 +61,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			OnUnavailable: rapid.SampledFrom([]string{"deny", "host"}).Draw(t, "on unavailable"),
 			Delegation:    Delegation{MaxDepth: rapid.IntRange(1, 3).Draw(t, "depth"), MaxFanout: 2},
 			Limits:        Limits{Steps: 9, ToolCalls: 9, Tokens: 900, Time: time.Minute},
-			Stricter:      func(s, o string) bool { return s == o || tight && s == "box" },
+			Strictness:    stricter(func(s, o string) bool { return s == o || tight && s == "box" }),
 		}
 		of := map[string]policy.Restrictions{}
 		for _, n := range names {

@@ -222,7 +222,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 		r.abandon(ctx, row, err)
 		return
 	}
-	if why := gen.Admits(c.turn.origin); broken == nil && row.Background && why != "" {
+	if why := gen.Admission.Refusal(c.turn.origin); broken == nil && row.Background && why != "" {
 		broken = plainError("its sender is no longer admitted: " + why)
 	}
 	c.turn.pending.Decisions = append(c.turn.pending.Decisions, waited...)

@@ -152,7 +152,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 
 // order has an order carried out. Like a message, it may have waited through a change of who is admitted.
 func (r *Runner) order(ctx context.Context, gen *Generation, place string, row mailbox.InboxRow) {
-	if why := gen.Admits(row.Message); why != "" {
+	if why := gen.Admission.Refusal(row.Message); why != "" {
 		r.drop(ctx, row, why, nil)
 		return
 	}
@@ -241,7 +241,7 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 	agent, why string, _ []journal.Decision,
 ) {
 	defer recovered(r.cfg.Log, "event", m.EventID, func() { agent, why = "", errBroken.Error() })
-	if why := gen.Admits(m); why != "" {
+	if why := gen.Admission.Refusal(m); why != "" {
 		return "", why, nil
 	}
 	now := r.cfg.Now()

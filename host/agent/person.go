@@ -5,5 +5,5 @@ func (g *Generation) persons(senderKey string) []string {
 	if g.Persons == nil {
 		return []string{senderKey}
 	}
-	return g.Persons(senderKey)
+	return g.Persons.Persons(senderKey)
 }

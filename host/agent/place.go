@@ -109,16 +109,6 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 	return s, nil
 }
 
-func (r *Runner) queued(place string) int {
-	n := len(r.cfg.Queue.Waiting(place))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.running[place]; a != nil {
-		n += len(a.rest)
-	}
-	return n
-}
-
 // Forget drops what is remembered of a session, which was deleted.
 func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 

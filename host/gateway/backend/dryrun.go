@@ -47,7 +47,7 @@ func (d DryRuns) Judge(ctx context.Context, call gateway.Supposed) (gateway.Judg
 	if err != nil {
 		return gateway.Judgement{}, err
 	}
-	return decision(call, j, m.SenderKey(), gen.Admits(m)), nil
+	return decision(call, j, m.SenderKey(), gen.Admission.Refusal(m)), nil
 }
 
 // supposed is the message that a call would answer.
