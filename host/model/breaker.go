@@ -14,13 +14,14 @@ const (
 	minOpen     = 15 * time.Second
 	maxOpen     = 45 * time.Second // shorter than maxHold: a message that is held back lives to see a probe
 	maxAsked    = 5 * time.Minute  // where the provider asks for more
-	probeGrace  = 2 * time.Second  // others come first when one person's probe has failed
+	probeGrace  = 2 * time.Second  // how long others have for a probe of theirs when one person's has failed
 	probeExpiry = 10 * time.Minute // of a probe that never reported
 )
 
 // breaker keeps a model that is down from costing every turn its retries. It opens after failures of the provider, of more than one
-// person's messages; when its time is over it lets one call through, the probe, whose outcome closes it or opens it for twice as long.
-// The zero value is closed.
+// person's messages; when its time is over it lets one call through, the probe. An answer closes it. When the probe fails, it may be the
+// message that is to blame: somebody else's is the next probe, and only when that fails too the breaker opens for twice as long. The zero
+// value is closed.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -29,7 +30,7 @@ type breaker struct {
 	open     time.Duration // how long it opens; 0 while closed
 	until    time.Time
 	probing  time.Time // since when a probe is under way, or zero
-	prober   string    // whose message the last failed probe was
+	prober   string    // whose probe has failed since the breaker opened
 	changed  chan struct{}
 }
 
@@ -57,7 +58,7 @@ func (b *breaker) admit(now time.Time, source string) error {
 		return b.refusal(until.Sub(now))
 	}
 	if !b.probing.IsZero() && now.Sub(b.probing) < probeExpiry {
-		return b.refusal(minOpen)
+		return b.refusal(probeGrace)
 	}
 	b.probing = now
 	return nil
@@ -95,8 +96,9 @@ func (b *breaker) report(now, began time.Time, source string, err error) {
 	}
 	b.failures++
 	b.last = e
-	if wasProbe {
-		b.prober = source
+	if wasProbe && b.prober == "" && source != "" && e.RetryAfter == 0 {
+		b.prober, b.until = source, now
+		return
 	}
 	if b.counts(source, e.Kind) >= breakAfter && (wasProbe || b.open == 0) {
 		b.trip(now, e.RetryAfter)
@@ -123,6 +125,7 @@ func (b *breaker) counts(source string, kind Kind) (sum int) {
 func (b *breaker) trip(now time.Time, asked time.Duration) {
 	b.open = min(max(2*b.open, minOpen), maxOpen)
 	b.until = now.Add(max(b.open, min(asked, maxAsked)))
+	b.prober = ""
 }
 
 // wake lets those who are held back ask again; b.mu is held.

@@ -321,6 +321,10 @@ func TestLateFailureIsNoProbe(t *testing.T) {
 		t.Errorf("a late failure makes the breaker %s", st.State)
 	}
 	b.report(now, now, "p", down)
+	if b.admit(now, "q") != nil {
+		t.Error("another person has no probe after one that failed")
+	}
+	b.report(now, now, "q", down)
 	if st := b.status(now); st.State != Open || st.Until.Sub(now) != 2*minOpen {
 		t.Errorf("after the probe the status is %+v", st)
 	}
