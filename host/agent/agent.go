@@ -38,8 +38,8 @@ type Agent struct {
 	Kind    string // KindChat is also the zero value
 	System  string // system prompt
 	Tier    string
-	Tools   []model.Tool // what its model is told
-	Offered tool.Set     // what it may call
+	Tools   []model.Tool // that its model is told of
+	Offered tool.Set     // tools that it may call
 	Approve string       // see tool.Subject
 	Window  int          // tokens that its model can be shown; see Window
 	// Tiers are those that people may choose for it, with the window of each.
@@ -64,7 +64,7 @@ const (
 	KindCLI  = "cli"
 )
 
-// Generation is everything that a turn is decided by, taken at its begin and kept to its end.
+// Generation is one state of the configuration, made ready for turns. A turn keeps the one that it began with.
 type Generation struct {
 	Number   uint64
 	Agents   map[string]*Agent
@@ -93,7 +93,7 @@ type Generation struct {
 	Delegation Delegation
 	Strictness Strictness // nil knows of no sandbox that is stricter than another
 	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
-	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
+	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; the maker of
 	// generations sees to it that one is, however long a provider takes.
 	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
@@ -144,7 +144,7 @@ type Policies interface {
 	Release()
 }
 
-// Machines hands out the places where tools act.
+// Machines has the machines on which tools act.
 type Machines interface {
 	Host(session string) (machine.Machine, error)
 	// Sandbox returns the session's sandbox, made at its first use.
@@ -153,7 +153,7 @@ type Machines interface {
 	Dir(session string) string
 	// Digest names what a sandbox is made of now; "" where there is none of that name.
 	Digest(name string) string
-	// Available tells why the sandbox cannot be had now, or nil.
+	// Available returns why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }
 

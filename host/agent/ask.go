@@ -60,7 +60,7 @@ func (v *modelVoice) callWith(ctx context.Context, req model.Request, before pas
 	return v.program(answer), err
 }
 
-// stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.
+// stream calls the agent's model on the account of the sender. What it costs is committed with the step that comes of it.
 func (v *modelVoice) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
 	account := v.account()
 	account.Step = v.state.Steps()

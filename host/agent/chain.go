@@ -23,7 +23,7 @@ type working struct {
 	agent *Agent
 }
 
-// delegated is what a child knows of those for whom it works. A turn of a conversation has none.
+// delegated says for which agents a child works. A turn of a conversation has none.
 type delegated struct {
 	record transcript.Delegated
 	above  []working       // the agents of the chain, the first one first

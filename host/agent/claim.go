@@ -234,8 +234,8 @@ func joins(first, next message.Message) bool {
 }
 
 // route names the agent that answers a message, or says why none does. The message was admitted when it came; since
-// then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
-// answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
+// then it may have waited through a restart or a change of the configuration, so it is asked again now. The agent
+// is named by the function that every door and `flynn route test` use. A bug in it concerns one message, which
 // is set aside.
 func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
 	agent, why string, _ []journal.Decision,

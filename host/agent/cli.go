@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// CLI is what a turn of kind cli knows of its program; the rest is the business of its tool.
+// CLI is the program of an agent of kind cli, as far as a turn knows it; its tool knows the rest.
 type CLI struct {
 	// Name is the program's, for people.
 	Name string

@@ -15,14 +15,14 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Programs is what an agent of kind code has besides: it answers with prose or with one program, and its model is offered
+// Programs are the programs of an agent of kind code: it answers with prose or with one program, and its model is offered
 // the one tool that runs it. The agent's Offered are the tools that its programs may call.
 type Programs struct {
 	// Tool is the name of the tool that runs a program, by the arguments language and program.
 	Tool string
 	// Languages are those that it takes.
 	Languages []string
-	// Available tells why no container for a program can be had now, or nil.
+	// Available returns why no container for a program can be had now, or nil.
 	Available func() error
 	// HelperCalls bounds the calls that one program makes.
 	HelperCalls int
@@ -30,7 +30,7 @@ type Programs struct {
 	Fenced bool
 }
 
-// Prompt is what a model is told about its programs, below its own prompt. helpers are the tools that these may call.
+// Prompt is the text about programs that follows the agent's own prompt. helpers are the tools that programs may call.
 func (p *Programs) Prompt(helpers []model.Tool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You solve tasks by writing programs. Answer either in prose, when you know the answer, or with exactly one program in %s",
@@ -177,7 +177,7 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 	return result, nil
 }
 
-// thinking are people for whom a program's clock stands still.
+// thinking asks people while a program's clock stands still.
 type thinking struct {
 	people
 	pause func() (resume func())

@@ -28,7 +28,7 @@ func (v *modelVoice) compact(ctx context.Context, own int) error {
 	if older == 0 || v.unsummarised {
 		return nil
 	}
-	s, err := v.session.summarise(ctx, v.desk, v.gen.Tasks, older)
+	s, err := v.session.summarise(ctx, v.tasks, v.gen.Tasks, older)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -59,12 +59,12 @@ func (s *session) older(c Tasks, window, coming int) int {
 }
 
 // summarise makes the summary that stands for the first turns and for the summary before them.
-func (s *session) summarise(ctx context.Context, desk task.Desk, c Tasks, turns int) (turnlog.Summary, error) {
+func (s *session) summarise(ctx context.Context, service task.Service, c Tasks, turns int) (turnlog.Summary, error) {
 	var texts []string
 	for _, t := range s.turns[:turns] {
 		texts = append(texts, t.record())
 	}
-	text, err := desk.Compact(ctx, s.summary.Text, texts, c.SummaryTokens)
+	text, err := service.Compact(ctx, s.summary.Text, texts, c.SummaryTokens)
 	if err != nil {
 		return turnlog.Summary{}, err
 	}

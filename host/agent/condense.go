@@ -97,5 +97,5 @@ func (v *modelVoice) summariseSteps(ctx context.Context, before transcript.Conde
 	for i := before.Entries; i < upto; i++ {
 		texts = append(texts, endedTurn{messages: transcript.Messages(v.state.Answers[i : i+1])}.record())
 	}
-	return v.desk.Compact(ctx, before.Text, texts, v.gen.Tasks.SummaryTokens)
+	return v.tasks.Compact(ctx, before.Text, texts, v.gen.Tasks.SummaryTokens)
 }

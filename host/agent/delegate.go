@@ -62,7 +62,7 @@ func delegateSchema(agents []string) json.RawMessage {
 	})
 }
 
-// TellDelegates writes into what a model is told about agent.delegate to whom its agent may give work.
+// TellDelegates puts the agents that may be given work into the description of agent.delegate.
 func TellDelegates(tools []model.Tool, delegates []string) []model.Tool {
 	out := slices.Clone(tools)
 	for i := range out {
@@ -80,7 +80,7 @@ func withTurn(ctx context.Context, t *turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// refuse tells the model why there is no result.
+// refuse is a result that says why there is no other.
 func refuse(format string, args ...any) (tool.Result, error) {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}, nil
 }

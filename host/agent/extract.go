@@ -121,8 +121,8 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 		return nil, err
 	}
 	account := Account{Session: turn.Session, Turn: turn.ID, Sender: turn.Sender, Agent: turn.Agent}
-	desk := r.tasksFor(ctx, gen, account, nil)
-	facts, err := desk.Facts(ctx, state.User.Words(), state.Text(), extractedKeys(known))
+	service := r.tasksFor(ctx, gen, account, nil)
+	facts, err := service.Facts(ctx, state.User.Words(), state.Text(), extractedKeys(known))
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// identity is who a turn acts as, and for whom: everything that its calls are decided by.
+// identity says as which agent a turn acts and for which sender: all that its calls are decided by.
 type identity struct {
 	machines   Machines
 	elevations Elevations // nil where there is no elevated mode
@@ -38,7 +38,7 @@ func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 		OnUnavailable: i.gen.OnUnavailable,
 	}
 	if i.origin.Call != nil || a.Kind == KindCLI {
-		sandbox.OnUnavailable = tool.UnavailableDeny // who asks for the sandbox, or was meant for one, is not given the host instead
+		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never gets the host instead
 	}
 	return tool.Subject{
 		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Door(row.Channel), Agent: a.Name,
@@ -69,7 +69,7 @@ func (i *identity) subject() tool.Subject {
 	if p := i.agent.Programs; p != nil {
 		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
 		for up := s.Parent; up != nil; up = up.Parent {
-			if up.Offered.Has(shellTool) { // who may run any command may have a program run
+			if up.Offered.Has(shellTool) { // an agent that may run any command may have a program run
 				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
 			}
 		}

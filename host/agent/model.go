@@ -15,7 +15,7 @@ type modelVoice struct {
 	*identity
 	*bounds
 	models metered
-	desk   task.Desk // for what the host asks models
+	tasks  task.Service // for what the host asks models
 	// openImage opens the images of a request; nil where models are shown none.
 	openImage  func(ctx context.Context, digest string) ([]byte, error)
 	instructed int // see instructions; 0 before it is asked for
@@ -29,7 +29,7 @@ type metered interface {
 }
 
 func (t *turn) newModelVoice() *modelVoice {
-	v := &modelVoice{recorder: t.recorder, publisher: t.publisher, identity: t.identity, bounds: t.bounds, models: t.Runner, desk: t.tasks()}
+	v := &modelVoice{recorder: t.recorder, publisher: t.publisher, identity: t.identity, bounds: t.bounds, models: t.Runner, tasks: t.hostTasks()}
 	if t.cfg.Attachments != nil {
 		v.openImage = t.cfg.Attachments.Image
 	}

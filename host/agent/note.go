@@ -113,7 +113,7 @@ func (t *turn) takeNotes() []string {
 	return lines
 }
 
-// told is what a message is to a model: its words, or what its sender did.
+// told is a message as a model reads it: its words, or a line about what its sender did.
 func told(m message.Message) string {
 	if m.Act == "" || m.Act == message.Delegated {
 		return m.Text
@@ -121,7 +121,7 @@ func told(m message.Message) string {
 	return "[" + actLine(m) + "]"
 }
 
-// actLine tells in the host's words what somebody did to an earlier message. What people chose of it is quoted.
+// actLine describes in the host's words an edit, a deletion or a reaction. Words that people chose are quoted.
 func actLine(m message.Message) string {
 	by, which := speaker(m.Sender), "an earlier message"
 	switch {

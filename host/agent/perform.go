@@ -20,7 +20,7 @@ type performer struct {
 	*identity
 	tools    Tools
 	outbox   Outbox
-	desk     task.Desk // for what the host asks models
+	tasks    task.Service // for what the host asks models
 	patience time.Duration
 	quiet    time.Duration
 	silent   bool // nobody is told anything before the answer
@@ -32,7 +32,7 @@ type performer struct {
 
 func (t *turn) newPerformer() *performer {
 	return &performer{
-		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, desk: t.tasks(),
+		recorder: t.recorder, publisher: t.publisher, identity: t.identity, tools: t.cfg.Tools, outbox: t.cfg.Outbox, tasks: t.hostTasks(),
 		patience: t.cfg.Patience, quiet: t.cfg.Quiet, silent: t.silent,
 	}
 }
@@ -83,7 +83,7 @@ func (p *performer) machine(ctx context.Context, v tool.Verdict) (machine.Machin
 
 // think answers a question of the tool think.hard.
 func (p *performer) think(ctx context.Context, question string) (string, error) {
-	answer, err := p.desk.Think(ctx, question)
+	answer, err := p.tasks.Think(ctx, question)
 	if err != nil && ctx.Err() == nil {
 		p.log.Warn("the model for hard questions failed", "turn", p.row.ID, "error", err)
 		return "", plainError("no answer: " + forPeople(err))

@@ -73,7 +73,7 @@ func (a *Agent) fitted(tier string) *Agent {
 	return &fitted
 }
 
-// Summary tells people of a place.
+// Summary describes a place for people.
 type Summary struct {
 	Place   turnlog.Place
 	Running bool
@@ -112,7 +112,7 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 // Forget drops what is remembered of a session, which was deleted.
 func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 
-// Renewed tells that a session was written by somebody else, such as an import: what is remembered of it is read anew. It refuses while a
+// Renewed has a session written by somebody else, such as an import, and forgets what was remembered of it. It refuses while a
 // turn of its place runs, which would go on from what was there before.
 func (r *Runner) Renewed(key string, write func() error) error {
 	place := message.ParseSession(key).Place

@@ -28,7 +28,7 @@ func (p *performer) maxResult(c model.ToolCall) int {
 // refine looks a result through before the model is given it, and shortens it. The labels of the result stay with all that is made
 // of it.
 func (p *performer) refine(ctx context.Context, c model.ToolCall, res tool.Result) tool.Result {
-	if p.gen.Tasks.Classify && untrusted(res.Labels) && p.desk.Suspect(ctx, c.Name, res.Text) {
+	if p.gen.Tasks.Classify && untrusted(res.Labels) && p.tasks.Suspect(ctx, c.Name, res.Text) {
 		res.Labels = append(slices.Clip(res.Labels), tool.Suspect)
 	}
 	if p.maxResult(c) > 0 && len(res.Text) > p.gen.Tasks.ResultMax {
@@ -50,7 +50,7 @@ func (p *performer) shorten(ctx context.Context, c model.ToolCall, res tool.Resu
 	p.uses.keep(kept)
 	limit := p.gen.Tasks.ResultMax
 	where := fmt.Sprintf("The whole can be read with %s, id %q.", tool.ReadResult, kept.ID)
-	summary, err := p.desk.ShortenResult(ctx, c.Name, res.Text)
+	summary, err := p.tasks.ShortenResult(ctx, c.Name, res.Text)
 	if err != nil {
 		p.log.Warn("cannot summarise a result", "turn", p.row.ID, "tool", c.Name, "error", err)
 		head, tail := task.Ends(res.Text, limit/2, limit/4)

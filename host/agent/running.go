@@ -119,7 +119,7 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 	return remove
 }
 
-// Arrived tells that something was put into the queue of a place.
+// Arrived is called when something was put into the queue of a place.
 func (r *registry) Arrived(place string) {
 	r.mu.Lock()
 	a := r.running[place]
@@ -188,8 +188,8 @@ func (r *registry) tellBehind(place string) {
 	}
 }
 
-// overtaken reports whether the next in the queue is a further message of the one whom the turn answers. Who stands behind somebody
-// else waits: stopping the turn would not bring him forward.
+// overtaken reports whether the next in the queue is a further message of the sender whom the turn answers. A message behind another
+// sender's waits: stopping the turn would not bring it forward.
 func (a *active) overtaken(waiting []Item) bool {
 	if len(a.rest) > 0 {
 		waiting = a.rest

@@ -59,9 +59,9 @@ func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 	return list, kept, paid
 }
 
-// tasks is the desk for what the host asks a model in this turn.
-func (t *turn) tasks() task.Desk {
-	return task.Desk{
+// hostTasks carries out what the host asks a model in this turn.
+func (t *turn) hostTasks() task.Service {
+	return task.Service{
 		Models: taskModels{t.Runner, t.gen, t.account(), t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
 	}
 }
@@ -83,8 +83,8 @@ func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req mo
 	return resp, err
 }
 
-// tasksFor is the desk for what is asked outside a turn. What was paid is committed by itself.
-func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Desk {
+// tasksFor carries out what the host asks a model outside a turn. What was paid is committed by itself.
+func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Service {
 	paid := func(rows []usage.Row) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 		defer cancel()
@@ -92,5 +92,5 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 			r.cfg.Log.Error("cannot record usage", "session", account.Session, "error", err)
 		}
 	}
-	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
+	return task.Service{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
 }

@@ -29,7 +29,7 @@ func micros(usd float64) int64 {
 	return int64(math.Round(min(usd, most) * 1e6))
 }
 
-// knowing tells the route policies of the session that a message would continue with its candidate.
+// knowing adds to the facts of route policies the session that a message would continue with its candidate.
 type knowing struct {
 	Policies
 	runner *Runner

@@ -47,8 +47,8 @@ func (p *performer) noticed(ctx context.Context, c model.ToolCall, w *waiting) (
 	}), stop
 }
 
-// awaitMachine gets the machine for a call. Who writes over a channel sees no progress, so when getting it takes longer than
-// their patience they are told once what it waits for.
+// awaitMachine gets the machine for a call. A sender over a channel sees no progress, and is told
+// once what the call waits for when that takes longer than Config.Patience.
 func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
 	var m machine.Machine
 	var err error
