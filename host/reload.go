@@ -142,7 +142,7 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	})}
 	late := h.tools.Late(c) // before the registry is made
 	g.Generation, err = h.agents.Generation(c, assemble.Parts{
-		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope.Persons, Admits: g.gate.Refusal,
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope, Admission: g.gate,
 	})
 	return g, err
 }

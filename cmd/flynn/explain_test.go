@@ -7,7 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -45,7 +45,7 @@ func oneTurn(noon time.Time, said message.Message, row int64) turnlog.Commit {
 		data, _ := json.Marshal(record) // plain structs
 		return turnlog.Step{Seq: seq, Kind: kind, Data: data, At: at(ms)}
 	}
-	start := agent.ToolStart{
+	start := transcript.ToolStart{
 		Call: "c1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`), Verdict: "run_in_sandbox", Where: "default",
 		Reasons: []string{"policy guard: in the sandbox"},
 	}
@@ -58,9 +58,9 @@ func oneTurn(noon time.Time, said message.Message, row int64) turnlog.Commit {
 		},
 		InboxState: mailbox.InboxDone,
 		Steps: []turnlog.Step{
-			step(0, 0, turnlog.StepUser, agent.UserStep{Generation: 2, Said: []agent.Said{{Text: said.Text}}}), step(1, 1000, turnlog.StepModel, asks),
+			step(0, 0, turnlog.StepUser, transcript.UserStep{Generation: 2, Said: []transcript.Said{{Text: said.Text}}}), step(1, 1000, turnlog.StepModel, asks),
 			step(2, 1010, turnlog.StepToolStart, start),
-			step(3, 2000, turnlog.StepToolResult, agent.ToolResult{ToolStart: start, Result: tool.Result{Text: "a\nb"}}),
+			step(3, 2000, turnlog.StepToolResult, transcript.ToolResult{ToolStart: start, Result: tool.Result{Text: "a\nb"}}),
 		},
 		Decisions: []journal.Decision{
 			{At: noon, Kind: "route_table", Policy: "table", Answer: "main", Reason: "default"},

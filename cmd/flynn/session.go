@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
-	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/session"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -115,7 +115,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 			if err != nil {
 				return err
 			}
-			told, err := agent.Describe(t, steps, t.Error)
+			told, err := transcript.Describe(t, steps, t.Error)
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 }
 
 // from names the author of a piece of a turn.
-func from(t turnlog.Turn, p agent.Piece) string {
+func from(t turnlog.Turn, p transcript.Piece) string {
 	switch {
 	case p.Said:
 		return t.Sender

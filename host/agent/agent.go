@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
@@ -36,8 +38,8 @@ type Agent struct {
 	Kind    string // KindChat is also the zero value
 	System  string // system prompt
 	Tier    string
-	Tools   []model.Tool // what its model is told
-	Offered tool.Set     // what it may call
+	Tools   []model.Tool // that its model is told of
+	Offered tool.Set     // tools that it may call
 	Approve string       // see tool.Subject
 	Window  int          // tokens that its model can be shown; see Window
 	// Tiers are those that people may choose for it, with the window of each.
@@ -62,7 +64,7 @@ const (
 	KindCLI  = "cli"
 )
 
-// Generation is everything that a turn is decided by, taken at its begin and kept to its end.
+// Generation is one state of the configuration, made ready for turns. A turn keeps the one that it began with.
 type Generation struct {
 	Number   uint64
 	Agents   map[string]*Agent
@@ -73,17 +75,15 @@ type Generation struct {
 	Limits   Limits
 	Roles    *route.Roles
 	Tasks    Tasks
-	// Persons are the sender keys of one person, the given one first; nil knows of no links.
-	Persons func(senderKey string) []string
+	Persons  Persons // nil knows of no links
 	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
 	Queue  string
 	Queues map[string]string
 	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
 	Idle time.Duration
 	// Budgets are those of a day; the agent's are its own.
-	Budgets budget.Limits
-	// Admits tells why a message is not to be answered, or "". It does not count the message.
-	Admits func(message.Message) (why string)
+	Budgets   budget.Limits
+	Admission Admission
 	// LocalDoors puts local doors into the sandbox as well.
 	LocalDoors bool
 	// OnUnavailable is deny or host.
@@ -91,14 +91,31 @@ type Generation struct {
 	// Sandboxes are the names that a policy may demand.
 	Sandboxes  []string
 	Delegation Delegation
-	// Stricter reports whether one sandbox lets a command do nothing that another does not; nil knows of none.
-	Stricter func(sandbox, other string) bool
+	Strictness Strictness // nil knows of no sandbox that is stricter than another
 	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
-	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; whoever makes
+	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; the maker of
 	// generations sees to it that one is, however long a provider takes.
 	Late map[string][]string
 	// Offline are the sandboxes that reach no network, "" for the default one.
 	Offline map[string]bool
+}
+
+// Persons knows which senders are one person; *route.Scope implements it.
+type Persons interface {
+	// Persons returns the sender keys of one person, the given one first.
+	Persons(senderKey string) []string
+}
+
+// Admission decides who is answered; *channel.Gate implements it.
+type Admission interface {
+	// Refusal returns why a message is not to be answered, or "". It does not count the message.
+	Refusal(m message.Message) (why string)
+}
+
+// Strictness compares sandboxes.
+type Strictness interface {
+	// Stricter reports whether one sandbox lets a command do nothing that another does not.
+	Stricter(sandbox, other string) bool
 }
 
 // Limits bound one turn.
@@ -107,6 +124,11 @@ type Limits struct {
 	ToolCalls int
 	Tokens    int
 	Time      time.Duration
+}
+
+// counted are the limits that are checked between steps.
+func (l Limits) counted() transcript.Limits {
+	return transcript.Limits{Steps: l.Steps, ToolCalls: l.ToolCalls, Tokens: l.Tokens}
 }
 
 // Models streams a call of a tier; model.Set implements it.
@@ -122,7 +144,7 @@ type Policies interface {
 	Release()
 }
 
-// Machines hands out the places where tools act.
+// Machines has the machines on which tools act.
 type Machines interface {
 	Host(session string) (machine.Machine, error)
 	// Sandbox returns the session's sandbox, made at its first use.
@@ -131,7 +153,7 @@ type Machines interface {
 	Dir(session string) string
 	// Digest names what a sandbox is made of now; "" where there is none of that name.
 	Digest(name string) string
-	// Available tells why the sandbox cannot be had now, or nil.
+	// Available returns why the sandbox cannot be had now, or nil.
 	Available(name string) error
 }
 
@@ -271,13 +293,13 @@ type Runner struct {
 	cfg   Config
 	slots chan struct{}
 
-	notes     notes
-	offspring offspring
-	mu        sync.Mutex
-	running   map[string]*active // by place
-	wake      chan struct{}      // closed and replaced by Resume
-	sessions  *sessions
-	ended     chan struct{} // a turn waits for extraction
+	*registry
+	*notes
+	children *children.Supervisor
+	waking   sync.Mutex
+	wake     chan struct{} // closed and replaced by Resume, under waking
+	sessions *sessions
+	ended    chan struct{} // a turn waits for extraction
 }
 
 // NewRunner returns a runner.
@@ -302,15 +324,24 @@ func NewRunner(cfg Config) *Runner {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = 64
 	}
+	supervisor := children.New(children.Config{Queue: childQueue{cfg.Queue}, Inbox: cfg.Inbox, Log: cfg.Log})
 	return &Runner{
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
-		running:  map[string]*active{},
+		registry: &registry{queue: cfg.Queue, notices: cfg.Notices, children: supervisor, running: map[string]*active{}},
+		notes:    &notes{places: cfg.Generations, by: map[string]*noted{}},
+		children: supervisor,
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
 		ended:    make(chan struct{}, 1),
 	}
 }
+
+// childQueue queues children like other turns.
+type childQueue struct{ Backlog }
+
+// PushChild implements children.Queue.
+func (q childQueue) PushChild(t turnlog.Turn) { q.Push(Item{Turn: &t}) }
 
 // nothing is in the place of collaborators that a Runner does without.
 type nothing struct{}

@@ -161,9 +161,9 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 	}
 	h.gen = &Generation{
 		Number: 1, Table: table(), Models: script(parrot), Registry: reg, Names: []string{"helper", "other"},
-		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Minute},
-		Roles:  route.NewRoles(config.Access{Owners: []string{"irc:*"}}, route.AllProved),
-		Admits: func(message.Message) string { return "" },
+		Limits:    Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Minute},
+		Roles:     route.NewRoles(config.Access{Owners: []string{"irc:*"}}, route.AllProved),
+		Admission: refuses(nil),
 	}
 	h.gen.Agents = map[string]*Agent{}
 	for _, name := range h.gen.Names {

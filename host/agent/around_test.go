@@ -98,3 +98,18 @@ func (o outbox) Push(turn string, r message.Reply) {
 		o.replied(turn, r)
 	}
 }
+
+// refuses says why a message is not answered; nil refuses none.
+type refuses func(message.Message) string
+
+func (r refuses) Refusal(m message.Message) string {
+	if r == nil {
+		return ""
+	}
+	return r(m)
+}
+
+// stricter compares sandboxes.
+type stricter func(sandbox, other string) bool
+
+func (s stricter) Stricter(sandbox, other string) bool { return s(sandbox, other) }

@@ -19,27 +19,27 @@ var _ Counter = (*model.Set)(nil)
 
 // ask calls the agent's model with the turn, and with as much of the conversation before as fits its context window. Where the provider counts more than was
 // guessed, the older half of the conversation is left out and the model called once more.
-func (t *turn) ask(ctx context.Context, req model.Request) (model.Response, error) {
-	room := t.room(req)
-	before := t.history(room, len(req.Messages))
-	answer, err := t.callWith(ctx, req, before)
+func (v *modelVoice) ask(ctx context.Context, req model.Request) (model.Response, error) {
+	room := v.room(req)
+	before := v.history(room, len(req.Messages))
+	answer, err := v.callWith(ctx, req, before)
 	if len(before.messages) == 0 || !tooLong(err) {
-		return t.askShorter(ctx, answer, err)
+		return v.askShorter(ctx, req, answer, err)
 	}
-	t.cfg.Log.Warn("the conversation is too long for the model; its older half is left out", "turn", t.row.ID, "messages", len(before.messages), "error", err)
-	answer, err = t.callWith(ctx, req, t.history(min(room, roughly(before.messages))/2, len(req.Messages)))
-	return t.askShorter(ctx, answer, err)
+	v.log.Warn("the conversation is too long for the model; its older half is left out", "turn", v.row.ID, "messages", len(before.messages), "error", err)
+	answer, err = v.callWith(ctx, req, v.history(min(room, roughly(before.messages))/2, len(req.Messages)))
+	return v.askShorter(ctx, req, answer, err)
 }
 
 // askShorter calls the model once more where the turn alone is too long for it and can be made shorter.
-func (t *turn) askShorter(ctx context.Context, answer model.Response, err error) (model.Response, error) {
-	if !tooLong(err) || t.threshold() == 0 {
+func (v *modelVoice) askShorter(ctx context.Context, req model.Request, answer model.Response, err error) (model.Response, error) {
+	if !tooLong(err) {
 		return answer, err
 	}
-	if done, failed := t.condense(ctx, true); !done {
+	if done, failed := v.condense(ctx, req, true); !done {
 		return answer, cmp.Or(failed, err)
 	}
-	return t.callWith(ctx, t.request(), past{})
+	return v.callWith(ctx, v.request(), past{})
 }
 
 func tooLong(err error) bool {
@@ -48,30 +48,31 @@ func tooLong(err error) bool {
 }
 
 // callWith makes one call with a part of the conversation before the turn.
-func (t *turn) callWith(ctx context.Context, req model.Request, before past) (model.Response, error) {
+func (v *modelVoice) callWith(ctx context.Context, req model.Request, before past) (model.Response, error) {
 	req.Messages, req.Rough = append(before.messages, req.Messages...), req.Rough+before.size
-	answer, err := t.stream(ctx, t.agent.Programs.request(req), func(d model.Delta) {
+	answer, err := v.stream(ctx, v.agent.Programs.request(req), func(d model.Delta) {
 		kind := message.TextDelta
 		if d.Reset {
 			kind = message.TextReset
 		}
-		t.publish(message.Event{Kind: kind, Text: d.Text})
+		v.publish(message.Event{Kind: kind, Text: d.Text})
 	})
-	return t.program(answer), err
+	return v.program(answer), err
 }
 
-// stream calls the agent's model on the account of who is answered. What it costs is committed with the step that comes of it.
-func (t *turn) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Step: t.steps.next, Sender: t.row.Sender, Agent: t.row.Agent}
-	answer, rows, err := t.Metered(ctx, t.gen, account, t.agent.Tier, req, emit)
-	t.pending.Usage = append(t.pending.Usage, rows...)
+// stream calls the agent's model on the account of the sender. What it costs is committed with the step that comes of it.
+func (v *modelVoice) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
+	account := v.account()
+	account.Step = v.state.Steps()
+	answer, rows, err := v.models.Metered(ctx, v.gen, account, v.agent.Tier, req, emit)
+	v.pending.Usage = append(v.pending.Usage, rows...)
 	return answer, err
 }
 
 // room is what the window leaves for the conversation before the turn, in the tokens of model.Rough.
-func (t *turn) room(req model.Request) int {
-	rough, counted := model.Rough(req), t.counted(req)
-	left := max(t.agent.Window-counted, 0)
+func (v *modelVoice) room(req model.Request) int {
+	rough, counted := model.Rough(req), v.counted(req)
+	left := max(v.agent.Window-counted, 0)
 	if counted <= rough {
 		return left // a count that is lower than the guess is none to build on
 	}
@@ -79,17 +80,17 @@ func (t *turn) room(req model.Request) int {
 }
 
 // counted is how many tokens a request is, as far as that is known.
-func (t *turn) counted(req model.Request) int {
-	if c, ok := t.gen.Models.(Counter); ok {
-		return c.Count(t.agent.Tier, req)
+func (v *modelVoice) counted(req model.Request) int {
+	if c, ok := v.gen.Models.(Counter); ok {
+		return c.Count(v.agent.Tier, req)
 	}
 	return model.Rough(req)
 }
 
 // history is the end of the conversation before the turn, as much as there is room for: words first, then images. The turn has so many
 // messages itself.
-func (t *turn) history(room, own int) past {
-	before := t.session.context(room, own)
+func (v *modelVoice) history(room, own int) past {
+	before := v.session.context(room, own)
 	if !slices.ContainsFunc(before.messages, model.Message.HasImages) {
 		return before
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -42,7 +43,7 @@ func TestRoom(t *testing.T) {
 		"counts double":   {1000, 2, 500},
 		"nothing is left": {0, 1, 0},
 	} {
-		one := &turn{agent: &Agent{Window: c.window}, gen: &Generation{Models: scaledBy{c.scale}}}
+		one := &modelVoice{identity: &identity{agent: &Agent{Window: c.window}, gen: &Generation{Models: scaledBy{c.scale}}}}
 		req := model.Request{System: strings.Repeat("a b ", 100)}
 		own := c.scale * model.Rough(req)
 		if got := one.room(req); got != max((c.window-own)/c.scale, 0) {
@@ -171,8 +172,8 @@ func TestImagesReachTheModel(t *testing.T) {
 			if err != nil || strings.Contains(string(steps[1].Data), "of a cat") {
 				t.Errorf("steps: %v, %v", steps, err)
 			}
-			if decoded, err := decodeTurn(steps); err != nil || !slices.Equal(decoded.images(), []string{"cat"}) {
-				t.Errorf("the turn shows %v, %v", decoded.images(), err)
+			if decoded, err := transcript.Read(steps); err != nil || !slices.Equal(decoded.Images(), []string{"cat"}) {
+				t.Errorf("the turn shows %v, %v", decoded.Images(), err)
 			}
 		})
 	}

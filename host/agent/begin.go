@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/route"
@@ -18,10 +19,11 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	m := c.rows[0].Message
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a, origin: m, place: at, rest: rest, mayInterrupt: c.fresh, row: turnlog.Turn{
+	t := r.newTurn(gen, policies, a, m, turnlog.Turn{
 		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: turnlog.TurnRunning, Started: now.UTC(),
-	}}
+	}, nil)
+	t.place, t.rest, t.mayInterrupt = at, rest, c.fresh
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
 	}
@@ -49,7 +51,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	used := t.session.used
 	said.Generation, said.Labels, said.Used, said.Program = gen.Number, t.session.labels, &used, t.session.program
 	said.Folder = cmp.Or(m.Folder, t.session.folder)
-	t.step(turnlog.StepUser, said)
+	t.step(said)
 	return t.run(ctx, c.rows)
 }
 
@@ -88,20 +90,17 @@ func (r *Runner) resume(
 		return nil
 	}
 	a, ok := gen.Agents[it.Turn.Agent]
-	t := &turn{
-		Runner: r, gen: gen, policies: policies, row: *it.Turn, origin: it.Rows[0].Message, place: at, rest: rest, mayInterrupt: true, resumed: true,
+	if !ok {
+		a = &Agent{Name: it.Turn.Agent}
 	}
-	if ok {
-		t.agent = a.fitted(at.Tier)
-	} else {
-		t.agent = &Agent{Name: it.Turn.Agent}
-	}
+	t := r.newTurn(gen, policies, a.fitted(at.Tier), it.Rows[0].Message, *it.Turn, nil)
+	t.place, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
 	if !t.load(ctx) {
 		return nil
 	}
 	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, it.Turn.ID) })
 	if err == nil {
-		t.steps, err = decodeTurn(steps)
+		t.state, err = transcript.Read(steps)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -122,18 +121,12 @@ func (r *Runner) resume(
 	return nil
 }
 
-// takeUp counts what the turn has used, and labels the session with what it has touched.
+// takeUp gives the session what the turn began with, and the labels of what it has touched.
 func (t *turn) takeUp() {
-	if t.steps.user.Used != nil {
-		t.session.used = *t.steps.user.Used
+	if before := t.state.User.Used; before != nil {
+		t.session.used = *before
 	}
-	t.session.touched(&t.steps)
-	for _, e := range t.steps.entries {
-		t.called(e.tried())
-		t.spent(e.answer.Usage)
-	}
-	t.used.add(sum(t.steps.tasks))
-	t.takeUpChildren()
+	t.session.label(t.state.Labels())
 }
 
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.

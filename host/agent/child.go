@@ -2,23 +2,55 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// A child is a turn that another turn has delegated. It runs in the same loop under the same enforcement, in a session of its own
-// that ends with it, and never speaks to people: what it says is the result of its parent's call, or, in the background, a message
+// child is a turn that another turn has delegated, as its supervisor sees it. It runs in the same loop under the same enforcement, in a session
+// of its own that ends with it, and never speaks to people: what it says is the result of its parent's call, or, in the background, a message
 // of the host's own to the conversation that it came from.
+type child struct{ turn *turn }
+
+var _ children.Child = child{}
+
+// Turn implements children.Child.
+func (c child) Turn() turnlog.Turn { return c.turn.row }
+
+// Begin implements children.Child.
+func (c child) Begin(ctx context.Context) error { return c.turn.commit(ctx) }
+
+// Run implements children.Child. A child within a call ends with that, and is left as it is where the host goes down.
+func (c child) Run(ctx context.Context) {
+	host := ctx
+	if parent := c.turn.delegated.parent; parent != nil {
+		host, c.turn.delegated.call = parent.host, ctx
+	}
+	c.turn.run(host, nil)
+}
+
+// Fail implements children.Child.
+func (c child) Fail(ctx context.Context, cause error) { c.turn.fail(ctx, cause) }
+
+// Ended implements children.Child.
+func (c child) Ended() bool { return c.turn.delegated.ending != nil }
+
+// Result implements children.Child.
+func (c child) Result() tool.Result {
+	if c.turn.row.Background {
+		return c.promise()
+	}
+	return c.outcome()
+}
 
 // ending is what came of a child.
 type ending struct {
@@ -26,216 +58,137 @@ type ending struct {
 	text  string
 }
 
-// Child is the record of a delegation in the result of its call.
-type Child struct {
-	Turn       string            `json:"turn"`
-	Agent      string            `json:"agent"`
-	State      turnlog.TurnState `json:"state"`
-	Background bool              `json:"background,omitempty"`
-	Tokens     int               `json:"tokens,omitempty"` // that count for the parent's limit
-	ToolCalls  int               `json:"tool_calls,omitempty"`
-	Used       Used              `json:"used,omitzero"`
-}
-
 // newChild makes the child of a call and does not begin it.
-func (t *turn) newChild(call string, args delegateArgs) (*turn, error) {
+func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	now := t.cfg.Now()
 	id := store.NewIDAfter(t.row.ID, now)
 	chain := t.chain()
-	forebears, agent, err := t.gen.lineageOf(chain, args.Agent)
+	above, agent, err := t.gen.chainOf(chain, args.Agent)
 	if err != nil {
-		return nil, err
+		return child{}, err
 	}
-	record := Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
 	if args.Background {
-		record.Tokens, record.ToolCalls = t.share()
+		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
+		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls
 	}
 	used := t.session.used
-	used.Tokens += t.used.Tokens
-	used.CostUSD += t.used.CostUSD
-	c := &turn{
-		Runner: t.Runner, gen: t.gen, policies: t.policies, agent: agent, origin: t.origin, silent: true,
-		lineage: &lineage{record: record, forebears: forebears, parent: t},
-		session: &session{labels: tool.JoinLabels(t.session.labels, []string{tool.DelegatedLabel(t.agent.Name)}), used: used, count: t.session.count},
-		row: turnlog.Turn{
-			ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
-			Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
-			Parent: t.row.ID, ParentCall: call, Background: args.Background,
-		},
-	}
-	c.tokens, c.calls = t.tokens, t.calls
-	c.step(turnlog.StepUser, UserStep{
-		Said:       []Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
+	used.Join(t.state.Used())
+	c := t.newTurn(t.gen, t.policies, agent, t.origin, turnlog.Turn{
+		ID: id, Session: t.row.Session + "/" + id, Agent: args.Agent, Channel: t.row.Channel, Conversation: t.row.Conversation,
+		Sender: t.row.Sender, State: turnlog.TurnRunning, Started: now.UTC(),
+		Parent: t.row.ID, ParentCall: call, Background: args.Background,
+	}, &delegated{record: record, above: above, parent: t})
+	c.silent, c.elsewhere = true, t.spent(&t.state)
+	c.session = &session{labels: tool.JoinLabels(t.session.labels, []string{tool.DelegatedLabel(t.agent.Name)}), used: used, count: t.session.count}
+	c.step(transcript.UserStep{
+		Said:       []transcript.Said{{Event: call, By: t.agent.Name, Text: args.Task, At: now.UTC()}},
 		Generation: t.gen.Number, Labels: c.session.labels, Used: &used, Delegated: &record,
 	})
-	return c, nil
+	return child{c}, nil
 }
 
-// share is what a background child gets of what its parent may still use, and what the parent has no more then: as much as everybody
-// gets if the turn delegates as often as it may, and goes on itself.
-func (t *turn) share() (tokens, calls int) {
-	l, parts := t.gen.Limits, t.gen.Delegation.MaxFanout+1
-	return max(l.Tokens-t.tokens, 0) / parts, max(l.ToolCalls-t.calls, 0) / parts
-}
-
-// setAside takes a background child's share from its parent.
-func (t *turn) setAside(c *turn) {
-	t.tokens += c.lineage.record.Tokens
-	t.called(c.lineage.record.ToolCalls)
-}
-
-// readChild makes a child of what the store has of it. broken says why it cannot go on by the configuration in force. Parent is
-// nil where it does not run.
-func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, parent *turn) (c *turn, broken, err error) {
+// readChild makes a child of what the store has of it. broken is why it cannot go on by the configuration in force. parent is nil where it
+// does not run.
+func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, parent *turn) (_ child, broken, err error) {
 	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
 	if err != nil {
-		return nil, nil, fmt.Errorf("read a delegated turn back: %w", err)
+		return child{}, nil, fmt.Errorf("read a delegated turn back: %w", err)
 	}
-	ts, err := decodeTurn(steps)
+	state, err := transcript.Read(steps)
 	if err != nil {
-		return nil, nil, err
+		return child{}, nil, err
 	}
-	record := ts.user.Delegated
-	if record == nil || ts.user.Used == nil {
-		return nil, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
+	record := state.User.Delegated
+	if record == nil || state.User.Used == nil {
+		return child{}, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
 	}
-	c = &turn{
-		Runner: r, gen: gen, policies: policies, row: row, origin: record.Origin, steps: ts, silent: true, resumed: true,
-		lineage: &lineage{record: *record}, session: &session{count: record.Turns},
-	}
+	d := &delegated{record: *record}
 	if !row.Background {
-		c.lineage.parent = parent
+		d.parent = parent
 	}
-	if c.lineage.forebears, c.agent, broken = gen.lineageOf(record.Chain, row.Agent); broken != nil {
-		c.agent = &Agent{Name: row.Agent}
+	var agent *Agent
+	if d.above, agent, broken = gen.chainOf(record.Chain, row.Agent); broken != nil {
+		agent = &Agent{Name: row.Agent}
 	}
+	c := r.newTurn(gen, policies, agent, record.Origin, row, d)
+	c.state, c.session, c.silent, c.resumed = state, &session{count: record.Turns}, true, true
 	switch {
-	case c.lineage.parent != nil:
-		c.tokens, c.calls = parent.tokens, parent.calls
+	case d.parent != nil:
+		c.elsewhere = parent.spent(&parent.state)
 	case row.Background:
-		c.tokens, c.calls = gen.Limits.Tokens-record.Tokens, gen.Limits.ToolCalls-record.ToolCalls
+		c.elsewhere = transcript.Spent{Tokens: gen.Limits.Tokens - record.Tokens, ToolCalls: gen.Limits.ToolCalls - record.ToolCalls}
 	}
 	c.takeUp()
 	if row.State != turnlog.TurnRunning {
-		c.lineage.ending = &ending{row.State, c.lastWords()}
+		d.ending = &ending{row.State, c.lastWords()}
 	}
-	return c, broken, nil
+	return child{c}, broken, nil
 }
 
 // lastWords are those of a child that has ended.
 func (t *turn) lastWords() string {
-	switch n := len(t.steps.entries); {
+	switch {
 	case t.row.State == turnlog.TurnStopped:
 		return "Stopped."
-	case t.row.State == turnlog.TurnDone && n > 0:
-		return t.steps.entries[n-1].answer.Message.Text
+	case t.row.State == turnlog.TurnDone && len(t.state.Answers) > 0:
+		return t.state.Text()
 	}
 	return "It failed; the host's log says why."
 }
 
-// runChild runs a child within its parent's call, and ends it with that.
-func (t *turn) runChild(ctx context.Context, c *turn) (tool.Result, error) {
-	c.until = ctx
-	c.run(t.host, nil)
-	if c.lineage.ending == nil { // the host goes down, or the store has settled it otherwise
-		return tool.Result{}, errors.Join(ctx.Err(), errors.New("the delegated turn was not brought to its end"))
-	}
-	return c.returns(), nil
-}
-
-// returns is what a child that has ended gives back: what it said, what it used, and what it has touched. That it was a delegate
+// outcome is what a child that has ended gives back: what it said, what it used, and what it has touched. That it was a delegate
 // is no matter of the parent's session.
-func (t *turn) returns() tool.Result {
-	f := t.lineage.ending
+func (c child) outcome() tool.Result {
+	t := c.turn
+	f := t.delegated.ending
 	text := f.text
 	if f.state != turnlog.TurnDone {
 		text = fmt.Sprintf("%s could not finish the task: %s", t.row.Agent, f.text)
 	}
 	res := tool.Result{
-		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.steps.entries),
-			t.ownCalls(), t.used.Tokens),
-		IsError: f.state != turnlog.TurnDone, Labels: t.passedUp(), Verdict: encode(t.child()),
+		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.state.Answers),
+			t.state.Made(), t.state.Used().Tokens),
+		IsError: f.state != turnlog.TurnDone, Labels: c.passedUp(), Verdict: transcript.Encode(c.record()),
 	}
 	if f.state == turnlog.TurnDone {
-		res.Attachments = t.steps.attachments()
+		res.Attachments = t.state.Attachments()
 	}
 	return res
 }
 
 // passedUp are the labels that come back with a result.
-func (t *turn) passedUp() []string {
-	chain := t.lineage.record.Chain
+func (c child) passedUp() []string {
+	chain := c.turn.delegated.record.Chain
 	own := tool.DelegatedLabel(chain[len(chain)-1].Agent)
-	return slices.DeleteFunc(slices.Clone(t.session.labels), func(l string) bool { return l == own })
+	return slices.DeleteFunc(slices.Clone(c.turn.session.labels), func(l string) bool { return l == own })
 }
 
-// begun is what a call gets for a background child.
-func (t *turn) begun() tool.Result {
+// promise is what a call gets for a background child.
+func (c child) promise() tool.Result {
 	return tool.Result{
 		Text: fmt.Sprintf("%s works on it in the background. What it says will come as a message; until then %s tells how far it is, by the id %s.",
-			t.row.Agent, ResultTool, t.row.ID),
-		Verdict: encode(t.child()),
+			c.turn.row.Agent, ResultTool, c.turn.row.ID),
+		Verdict: transcript.Encode(c.record()),
 	}
 }
 
-// child is the record of a child: for one in the background, what was set aside for it.
-func (t *turn) child() Child {
-	c := Child{Turn: t.row.ID, Agent: t.row.Agent, State: t.row.State, Background: t.row.Background}
+// record is the record of a child: for one in the background, what was set aside for it.
+func (c child) record() transcript.Child {
+	t := c.turn
+	r := transcript.Child{Turn: t.row.ID, Agent: t.row.Agent, State: t.row.State, Background: t.row.Background}
 	if t.row.Background {
-		c.Tokens, c.ToolCalls = t.lineage.record.Tokens, t.lineage.record.ToolCalls
-		return c
+		r.Tokens, r.ToolCalls = t.delegated.record.Tokens, t.delegated.record.ToolCalls
+		return r
 	}
-	for _, e := range t.steps.entries {
-		c.Tokens += e.answer.Usage.Input + e.answer.Usage.Output
-	}
-	for _, d := range t.steps.children() {
-		c.Tokens += d.Tokens
-		c.ToolCalls += d.ToolCalls
-	}
-	c.ToolCalls += t.ownCalls()
-	c.Used = t.used
-	return c
-}
-
-// ownCalls counts the tool calls of the turn itself.
-func (t *turn) ownCalls() int {
-	n := 0
-	for _, e := range t.steps.entries {
-		n += e.tried()
-	}
-	return n
-}
-
-// children are the records of the delegations that have come back.
-func (t *turnSteps) children() []Child {
-	var out []Child
-	for _, e := range t.entries {
-		for _, r := range e.results {
-			if r.Tool != DelegateTool || r.Result.Verdict == nil {
-				continue
-			}
-			var c Child
-			if err := json.Unmarshal(r.Result.Verdict, &c); err == nil {
-				out = append(out, c)
-			}
-		}
-	}
-	return out
-}
-
-// takeUpChildren counts what the children of a resumed turn have used.
-func (t *turn) takeUpChildren() {
-	for _, c := range t.steps.children() {
-		t.tokens += c.Tokens
-		t.calls += c.ToolCalls
-		t.used.Tokens += c.Used.Tokens
-		t.used.CostUSD += c.Used.CostUSD
-	}
+	spent := t.state.Spent()
+	r.Tokens, r.ToolCalls, r.Used = spent.Tokens, spent.ToolCalls, t.state.Used()
+	return r
 }
 
 // timeLimit is how long the turn may take.
 func (t *turn) timeLimit() time.Duration {
-	if limit := t.gen.Delegation.Timeout; t.lineage != nil && limit > 0 {
+	if limit := t.gen.Delegation.Timeout; t.delegated != nil && limit > 0 {
 		return min(limit, t.gen.Limits.Time)
 	}
 	return t.gen.Limits.Time
@@ -244,10 +197,12 @@ func (t *turn) timeLimit() time.Duration {
 // follow ends a child with the call that it is the work of. In the background, /stop ends it.
 func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 	if t.row.Background {
-		return t.offspring.register(t.row, cancel)
+		t.children.Watch(t.row, cancel)
+		return func() { t.children.Drop(t.row.ID) }
 	}
-	stop := context.AfterFunc(t.until, func() {
-		cause := context.Cause(t.until)
+	call := t.delegated.call
+	stop := context.AfterFunc(call, func() {
+		cause := context.Cause(call)
 		if errors.Is(cause, context.DeadlineExceeded) {
 			cause = errTime
 		}
@@ -256,25 +211,7 @@ func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 	return func() { stop() }
 }
 
-// shown turns an event of a child into one of the turn that people watch: the calls of delegates are seen, and asked about, among
-// those of the agent that they work for. Their words are not for people.
-func (t *turn) shown(e message.Event) {
-	switch e.Kind {
-	case message.ToolCall, message.ToolVerdict, message.ToolApproval, message.ToolProgress, message.ToolResult:
-	default:
-		return
-	}
-	e.Call = t.row.ParentCall + "/" + e.Call
-	if t.lineage.parent != nil {
-		t.lineage.parent.publish(e)
-		return
-	}
-	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Events.Publish(e)
-}
-
-// resumeChild runs a child that no parent waits for: one in the background goes on, unless the sender may no longer be heard; what
-// a turn has left behind that has ended meanwhile ends too.
+// resumeChild takes up a child that no parent waits for, unless its sender may no longer be heard.
 func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, waited []journal.Decision) {
 	c, broken, err := r.readChild(ctx, gen, policies, row, nil)
 	switch {
@@ -283,22 +220,18 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 	case err != nil:
 		r.cfg.Log.Error("cannot resume delegated turn", "turn", row.ID, "error", err)
 		r.abandon(ctx, row, err)
-	case broken != nil:
-		c.fail(ctx, broken)
-	case !row.Background:
-		c.fail(ctx, plainError("the turn that asked for this has ended"))
-	default:
-		if why := gen.Admits(c.origin); why != "" {
-			c.fail(ctx, plainError("its sender is no longer admitted: "+why))
-			return
-		}
-		c.pending.Decisions = append(c.pending.Decisions, waited...)
-		c.run(ctx, nil)
+		return
 	}
+	if why := gen.Admission.Refusal(c.turn.origin); broken == nil && row.Background && why != "" {
+		broken = plainError("its sender is no longer admitted: " + why)
+	}
+	c.turn.pending.Decisions = append(c.turn.pending.Decisions, waited...)
+	r.children.Work(ctx, c, broken)
 }
 
 // abandon ends a turn that cannot be read.
 func (r *Runner) abandon(ctx context.Context, row turnlog.Turn, cause error) {
+	defer r.children.Drop(row.ID)
 	r.withdrawOwn(ctx, row.ID)
 	row.State, row.Error, row.Ended = turnlog.TurnFailed, cause.Error(), r.cfg.Now().UTC()
 	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), turnlog.Commit{Turn: row, InboxState: mailbox.InboxFailed})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 
 // order has an order carried out. Like a message, it may have waited through a change of who is admitted.
 func (r *Runner) order(ctx context.Context, gen *Generation, place string, row mailbox.InboxRow) {
-	if why := gen.Admits(row.Message); why != "" {
+	if why := gen.Admission.Refusal(row.Message); why != "" {
 		r.drop(ctx, row, why, nil)
 		return
 	}
@@ -233,14 +234,14 @@ func joins(first, next message.Message) bool {
 }
 
 // route names the agent that answers a message, or says why none does. The message was admitted when it came; since
-// then it may have waited through a restart or a change of the configuration, so whoever is in force now is asked again. Who
-// answers is asked of the function that every door and `flynn route test` use. A bug in it concerns one message, which
+// then it may have waited through a restart or a change of the configuration, so it is asked again now. The agent
+// is named by the function that every door and `flynn route test` use. A bug in it concerns one message, which
 // is set aside.
 func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
 	agent, why string, _ []journal.Decision,
 ) {
-	defer r.recovered("event", m.EventID, func() { agent, why = "", errBroken.Error() })
-	if why := gen.Admits(m); why != "" {
+	defer recovered(r.cfg.Log, "event", m.EventID, func() { agent, why = "", errBroken.Error() })
+	if why := gen.Admission.Refusal(m); why != "" {
 		return "", why, nil
 	}
 	now := r.cfg.Now()
@@ -284,9 +285,9 @@ func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, dec
 }
 
 // recovered is deferred where a bug must not end the host: it logs a panic and has then called.
-func (r *Runner) recovered(key, id string, then func()) {
+func recovered(log *slog.Logger, key, id string, then func()) {
 	if p := recover(); p != nil {
-		r.cfg.Log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		then()
 	}
 }

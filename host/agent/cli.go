@@ -1,13 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
@@ -15,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// CLI is what a turn of kind cli knows of its program; the rest is the business of its tool.
+// CLI is the program of an agent of kind cli, as far as a turn knows it; its tool knows the rest.
 type CLI struct {
 	// Name is the program's, for people.
 	Name string
@@ -31,83 +32,80 @@ type CLI struct {
 	Missing string
 }
 
-// runCLI hands the message to the agent's program and answers with what it says. No model of ours takes part; the steps look as if one had
+// cliVoice hands the message to the agent's program and answers with what it says. No model of ours takes part; the steps look as if one had
 // called cli.run and then repeated its result. So the run is decided about, approved, recorded and interrupted like any other call, and
 // a restart in the middle does not run the program again.
 //
 // A program that no longer knows the session is run a second time, for a new one. It has done nothing in the first run.
-func (t *turn) runCLI(ctx context.Context) (string, error) {
-	if err := t.mayRunCLI(); err != nil {
-		return "", err
-	}
-	spending := t.cliMeter()
-	defer spending.settle(budget.Amount{})
-	for {
-		n := len(t.steps.entries)
-		if n == 0 {
-			if err := t.within(ctx); err != nil {
-				return "", err // before anything is begun, so that the kill switch can leave the message for later
-			}
-			call := t.askCLI(t.session.program)
-			if err := spending.Enter(ctx, t.cliAttempt()); err != nil {
-				return "", err
-			}
-			t.step(turnlog.StepModel, call)
-			continue
-		}
-		last := &t.steps.entries[n-1]
-		if len(last.answer.Message.Calls) == 0 {
-			return last.answer.Message.Text, nil
-		}
-		if err := t.runCalls(ctx, n-1); err != nil {
-			return "", err
-		}
-		result := last.results[last.answer.Message.Calls[0].ID]
-		record, ran := cliRecord(result)
-		if ran && record.Unknown && n == 1 {
-			t.publish(message.Event{Kind: message.TextReset})
-			t.step(turnlog.StepModel, t.askCLI(""))
-			continue
-		}
-		answer := t.cliAnswer(result.Result.Text, record.Usage, n > 1)
-		if ran {
-			t.chargeCLI(ctx, spending, result, record)
-		}
-		if result.Result.IsError {
-			answer.Message.Text = ""
-			t.step(turnlog.StepModel, answer) // for what it has used
-			return "", t.cliFailure(result)
-		}
-		t.spent(record.Usage)
-		t.step(turnlog.StepModel, answer)
-	}
+type cliVoice struct {
+	*recorder
+	*publisher
+	*identity
+	spending *meter
 }
 
-// cliMeter charges what the program says that it has used, as an estimate: it calls its models itself, past every reservation.
-func (t *turn) cliMeter() *meter {
-	return &meter{runner: t.Runner, gen: t.gen, account: Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}}
+// newCLIVoice charges what the program says that it has used, as an estimate: it calls its models itself, past every reservation.
+func (t *turn) newCLIVoice() cliVoice {
+	return cliVoice{t.recorder, t.publisher, t.identity, &meter{runner: t.Runner, gen: t.gen, account: t.account()}}
 }
 
-// cliAttempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
-func (t *turn) cliAttempt() model.Attempt {
+// repeats is false before anything is begun, so that the kill switch can leave the message for later. What the program has said and used
+// is recorded in any case.
+func (v cliVoice) repeats() bool { return len(v.state.Answers) > 0 }
+
+func (v cliVoice) close() { v.spending.settle(budget.Amount{}) }
+
+func (v cliVoice) answer(ctx context.Context) error {
+	n := len(v.state.Answers)
+	if n == 0 {
+		call := v.call(v.session.program)
+		if err := v.spending.Enter(ctx, v.attempt()); err != nil {
+			return err
+		}
+		v.step(call)
+		return nil
+	}
+	result := *v.state.Answers[n-1].Calls[0].Result
+	record, ran := cliRecord(&result)
+	if ran && record.Unknown && n == 1 {
+		v.publish(message.Event{Kind: message.TextReset})
+		v.step(v.call(""))
+		return nil
+	}
+	answer := v.said(result.Result.Text, record.Usage, n > 1)
+	if ran {
+		v.charge(ctx, result, record)
+	}
+	if result.Result.IsError {
+		answer.Message.Text = ""
+		v.step(answer) // for what it has used
+		return v.failure(result)
+	}
+	v.step(answer)
+	return nil
+}
+
+// attempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
+func (v cliVoice) attempt() model.Attempt {
 	return model.Attempt{
-		Provider: KindCLI, Model: t.agent.CLI.Name, Number: 1, Start: t.cfg.Now(), Worst: model.Usage{Input: roughText(t.steps.user.text()), Estimated: true},
+		Provider: KindCLI, Model: v.agent.CLI.Name, Number: 1, Start: v.clock(), Worst: model.Usage{Input: roughText(v.state.User.Text()), Estimated: true},
 	}
 }
 
-// chargeCLI charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
-func (t *turn) chargeCLI(ctx context.Context, m *meter, r ToolResult, record cli.Record) {
+// charge charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
+func (v cliVoice) charge(ctx context.Context, r transcript.ToolResult, record cli.Record) {
+	m := v.spending
 	if m.room == nil {
 		m.charge(ctx)
 	}
-	m.account.Step = t.steps.next
-	m.Leave(t.cliAttempt(), record.Usage, cliFault(r, record))
-	t.pending.Usage = append(t.pending.Usage, m.rows...)
+	m.account.Step = v.state.Steps()
+	m.Leave(v.attempt(), record.Usage, cliFault(r, record))
+	v.pending.Usage = append(v.pending.Usage, m.rows...)
 	m.rows = nil
 }
 
 // cliFault is the class of failure of a run.
-func cliFault(r ToolResult, record cli.Record) error {
+func cliFault(r transcript.ToolResult, record cli.Record) error {
 	switch {
 	case !r.Result.IsError:
 		return nil
@@ -119,22 +117,22 @@ func cliFault(r ToolResult, record cli.Record) error {
 	return &model.Error{Kind: model.BadAnswer}
 }
 
-// mayRunCLI says what is missing before a container is made for nothing.
-func (t *turn) mayRunCLI() error {
-	owner := t.gen.Roles.Of(t.row.Channel, t.row.Sender) == route.Owner
-	if why := t.agent.RefusesCLI(t.local(t.agent), owner); why != "" {
+// mayRun says what is missing before a container is made for nothing.
+func (v cliVoice) mayRun() error {
+	owner := v.role() == route.Owner
+	if why := v.agent.RefusesCLI(v.local(v.agent), owner); why != "" {
 		return plainError(why)
 	}
-	folder, before := t.steps.user.Folder, t.session.folder
+	folder, before := v.state.User.Folder, v.session.folder
 	switch {
 	case folder == "":
 		return nil
-	case t.agent.CLI.Folder == nil:
-		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", t.agent.Name))
+	case v.agent.CLI.Folder == nil:
+		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", v.agent.Name))
 	case before != "" && folder != before:
 		return plainError(fmt.Sprintf("this conversation is about %s: name no other folder, or begin a new conversation", before))
 	}
-	if err := t.agent.CLI.Folder(folder); err != nil {
+	if err := v.agent.CLI.Folder(folder); err != nil {
 		return plainError(err.Error())
 	}
 	return nil
@@ -152,102 +150,87 @@ func (a *Agent) RefusesCLI(local, owner bool) string {
 	return ""
 }
 
-// askCLI is the step that calls the program, for the session of that name or a new one.
-func (t *turn) askCLI(program string) model.Response {
-	c := t.agent.CLI
-	args := cli.Args{Prompt: t.cliPrompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: t.steps.user.Folder}
+// call is the step that calls the program, for the session of that name or a new one.
+func (v cliVoice) call(program string) model.Response {
+	c := v.agent.CLI
+	args := cli.Args{Prompt: v.prompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: v.state.User.Folder}
 	if !args.Resume {
 		args.Session = ""
 		if c.Gives {
 			args.Session = cli.NewSession()
 		}
 	}
-	call := model.ToolCall{ID: fmt.Sprintf("cli%d", len(t.steps.entries)+1), Name: cli.ToolName, Args: encode(args)}
+	call := model.ToolCall{ID: fmt.Sprintf("cli%d", len(v.state.Answers)+1), Name: cli.ToolName, Args: transcript.Encode(args)}
 	return model.Response{
 		Message: model.Message{Role: model.Assistant, Calls: []model.ToolCall{call}}, Stop: model.StopToolCalls, Provider: KindCLI, Model: c.Name,
 	}
 }
 
-// local reports whether a call of an agent comes from somebody who sits at the machine, or from what stands in for him.
-func (t *turn) local(a *Agent) bool {
-	return route.Local(t.row.Channel) || a.CLI != nil && a.CLI.Programs && t.row.Channel == message.MCPDoor
-}
-
-// sandbox is the name of the sandbox that an agent of the turn has. A program's has the folder in it that the conversation is about.
-func (t *turn) sandbox(a *Agent) string {
-	if folder := t.steps.user.Folder; a == t.agent && a.Kind == KindCLI && folder != "" {
-		return a.Sandbox + ":" + folder
-	}
-	return a.Sandbox
-}
-
-// cliPrompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
-func (t *turn) cliPrompt(begins bool) string {
-	said := t.steps.user
+// prompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
+func (v cliVoice) prompt(begins bool) string {
+	said := v.state.User
 	said.Said = nil
-	for _, s := range t.steps.user.Said {
+	for _, s := range v.state.User.Said {
 		files := s.Files
 		s.Files = nil
 		for _, f := range files {
 			if f.Path != "" {
-				f.Path = path.Join(t.agent.CLI.Workspace, f.Path)
+				f.Path = path.Join(v.agent.CLI.Workspace, f.Path)
 			}
 			s.Files = append(s.Files, f)
 		}
 		said.Said = append(said.Said, s)
 	}
-	if system := strings.TrimSpace(t.agent.System); begins && system != "" {
-		return system + "\n\n" + said.text()
+	if system := strings.TrimSpace(v.agent.System); begins && system != "" {
+		return system + "\n\n" + said.Text()
 	}
-	return said.text()
+	return said.Text()
 }
 
-// cliAnswer is the step that repeats what the program has said.
-func (t *turn) cliAnswer(text string, used model.Usage, anew bool) model.Response {
+// said is the step that repeats what the program has said.
+func (v cliVoice) said(text string, used model.Usage, anew bool) model.Response {
 	if anew {
-		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", t.agent.CLI.Name, text)
+		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", v.agent.CLI.Name, text)
 	}
 	return model.Response{
-		Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: used, Provider: KindCLI, Model: t.agent.CLI.Name,
+		Message: model.Message{Role: model.Assistant, Text: text}, Stop: model.StopEnd, Usage: used, Provider: KindCLI, Model: v.agent.CLI.Name,
 	}
 }
 
-// cliFailure is why there is no answer. The program's own words are the sender's to read: it worked for him.
-func (t *turn) cliFailure(r ToolResult) error {
+// failure is why there is no answer. The program's own words are the sender's to read: it worked for him.
+func (v cliVoice) failure(r transcript.ToolResult) error {
 	if r.Interrupted {
 		return plainError(fmt.Sprintf("the host was restarted while %s worked on this. It may or may not have done what you asked for, and was not run again. "+
-			"Look before you ask again", t.agent.CLI.Name))
+			"Look before you ask again", v.agent.CLI.Name))
 	}
 	return plainError(strings.TrimRight(strings.TrimPrefix(r.Result.Text, "refused: "), ".\n "))
 }
 
-// cliRecord reads the verdict of a run; there is none where nothing has run.
-func cliRecord(r ToolResult) (cli.Record, bool) {
+// cliRecord reads the record of a run; there is none where nothing has run.
+func cliRecord(r *transcript.ToolResult) (cli.Record, bool) {
 	var record cli.Record
-	if r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Verdict) == 0 {
+	if r == nil || r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Verdict) == 0 {
 		return record, false
 	}
 	return record, json.Unmarshal(r.Result.Verdict, &record) == nil
 }
 
-// program is the name of the program's session after the turn, where it was before. A run that was cut off has used the name that it was given.
-func (t *turnSteps) program(before string) string {
-	if t.user.Program != "" {
-		before = t.user.Program
-	}
-	for _, e := range t.entries {
-		for _, c := range e.answer.Message.Calls {
-			result, done := e.results[c.ID]
-			record, ran := cliRecord(result)
-			_, started := e.started[c.ID]
+// cliSession is the name of the program's session after a turn, where it was before. A run that was cut off has used the name that it was
+// given.
+func cliSession(s *transcript.State, before string) string {
+	before = cmp.Or(s.User.Program, before)
+	for _, a := range s.Answers {
+		for i, c := range a.Calls {
+			call := a.Message.Calls[i]
+			record, ran := cliRecord(c.Result)
 			switch {
 			case ran && record.Unknown:
 				before = ""
 			case ran && record.Session != "":
 				before = record.Session
-			case c.Name == cli.ToolName && started && (!done || result.Interrupted):
+			case call.Name == cli.ToolName && c.Start != nil && (c.Result == nil || c.Result.Interrupted):
 				var args cli.Args
-				if json.Unmarshal(c.Args, &args) == nil && args.Session != "" {
+				if json.Unmarshal(call.Args, &args) == nil && args.Session != "" {
 					before = args.Session
 				}
 			}

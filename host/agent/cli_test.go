@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
@@ -108,7 +109,7 @@ func TestASilentProgramGivesASign(t *testing.T) {
 	h.runner.cfg.Quiet = time.Millisecond
 	replied := h.on.replied
 	h.on.replied = func(turn string, r message.Reply) {
-		if replied(turn, r); !IsAnswer(turn, r) {
+		if replied(turn, r); !transcript.IsAnswer(turn, r) {
 			close(told) // a second time is a defect, and panics
 		}
 	}
@@ -201,14 +202,14 @@ func TestCLIRefused(t *testing.T) {
 }
 
 func TestCLIPrompt(t *testing.T) {
-	turn := &turn{agent: &Agent{CLI: &CLI{Workspace: "/workspace"}}, steps: turnSteps{user: UserStep{Said: []Said{{
+	voice := cliVoice{identity: &identity{agent: &Agent{CLI: &CLI{Workspace: "/workspace"}}}, recorder: &recorder{state: transcript.State{User: transcript.UserStep{Said: []transcript.Said{{
 		Text: "look", Files: []message.File{{Name: "a.png", Type: "image/png", Size: 3, Path: "files/a.png"}, {Name: "b", Why: "too large"}},
-	}}}}}
+	}}}}}}
 	want := "look\n[attachment \"a.png\", image/png, 3 bytes: /workspace/files/a.png]\n[attachment \"b\" was not taken: too large]"
-	if got := turn.cliPrompt(true); got != want {
+	if got := voice.prompt(true); got != want {
 		t.Errorf("got %q", got)
 	}
-	if turn.steps.user.Said[0].Files[0].Path != "files/a.png" {
+	if voice.state.User.Said[0].Files[0].Path != "files/a.png" {
 		t.Error("the record was changed")
 	}
 }

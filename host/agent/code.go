@@ -8,22 +8,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
-	"github.com/flynnhost/flynn/host/policy/journal"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Programs is what an agent of kind code has besides: it answers with prose or with one program, and its model is offered
+// Programs are the programs of an agent of kind code: it answers with prose or with one program, and its model is offered
 // the one tool that runs it. The agent's Offered are the tools that its programs may call.
 type Programs struct {
 	// Tool is the name of the tool that runs a program, by the arguments language and program.
 	Tool string
 	// Languages are those that it takes.
 	Languages []string
-	// Available tells why no container for a program can be had now, or nil.
+	// Available returns why no container for a program can be had now, or nil.
 	Available func() error
 	// HelperCalls bounds the calls that one program makes.
 	HelperCalls int
@@ -31,7 +30,7 @@ type Programs struct {
 	Fenced bool
 }
 
-// Prompt is what a model is told about its programs, below its own prompt. helpers are the tools that these may call.
+// Prompt is the text about programs that follows the agent's own prompt. helpers are the tools that programs may call.
 func (p *Programs) Prompt(helpers []model.Tool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You solve tasks by writing programs. Answer either in prose, when you know the answer, or with exactly one program in %s",
@@ -65,15 +64,15 @@ func compact(schema json.RawMessage) string {
 	return string(text)
 }
 
-// codeLoop is loop for an agent of kind code. Without containers it says so before any model is asked.
-func (t *turn) codeLoop(ctx context.Context) (string, error) {
-	if t.agent.Programs == nil {
-		return "", plainError("this agent has nothing to run programs with")
+// mayRun says why no program can be run, before any model is asked.
+func (p *Programs) mayRun() error {
+	if p == nil {
+		return plainError("this agent has nothing to run programs with")
 	}
-	if err := t.agent.Programs.Available(); err != nil {
-		return "", plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
+	if err := p.Available(); err != nil {
+		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
 	}
-	return t.loop(ctx)
+	return nil
 }
 
 // request puts a request into the form that models without tools understand, where the agent's is one.
@@ -86,13 +85,13 @@ func (p *Programs) request(req model.Request) model.Request {
 
 // program reads the program that a model has written as a block of code as a call. Where a model calls the tool itself, the blocks in
 // its prose are prose.
-func (t *turn) program(answer model.Response) model.Response {
-	p := t.agent.Programs
-	if p == nil || len(answer.Message.Calls) > 0 || t.hasCalled() {
+func (v *modelVoice) program(answer model.Response) model.Response {
+	p := v.agent.Programs
+	if p == nil || len(answer.Message.Calls) > 0 || v.hasCalled() {
 		return answer
 	}
 	if found, ok := fencedProgram(answer.Message.Text); ok && slices.Contains(p.Languages, found.Language) {
-		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(t.steps.entries)+1), Name: p.Tool, Args: found.args()}}
+		answer.Message.Calls = []model.ToolCall{{ID: fmt.Sprintf("%s%d", blockID, len(v.state.Answers)+1), Name: p.Tool, Args: found.args()}}
 		answer.Stop = model.StopToolCalls
 	}
 	return answer
@@ -102,9 +101,9 @@ func (t *turn) program(answer model.Response) model.Response {
 const blockID = "block_"
 
 // hasCalled reports whether the model has called the tool itself in this turn.
-func (t *turn) hasCalled() bool {
-	for _, e := range t.steps.entries {
-		if slices.ContainsFunc(e.answer.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
+func (v *modelVoice) hasCalled() bool {
+	for _, e := range v.state.Answers {
+		if slices.ContainsFunc(e.Message.Calls, func(c model.ToolCall) bool { return !strings.HasPrefix(c.ID, blockID) }) {
 			return true
 		}
 	}
@@ -132,34 +131,19 @@ func withoutCalls(ms []model.Message) []model.Message {
 // shellTool is what an agent needs to be allowed so that it may give work to one that runs programs.
 const shellTool = "shell.exec"
 
-// subject is who the model's calls are made by. The model of an agent of kind code has the tool that runs a program, and that
-// alone; the rights of the turn are its programs'.
-func (t *turn) subject() tool.Subject {
-	s := t.rights()
-	if p := t.agent.Programs; p != nil {
-		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
-		for up := s.Parent; up != nil; up = up.Parent {
-			if up.Offered.Has(shellTool) { // who may run any command may have a program run
-				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
-			}
-		}
-	}
-	return s
-}
-
 // helper returns what answers the calls of a program, while the turn waits for it; nil for agents without programs. Every call
 // goes the way of a call of the model's own, with the rights of the turn.
-func (t *turn) helper(parent model.ToolCall) tool.Helper {
-	if t.agent.Programs == nil || t.agent.Programs.HelperCalls == 0 {
+func (l *caller) helper(parent model.ToolCall) tool.Helper {
+	if l.agent.Programs == nil || l.agent.Programs.HelperCalls == 0 {
 		return nil
 	}
 	made := 0
 	return func(ctx context.Context, name string, args json.RawMessage, pause func() (resume func())) tool.Result {
-		if made++; made > t.agent.Programs.HelperCalls {
-			return tool.Result{Text: fmt.Sprintf("the program used its %d calls", t.agent.Programs.HelperCalls), IsError: true}
+		if made++; made > l.agent.Programs.HelperCalls {
+			return tool.Result{Text: fmt.Sprintf("the program used its %d calls", l.agent.Programs.HelperCalls), IsError: true}
 		}
 		c := model.ToolCall{ID: fmt.Sprintf("%s/%d", parent.ID, made), Name: name, Args: args}
-		r, err := t.help(ctx, c, pause)
+		r, err := l.help(ctx, c, pause)
 		if err != nil {
 			return tool.Result{Text: cmp.Or(plainText(err), "the call failed inside the host"), IsError: true}
 		}
@@ -169,33 +153,31 @@ func (t *turn) helper(parent model.ToolCall) tool.Helper {
 
 // help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
 // call is the durable record that it ran: after a crash neither is run again.
-func (t *turn) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
-	if err := t.permitted(ctx); err != nil {
+func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
+	if _, err := l.state.MayCall(l.now(ctx)); err != nil {
 		return tool.Result{}, err
 	}
-	t.announce(c)
-	v, err := t.admitAs(ctx, t.rights(), c, thinking{people{t}, pause})
+	l.announce(c)
+	v, err := l.admit(ctx, l.rights(), c, thinking{l.people, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	start := t.judged(c, v)
-	if err := t.commit(ctx); err != nil {
+	start := l.judged(c, v)
+	l.helped()
+	if err := l.commit(ctx); err != nil {
 		return tool.Result{}, err
 	}
 	var result tool.Result
 	if v.Action == tool.Run {
-		result = t.execute(ctx, v, c)
+		result = l.performer.perform(ctx, v, c, l.performer.toolCall(v, c))
 	} else {
-		result = t.refused(ctx, v)
+		result = l.performer.refused(ctx, v)
 	}
-	t.session.label(result.Labels)
-	t.publish(message.Event{
-		Kind: message.ToolResult, Call: c.ID, Tool: c.Name, Text: result.Text, IsError: result.IsError, Where: start.Where, Verdict: start.Verdict,
-	})
+	l.came(transcript.ToolResult{ToolStart: start, Result: result})
 	return result, nil
 }
 
-// thinking are people for whom a program's clock stands still.
+// thinking asks people while a program's clock stands still.
 type thinking struct {
 	people
 	pause func() (resume func())
@@ -208,12 +190,3 @@ func (p thinking) Wait(ctx context.Context, id string) (granted bool, decider st
 }
 
 var _ tool.Approver = thinking{}
-
-// violated adds what a program was kept from to the decision log.
-func (t *turn) violated(r ToolResult) {
-	for _, v := range r.Result.Violations {
-		t.pending.Decisions = append(t.pending.Decisions, journal.Decision{
-			At: t.cfg.Now(), Kind: "violation", Policy: "host", Answer: "contained", Reason: r.Tool + ": " + v,
-		})
-	}
-}

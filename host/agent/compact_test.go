@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -387,17 +388,17 @@ func BenchmarkContext(b *testing.B) {
 		last = store.NewIDAfter(last, when)
 		turn := turnlog.Turn{ID: last, Session: "irc:ann:helper", Agent: "helper", Channel: "irc", State: turnlog.TurnDone, Started: when, Sender: "irc:ann"}
 		call := callTool("c1", "file.read", `{"path":"notes/today.md"}`)
-		start := ToolStart{Call: "c1", Tool: "file.read", Args: []byte(`{"path":"notes/today.md"}`), Verdict: "run", Where: "host"}
-		result := ToolResult{ToolStart: start, Result: tool.Result{Text: strings.Repeat("some words of a file ", 50), Labels: []string{"file:notes/today.md"}}}
+		start := transcript.ToolStart{Call: "c1", Tool: "file.read", Args: []byte(`{"path":"notes/today.md"}`), Verdict: "run", Where: "host"}
+		result := transcript.ToolResult{ToolStart: start, Result: tool.Result{Text: strings.Repeat("some words of a file ", 50), Labels: []string{"file:notes/today.md"}}}
 		c := turnlog.Commit{Turn: turn}
 		for i, r := range []struct {
 			kind   turnlog.StepKind
 			record any
 		}{
-			{turnlog.StepUser, UserStep{Said: []Said{{Event: "e", By: "ann", Text: strings.Repeat("a question ", 20)}}, Labels: []string{"file:notes/today.md"}}},
+			{turnlog.StepUser, transcript.UserStep{Said: []transcript.Said{{Event: "e", By: "ann", Text: strings.Repeat("a question ", 20)}}, Labels: []string{"file:notes/today.md"}}},
 			{turnlog.StepModel, call}, {turnlog.StepToolStart, start}, {turnlog.StepToolResult, result}, {turnlog.StepModel, say(strings.Repeat("an answer ", 40))},
 		} {
-			c.Steps = append(c.Steps, turnlog.Step{Turn: last, Seq: i, Kind: r.kind, Data: encode(r.record), At: when})
+			c.Steps = append(c.Steps, turnlog.Step{Turn: last, Seq: i, Kind: r.kind, Data: transcript.Encode(r.record), At: when})
 		}
 		if err := s.CommitTurn(b.Context(), c); err != nil {
 			b.Fatal(err)
@@ -503,9 +504,9 @@ func TestRequestsKnowTheirSize(t *testing.T) {
 // not change what was said before.
 func TestConversationIsKeptOnce(t *testing.T) {
 	s := &session{}
-	turn := func(n int) *turnSteps {
+	turn := func(n int) *transcript.State {
 		said := fmt.Sprintf("thing %d", n)
-		return &turnSteps{user: UserStep{Said: []Said{{Text: said}}}, entries: []entry{{answer: say("echo: " + said)}}}
+		return &transcript.State{User: transcript.UserStep{Said: []transcript.Said{{Text: said}}}, Answers: []transcript.Answer{{Response: say("echo: " + said)}}}
 	}
 	var want []string
 	for n := range keepTurns + 50 {

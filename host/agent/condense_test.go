@@ -247,25 +247,3 @@ func TestCrashAroundCondensing(t *testing.T) {
 		}
 	}
 }
-
-func TestCondensedStepsAreChecked(t *testing.T) {
-	user := turnlog.Step{Kind: turnlog.StepUser, Data: encode(UserStep{})}
-	answer := turnlog.Step{Kind: turnlog.StepModel, Data: encode(say("x"))}
-	for name, c := range map[string]struct {
-		steps []turnlog.Step
-		ok    bool
-	}{
-		"of what there is":      {[]turnlog.Step{user, answer, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, true},
-		"of more than there is": {[]turnlog.Step{user, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 2})}}, false},
-		"of nothing":            {[]turnlog.Step{user, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{})}}, false},
-		"backwards": {[]turnlog.Step{user, answer, answer, {Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 2})},
-			{Kind: turnlog.StepCondensed, Data: encode(CondensedStep{Entries: 1})}}, false},
-		"no JSON": {[]turnlog.Step{user, {Kind: turnlog.StepCondensed, Data: []byte("{")}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := decodeTurn(c.steps); (err == nil) != c.ok {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-}

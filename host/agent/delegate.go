@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -16,7 +17,7 @@ import (
 
 // The tools by which an agent gives work to another one.
 const (
-	DelegateTool = "agent.delegate"
+	DelegateTool = transcript.DelegateTool
 	ResultTool   = "agent.result"
 )
 
@@ -51,7 +52,7 @@ func delegateSchema(agents []string) json.RawMessage {
 	if len(agents) > 0 {
 		agent["enum"] = agents
 	}
-	return encode(map[string]any{
+	return transcript.Encode(map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"agent", "task"},
 		"properties": map[string]any{
 			"agent":      agent,
@@ -61,7 +62,7 @@ func delegateSchema(agents []string) json.RawMessage {
 	})
 }
 
-// TellDelegates writes into what a model is told about agent.delegate to whom its agent may give work.
+// TellDelegates puts the agents that may be given work into the description of agent.delegate.
 func TellDelegates(tools []model.Tool, delegates []string) []model.Tool {
 	out := slices.Clone(tools)
 	for i := range out {
@@ -79,7 +80,7 @@ func withTurn(ctx context.Context, t *turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// refuse tells the model why there is no result.
+// refuse is a result that says why there is no other.
 func refuse(format string, args ...any) (tool.Result, error) {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}, nil
 }
@@ -108,86 +109,49 @@ func (t *turn) mayNotDelegate(args delegateArgs) string {
 		return fmt.Sprintf("you may not give work to %q; these may be asked: %s", args.Agent, strings.Join(t.agent.Delegates, ", "))
 	case len(t.chain()) > d.MaxDepth:
 		return fmt.Sprintf("the chain of agents has its %d links; do the task yourself", d.MaxDepth)
-	case t.delegated() > d.MaxFanout:
+	case t.state.Delegations() > d.MaxFanout:
 		return fmt.Sprintf("this turn has made its %d delegations; go on with what you have", d.MaxFanout)
-	case args.Background && t.lineage != nil:
+	case args.Background && t.delegated != nil:
 		return "only the agent that people speak to can delegate in the background; leave background out"
 	}
 	return ""
 }
 
-// delegated counts the turn's delegations, the one that is under way included.
-func (t *turn) delegated() int {
-	n := 0
-	for _, e := range t.steps.entries {
-		for _, s := range e.started {
-			if s.Tool == DelegateTool {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// delegate makes the child durable, so that it is made once whatever happens, and then runs it, or has it run.
+// delegate begins a child.
 func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (tool.Result, error) {
 	c, err := t.newChild(call, args)
 	if err != nil {
 		return refuse("%s", forPeople(err))
 	}
-	if err := c.commit(ctx); err != nil {
-		return tool.Result{}, fmt.Errorf("begin a delegated turn: %w", err)
-	}
-	if args.Background {
-		t.setAside(c)
-		t.offspring.expect(c.row)
-		t.cfg.Queue.Push(Item{Turn: &c.row})
-		return c.begun(), nil
-	}
-	return t.runChild(ctx, c)
+	return t.children.Start(ctx, c)
 }
 
 // pickUp brings a call to a result that an earlier process had started. A child that it has made goes on, or has gone to its end;
 // everything else is reported as interrupted, and not run again.
-func (t *turn) pickUp(ctx context.Context, start ToolStart) error {
+func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	if start.Tool != DelegateTool {
-		t.interrupted(start)
+		t.calls.result(start.Interrupted())
 		return nil
 	}
 	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.Child(ctx, t.row.ID, start.Call) })
 	if errors.Is(err, store.ErrNotFound) {
-		t.interrupted(start)
+		t.calls.result(start.Interrupted())
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find a delegated turn: %w", err)
 	}
-	res, err := t.rejoin(ctx, row)
+	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
+	if err != nil {
+		return err
+	}
+	res, err := t.children.TakeUp(ctx, c, broken)
 	if ctx.Err() != nil && !ended(ctx) {
 		return ctx.Err()
 	}
 	if err != nil {
 		return err
 	}
-	t.result(ToolResult{ToolStart: start, Result: res})
+	t.calls.result(transcript.ToolResult{ToolStart: start, Result: res})
 	return t.commit(ctx)
-}
-
-// rejoin waits for a child of an earlier process.
-func (t *turn) rejoin(ctx context.Context, row turnlog.Turn) (tool.Result, error) {
-	c, broken, err := t.readChild(ctx, t.gen, t.policies, row, t)
-	switch {
-	case err != nil:
-		return tool.Result{}, err
-	case row.Background:
-		t.setAside(c)
-		return c.begun(), nil
-	case row.State != turnlog.TurnRunning:
-		return c.returns(), nil
-	case broken != nil:
-		c.fail(ctx, broken)
-		return c.returns(), nil
-	}
-	t.cfg.Log.Info("delegated turn resumes", "turn", row.ID, "parent", t.row.ID)
-	return t.runChild(ctx, c)
 }

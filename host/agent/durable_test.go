@@ -198,7 +198,7 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 	gen := &Generation{
 		Number: 1, Table: table(), Models: script(parrot), Registry: tool.NewRegistry(), Names: []string{"helper"},
 		Limits: Limits{Steps: 5, ToolCalls: 3, Tokens: 1000, Time: time.Hour}, Agents: map[string]*Agent{"helper": {Name: "helper", Window: DefaultWindow}},
-		Roles: route.NewRoles(config.Access{}, route.AllProved), Admits: func(message.Message) string { return "" },
+		Roles: route.NewRoles(config.Access{}, route.AllProved), Admission: refuses(nil),
 	}
 	on := &around{generation: func() (*Generation, Policies) { return gen, chain{} }}
 	cfg := on.config()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -35,7 +36,7 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 	}
 	reply := t.reply(text)
 	if state == turnlog.TurnDone {
-		reply.Attachments = t.steps.attachments()
+		reply.Attachments = t.state.Attachments()
 	}
 	if t.silent {
 		t.pending.InboxState = mailbox.InboxDropped
@@ -52,8 +53,8 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 		}
 		return
 	}
-	if t.lineage != nil {
-		t.lineage.ending = &ending{state, text}
+	if t.delegated != nil {
+		t.delegated.ending = &ending{state, text}
 	}
 	t.remember()
 	if !t.silent {
@@ -65,7 +66,7 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 	}
 	t.publish(message.Event{Kind: message.TurnDone})
 	t.cfg.Events.Publish(TurnEnded{
-		Turn: t.row.ID, Agent: t.row.Agent, State: state, Took: now.Sub(t.row.Started), WithParent: t.lineage != nil && !t.row.Background,
+		Turn: t.row.ID, Agent: t.row.Agent, State: state, Took: now.Sub(t.row.Started), WithParent: t.delegated != nil && !t.row.Background,
 	})
 }
 
@@ -74,7 +75,7 @@ func (t *turn) remember() {
 	if t.session == nil {
 		return
 	}
-	t.session.add(t.row.ID, &t.steps)
+	t.session.add(t.row.ID, &t.state)
 	t.session.count++
 	t.session.at = t.row.Started
 	if t.session.key != "" { // a delegated turn has one of its own
@@ -85,7 +86,7 @@ func (t *turn) remember() {
 // reply is the turn's answer.
 func (t *turn) reply(text string) message.Reply {
 	r := message.Reply{
-		Key: replyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
+		Key: transcript.ReplyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
 	}
 	if len(t.row.Inbox) > 0 {
 		r.Answers = t.row.Inbox[0]
@@ -119,7 +120,7 @@ func (t *turn) fail(ctx context.Context, cause error) {
 // words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The
 // answer of a delegated turn goes to a model, and has nothing of it.
 func (t *turn) words(err error) string {
-	if plainText(err) != "" || t.lineage != nil || t.gen == nil || !route.Local(t.row.Channel) ||
+	if plainText(err) != "" || t.delegated != nil || t.gen == nil || !route.Local(t.row.Channel) ||
 		t.gen.Roles.Of(t.row.Channel, t.row.Sender) != route.Owner {
 		return forPeople(err)
 	}
@@ -156,6 +157,10 @@ func plainText(err error) string {
 	var plain plainError
 	if errors.As(err, &plain) {
 		return string(plain)
+	}
+	var full *transcript.Exceeded
+	if errors.As(err, &full) {
+		return full.Error()
 	}
 	return ""
 }

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/route"
 )
@@ -51,11 +53,11 @@ func TestTheOperatorReadsTheCause(t *testing.T) {
 		{"irc", "irc:eve", false, false},
 		{"openai", "openai:editor", false, false},
 	} {
-		tn := &turn{gen: &Generation{Roles: roles}}
-		tn.row.Channel, tn.row.Sender = c.channel, c.sender
+		var d *delegated
 		if c.delegated {
-			tn.lineage = &lineage{}
+			d = &delegated{}
 		}
+		tn := (&Runner{}).newTurn(&Generation{Roles: roles}, nil, nil, message.Message{}, turnlog.Turn{Channel: c.channel, Sender: c.sender}, d)
 		if got := tn.words(cause); strings.Contains(got, detail) != c.want || strings.Contains(got, "log says") == c.want {
 			t.Errorf("%s, delegated %v: %q", c.sender, c.delegated, got)
 		}

@@ -3,10 +3,10 @@ package agent
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/tool"
 )
@@ -23,7 +23,7 @@ const (
 
 // extracts reports whether this turn is looked through for what is worth remembering.
 func (t *turn) extracts() bool {
-	return t.gen.Tasks.Extract && !t.silent && t.origin.Act == "" && len(t.steps.user.Said) > 0
+	return t.gen.Tasks.Extract && !t.silent && t.origin.Act == "" && len(t.state.User.Said) > 0
 }
 
 func (r *Runner) wakeExtraction() {
@@ -112,7 +112,7 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 	if err != nil {
 		return nil, err
 	}
-	ts, err := decodeTurn(steps)
+	state, err := transcript.Read(steps)
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +121,12 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 		return nil, err
 	}
 	account := Account{Session: turn.Session, Turn: turn.ID, Sender: turn.Sender, Agent: turn.Agent}
-	desk := r.tasksFor(ctx, gen, account, nil)
-	facts, err := desk.Facts(ctx, ts.said(), ts.answer(), extractedKeys(known))
+	service := r.tasksFor(ctx, gen, account, nil)
+	facts, err := service.Facts(ctx, state.User.Words(), state.Text(), extractedKeys(known))
 	if err != nil {
 		return nil, err
 	}
-	var touched session
-	touched.touched(&ts)
-	labels := tool.JoinLabels(touched.labels, []string{memory.Extracted})
+	labels := tool.JoinLabels(state.Labels(), []string{memory.Extracted})
 	var notes []memory.Note
 	for _, f := range facts {
 		notes = append(notes, memory.Note{
@@ -147,21 +145,4 @@ func extractedKeys(known []memory.Note) []string {
 		}
 	}
 	return keys
-}
-
-// said is what the turn's sender wrote.
-func (t *turnSteps) said() string {
-	var lines []string
-	for _, s := range t.user.Said {
-		lines = append(lines, s.Text)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// answer is the text that ended the turn.
-func (t *turnSteps) answer() string {
-	if len(t.entries) == 0 {
-		return ""
-	}
-	return t.entries[len(t.entries)-1].answer.Message.Text
 }

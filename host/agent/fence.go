@@ -3,6 +3,8 @@ package agent
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/agent/transcript"
 )
 
 // program is a program as a model wrote it into an answer.
@@ -67,7 +69,7 @@ func tagged(info string) string {
 }
 
 // args are the program's as arguments of the tool.
-func (p program) args() json.RawMessage { return encode(p) }
+func (p program) args() json.RawMessage { return transcript.Encode(p) }
 
 // fenced is a call in the form in which a model that knows no tools would have written it.
 func fenced(args json.RawMessage) string {

@@ -3,11 +3,8 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"unicode"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -27,21 +24,6 @@ func (t *turn) takeFiles(ctx context.Context, rows []mailbox.InboxRow) map[int64
 	return files
 }
 
-// attachments are what the tools of a turn have attached to its answer, each file once.
-func (t *turnSteps) attachments() []message.Attachment {
-	var out []message.Attachment
-	for _, e := range t.entries {
-		for _, c := range e.answer.Message.Calls {
-			for _, a := range e.results[c.ID].Result.Attachments {
-				if len(out) < message.MaxAttachments && !slices.Contains(out, a) {
-					out = append(out, a)
-				}
-			}
-		}
-	}
-	return out
-}
-
 // MediaInUse returns the digests of the files that running turns have attached to their answers, or show to their models.
 func MediaInUse(ctx context.Context, s turnlog.Turns) (map[string]bool, error) {
 	turns, err := s.RunningTurns(ctx)
@@ -54,14 +36,14 @@ func MediaInUse(ctx context.Context, s turnlog.Turns) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		decoded, err := decodeTurn(steps)
+		state, err := transcript.Read(steps)
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range decoded.attachments() {
+		for _, a := range state.Attachments() {
 			used[a.Digest] = true
 		}
-		for _, digest := range decoded.images() {
+		for _, digest := range state.Images() {
 			used[digest] = true
 		}
 	}
@@ -79,47 +61,4 @@ func fileLabels(files map[int64][]message.File) []string {
 		}
 	}
 	return labels
-}
-
-// whole is what was said with a line for each file.
-func (s Said) whole() string {
-	if len(s.Files) == 0 {
-		return s.Text
-	}
-	var lines []string
-	if s.Text != "" {
-		lines = append(lines, s.Text)
-	}
-	for _, f := range s.Files {
-		lines = append(lines, fileLine(f))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// fileLine tells the model of a file in the host's words; what others chose of it is quoted.
-func fileLine(f message.File) string {
-	name := quoted(f.Name)
-	if f.Path == "" {
-		return fmt.Sprintf("[attachment %s was not taken: %s]", name, f.Why)
-	}
-	return fmt.Sprintf("[attachment %s, %s, %d bytes: %s]", name, cmp.Or(f.Type, "unknown type"), f.Size, f.Path)
-}
-
-// maxQuote bounds a quotation of what others wrote, in runes.
-const maxQuote = 300
-
-// quoted puts foreign words into quotation marks, on one line and without what does not show.
-func quoted(text string) string {
-	var out []rune
-	for _, c := range strings.Join(strings.Fields(text), " ") {
-		switch {
-		case len(out) == maxQuote:
-			return `"` + string(out) + `…"`
-		case c == '"':
-			out = append(out, '\'')
-		case unicode.IsPrint(c):
-			out = append(out, c)
-		}
-	}
-	return `"` + string(out) + `"`
 }

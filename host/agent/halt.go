@@ -7,19 +7,15 @@ import (
 )
 
 // Halt stops every turn that runs, after the kill switch was thrown. What has not done anything yet begins anew after Resume.
-func (r *Runner) Halt() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.running {
-		a.cancel(errHalted)
-	}
-	r.offspring.stop(errHalted, func(turnlog.Turn) bool { return true })
+func (r *registry) Halt() {
+	r.stopAll(errHalted, func(*active) bool { return true })
+	r.children.Stop(errHalted, func(turnlog.Turn) bool { return true })
 }
 
 // Resume lets work go on that waits for the kill switch.
 func (r *Runner) Resume() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.waking.Lock()
+	defer r.waking.Unlock()
 	close(r.wake)
 	r.wake = make(chan struct{})
 }
@@ -27,9 +23,9 @@ func (r *Runner) Resume() {
 // awake waits for as long as the kill switch says, and is false when ctx ends first.
 func (r *Runner) awake(ctx context.Context) bool {
 	for {
-		r.mu.Lock()
+		r.waking.Lock()
 		wake := r.wake
-		r.mu.Unlock()
+		r.waking.Unlock()
 		if r.cfg.Stopped() == "" {
 			return true
 		}

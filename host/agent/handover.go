@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -18,23 +19,9 @@ import (
 // routed like any other, with the sender who began it all, to the agent that delegated. The event's id comes from the turn, so that it
 // comes once, whenever the host dies.
 
-// handOver puts what a background child says into the inbox. The child's last step is committed before and its end after it: a
-// process that dies in between is followed by one that says the same again, and is not heard twice.
+// handOver puts what a background child says into the inbox, after its last step is committed and before its end is.
 func (t *turn) handOver(ctx context.Context, state turnlog.TurnState, text string) bool {
-	if err := t.commit(ctx); err != nil {
-		return false
-	}
-	m := t.report(state, text)
-	for {
-		err := t.cfg.Inbox.Accept(context.WithoutCancel(ctx), m)
-		if err == nil {
-			return true
-		}
-		t.cfg.Log.Error("hand over the answer of a delegated turn; trying again", "turn", t.row.ID, "error", err)
-		if pause(ctx); ctx.Err() != nil {
-			return false
-		}
-	}
+	return t.commit(ctx) == nil && t.children.HandOver(ctx, t.row.ID, t.report(state, text))
 }
 
 // report is the message of a child that has ended. One that was stopped is not reported: the person who stops it wants quiet.
@@ -46,14 +33,14 @@ func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	case turnlog.TurnFailed:
 		how = "could not finish the task that you gave it in the background"
 	}
-	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, quoted(t.steps.user.text()))
-	if files := t.steps.attachments(); len(files) > 0 {
+	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, transcript.Quote(t.state.User.Text()))
+	if files := t.state.Attachments(); len(files) > 0 {
 		head += fmt.Sprintf("\n[it wanted to attach %d files; attach them yourself, from the workspace]", len(files))
 	}
 	m := t.origin
 	return message.Message{
 		Channel: m.Channel, EventID: "delegate/" + t.row.ID, Conversation: m.Conversation, Sender: m.Sender,
-		Text: head + "\n" + text, Addressed: true, Agent: t.lineage.record.Chain[0].Agent,
+		Text: head + "\n" + text, Addressed: true, Agent: t.delegated.record.Chain[0].Agent,
 		Act: message.Delegated, About: message.About{ID: t.row.ID, Ours: true}, Noted: state == turnlog.TurnStopped,
 	}
 }
@@ -69,17 +56,16 @@ func (t *turn) returned(ctx context.Context, rows []mailbox.InboxRow) error {
 			return fmt.Errorf("read back what a delegated turn has touched: %w", err)
 		}
 		t.session.label(c.passedUp())
-		t.session.used.Tokens += c.used.Tokens
-		t.session.used.CostUSD += c.used.CostUSD
+		t.session.used.Join(c.turn.state.Used())
 	}
 	return nil
 }
 
 // childOf reads a child.
-func (t *turn) childOf(ctx context.Context, id string) (*turn, error) {
+func (t *turn) childOf(ctx context.Context, id string) (child, error) {
 	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.ChildTurn(ctx, id) })
 	if err != nil {
-		return nil, err
+		return child{}, err
 	}
 	c, _, err := t.readChild(ctx, t.gen, t.policies, row, nil)
 	return c, err
@@ -109,7 +95,7 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return refuse("only an agent can ask for a result, in a turn of its own")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
-	if err == nil && c.lineage.record.Place != t.home() {
+	if err == nil && c.turn.delegated.record.Place != t.home() {
 		err = store.ErrNotFound // somebody else's
 	}
 	switch {
@@ -117,11 +103,11 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return refuse("no task was given away here under the id %q", args.ID)
 	case err != nil:
 		return tool.Result{}, err
-	case c.lineage.ending == nil:
+	case c.turn.delegated.ending == nil:
 		return tool.Result{Text: fmt.Sprintf("%s is still at work: %d model calls and %d tool calls so far. What it says will come as a message.",
-			c.row.Agent, len(c.steps.entries), c.ownCalls())}, nil
+			c.turn.row.Agent, len(c.turn.state.Answers), c.turn.state.Made())}, nil
 	}
-	res := c.returns()
+	res := c.outcome()
 	res.Attachments = nil
 	return res, nil
 }

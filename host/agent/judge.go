@@ -15,7 +15,7 @@ import (
 // ErrNoAgent is returned for an agent that is not configured.
 var ErrNoAgent = errors.New("there is no such agent")
 
-// Judgement is what would become of a call.
+// Judgement is the result of a dry run of a call.
 type Judgement struct {
 	Session string
 	Role    string
@@ -24,7 +24,7 @@ type Judgement struct {
 	Lease   *consent.Grant // that somebody's approval would be taken from
 }
 
-// Judge tells what would become of a call that an agent makes now in answer to a message, after what the session has touched and used up
+// Judge returns what would become of a call that an agent makes now in answer to a message, after what the session has touched and used up
 // to here; labels are what it might have touched besides. The call of an agent of kind code is one of its programs', but for the one that
 // runs a program.
 func (r *Runner) Judge(
@@ -38,9 +38,9 @@ func (r *Runner) Judge(
 	if err != nil {
 		return Judgement{}, fmt.Errorf("read the place: %w", err)
 	}
-	t := &turn{Runner: r, gen: gen, policies: policies, agent: a.fitted(at.Tier), origin: m, place: at, row: turnlog.Turn{
+	t := r.newTurn(gen, policies, a.fitted(at.Tier), m, turnlog.Turn{
 		Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel, Conversation: m.Conversation, Sender: m.SenderKey(),
-	}}
+	}, nil)
 	if t.session, err = r.sessions.load(ctx, t.row.Session); err != nil { // not the one at hand, which a turn may be writing to
 		return Judgement{}, fmt.Errorf("read the session: %w", err)
 	}

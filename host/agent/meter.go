@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// Account is who a model call is made for. The sender and the agent pay for it, and with them the host.
+// Account names the payers of a model call: the sender, the agent, and with them the host.
 type Account struct {
 	Session string
 	Turn    string // "" outside a turn
@@ -138,7 +138,7 @@ func billionths(usd float64) int64 {
 // Dollars is an amount of dollars for a day's budget.
 func Dollars(usd float64) int64 { return billionths(usd) }
 
-// inWords tells people which budget is full and when it opens again. What others have used is not their business.
+// inWords tells people which budget is full and when it opens again. It does not say what others have used.
 func inWords(e *budget.Exceeded) string {
 	whose := "the daily budget of this host"
 	switch e.Level {

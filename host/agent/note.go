@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
 )
@@ -11,6 +12,8 @@ import (
 // notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by place. The store has
 // them all; this is so that a turn need not ask it.
 type notes struct {
+	places Generations
+
 	mu sync.Mutex
 	by map[string]*noted
 }
@@ -25,18 +28,15 @@ type noted struct {
 const maxNotes = 20
 
 // Note keeps a row in state Noted for the next turn of its place.
-func (r *Runner) Note(row mailbox.InboxRow) {
+func (s *notes) Note(row mailbox.InboxRow) {
 	row.Message.Text = quotable(row.Message.Text)
-	r.notes.mu.Lock()
-	defer r.notes.mu.Unlock()
-	if r.notes.by == nil {
-		r.notes.by = map[string]*noted{}
-	}
-	key := r.cfg.Generations.Place(row.Message)
-	n := r.notes.by[key]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.places.Place(row.Message)
+	n := s.by[key]
 	if n == nil {
 		n = &noted{}
-		r.notes.by[key] = n
+		s.by[key] = n
 	}
 	n.ids = append(n.ids, row.ID)
 	n.rows = append(n.rows, row)
@@ -47,7 +47,7 @@ func (r *Runner) Note(row mailbox.InboxRow) {
 func quotable(text string) string {
 	n := 0
 	for i := range text {
-		if n++; n > maxQuote+1 {
+		if n++; n > transcript.MaxQuote+1 {
 			return text[:i]
 		}
 	}
@@ -55,26 +55,30 @@ func quotable(text string) string {
 }
 
 // Untold takes what waits for the next turn of a place, by the rows that hold it, for the caller that ends those.
-func (r *Runner) Untold(place string) []int64 {
-	r.notes.mu.Lock()
-	defer r.notes.mu.Unlock()
-	n := r.notes.by[place]
-	delete(r.notes.by, place)
-	if n == nil {
-		return nil
+func (s *notes) Untold(place string) []int64 {
+	if n := s.take(place); n != nil {
+		return n.ids
 	}
-	return n.ids
+	return nil
+}
+
+func (s *notes) take(place string) *noted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.by[place]
+	delete(s.by, place)
+	return n
 }
 
 // Regroup puts what waits for turns where the configuration in force says that it belongs.
-func (r *Runner) Regroup() {
-	r.notes.mu.Lock()
-	defer r.notes.mu.Unlock()
+func (s *notes) Regroup() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	by := map[string]*noted{}
-	for old, n := range r.notes.by {
+	for old, n := range s.by {
 		key := old
 		if len(n.rows) > 0 {
-			key = r.cfg.Generations.Place(n.rows[0].Message)
+			key = s.places.Place(n.rows[0].Message)
 		}
 		if by[key] == nil {
 			by[key] = &noted{}
@@ -83,7 +87,7 @@ func (r *Runner) Regroup() {
 		by[key].rows = append(by[key].rows, n.rows...)
 		by[key].trim()
 	}
-	r.notes.by = by
+	s.by = by
 }
 
 // trim keeps the latest.
@@ -95,11 +99,7 @@ func (n *noted) trim() {
 
 // takeNotes gives the turn what waits for one, and puts it into the next commit.
 func (t *turn) takeNotes() []string {
-	key := t.place.Key
-	t.notes.mu.Lock()
-	n := t.notes.by[key]
-	delete(t.notes.by, key)
-	t.notes.mu.Unlock()
+	n := t.notes.take(t.place.Key)
 	if n == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (t *turn) takeNotes() []string {
 	return lines
 }
 
-// told is what a message is to a model: its words, or what its sender did.
+// told is a message as a model reads it: its words, or a line about what its sender did.
 func told(m message.Message) string {
 	if m.Act == "" || m.Act == message.Delegated {
 		return m.Text
@@ -121,20 +121,20 @@ func told(m message.Message) string {
 	return "[" + actLine(m) + "]"
 }
 
-// actLine tells in the host's words what somebody did to an earlier message. What people chose of it is quoted.
+// actLine describes in the host's words an edit, a deletion or a reaction. Words that people chose are quoted.
 func actLine(m message.Message) string {
 	by, which := speaker(m.Sender), "an earlier message"
 	switch {
 	case m.About.Ours:
-		which = "your message " + quoted(m.About.Text)
+		which = "your message " + transcript.Quote(m.About.Text)
 	case m.About.Text != "":
-		which = "the message " + quoted(m.About.Text)
+		which = "the message " + transcript.Quote(m.About.Text)
 	}
 	switch m.Act {
 	case message.Edit:
-		return fmt.Sprintf("%s changed %s to %s", by, which, quoted(m.Text))
+		return fmt.Sprintf("%s changed %s to %s", by, which, transcript.Quote(m.Text))
 	case message.Delete:
 		return fmt.Sprintf("%s took back %s", by, which)
 	}
-	return fmt.Sprintf("%s reacted with %s to %s", by, quoted(m.Text), which)
+	return fmt.Sprintf("%s reacted with %s to %s", by, transcript.Quote(m.Text), which)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -88,7 +89,7 @@ func TestNotesAreBounded(t *testing.T) {
 	h.accept("ann", "hello")
 	h.work(t.Context())
 	text := h.texts()[0]
-	if n := strings.Count(text, "changed an earlier message"); n != maxNotes || len(text) > maxNotes*(maxQuote+100) || !strings.Contains(text, `"49 x`) {
+	if n := strings.Count(text, "changed an earlier message"); n != maxNotes || len(text) > maxNotes*(transcript.MaxQuote+100) || !strings.Contains(text, `"49 x`) {
 		t.Errorf("the model was told of %d edits in %d bytes", n, len(text))
 	}
 	if left, _ := s.NotedInbox(t.Context()); len(left) > 0 {

@@ -3,8 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 
-	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy/decisionlog"
 	"github.com/flynnhost/flynn/host/tool"
@@ -16,26 +17,13 @@ import (
 const maxSideBySide = 4
 
 // onlyLooks reports whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
-func (t *turn) onlyLooks(c model.ToolCall) bool {
-	known, ok := t.gen.Registry.Get(c.Name)
+func (l *caller) onlyLooks(c model.ToolCall) bool {
+	known, ok := l.gen.Registry.Get(c.Name)
 	if !ok {
 		return false
 	}
 	effect := known.Spec().Effect
 	return effect == tool.Read || effect == tool.Network
-}
-
-// lookers are the first of the calls that only look and are new to this turn.
-func (t *turn) lookers(n int, calls []model.ToolCall) []model.ToolCall {
-	e := &t.steps.entries[n]
-	for i, c := range calls {
-		_, started := e.started[c.ID]
-		_, done := e.results[c.ID]
-		if started || done || !t.onlyLooks(c) {
-			return calls[:i]
-		}
-	}
-	return calls
 }
 
 // errAsks is returned for a call about which a person has to be asked. Its turn asks him when no other call runs.
@@ -57,47 +45,49 @@ func (alone) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
 
 // looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
 type looks struct {
-	*turn
-	ctx     context.Context
-	done    chan ToolResult
-	running int
+	*caller
+	ctx  context.Context
+	done chan transcript.ToolResult
 }
 
-// sideBySide decides about calls in their order and runs those that may run beside each other. It stops before the first about
-// which a person has to be asked, when all before it have ended, and returns how many it has brought to a result. Each start is
-// committed before its call runs, each result when it comes: the order of the calls is the transcript's business.
-func (t *turn) sideBySide(ctx context.Context, calls []model.ToolCall) (settled int, err error) {
+// sideBySide decides about calls in their order and runs those that may run beside each other. It stops before the first that does not only
+// look, or about which a person has to be asked, when all before it have ended, and reports whether that is the very first. Each start
+// is committed before its call runs, each result when it comes: the order of the calls is the transcript's business.
+func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &looks{turn: t, ctx: ctx, done: make(chan ToolResult)}
-	t.errands = make(chan func())
-	defer func() { t.errands = nil }()
-	for _, c := range calls {
-		var more bool
-		if more, err = l.begin(c); !more || err != nil {
+	s := &looks{caller: l, ctx: ctx, done: make(chan transcript.ToolResult)}
+	l.performer.callbacks = make(chan func())
+	defer func() { l.performer.callbacks = nil }()
+	for settled := 0; ; settled++ {
+		now := l.now(ctx)
+		now.Running = l.underWay
+		next, ok := transcript.Next(&l.state, now).(transcript.Run)
+		if !ok || !l.onlyLooks(next.Calls[0]) {
 			break
 		}
-		settled++
+		var more bool
+		if more, err = s.begin(next.Calls[0]); !more || err != nil {
+			asks = settled == 0
+			break
+		}
 	}
-	for l.running > 0 {
-		if failed := l.await(); err == nil && failed != nil {
+	for len(l.underWay) > 0 {
+		if failed := s.await(); err == nil && failed != nil {
 			err = failed
 			cancel()
 		}
 	}
-	return settled, err
+	return asks, err
 }
 
 // begin decides about a call and starts it if it may run. It returns false for one about which a person has to be asked.
 func (l *looks) begin(c model.ToolCall) (bool, error) {
-	if err := l.permitted(l.ctx); err != nil {
-		return false, err
-	}
 	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, alone{}, nil)
 	switch {
 	case errors.Is(err, errAsks):
 		// It is decided anew when its turn comes; the log has what the policies said now as well.
-		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.cfg.Now(), v.Records)...)
+		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.clock(), v.Records)...)
 		return false, nil
 	case l.ctx.Err() != nil && !ended(l.ctx):
 		return false, l.ctx.Err()
@@ -108,15 +98,15 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	l.decided(c, v)
 	start := l.judged(c, v)
 	if v.Action != tool.Run {
-		l.result(ToolResult{ToolStart: start, Result: l.refused(l.ctx, v)})
+		l.result(transcript.ToolResult{ToolStart: start, Result: l.performer.refused(l.ctx, v)})
 		return true, nil
 	}
-	for l.running == maxSideBySide {
+	for len(l.underWay) == maxSideBySide {
 		if err := l.await(); err != nil {
 			return false, err
 		}
 	}
-	l.step(turnlog.StepToolStart, start)
+	l.step(start)
 	if err := l.commit(l.ctx); err != nil {
 		return false, err
 	}
@@ -125,14 +115,14 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 }
 
 // start runs a call beside the turn, which awaits it before it goes on.
-func (l *looks) start(v tool.Verdict, c model.ToolCall, start ToolStart) {
-	call := l.toolCall(v, c)
-	l.running++
+func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolStart) {
+	call := l.performer.toolCall(v, c)
+	l.underWay = append(l.underWay, c.ID)
 	go func() {
-		r := ToolResult{ToolStart: start, Result: tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}}
+		r := transcript.ToolResult{ToolStart: start, Result: tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}}
 		defer func() { l.done <- r }()
-		defer l.recovered("turn", l.row.ID, func() {})
-		r.Result = l.perform(l.ctx, v, c, call)
+		defer recovered(l.log, "turn", l.row.ID, func() {})
+		r.Result = l.performer.perform(l.ctx, v, c, call)
 	}()
 }
 
@@ -140,27 +130,15 @@ func (l *looks) start(v tool.Verdict, c model.ToolCall, start ToolStart) {
 func (l *looks) await() error {
 	for {
 		select {
-		case do := <-l.errands:
+		case do := <-l.performer.callbacks:
 			do()
 		case r := <-l.done:
-			l.running--
+			l.underWay = slices.DeleteFunc(l.underWay, func(id string) bool { return id == r.Call })
 			if l.ctx.Err() != nil && !ended(l.ctx) {
 				return l.ctx.Err() // the start is committed; the next process says that it was interrupted
 			}
 			l.result(r)
 			return l.commit(l.ctx)
 		}
-	}
-}
-
-// onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
-func (t *turn) onTurn(ctx context.Context, do func()) {
-	if t.errands == nil {
-		do()
-		return
-	}
-	select {
-	case t.errands <- do:
-	case <-ctx.Done():
 	}
 }

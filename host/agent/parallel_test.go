@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/tool"
@@ -198,7 +199,7 @@ func TestCrashBesideOthers(t *testing.T) {
 	again := &look{}
 	h.looking(t, again, 10, "nothing else")
 	h.work(t.Context())
-	if want := strings.Repeat(interruptedText+"; ", 3) + "touched d"; len(h.texts()) != 1 || h.texts()[0] != want {
+	if want := strings.Repeat((transcript.ToolStart{}).Interrupted().Result.Text+"; ", 3) + "touched d"; len(h.texts()) != 1 || h.texts()[0] != want {
 		t.Errorf("replies are %q", h.texts())
 	}
 	if len(again.runs) != 0 || h.touch.counts["d"] != 1 {

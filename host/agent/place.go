@@ -73,7 +73,7 @@ func (a *Agent) fitted(tier string) *Agent {
 	return &fitted
 }
 
-// Summary tells people of a place.
+// Summary describes a place for people.
 type Summary struct {
 	Place   turnlog.Place
 	Running bool
@@ -109,20 +109,10 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 	return s, nil
 }
 
-func (r *Runner) queued(place string) int {
-	n := len(r.cfg.Queue.Waiting(place))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.running[place]; a != nil {
-		n += len(a.rest)
-	}
-	return n
-}
-
 // Forget drops what is remembered of a session, which was deleted.
 func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 
-// Renewed tells that a session was written by somebody else, such as an import: what is remembered of it is read anew. It refuses while a
+// Renewed has a session written by somebody else, such as an import, and forgets what was remembered of it. It refuses while a
 // turn of its place runs, which would go on from what was there before.
 func (r *Runner) Renewed(key string, write func() error) error {
 	place := message.ParseSession(key).Place

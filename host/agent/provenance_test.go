@@ -24,8 +24,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// caller is a model that makes the calls of the last message, one a line as "NAME JSON", one after the other.
-func caller(_ context.Context, req model.Request) (model.Response, error) {
+// calling is a model that makes the calls of the last message, one a line as "NAME JSON", one after the other.
+func calling(_ context.Context, req model.Request) (model.Response, error) {
 	done := 0
 	for i, m := range slices.Backward(req.Messages) {
 		if m.Role == model.User && len(m.Results) == 0 {
@@ -115,7 +115,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.gen.Registry, r.gen.Models = reg, script(caller)
+	r.gen.Registry, r.gen.Models = reg, script(calling)
 	r.gen.Limits = Limits{Steps: 20, ToolCalls: 20, Tokens: 1e6, Time: time.Minute}
 	r.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
 	r.gen.Offline, r.gen.Sandboxes = map[string]bool{"quiet": true}, []string{"", "quiet"}

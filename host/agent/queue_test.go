@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
@@ -93,7 +94,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	if err != nil || len(turns) != 2 || turns[0].State != turnlog.TurnStopped || len(turns[0].Inbox) != 0 || len(turns[1].Inbox) != 2 {
 		t.Fatalf("turns are %+v, %v", turns, err)
 	}
-	pieces, err := Describe(turns[0], steps[:4], "")
+	pieces, err := transcript.Describe(turns[0], steps[:4], "")
 	if err != nil || pieces[0].Said || pieces[len(pieces)-1].Text != "This answer was interrupted by a later message." {
 		t.Errorf("it is told as %+v, %v", pieces, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/host/agent/task"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -17,8 +18,8 @@ import (
 const wholeResult = 1 << 20
 
 // maxResult is the bound that the runner keeps a call's text to; 0 is its own.
-func (t *turn) maxResult(c model.ToolCall) int {
-	if t.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || t.agent.Programs != nil { // a model of programs could not read the rest
+func (p *performer) maxResult(c model.ToolCall) int {
+	if p.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || p.agent.Programs != nil { // a model of programs could not read the rest
 		return 0
 	}
 	return wholeResult
@@ -26,12 +27,12 @@ func (t *turn) maxResult(c model.ToolCall) int {
 
 // refine looks a result through before the model is given it, and shortens it. The labels of the result stay with all that is made
 // of it.
-func (t *turn) refine(ctx context.Context, c model.ToolCall, res tool.Result) tool.Result {
-	if t.gen.Tasks.Classify && untrusted(res.Labels) && t.tasks().Suspect(ctx, c.Name, res.Text) {
+func (p *performer) refine(ctx context.Context, c model.ToolCall, res tool.Result) tool.Result {
+	if p.gen.Tasks.Classify && untrusted(res.Labels) && p.tasks.Suspect(ctx, c.Name, res.Text) {
 		res.Labels = append(slices.Clip(res.Labels), tool.Suspect)
 	}
-	if t.maxResult(c) > 0 && len(res.Text) > t.gen.Tasks.ResultMax {
-		res.Text = t.shorten(ctx, c, res)
+	if p.maxResult(c) > 0 && len(res.Text) > p.gen.Tasks.ResultMax {
+		res.Text = p.shorten(ctx, c, res)
 	}
 	return res
 }
@@ -42,20 +43,20 @@ func untrusted(labels []string) bool {
 }
 
 // shorten shows both ends of a result and a summary of it, and keeps the whole. Without a summary more of the ends is shown.
-func (t *turn) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
+func (p *performer) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
 	kept := turnlog.KeptResult{
-		ID: store.NewID(t.cfg.Now()), Session: t.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: t.cfg.Now().UTC(),
+		ID: store.NewID(p.clock()), Session: p.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: p.clock().UTC(),
 	}
-	t.uses.keep(kept)
-	limit := t.gen.Tasks.ResultMax
+	p.uses.keep(kept)
+	limit := p.gen.Tasks.ResultMax
 	where := fmt.Sprintf("The whole can be read with %s, id %q.", tool.ReadResult, kept.ID)
-	summary, err := t.tasks().ShortenResult(ctx, c.Name, res.Text)
+	summary, err := p.tasks.ShortenResult(ctx, c.Name, res.Text)
 	if err != nil {
-		t.cfg.Log.Warn("cannot summarise a result", "turn", t.row.ID, "tool", c.Name, "error", err)
+		p.log.Warn("cannot summarise a result", "turn", p.row.ID, "tool", c.Name, "error", err)
 		head, tail := task.Ends(res.Text, limit/2, limit/4)
 		return fmt.Sprintf("%s\n\n[... %d bytes left out. %s ...]\n\n%s", head, len(res.Text)-len(head)-len(tail), where, tail)
 	}
 	head, tail := task.Ends(res.Text, limit/4, limit/8)
 	return fmt.Sprintf("%s\n\n[... %d bytes left out. A model sums the whole up so:\n  %s\n%s ...]\n\n%s", head,
-		len(res.Text)-len(head)-len(tail), indented.Replace(summary), where, tail)
+		len(res.Text)-len(head)-len(tail), transcript.Indent(summary), where, tail)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/message"
@@ -44,64 +46,126 @@ type active struct {
 	told         map[string]bool  // conversations that have heard of it
 }
 
+// registry has the turns that run, so that others can stop them.
+type registry struct {
+	queue    Backlog
+	notices  Notices
+	children *children.Supervisor
+
+	mu      sync.Mutex
+	running map[string]*active // by place
+}
+
+// add makes a turn known that runs in a place.
+func (r *registry) add(place string, a *active) (remove func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[place] = a
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.running, place)
+	}
+}
+
+// stopAll ends the turns that run and that which is true of.
+func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.running {
+		if which(a) {
+			found = true
+			a.cancel(cause)
+		}
+	}
+	return found
+}
+
+// asking notes what a person is asked about for the turn of a place; the zero value says that nobody is asked any more. Everybody who waits
+// behind that turn is told.
+func (r *registry) asking(place string, request consent.Approval) {
+	r.mu.Lock()
+	if a := r.running[place]; a != nil {
+		a.asking, a.told = request, map[string]bool{}
+	}
+	r.mu.Unlock()
+	r.tellBehind(place)
+}
+
+// queued counts what waits for its turn in a place.
+func (r *registry) queued(place string) int {
+	n := len(r.queue.Waiting(place))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.running[place]; a != nil {
+		n += len(a.rest)
+	}
+	return n
+}
+
 // register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
 func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
-	if t.lineage != nil {
+	if t.delegated != nil {
 		return t.follow(cancel)
 	}
-	a := &active{
+	remove := t.add(t.place.Key, &active{
 		cancel: cancel, conversation: t.row.ConversationKey(), origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
-	}
-	t.mu.Lock()
-	t.running[t.place.Key] = a
-	t.mu.Unlock()
+	})
 	t.Arrived(t.place.Key)
 	if t.cfg.Stopped() != "" {
 		cancel(errHalted)
 	}
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.running, t.place.Key)
-	}
+	return remove
 }
 
-// Arrived tells that something was put into the queue of a place.
-func (r *Runner) Arrived(place string) {
+// Arrived is called when something was put into the queue of a place.
+func (r *registry) Arrived(place string) {
 	r.mu.Lock()
 	a := r.running[place]
 	r.mu.Unlock()
-	if a != nil && a.interrupts && a.overtaken(r.cfg.Queue.Waiting(place)) {
+	if a != nil && a.interrupts && a.overtaken(r.queue.Waiting(place)) {
 		a.cancel(errInterrupted)
 	}
 	r.tellBehind(place)
 }
 
-// asks notes that people are asked about a call of the turn, or of one that it waits for, and tells everybody who waits behind it. The
-// function that it returns ends that.
-func (t *turn) asks(request consent.Approval) (answered func()) {
-	for t.lineage != nil {
-		if t.lineage.parent == nil {
+// asked implements prompts. Those wait behind a delegated turn who wait behind the turn that waits for it.
+func (t *turn) asked(ctx context.Context, a consent.Approval) (answered func()) {
+	t.cfg.Notices.Asked(ctx, t.row, answers(t.origin), a)
+	for t.delegated != nil {
+		if t.delegated.parent == nil {
 			return func() {} // in the background nobody waits for it
 		}
-		t = t.lineage.parent
+		t = t.delegated.parent
 	}
-	note := func(request consent.Approval) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if a := t.running[t.place.Key]; a != nil {
-			a.asking, a.told = request, map[string]bool{}
+	t.asking(t.place.Key, a)
+	return func() { t.asking(t.place.Key, consent.Approval{}) }
+}
+
+// withdraw implements prompts. Requests that a host which goes down leaves open are taken up by the next one, with their turn.
+func (t *turn) withdraw(ctx context.Context, requests []string) {
+	for _, id := range requests {
+		if t.host.Err() != nil {
+			return
+		}
+		if err := t.cfg.Approvals.Withdraw(context.WithoutCancel(ctx), id); err != nil {
+			t.log.Error("withdraw a request for approval", "turn", t.row.ID, "id", id, "error", err)
 		}
 	}
-	note(request)
-	t.tellBehind(t.place.Key)
-	return func() { note(consent.Approval{}) }
+}
+
+// withdrawOwn ends the requests that an earlier process left to the turn and that it ends without having taken up.
+func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
+	err := r.cfg.Approvals.WithdrawAll(context.WithoutCancel(ctx), func(t string) bool { return t == turn })
+	if err != nil {
+		r.cfg.Log.Error("withdraw the requests for approval of a turn", "turn", turn, "error", err)
+	}
 }
 
 // tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
-func (r *Runner) tellBehind(place string) {
-	waiting := r.cfg.Queue.Waiting(place)
+func (r *registry) tellBehind(place string) {
+	waiting := r.queue.Waiting(place)
 	r.mu.Lock()
 	a := r.running[place]
 	if a == nil || a.asking.ID == "" {
@@ -120,12 +184,12 @@ func (r *Runner) tellBehind(place string) {
 	}
 	r.mu.Unlock()
 	for _, m := range tell {
-		r.cfg.Notices.Behind(turn, m, request)
+		r.notices.Behind(turn, m, request)
 	}
 }
 
-// overtaken reports whether the next in the queue is a further message of the one whom the turn answers. Who stands behind somebody
-// else waits: stopping the turn would not bring him forward.
+// overtaken reports whether the next in the queue is a further message of the sender whom the turn answers. A message behind another
+// sender's waits: stopping the turn would not bring it forward.
 func (a *active) overtaken(waiting []Item) bool {
 	if len(a.rest) > 0 {
 		waiting = a.rest
@@ -141,19 +205,19 @@ func (it Item) follows(m message.Message) bool {
 }
 
 // Stop ends the turn that runs in a place, with all that was delegated there, and reports whether there was one.
-func (r *Runner) Stop(place string) bool {
+func (r *registry) Stop(place string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.running[place]
 	if ok {
 		a.cancel(errStopped)
 	}
-	return r.offspring.stop(errStopped, inPlace(place)) || ok
+	return r.children.Stop(errStopped, children.InPlace(place)) || ok
 }
 
 // Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none. A turn that
 // answers what came after said is another one: it was not there when somebody asked to stop.
-func (r *Runner) Stopper(place string, said time.Time) func() {
+func (r *registry) Stopper(place string, said time.Time) func() {
 	r.mu.Lock()
 	a := r.running[place]
 	r.mu.Unlock()
@@ -167,12 +231,12 @@ func (r *Runner) Stopper(place string, said time.Time) func() {
 		if a != nil {
 			a.cancel(errStopped)
 		}
-		r.offspring.stop(errStopped, inPlace(place))
+		r.children.Stop(errStopped, children.InPlace(place))
 	}
 }
 
 // Running reports whether a turn runs in a place.
-func (r *Runner) Running(place string) bool {
+func (r *registry) Running(place string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.running[place]
@@ -180,65 +244,48 @@ func (r *Runner) Running(place string) bool {
 }
 
 // Delegated reports whether something that was delegated in a place runs.
-func (r *Runner) Delegated(place string) bool { return r.offspring.any(inPlace(place)) }
+func (r *registry) Delegated(place string) bool { return r.children.Any(children.InPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *Runner) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+func (r *registry) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
 
 // HangUp is StopIn for a program that no longer waits for its answer.
-func (r *Runner) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+func (r *registry) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
 
-func (r *Runner) endIn(conversation string, cause error) bool {
-	delegated := r.offspring.stop(cause, inConversation(conversation))
-	return r.inConversation(conversation, cause) || delegated
+func (r *registry) endIn(conversation string, cause error) bool {
+	delegated := r.children.Stop(cause, children.InConversation(conversation))
+	return r.stopAll(cause, func(a *active) bool { return a.conversation == conversation }) || delegated
 }
 
 // RunningIn is Running for a conversation.
-func (r *Runner) RunningIn(conversation string) bool { return r.inConversation(conversation, nil) }
-
-// StopFor ends the turns that run for a sender, by his key.
-func (r *Runner) StopFor(sender string) {
+func (r *registry) RunningIn(conversation string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.running {
-		if a.origin.SenderKey() == sender {
-			a.cancel(errStopped)
+		if a.conversation == conversation {
+			return true
 		}
 	}
+	return false
+}
+
+// StopFor ends the turns that run for a sender, by his key.
+func (r *registry) StopFor(sender string) {
+	r.stopAll(errStopped, func(a *active) bool { return a.origin.SenderKey() == sender })
 }
 
 // Readmit ends the turns whose senders the generation in force no longer admits: they are neither worked for nor answered.
 func (r *Runner) Readmit() {
 	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.running {
-		if gen.Admits(a.origin) != "" {
-			a.cancel(errUnheard)
-		}
-	}
-	r.offspring.stop(errUnheard, func(t turnlog.Turn) bool {
+	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
+	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
 		sender, _ := message.ParseSender(t.Sender)
-		return route.Door(t.Channel) == route.DoorChannel && gen.Admits(message.Message{
+		return route.Door(t.Channel) == route.DoorChannel && gen.Admission.Refusal(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
 			Sender: message.Sender{ID: sender.ID},
 		}) != ""
 	})
-}
-
-func (r *Runner) inConversation(key string, cause error) (found bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.running {
-		if a.conversation == key {
-			found = true
-			if cause != nil {
-				a.cancel(cause)
-			}
-		}
-	}
-	return found
 }
 
 // release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did

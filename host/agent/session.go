@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/store"
@@ -21,10 +22,10 @@ type session struct {
 	key     string
 	summary turnlog.Summary // of the turns before; the zero value where there is none
 	told    shownSummary
-	turns   []transcript    // after it, the last keepTurns, oldest first
+	turns   []endedTurn     // after it, the last keepTurns, oldest first
 	said    []model.Message // in turns, one after the other: theirs are parts of it
 	labels  []string        // provenance, sorted
-	used    Used            // by ended turns
+	used    transcript.Used // by ended turns
 	count   int             // ended turns
 	last    string          // id of the latest turn
 	at      time.Time       // when that began
@@ -41,8 +42,8 @@ type shownSummary struct {
 	full int // of the text
 }
 
-// transcript is one ended turn as a model sees it.
-type transcript struct {
+// endedTurn is one ended turn as a model sees it.
+type endedTurn struct {
 	id       string
 	messages []model.Message
 	size     int // tokens, as model.Rough guesses them
@@ -66,33 +67,26 @@ func Window(contextTokens, answerTokens int) int {
 	return max(contextTokens-answerTokens, contextTokens/4)
 }
 
-func (s *session) add(id string, t *turnSteps) {
-	ms := t.messages()
+func (s *session) add(id string, t *transcript.State) {
+	ms := t.Messages()
 	for i := range ms {
 		ms[i].Thinking = nil // it is for the tool loop that it came from
 	}
 	size := roughly(ms)
 	s.grow(len(ms))
 	s.said = append(s.said, ms...)
-	s.turns = append(s.turns, transcript{id, last(s.said, len(ms)), size})
+	s.turns = append(s.turns, endedTurn{id, last(s.said, len(ms)), size})
 	if extra := len(s.turns) - keepTurns; extra > 0 {
 		s.said = last(s.said, messagesIn(s.turns[extra:]))
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
-	s.touched(t)
-	s.used.addTurn(t)
-	s.program = t.program(s.program)
-	s.folder = cmp.Or(s.folder, t.user.Folder)
-}
-
-// touched labels the session with what a turn has touched.
-func (s *session) touched(t *turnSteps) {
-	s.label(t.user.Labels)
-	for _, e := range t.entries {
-		for _, r := range e.results {
-			s.label(r.Result.Labels)
-		}
+	s.label(t.Labels())
+	if before := t.User.Used; before != nil { // an older version of the program did not record it
+		s.used = *before
 	}
+	s.used.Join(t.Used())
+	s.program = cliSession(t, s.program)
+	s.folder = cmp.Or(s.folder, t.User.Folder)
 }
 
 // label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
@@ -133,7 +127,7 @@ func (s *session) hold(said []model.Message) {
 // last are the last n of a list.
 func last(ms []model.Message, n int) []model.Message { return ms[len(ms)-n:] }
 
-func messagesIn(turns []transcript) (n int) {
+func messagesIn(turns []endedTurn) (n int) {
 	for _, t := range turns {
 		n += len(t.messages)
 	}
@@ -322,7 +316,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 			n = len(steps)
 		}
 		if !slices.Contains(running, id) {
-			t, err := decodeTurn(steps[:n])
+			t, err := transcript.Read(steps[:n])
 			if err != nil {
 				return nil, err
 			}

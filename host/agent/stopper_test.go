@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/children"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -12,12 +13,12 @@ import (
 // the turn that ran then, not the next one.
 func TestStopperEndsWhatRanThen(t *testing.T) {
 	said := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	begin := func(r *Runner, received time.Time) context.Context {
+	begin := func(r *registry, received time.Time) context.Context {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		r.running["place"] = &active{cancel: cancel, origin: message.Message{ReceivedAt: received}}
 		return ctx
 	}
-	r := &Runner{running: map[string]*active{}}
+	r := &registry{running: map[string]*active{}, children: children.New(children.Config{})}
 	if r.Stopper("place", said) != nil {
 		t.Error("where nothing runs, there is something to stop")
 	}

@@ -25,9 +25,6 @@ type Tasks struct {
 	MaxNotes        int
 }
 
-// TaskStep is one use of a model by the host itself, in a turn.
-type TaskStep = task.Use
-
 // uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
 type uses struct {
 	mu   sync.Mutex
@@ -62,11 +59,10 @@ func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 	return list, kept, paid
 }
 
-// tasks is the desk for what the host asks a model in this turn.
-func (t *turn) tasks() task.Desk {
-	account := Account{Session: t.row.Session, Turn: t.row.ID, Sender: t.row.Sender, Agent: t.row.Agent}
-	return task.Desk{
-		Models: taskModels{t.Runner, t.gen, account, t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
+// hostTasks carries out what the host asks a model in this turn.
+func (t *turn) hostTasks() task.Service {
+	return task.Service{
+		Models: taskModels{t.Runner, t.gen, t.account(), t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
 	}
 }
 
@@ -87,8 +83,8 @@ func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req mo
 	return resp, err
 }
 
-// tasksFor is the desk for what is asked outside a turn. What was paid is committed by itself.
-func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Desk {
+// tasksFor carries out what the host asks a model outside a turn. What was paid is committed by itself.
+func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Service {
 	paid := func(rows []usage.Row) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 		defer cancel()
@@ -96,43 +92,5 @@ func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account,
 			r.cfg.Log.Error("cannot record usage", "session", account.Session, "error", err)
 		}
 	}
-	return task.Desk{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
-}
-
-// recordUses makes steps of the tasks that ran since the last commit. The session has used what they took; the turn's own limit
-// is about its agent's calls.
-func (t *turn) recordUses() {
-	list, kept, paid := t.uses.take()
-	for i := range paid { // here, since a task may run beside the turn's own goroutine
-		paid[i].Step = t.steps.next
-	}
-	t.pending.Usage = append(t.pending.Usage, paid...)
-	for _, u := range list {
-		t.used.add(u.Usage)
-		t.step(turnlog.StepTask, u)
-	}
-	t.pending.Results = append(t.pending.Results, kept...)
-}
-
-// think answers a question of the tool think.hard.
-func (t *turn) think(ctx context.Context, question string) (string, error) {
-	answer, err := t.tasks().Think(ctx, question)
-	if err != nil && ctx.Err() == nil {
-		t.cfg.Log.Warn("the model for hard questions failed", "turn", t.row.ID, "error", err)
-		return "", plainError("no answer: " + forPeople(err))
-	}
-	return answer, err
-}
-
-// sum is what uses of a model have cost together.
-func sum(list []task.Use) model.Usage {
-	var all model.Usage
-	for _, u := range list {
-		all.Input += u.Usage.Input
-		all.Output += u.Usage.Output
-		all.CacheRead += u.Usage.CacheRead
-		all.CacheWrite += u.Usage.CacheWrite
-		all.CostUSD += u.Usage.CostUSD
-	}
-	return all
+	return task.Service{Models: taskModels{r, gen, account, paid}, Tiers: gen.Tasks.Tiers, Session: account.Session, Used: used}
 }

@@ -68,7 +68,7 @@ func TestResumesUnderTheConfigurationInForce(t *testing.T) {
 		reply  string
 	}{
 		{"nothing changed", func(*house) {}, "did: touched wood"},
-		{"the sender is admitted no more", func(h *house) { h.gen.Admits = func(message.Message) string { return "not listed" } }, ""},
+		{"the sender is admitted no more", func(h *house) { h.gen.Admission = refuses(func(message.Message) string { return "not listed" }) }, ""},
 		{"the table sends him elsewhere", func(h *house) { h.gen.Table = tableTo("other") }, "is routed elsewhere now"},
 		{"a policy sends him elsewhere", func(h *house) { h.chain = to("other") }, "is routed elsewhere now"},
 		{"a policy drops him", func(h *house) { h.chain = to("") }, ""},
@@ -96,12 +96,12 @@ func TestAdmissionIsAskedAgainWhenItIsTheirTurn(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
 	h.accept("ann", "one")
 	h.accept("bob", "two")
-	h.gen.Admits = func(m message.Message) string {
+	h.gen.Admission = refuses(func(m message.Message) string {
 		if m.Sender.ID == "ann" {
 			return "not listed"
 		}
 		return ""
-	}
+	})
 	h.work(t.Context())
 	h.want("echo: two")
 }

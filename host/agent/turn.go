@@ -6,19 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 	"github.com/flynnhost/flynn/host/message"
-	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/store"
 )
 
 // Causes for the end of a turn's context.
 var (
-	errStopped     = errors.New("stopped by a person")
+	errStopped     = errors.New(transcript.StoppedByPerson)
 	errHungUp      = stop("the caller hung up")
 	errUnheard     = stop("its sender is no longer admitted")
 	errInterrupted = errors.New("interrupted by a later message")
@@ -45,39 +44,34 @@ var errBroken = plainError("something broke inside the host. The operator's log 
 // turn is one answer in the making. It belongs to the goroutine that runs it.
 type turn struct {
 	*Runner
-	gen      *Generation
-	policies Policies
-	agent    *Agent
-	session  *session
-	row      turnlog.Turn
-	origin   message.Message // of the first message: sender, place, door
-	steps    turnSteps
-	time     *stopwatch.Watch
-	place    turnlog.Place
-	rest     []Item // of the queue, behind the messages that are answered
+	*recorder
+	*publisher
+	*identity
+	*bounds
+	voice voice
+	calls *caller
+	place turnlog.Place
+	rest  []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.
 	mayInterrupt bool
-	resumed      bool // an earlier process began it
-	silent       bool // the sender is not to be answered, not even with an error
-	cut          bool // one of the messages was longer than what was read of it
-	calls        int  // tool calls so far, denied and interrupted ones included
-	tokens       int  // that count for the turn's limit
-	instructed   int  // see instructions; 0 before it is asked for
-	used         Used // by this turn
-	view         View // nil where nobody waits for it
-	lineage      *lineage
+	resumed      bool            // an earlier process began it
+	silent       bool            // the sender is not to be answered, not even with an error
+	cut          bool            // one of the messages was longer than what was read of it
 	host         context.Context // of the whole host, while the turn runs
-	until        context.Context // of the call that a child is the work of
-	// errands are what calls that run side by side ask of the turn's own goroutine; nil while none do.
-	errands chan func()
-	uses    uses // of models by the host itself
-	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
-	unsummarised bool
+}
 
-	// pending waits for the next commit, held for a short time only.
-	pending turnlog.Commit
-	held    *held
+// newTurn returns a turn that does nothing yet; load gives it its session. d is nil for one that nobody has delegated.
+func (r *Runner) newTurn(gen *Generation, policies Policies, a *Agent, origin message.Message, row turnlog.Turn, d *delegated) *turn {
+	rec := &recorder{store: r.cfg.Store, log: r.cfg.Log, clock: r.cfg.Now, row: row}
+	b := &bounds{limits: gen.Limits, stopped: r.cfg.Stopped}
+	p := &publisher{events: r.cfg.Events, of: &rec.row, child: d != nil}
+	if d != nil && d.parent != nil {
+		b.above, p.above = d.parent.bounds, d.parent.publisher
+	}
+	return &turn{Runner: r, recorder: rec, publisher: p, bounds: b, identity: &identity{
+		machines: r.cfg.Machines, elevations: r.cfg.Elevations, gen: gen, policies: policies, agent: a, origin: origin, delegated: d, record: rec, bounds: b,
+	}}
 }
 
 // run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
@@ -91,14 +85,14 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	defer t.time.Stop()
 	defer t.letGo(ctx)
 	defer t.register(cancel)()
-	if t.lineage == nil {
+	if t.delegated == nil {
 		t.view = t.cfg.Views.Show(t.reply(""))
 	}
 	if t.view != nil {
 		defer t.view.Over()
 	}
 
-	t.publish(message.Event{Kind: message.TurnStarted, Text: t.steps.user.text(), Answers: t.steps.user.events()})
+	t.publish(message.Event{Kind: message.TurnStarted, Text: t.state.User.Text(), Answers: t.state.User.Events()})
 	text, err := t.contained(turnCtx)
 	switch cause := context.Cause(turnCtx); {
 	case ctx.Err() != nil:
@@ -111,13 +105,13 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	case errors.Is(cause, errStopped):
 		t.silent = t.silent || errors.Is(cause, errUnheard)
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cause)
-	case t.lineage != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
+	case t.delegated != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cmp.Or(cause, err))
 	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
 		t.end(ctx, turnlog.TurnDone, text, nil)
 	case errors.Is(cause, errInterrupted):
 		return t.release(ctx, errInterrupted, rows)
-	case halted(cause, err) && len(t.steps.entries) == 0: // nothing was done yet
+	case halted(cause, err) && len(t.state.Answers) == 0: // nothing was done yet
 		return t.release(ctx, errHalted, rows)
 	case halted(cause, err):
 		t.end(ctx, turnlog.TurnStopped, "Stopped: everything is halted until an owner resumes it.", errHalted)
@@ -133,142 +127,79 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 
 func halted(cause, err error) bool { return errors.Is(cause, errHalted) || errors.Is(err, errHalted) }
 
+// voice gives the answers of a turn: a model, a program of an agent of kind cli, or the host where a client asks for one call.
+type voice interface {
+	// repeats reports whether the next answer repeats what is known; see transcript.Now.
+	repeats() bool
+	// answer adds the next answer to the turn.
+	answer(ctx context.Context) error
+	// close is called when no more answers are asked for.
+	close()
+}
+
 // contained is loop, in which a bug ends this turn alone.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
-	defer t.recovered("turn", t.row.ID, func() { err = errBroken })
-	if c := t.origin.Call; c != nil && t.lineage == nil {
-		return t.direct(ctx, *c)
+	defer recovered(t.log, "turn", t.row.ID, func() { err = errBroken })
+	if t.voice, err = t.newVoice(); err != nil {
+		return "", err
+	}
+	defer t.voice.close()
+	t.calls = t.newCaller()
+	return t.loop(withTurn(ctx, t))
+}
+
+func (t *turn) newVoice() (voice, error) {
+	if c := t.origin.Call; c != nil && t.delegated == nil {
+		return direct{t.recorder, *c}, nil
 	}
 	switch t.agent.Kind {
 	case "", KindChat:
-		return t.loop(ctx)
+		return t.newModelVoice(), nil
 	case KindCode:
-		return t.codeLoop(ctx)
+		return t.newModelVoice(), t.agent.Programs.mayRun()
 	case KindCLI:
-		return t.runCLI(ctx)
+		v := t.newCLIVoice()
+		return v, v.mayRun()
 	}
-	return "", plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
+	return nil, plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
 }
 
-// loop asks the model and runs what it calls, until it answers.
+// loop carries out what transcript.Next says, until the turn has an answer.
 func (t *turn) loop(ctx context.Context) (string, error) {
 	for {
-		if n := len(t.steps.entries); n > 0 {
-			last := t.steps.entries[n-1].answer
-			if len(last.Message.Calls) == 0 {
-				return last.Message.Text, nil
-			}
-			if err := t.runCalls(ctx, n-1); err != nil {
-				return "", err
-			}
+		now := t.now(ctx)
+		now.Repeats = t.voice.repeats()
+		var err error
+		switch a := transcript.Next(&t.state, now).(type) {
+		case transcript.Finish:
+			return a.Text, nil
+		case transcript.Fail:
+			err = a.Err
+		case transcript.Interrupt:
+			err = t.pickUp(ctx, a.Start)
+		case transcript.Run:
+			err = t.calls.run(ctx, a.Calls)
+		case transcript.Ask:
+			err = t.answer(ctx)
 		}
-		if err := t.within(ctx); err != nil {
-			return "", err
-		}
-		req, err := t.fit(ctx)
 		if err != nil {
 			return "", err
 		}
-		answer, err := t.ask(ctx, req)
-		if err != nil {
-			return "", err
-		}
-		t.spent(answer.Usage)
-		t.step(turnlog.StepModel, answer)
 	}
 }
 
-// usage is what the session has used up to now, with this turn's part.
-func (t *turn) usage() policy.Usage {
-	u := t.session.used
-	u.Tokens += t.used.Tokens
-	u.CostUSD += t.used.CostUSD
-	return u.usage(t.session.count, t.cfg.Now())
-}
-
-// within checks the limits that are counted between steps, and whether somebody ended the turn.
-func (t *turn) within(ctx context.Context) error {
-	l := t.gen.Limits
-	switch {
-	case ended(ctx):
-		return context.Cause(ctx)
-	case t.cfg.Stopped() != "":
-		return errHalted
-	case len(t.steps.entries) >= l.Steps:
-		return plainError(fmt.Sprintf("the turn used its %d steps", l.Steps))
-	case t.tokens >= l.Tokens:
-		return plainError(fmt.Sprintf("the turn used its %d tokens", l.Tokens))
-	}
-	return nil
-}
-
-// keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
-func (t *turn) keepUsage(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
-	defer cancel()
-	_, _, paid := t.uses.take()
-	if err := t.cfg.Store.AddUsage(ctx, append(t.pending.Usage, paid...)); err != nil {
-		t.cfg.Log.Error("cannot record usage", "turn", t.row.ID, "error", err)
-	}
-}
-
-// usageTimeout bounds a commit at the end of the host, which waits for it.
-const usageTimeout = 5 * time.Second
-
-// step adds a step to the next commit.
-func (t *turn) step(kind turnlog.StepKind, record any) {
-	s := turnlog.Step{Turn: t.row.ID, Seq: t.steps.next, Kind: kind, Data: encode(record), At: t.cfg.Now().UTC()}
-	if !t.steps.take(record) {
-		if err := t.steps.add(s); err != nil { // our own record
-			panic(err)
-		}
-	}
-	t.pending.Steps = append(t.pending.Steps, s)
-}
-
-// commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
-// and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
-// still happen, and the next try would take it for somebody else's.
-func (t *turn) commit(ctx context.Context) error {
-	if err := t.takeBack(); err != nil {
-		return err
-	}
-	t.complete()
-	err := t.put(ctx, t.pending)
-	if err == nil {
-		t.pending = turnlog.Commit{}
-	}
-	return err
-}
-
-// complete makes a whole commit of what is pending.
-func (t *turn) complete() {
-	t.recordUses()
-	t.pending.Turn = t.row
-}
-
-// put tries until the store has taken a commit. It may be beside the turn, and touches nothing of it that changes.
-func (t *turn) put(ctx context.Context, c turnlog.Commit) error {
-	for {
-		err := t.cfg.Store.CommitTurn(context.WithoutCancel(ctx), c)
-		if err == nil || errors.Is(err, store.ErrConflict) {
-			return err
-		}
-		t.cfg.Log.Error("commit turn; trying again", "turn", c.Turn.ID, "error", err)
-		if pause(ctx); ctx.Err() != nil {
+// answer has the voice answer. What came of calls is made durable meanwhile; a turn that has none writes nothing before its end.
+func (t *turn) answer(ctx context.Context) error {
+	if len(t.state.Answers) > 0 && len(t.pending.Steps) > 0 {
+		if err := t.commitSoon(ctx); err != nil {
 			return err
 		}
 	}
+	return t.voice.answer(ctx)
 }
 
-func (t *turn) publish(e message.Event) {
-	if t.lineage != nil {
-		t.shown(e)
-		return
-	}
-	e.Channel, e.Conversation, e.Turn, e.Agent = t.row.Channel, t.row.Conversation.ID, t.row.ID, t.row.Agent
-	t.cfg.Events.Publish(e)
-	if t.view != nil {
-		t.view.Event(e)
-	}
+// ended reports whether somebody ended the turn for good, as opposed to the host going down.
+func ended(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)
 }

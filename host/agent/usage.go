@@ -5,42 +5,14 @@ import (
 	"math"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
-	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Used is what a session has used. Each turn records what came before it, so that a session of any length is known by its last
-// turns.
-type Used struct {
-	Tokens  int64     `json:"tokens,omitempty"` // read, written and cached ones alike
-	CostUSD float64   `json:"cost_usd,omitempty"`
-	Began   time.Time `json:"began,omitzero"` // the first turn
-}
-
-func (u *Used) add(m model.Usage) {
-	u.Tokens += int64(max(m.Input, 0)) + int64(max(m.Output, 0)) + int64(max(m.CacheRead, 0)) + int64(max(m.CacheWrite, 0))
-	u.CostUSD += m.CostUSD
-}
-
-// addTurn counts a turn, which knows what came before it unless an older version of the program ran it.
-func (u *Used) addTurn(t *turnSteps) {
-	if t.user.Used != nil {
-		*u = *t.user.Used
-	}
-	for _, e := range t.entries {
-		u.add(e.answer.Usage)
-	}
-	u.add(sum(t.tasks))
-	for _, c := range t.children() {
-		u.Tokens += c.Used.Tokens
-		u.CostUSD += c.Used.CostUSD
-	}
-}
-
-// usage is for policies; turns are those before the one that is decided about.
-func (u Used) usage(turns int, now time.Time) policy.Usage {
+// policyUsage is what a session has used as policies see it; turns are those before the one that is decided about.
+func policyUsage(u transcript.Used, turns int, now time.Time) policy.Usage {
 	p := policy.Usage{Turns: turns, Tokens: u.Tokens, Cost: micros(u.CostUSD)}
 	if !u.Began.IsZero() {
 		p.Age = max(now.Sub(u.Began), 0) // the clock may have been set back
@@ -57,7 +29,7 @@ func micros(usd float64) int64 {
 	return int64(math.Round(min(usd, most) * 1e6))
 }
 
-// knowing tells the route policies of the session that a message would continue with its candidate.
+// knowing adds to the facts of route policies the session that a message would continue with its candidate.
 type knowing struct {
 	Policies
 	runner *Runner
@@ -76,20 +48,9 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 			}
 			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read back", Failed: true}, nil
 		}
-		f.Labels, f.Used = s.labels, s.used.usage(s.count, f.Now)
+		f.Labels, f.Used = s.labels, policyUsage(s.used, s.count, f.Now)
 	}
 	return k.Policies.Route(ctx, f)
 }
 
 var _ route.Policies = knowing{}
-
-// Spent sums up the tokens of a turn's model calls, from its steps.
-func Spent(steps []turnlog.Step) (input, output int, err error) {
-	ts, err := decodeTurn(steps)
-	for _, e := range ts.entries {
-		u := e.answer.Usage
-		input += u.Input + u.CacheRead + u.CacheWrite
-		output += u.Output
-	}
-	return input, output, err
-}

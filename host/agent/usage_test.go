@@ -14,7 +14,7 @@ import (
 
 // priced answers as caller does, and each answer has used something.
 func priced(ctx context.Context, req model.Request) (model.Response, error) {
-	r, err := caller(ctx, req)
+	r, err := calling(ctx, req)
 	r.Usage = model.Usage{Input: 100, Output: 10, CacheRead: 1000, CacheWrite: 5, CostUSD: 0.0000015}
 	return r, err
 }

@@ -37,9 +37,9 @@ func (w *waiting) get() string {
 }
 
 // noticed returns a context whose audience is those who watch the turn: they learn what keeps a call waiting.
-func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
+func (p *performer) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
 	show, stop := machine.Throttle(noticePeriod, func(line string) {
-		t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
+		p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
 	})
 	return machine.WithNotice(ctx, func(line string) {
 		w.set(line)
@@ -47,25 +47,25 @@ func (t *turn) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ con
 	}), stop
 }
 
-// awaitMachine gets the machine for a call. Who writes over a channel sees no progress, so when getting it takes longer than
-// their patience they are told once what it waits for.
-func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
+// awaitMachine gets the machine for a call. A sender over a channel sees no progress, and is told
+// once what the call waits for when that takes longer than Config.Patience.
+func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
 	var m machine.Machine
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m, err = t.machine(ctx, v)
+		m, err = p.machine(ctx, v)
 	}()
-	patience := time.NewTimer(t.cfg.Patience)
+	patience := time.NewTimer(p.patience)
 	defer patience.Stop()
 	select {
 	case <-done:
 		return m, err
 	case <-patience.C:
 	}
-	if line := w.get(); line != "" && !t.silent && route.Door(t.row.Channel) == route.DoorChannel {
-		t.onTurn(ctx, func() { t.tell(ctx, "This takes a while: "+line) })
+	if line := w.get(); line != "" && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+		p.onTurn(ctx, func() { p.tell(ctx, "This takes a while: "+line) })
 	}
 	<-done
 	return m, err
@@ -73,7 +73,7 @@ func (t *turn) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (ma
 
 // accompany runs a call. While an agent's program prints nothing, perhaps because its API does not answer and it tries again by itself,
 // watchers hear every cfg.Quiet that it is still at work, and a sender over a channel hears it once.
-func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, run func(tool.Call) tool.Result) tool.Result {
+func (p *performer) accompany(ctx context.Context, c model.ToolCall, call tool.Call, run func(tool.Call) tool.Result) tool.Result {
 	if c.Name != cli.ToolName {
 		return run(call)
 	}
@@ -85,17 +85,17 @@ func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, 
 		}
 	}
 	progress, say := call.Progress, call.Say
-	call.Progress = func(p []byte) { hear(); progress(p) }
+	call.Progress = func(b []byte) { hear(); progress(b) }
 	call.Say = func(text string) { hear(); say(text) }
 	done := make(chan tool.Result, 1)
 	go func() {
 		r := tool.Result{Text: "the call was not run: " + errBroken.Error(), IsError: true}
 		defer func() { done <- r }()
-		defer t.recovered("turn", t.row.ID, func() {})
+		defer recovered(p.log, "turn", p.row.ID, func() {})
 		r = run(call)
 	}()
 	since, told := time.Now(), false
-	quiet := time.NewTicker(t.cfg.Quiet)
+	quiet := time.NewTicker(p.quiet)
 	defer quiet.Stop()
 	for {
 		select {
@@ -103,12 +103,12 @@ func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, 
 			return r
 		case <-heard:
 			since = time.Now()
-			quiet.Reset(t.cfg.Quiet)
+			quiet.Reset(p.quiet)
 		case <-quiet.C:
-			line := fmt.Sprintf("%s is still at work; it has printed nothing for %s.", t.agent.CLI.Name, time.Since(since).Round(time.Second))
-			t.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
-			if !told && !t.silent && route.Door(t.row.Channel) == route.DoorChannel {
-				t.onTurn(ctx, func() { t.tell(ctx, line) })
+			line := fmt.Sprintf("%s is still at work; it has printed nothing for %s.", p.agent.CLI.Name, time.Since(since).Round(time.Second))
+			p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
+			if !told && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+				p.onTurn(ctx, func() { p.tell(ctx, line) })
 				told = true
 			}
 		}
@@ -116,15 +116,27 @@ func (t *turn) accompany(ctx context.Context, c model.ToolCall, call tool.Call, 
 }
 
 // tell sends a word before the answer. It is committed like a reply, so that it is neither lost nor shown twice.
-func (t *turn) tell(ctx context.Context, text string) {
+func (p *performer) tell(ctx context.Context, text string) {
 	r := message.Reply{
-		Key: t.row.ID + "/" + store.NewID(t.cfg.Now()), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin),
+		Key: p.row.ID + "/" + store.NewID(p.clock()), Channel: p.row.Channel, Conversation: p.row.Conversation, ReplyTo: answers(p.origin),
 		Text: text,
 	}
-	t.pending.Replies = append(t.pending.Replies, r)
-	if err := t.commit(ctx); err != nil {
-		t.cfg.Log.Error("cannot keep a notice sent before the answer", "turn", t.row.ID, "error", err)
+	p.pending.Replies = append(p.pending.Replies, r)
+	if err := p.commit(ctx); err != nil {
+		p.log.Error("cannot keep a notice sent before the answer", "turn", p.row.ID, "error", err)
 		return
 	}
-	t.cfg.Outbox.Push(t.row.ID, r)
+	p.outbox.Push(p.row.ID, r)
+}
+
+// onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
+func (p *performer) onTurn(ctx context.Context, do func()) {
+	if p.callbacks == nil {
+		do()
+		return
+	}
+	select {
+	case p.callbacks <- do:
+	case <-ctx.Done():
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
@@ -49,7 +50,7 @@ func TestWhoWaitsForASandboxIsTold(t *testing.T) {
 			replied := h.on.replied
 			h.on.replied = func(turn string, r message.Reply) {
 				replied(turn, r)
-				if !IsAnswer(turn, r) {
+				if !transcript.IsAnswer(turn, r) {
 					close(ready)
 				}
 			}

@@ -33,7 +33,7 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 		{name: "the caller hung up", end: func(h *house, _ string) { h.runner.HangUp("irc:ann") }, why: "the caller hung up"},
 		{name: "its sender is blocked", why: "its sender is no longer admitted", mute: true, end: func(h *house, _ string) {
 			next := *h.gen
-			next.Admits = func(message.Message) string { return "blocked" }
+			next.Admission = refuses(func(message.Message) string { return "blocked" })
 			h.gen = &next
 			h.runner.Readmit()
 		}},
@@ -47,7 +47,7 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 		{name: "restarted", open: true},
 		{name: "restarted, and its agent is gone", next: func(h *house) { delete(h.gen.Agents, "helper") }},
 		{name: "restarted, and routed elsewhere", next: func(h *house) { h.gen.Table = tableTo("other") }},
-		{name: "restarted, and its sender blocked", next: func(h *house) { h.gen.Admits = func(message.Message) string { return "blocked" } }, mute: true},
+		{name: "restarted, and its sender blocked", next: func(h *house) { h.gen.Admission = refuses(func(message.Message) string { return "blocked" }) }, mute: true},
 		{name: "restarted, and its tool is gone", next: func(h *house) { h.gen.Agents["helper"].Offered = tool.NewSet("thing.look") }},
 		{name: "restarted, and needs nobody", next: func(h *house) { h.chain = chain{} }},
 	} {

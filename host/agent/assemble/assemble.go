@@ -15,7 +15,6 @@ import (
 	"github.com/flynnhost/flynn/host/agent"
 	"github.com/flynnhost/flynn/host/agent/code"
 	"github.com/flynnhost/flynn/host/config"
-	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/route"
 	"github.com/flynnhost/flynn/host/sandbox/fleet/specs"
@@ -50,20 +49,20 @@ type Parts struct {
 	Models   agent.Models
 	Registry *tool.Registry
 	Late     map[string][]string // see agent.Generation
-	// Persons and Admits are as in agent.Generation.
-	Persons func(senderKey string) []string
-	Admits  func(message.Message) (why string)
+	Persons  agent.Persons
+	// Admission is who is answered in this generation.
+	Admission agent.Admission
 }
 
 // Generation makes a configuration ready for turns.
 func (a *Assembler) Generation(c *config.Config, p Parts) (*agent.Generation, error) {
 	g := &agent.Generation{
-		Number: c.Generation, Table: p.Table, Models: p.Models, Registry: p.Registry, Roles: p.Roles, Admits: p.Admits, Persons: p.Persons,
+		Number: c.Generation, Table: p.Table, Models: p.Models, Registry: p.Registry, Roles: p.Roles, Admission: p.Admission, Persons: p.Persons,
 		Tasks: tasks(c), Late: p.Late,
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
 		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
 		Delegation: agent.Delegation{MaxDepth: c.Delegation.MaxDepth, MaxFanout: c.Delegation.MaxFanout, Timeout: time.Duration(c.Delegation.Timeout)},
-		Stricter:   stricter(c), Offline: offline(c), Names: slices.Sorted(maps.Keys(c.Agents)),
+		Strictness: strictness{c}, Offline: offline(c), Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
 			Steps: c.Budgets.StepsPerTurn, ToolCalls: c.Budgets.ToolCallsPerTurn, Tokens: c.Budgets.TokensPerTurn,
 			Time: time.Duration(c.Budgets.TurnTimeoutSeconds) * time.Second,
@@ -148,20 +147,23 @@ func offline(c *config.Config) map[string]bool {
 	return names
 }
 
-// stricter compares the sandboxes of a configuration by their names, "" for [sandbox] itself.
-func stricter(c *config.Config) func(sandbox, other string) bool {
-	named := func(name string) (config.Sandbox, bool) {
-		if name == "" {
-			return c.Sandbox, true
-		}
-		s, ok := c.Sandboxes[name]
-		return s, ok
+// strictness compares the sandboxes of a configuration.
+type strictness struct{ *config.Config }
+
+// Stricter implements agent.Strictness.
+func (s strictness) Stricter(sandbox, other string) bool {
+	a, known := s.named(sandbox)
+	b, knownToo := s.named(other)
+	return known && knownToo && a.Stricter(b)
+}
+
+// named is a sandbox by its name, "" for [sandbox] itself.
+func (s strictness) named(name string) (config.Sandbox, bool) {
+	if name == "" {
+		return s.Sandbox, true
 	}
-	return func(sandbox, other string) bool {
-		a, known := named(sandbox)
-		b, knownToo := named(other)
-		return known && knownToo && a.Stricter(b)
-	}
+	named, ok := s.Sandboxes[name]
+	return named, ok
 }
 
 // queues are the modes that channels have of their own.

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -156,7 +156,7 @@ func (p *parser) sum(l summaryLine) error {
 		return errors.New("the summary has a text or a time that is none")
 	}
 	p.summary = &turnlog.Summary{
-		ID: l.ID, Session: p.session.Key, Through: l.Through, Turns: l.Turns, Text: l.Text, Labels: agent.ImportedLabels(l.Labels), At: l.At.UTC(),
+		ID: l.ID, Session: p.session.Key, Through: l.Through, Turns: l.Turns, Text: l.Text, Labels: transcript.ImportedLabels(l.Labels), At: l.At.UTC(),
 	}
 	return nil
 }
@@ -214,10 +214,10 @@ func (p *parser) closeTurn() error {
 	t := &p.turns[len(p.turns)-1]
 	p.steps += len(t.Steps)
 	p.session.Turns, p.session.Last = len(p.turns), t.Turn.Started
-	if err := agent.Check(t.Turn, t.Steps); err != nil {
+	if err := transcript.Check(t.Turn, t.Steps); err != nil {
 		return err
 	}
-	steps, err := agent.Imported(t.Steps)
+	steps, err := transcript.Imported(t.Steps)
 	t.Steps = steps
 	return err
 }

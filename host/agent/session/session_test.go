@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
@@ -136,7 +136,7 @@ func sumLine(through, id string, turns int) string {
 // labelsOf are those of a turn's first step.
 func labelsOf(t *testing.T, turn turnlog.SessionTurn) []string {
 	t.Helper()
-	var u agent.UserStep
+	var u transcript.UserStep
 	if err := json.Unmarshal(turn.Steps[0].Data, &u); err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +191,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a running turn", `"state":"done"`, `"state":"running"`, "line 5: turn " + id1 + " has the state \"running\""},
 		{"done without an answer", `{"step":{"kind":"model","at":"2026-11-21T12:00:00Z","data":` + answer + "}}\n", "", "line 4: turn " + id1 + " is done without an answer"},
 		{"a step before its turn", `{"turn":`, `{"step":{"kind":"user","at":"2026-11-21T12:00:00Z","data":{}}}` + "\n" + `{"turn":`, "line 2: a step without a turn"},
-		{"a result before any answer", `{"kind":"model"`, `{"kind":"tool_result"`, "tool_result comes before any answer"},
+		{"a result before any answer", `{"kind":"model"`, `{"kind":"tool_result"`, `no call "" that could have a result`},
 		{"a kind that there is not", `{"kind":"model"`, `{"kind":"thought"`, "line 5: decode step 1"},
-		{"said twice", `{"kind":"model"`, `{"kind":"user"`, "line 5: step 1 of turn " + id1 + " is out of its place"},
+		{"said twice", `{"kind":"model"`, `{"kind":"user"`, `line 5: decode step 1 of turn ` + id1 + `: a step of kind "user" cannot be number 1`},
 		{"two at once", `{"end":`, `{"turn":null,"step":{"kind":"user","at":"2026-11-21T12:00:00Z","data":{}},"end":`, "line 5: it is neither"},
 		{"nothing", `{"end":{"turns":1,"steps":2}}`, `{}`, "line 5: it is neither"},
 		{"too few", `"steps":2`, `"steps":3`, "line 5: the file has 1 turns and 2 steps, its end tells of 1 and 3"},

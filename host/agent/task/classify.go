@@ -20,11 +20,11 @@ const overlap = 512
 
 // Suspect reports whether a text gives orders to the model. Whatever cannot be told counts as suspect: a call that fails, an answer
 // that is not one, a text too long to be looked through.
-func (d Desk) Suspect(ctx context.Context, source, text string) bool {
-	room := max(d.window(Classification)-len(classifySystem)-1024, 2*overlap)
+func (s Service) Suspect(ctx context.Context, source, text string) bool {
+	room := max(s.window(Classification)-len(classifySystem)-1024, 2*overlap)
 	for range maxPieces {
 		piece, _ := Ends(text, room, 0)
-		answer, err := d.ask(ctx, Classification, classifySystem, fmt.Sprintf("From %s:\n%s", source, data(piece)), 64)
+		answer, err := s.ask(ctx, Classification, classifySystem, fmt.Sprintf("From %s:\n%s", source, data(piece)), 64)
 		if err != nil {
 			return true
 		}

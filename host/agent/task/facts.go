@@ -32,11 +32,11 @@ const factsSystem = "You read one exchange between a person and an assistant, an
 	`{"facts":[]} where there is nothing. A fact under a known key replaces it. ` + isData
 
 // Facts proposes what to remember of an exchange. known are the keys that there are.
-func (d Desk) Facts(ctx context.Context, said, answered string, known []string) ([]Fact, error) {
-	half := (d.window(MemoryExtraction) - len(factsSystem) - 4096) / 2
+func (s Service) Facts(ctx context.Context, said, answered string, known []string) ([]Fact, error) {
+	half := (s.window(MemoryExtraction) - len(factsSystem) - 4096) / 2
 	text := fmt.Sprintf("Keys known already: %s\n\nThe person said:\n%s\n\nThe assistant answered:\n%s", Middle(strings.Join(known, ", "), 2048),
 		data(Middle(said, half)), data(Middle(answered, half)))
-	answer, err := d.ask(ctx, MemoryExtraction, factsSystem, text, 1024)
+	answer, err := s.ask(ctx, MemoryExtraction, factsSystem, text, 1024)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ const maxRounds = 24
 
 // Compact sums turns up, oldest first, together with the summary of what came before them. Turns that fit no single call are
 // summed up one lot after the other.
-func (d Desk) Compact(ctx context.Context, before string, turns []string, maxTokens int) (string, error) {
-	room := max(d.window(Compaction)-len(compactSystem)-maxTokens*bytesPerToken-512, minWindow/2)
+func (s Service) Compact(ctx context.Context, before string, turns []string, maxTokens int) (string, error) {
+	room := max(s.window(Compaction)-len(compactSystem)-maxTokens*bytesPerToken-512, minWindow/2)
 	lots := split(turns, room)
 	if extra := len(lots) - maxRounds; extra > 0 {
 		return "", fmt.Errorf("%s: %d calls would be needed, and %d are allowed: give the task a tier with a larger window", Compaction, len(lots), maxRounds)
@@ -30,7 +30,7 @@ func (d Desk) Compact(ctx context.Context, before string, turns []string, maxTok
 			fmt.Fprintf(&text, "The summary of what came before:\n%s\n\n", data(summary))
 		}
 		fmt.Fprintf(&text, "The turns to sum up:\n%s", data(strings.Join(lot, "\n\n")))
-		next, err := d.ask(ctx, Compaction, compactSystem, text.String(), maxTokens)
+		next, err := s.ask(ctx, Compaction, compactSystem, text.String(), maxTokens)
 		if err != nil {
 			return "", err
 		}
@@ -67,9 +67,9 @@ const (
 )
 
 // ShortenResult sums up the result of a tool.
-func (d Desk) ShortenResult(ctx context.Context, tool, text string) (string, error) {
-	text = Middle(text, d.window(ToolSummarisation)-len(resultSystem)-512)
-	answer, err := d.ask(ctx, ToolSummarisation, resultSystem, fmt.Sprintf("The result of %s:\n%s", tool, data(text)), resultTokens)
+func (s Service) ShortenResult(ctx context.Context, tool, text string) (string, error) {
+	text = Middle(text, s.window(ToolSummarisation)-len(resultSystem)-512)
+	answer, err := s.ask(ctx, ToolSummarisation, resultSystem, fmt.Sprintf("The result of %s:\n%s", tool, data(text)), resultTokens)
 	answer, _ = Ends(answer, resultBytes, 0)
 	return answer, err
 }
@@ -78,6 +78,6 @@ const thinkSystem = "You are asked one hard question by another assistant, which
 	"step, check yourself, and answer with the conclusion and the reasons that carry it."
 
 // Think answers a question without tools.
-func (d Desk) Think(ctx context.Context, question string) (string, error) {
-	return d.ask(ctx, ComplexReasoning, thinkSystem, Middle(question, d.window(ComplexReasoning)-len(thinkSystem)), 0)
+func (s Service) Think(ctx context.Context, question string) (string, error) {
+	return s.ask(ctx, ComplexReasoning, thinkSystem, Middle(question, s.window(ComplexReasoning)-len(thinkSystem)), 0)
 }

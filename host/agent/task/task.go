@@ -1,7 +1,7 @@
 // Package task is what the host itself asks models: to sum a conversation up, to propose facts to remember, to tell orders from
 // data, to shorten a tool's result, to think hard.
 //
-// Start with Desk. Every task has its own system prompt and no tools, gets foreign text between marks that the text cannot know,
+// Start with Service. Every task has its own system prompt and no tools, gets foreign text between marks that the text cannot know,
 // and its answer is parsed strictly and bounded. The package keeps nothing; the caller records the usage.
 package task
 
@@ -50,8 +50,8 @@ type Use struct {
 	Error    string      `json:"error,omitempty"`
 }
 
-// Desk carries out tasks. Safe for concurrent use where its fields are.
-type Desk struct {
+// Service carries out tasks. Safe for concurrent use where its fields are.
+type Service struct {
 	Models Models
 	Tiers  map[Name]Tier
 	// Session names the conversation to providers.
@@ -71,8 +71,8 @@ const (
 var errNoText = errors.New("the model gave no text")
 
 // window is how much text one call of a task takes.
-func (d Desk) window(name Name) int {
-	w := d.Tiers[name].Window
+func (s Service) window(name Name) int {
+	w := s.Tiers[name].Window
 	if w == 0 {
 		w = defaultWindow
 	}
@@ -80,16 +80,16 @@ func (d Desk) window(name Name) int {
 }
 
 // ask makes one call and returns its text, which is valid UTF-8 and not empty.
-func (d Desk) ask(ctx context.Context, name Name, system, text string, maxTokens int) (string, error) {
+func (s Service) ask(ctx context.Context, name Name, system, text string, maxTokens int) (string, error) {
 	limit := timeout
 	if name == ComplexReasoning {
 		limit = thinkTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tier := d.Tiers[name].Name
-	resp, err := d.Models.Ask(ctx, name, tier, model.Request{
-		System: system, Session: d.Session, MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
+	tier := s.Tiers[name].Name
+	resp, err := s.Models.Ask(ctx, name, tier, model.Request{
+		System: system, Session: s.Session, MaxTokens: maxTokens, Messages: []model.Message{{Role: model.User, Text: text}},
 	})
 	answer := strings.TrimSpace(strings.ToValidUTF8(resp.Message.Text, "\uFFFD"))
 	switch {
@@ -104,8 +104,8 @@ func (d Desk) ask(ctx context.Context, name Name, system, text string, maxTokens
 		err = fmt.Errorf("%s on tier %q: %w", name, tier, err)
 		use.Error = err.Error()
 	}
-	if d.Used != nil {
-		d.Used(use)
+	if s.Used != nil {
+		s.Used(use)
 	}
 	return answer, err
 }

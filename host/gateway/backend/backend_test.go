@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
@@ -22,10 +22,10 @@ import (
 // the request, or somebody approves one call in the belief that it is another.
 func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
 	turn := turnlog.Turn{ID: "t1", State: turnlog.TurnRunning, Started: time.Now()}
-	call := func(id, tool string, done bool) agent.Piece {
-		return agent.Piece{Call: &agent.ToolStart{Call: id, Tool: tool}, Done: done}
+	call := func(id, tool string, done bool) transcript.Piece {
+		return transcript.Piece{Call: &transcript.ToolStart{Call: id, Tool: tool}, Done: done}
 	}
-	pieces := []agent.Piece{call("a", "memory.read", true), call("b", "shell.exec", false), call("c", "memory.search", false)}
+	pieces := []transcript.Piece{call("a", "memory.read", true), call("b", "shell.exec", false), call("c", "memory.search", false)}
 	waiting := []consent.Approval{
 		{ID: "other", Turn: "t0", Tool: "shell.exec"},
 		{ID: "r1", Turn: "t1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"rm -r ."}`), Where: "host"},

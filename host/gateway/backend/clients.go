@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
@@ -134,7 +135,7 @@ func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settle
 	if err != nil {
 		return s, err
 	}
-	if s.Usage.Input, s.Usage.Output, err = agent.Spent(steps); err != nil {
+	if s.Usage.Input, s.Usage.Output, err = transcript.Tokens(steps); err != nil {
 		return s, err
 	}
 	replies, err := c.Conversations.Store.Replies(ctx, t.ID)
@@ -142,12 +143,12 @@ func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settle
 		return s, err
 	}
 	for _, r := range replies {
-		if agent.IsAnswer(t.ID, r.Reply) {
+		if transcript.IsAnswer(t.ID, r.Reply) {
 			s.Text = r.Reply.Text
 		}
 	}
 	if row.Message.Call != nil && !s.Failed {
-		s.Text, s.Failed, err = agent.Called(steps)
+		s.Text, s.Failed, err = transcript.Called(steps)
 	}
 	if err == nil && t.State == turnlog.TurnFailed {
 		s.Limited, s.RetryAfter, err = c.limited(ctx, t.ID)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/config"
@@ -104,7 +104,7 @@ func (c Conversations) History(ctx context.Context, channel, conversation string
 }
 
 // describe reads the pieces of a turn.
-func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]agent.Piece, error) {
+func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]transcript.Piece, error) {
 	steps, err := c.Store.Steps(ctx, t.ID)
 	if err != nil {
 		return nil, err
@@ -116,17 +116,17 @@ func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]agent.Pi
 			return nil, err
 		}
 		for _, r := range replies {
-			if agent.IsAnswer(t.ID, r.Reply) {
+			if transcript.IsAnswer(t.ID, r.Reply) {
 				reply = r.Reply.Text
 			}
 		}
 	}
-	return agent.Describe(t, steps, reply)
+	return transcript.Describe(t, steps, reply)
 }
 
 // entries returns the pieces of a turn as the gateway shows them. A turn waits for a person about one call at a time, so a pending request
 // belongs to the first call without a result, and is shown with that call only.
-func entries(t turnlog.Turn, pieces []agent.Piece, waiting []consent.Approval) []gateway.Entry {
+func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approval) []gateway.Entry {
 	var out []gateway.Entry
 	next := true
 	for _, p := range pieces {
@@ -144,7 +144,7 @@ func entries(t turnlog.Turn, pieces []agent.Piece, waiting []consent.Approval) [
 	return out
 }
 
-func entry(t turnlog.Turn, p agent.Piece) gateway.Entry {
+func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 	e := gateway.Entry{Agent: t.Agent, Turn: t.ID, Text: p.Text, Time: p.At, Key: p.Key, IsError: p.IsError}
 	switch {
 	case p.Said:

@@ -46,7 +46,7 @@ func (d DryRuns) DryRun(ctx context.Context, call gateway.DryRunCall) (gateway.D
 	if err != nil {
 		return gateway.DryRunResult{}, err
 	}
-	return decision(call, j, m.SenderKey(), gen.Admits(m)), nil
+	return decision(call, j, m.SenderKey(), gen.Admission.Refusal(m)), nil
 }
 
 // supposed is the message that a call would answer.

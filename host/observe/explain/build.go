@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
@@ -84,7 +84,7 @@ func (b *builder) steps() error {
 func (b *builder) step(s turnlog.Step) error {
 	switch s.Kind {
 	case turnlog.StepUser:
-		var u agent.UserStep
+		var u transcript.UserStep
 		err := json.Unmarshal(s.Data, &u)
 		b.trace.Generation = u.Generation
 		if u.Delegated != nil && len(u.Said) > 0 {
@@ -92,7 +92,7 @@ func (b *builder) step(s turnlog.Step) error {
 		}
 		return err
 	case turnlog.StepTask:
-		var u agent.TaskStep
+		var u transcript.TaskStep
 		err := json.Unmarshal(s.Data, &u)
 		b.trace.Steps = append(b.trace.Steps, Step{
 			Seq: s.Seq, At: s.At, Task: string(u.Task), Tier: u.Tier, Provider: u.Provider, Model: u.Model, Error: short(u.Error),
@@ -103,14 +103,14 @@ func (b *builder) step(s turnlog.Step) error {
 		b.trace.Steps = append(b.trace.Steps, Step{Seq: s.Seq, At: s.At, Task: "condensed"})
 		return nil
 	case turnlog.StepModel:
-		var m agent.ModelStep
+		var m transcript.ModelStep
 		if err := json.Unmarshal(s.Data, &m); err != nil {
 			return err
 		}
 		b.answer(s, m)
 		return nil
 	case turnlog.StepToolStart:
-		var v agent.ToolStart
+		var v transcript.ToolStart
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (b *builder) step(s turnlog.Step) error {
 		}
 		return err
 	case turnlog.StepToolResult:
-		var v agent.ToolResult
+		var v transcript.ToolResult
 		if err := json.Unmarshal(s.Data, &v); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (b *builder) step(s turnlog.Step) error {
 	return fmt.Errorf("unknown kind %q", s.Kind)
 }
 
-func (b *builder) answer(s turnlog.Step, m agent.ModelStep) {
+func (b *builder) answer(s turnlog.Step, m transcript.ModelStep) {
 	step := Step{
 		Seq: s.Seq, At: s.At, Tier: m.Tier, Provider: m.Provider, Model: m.Model, Stop: string(m.Stop), Tokens: tokensOf(m.Usage), CostUSD: m.Usage.CostUSD,
 	}
@@ -144,7 +144,7 @@ func (b *builder) answer(s turnlog.Step, m agent.ModelStep) {
 }
 
 // call finds a call of the last answer, as a turn does, and sets the decision about it.
-func (b *builder) call(v agent.ToolStart) (*ToolCall, error) {
+func (b *builder) call(v transcript.ToolStart) (*ToolCall, error) {
 	for i := len(b.trace.Steps) - 1; i >= 0; i-- {
 		step := &b.trace.Steps[i]
 		if step.Task != "" {

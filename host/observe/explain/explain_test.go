@@ -46,7 +46,7 @@ func TestTraces(t *testing.T) {
 			h.chain.restrictions = policy.Restrictions{Ask: true, Reasons: []string{"guard: ask first"}}
 		}, `thing.touch {"what":"wood"}`, false},
 		{"not admitted", func(h *house) {
-			h.gen.Admits = func(message.Message) string { return "irc:ann is not on the list" }
+			h.gen.Admission = refuses("irc:ann is not on the list")
 		}, "hello", false},
 		{"dropped by a route policy", func(h *house) {
 			h.chain.route = policy.RouteAnswer{Decided: true, Policy: "doorman", Reason: "closed"}

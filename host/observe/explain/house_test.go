@@ -172,7 +172,7 @@ func (h *house) generation() {
 	h.gen = &agent.Generation{
 		Number: 3, Table: table, Models: models, Registry: tool.NewRegistry(), Names: []string{"helper", "other"}, Agents: map[string]*agent.Agent{},
 		Limits: agent.Limits{Steps: 5, ToolCalls: 5, Tokens: 100_000, Time: time.Minute}, Roles: route.NewRoles(config.Access{Owners: []string{"irc:*"}}, route.AllProved),
-		Admits: func(message.Message) string { return "" }, Delegation: agent.Delegation{MaxDepth: 2, MaxFanout: 2, Timeout: time.Minute},
+		Admission: refuses(""), Delegation: agent.Delegation{MaxDepth: 2, MaxFanout: 2, Timeout: time.Minute},
 	}
 	for _, t := range append(agent.DelegationTools(), tool.Tool(touch{})) {
 		if err := h.gen.Registry.Register(t); err != nil {
@@ -262,3 +262,8 @@ type onlyBroken struct{}
 func (onlyBroken) Stream(context.Context, string, model.Request, func(model.Delta)) (model.Response, error) {
 	return model.Response{}, &model.Error{Kind: model.Auth, Provider: "demo", Err: errors.New("the key is not valid")}
 }
+
+// refuses is why no message is answered; "" refuses none.
+type refuses string
+
+func (r refuses) Refusal(message.Message) string { return string(r) }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
@@ -192,7 +192,7 @@ func (s *site) labels(turn string) []string {
 	if err != nil || len(steps) == 0 || steps[0].Kind != turnlog.StepUser {
 		s.t.Fatalf("steps are %+v, %v", steps, err)
 	}
-	var said agent.UserStep
+	var said transcript.UserStep
 	if err := json.Unmarshal(steps[0].Data, &said); err != nil {
 		s.t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/model/modeltest"
 	"github.com/flynnhost/flynn/host/tool/builtin"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -180,7 +180,7 @@ func (v *victim) heldBack(t *testing.T, at place, child bool) {
 	if !strings.Contains(string(request.Args), "touch stolen") || !strings.Contains(strings.Join(request.Reasons, "\n"), "untrusted-content") {
 		t.Errorf("the request is %+v", request)
 	}
-	if calls := v.calls(request.Turn); !slices.ContainsFunc(calls, func(c agent.ToolResult) bool { return strings.Contains(c.Result.Text, injected) }) {
+	if calls := v.calls(request.Turn); !slices.ContainsFunc(calls, func(c transcript.ToolResult) bool { return strings.Contains(c.Result.Text, injected) }) {
 		t.Errorf("the model was never shown the injection: %+v", calls)
 	}
 	if asks := request.Turn != v.turns(at)[0].ID; asks != child {

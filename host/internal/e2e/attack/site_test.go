@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host"
-	"github.com/flynnhost/flynn/host/agent"
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/store/sqlite"
@@ -244,18 +244,18 @@ func (s *site) ended(at place, n int) turnlog.Turn {
 }
 
 // calls are what came of the tool calls of a turn.
-func (s *site) calls(turn string) []agent.ToolResult {
+func (s *site) calls(turn string) []transcript.ToolResult {
 	s.t.Helper()
 	steps, err := s.store.Steps(s.t.Context(), turn)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var out []agent.ToolResult
+	var out []transcript.ToolResult
 	for _, step := range steps {
 		if step.Kind != turnlog.StepToolResult {
 			continue
 		}
-		var r agent.ToolResult
+		var r transcript.ToolResult
 		if err := json.Unmarshal(step.Data, &r); err != nil {
 			s.t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func TestSpeakersCannotBeForged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			text := newUserStep([]mailbox.InboxRow{{Message: message.Message{
 				Text: c.text, Sender: message.Sender{ID: "U2", Name: c.by}, Conversation: message.Conversation{ID: "#c", Kind: message.Group},
-			}}}, nil).text()
+			}}}, nil).Text()
 			lines := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) })
 			for i, l := range lines {
 				frame, _, _ := strings.Cut(l, "> ")

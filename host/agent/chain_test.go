@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/message"
@@ -60,7 +61,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			OnUnavailable: rapid.SampledFrom([]string{"deny", "host"}).Draw(t, "on unavailable"),
 			Delegation:    Delegation{MaxDepth: rapid.IntRange(1, 3).Draw(t, "depth"), MaxFanout: 2},
 			Limits:        Limits{Steps: 9, ToolCalls: 9, Tokens: 900, Time: time.Minute},
-			Stricter:      func(s, o string) bool { return s == o || tight && s == "box" },
+			Strictness:    stricter(func(s, o string) bool { return s == o || tight && s == "box" }),
 		}
 		of := map[string]policy.Restrictions{}
 		for _, n := range names {
@@ -81,20 +82,20 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			t.Fatal(err)
 		}
 		door := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
-		above := &turn{
-			Runner: r, gen: gen, agent: gen.Agents["a"], session: &session{labels: some([]string{"web:x", "sender:guest"}, "labels")},
-			origin: message.Message{Channel: door, Sender: message.Sender{ID: "ann"}},
-			row:    turnlog.Turn{ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann"},
-		}
+		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: door, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
+			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann",
+		}, nil)
+		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)
 		for range 3 {
 			if !above.agent.Offered.Has(DelegateTool) || len(above.chain()) > gen.Delegation.MaxDepth || len(above.agent.Delegates) == 0 {
 				return
 			}
-			child, err := above.newChild("c1", delegateArgs{Agent: rapid.SampledFrom(above.agent.Delegates).Draw(t, "delegate"), Task: "x"})
+			made, err := above.newChild("c1", delegateArgs{Agent: rapid.SampledFrom(above.agent.Delegates).Draw(t, "delegate"), Task: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
+			child := made.turn
 			for _, name := range all {
 				call := model.ToolCall{Name: name, Args: json.RawMessage(map[string]string{
 					DelegateTool: `{"agent":"a","task":"x"}`, ResultTool: `{"id":"x"}`,
@@ -136,14 +137,14 @@ func TestProgramsTakeNoWork(t *testing.T) {
 	gen := &Generation{Delegation: Delegation{MaxDepth: 3}, Agents: map[string]*Agent{
 		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
 	}}
-	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
+	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
 		`which cannot be held to the rights of agent "lead".` {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := gen.lineageOf([]Link{{Agent: "lead"}}, "helper"); err != nil {
+	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "helper"); err != nil {
 		t.Errorf("a code agent: %v", err)
 	}
-	if _, a, err := gen.lineageOf(nil, "codex"); err != nil || a.Name != "codex" {
+	if _, a, err := gen.chainOf(nil, "codex"); err != nil || a.Name != "codex" {
 		t.Errorf("spoken to by people: %v", err)
 	}
 }

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/flynnhost/flynn/host/agent/transcript"
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/policy"
+	"github.com/flynnhost/flynn/host/route"
+	"github.com/flynnhost/flynn/host/tool"
+)
+
+// identity says as which agent a turn acts and for which sender: all that its calls are decided by.
+type identity struct {
+	machines   Machines
+	elevations Elevations // nil where there is no elevated mode
+	gen        *Generation
+	policies   Policies
+	agent      *Agent
+	origin     message.Message // the first message: sender, place, door
+	session    *session
+	delegated  *delegated // nil for a turn of a conversation
+	record     *recorder
+	bounds     *bounds
+}
+
+// subjectOf is the turn as an agent of its chain would make its calls.
+func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
+	row, local := &i.record.row, i.local(a)
+	sandbox := tool.SandboxState{
+		Configured:    a.Sandboxed && (!local || i.gen.LocalDoors || a.Kind == KindCLI),
+		Name:          i.sandbox(a),
+		Names:         i.gen.Sandboxes,
+		Available:     i.machines.Available(i.sandbox(a)),
+		Digest:        i.machines.Digest,
+		OnUnavailable: i.gen.OnUnavailable,
+	}
+	if i.origin.Call != nil || a.Kind == KindCLI {
+		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never gets the host instead
+	}
+	return tool.Subject{
+		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Door(row.Channel), Agent: a.Name,
+		Session: session, Turn: turn, Offered: a.Offered, Labels: i.session.labels,
+		CallsInTurn: i.bounds.spent(&i.record.state).ToolCalls, Used: i.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
+		Dir: i.machines.Dir(i.home()), Elevation: i.elevation(a),
+	}
+}
+
+// rights are what the turn acts with, below all agents above it in its chain. subject is the same for the calls of its model itself.
+func (i *identity) rights() tool.Subject {
+	var parent *tool.Subject
+	if i.delegated != nil {
+		for _, w := range i.delegated.above {
+			s := i.subjectOf(w.agent, w.Session, w.Turn)
+			s.Parent, parent = parent, &s
+		}
+	}
+	s := i.subjectOf(i.agent, i.record.row.Session, i.record.row.ID)
+	s.Parent = parent
+	return s
+}
+
+// subject makes the model's calls. The model of an agent of kind code has the tool that runs a program, and that alone; the rights of the
+// turn are its programs'.
+func (i *identity) subject() tool.Subject {
+	s := i.rights()
+	if p := i.agent.Programs; p != nil {
+		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
+		for up := s.Parent; up != nil; up = up.Parent {
+			if up.Offered.Has(shellTool) { // an agent that may run any command may have a program run
+				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
+			}
+		}
+	}
+	return s
+}
+
+// enforcer is the one that decides for the turn.
+func (i *identity) enforcer() *tool.Enforcer {
+	var elevated func(context.Context, tool.Subject, tool.Verdict) error
+	if i.elevations != nil {
+		elevated = i.elevations.Elevated
+	}
+	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
+		Registry: cmp.Or(i.agent.Registry, i.gen.Registry), Policies: i.policies, Stopped: i.bounds.stopped, Elevated: elevated, Now: i.record.clock, Log: i.record.log,
+	})
+	if err != nil { // a generation without a registry; it is never made
+		panic(err)
+	}
+	return enforcer
+}
+
+// elevation looks at elevated mode each time that a call is decided: it may end while a person thinks about one.
+func (i *identity) elevation(a *Agent) func() tool.Elevation {
+	if i.elevations == nil {
+		return nil
+	}
+	return func() tool.Elevation { return i.elevations.Elevation(i.record.row, a.Name) }
+}
+
+// chain is the turn's own place in a delegation chain, with all above it.
+func (i *identity) chain() []transcript.Link {
+	own := transcript.Link{Agent: i.agent.Name, Session: i.record.row.Session, Turn: i.record.row.ID}
+	if i.delegated == nil {
+		return []transcript.Link{own}
+	}
+	return append(slices.Clone(i.delegated.record.Chain), own)
+}
+
+// usage is what the session has used up to now, with this turn's part.
+func (i *identity) usage() policy.Usage {
+	u := i.session.used
+	u.Join(i.record.state.Used())
+	return policyUsage(u, i.session.count, i.record.clock())
+}
+
+// role is the sender's.
+func (i *identity) role() string { return i.gen.Roles.Of(i.record.row.Channel, i.record.row.Sender) }
+
+// local reports whether a call of an agent comes from somebody who sits at the machine, or from what stands in for him.
+func (i *identity) local(a *Agent) bool {
+	return route.Local(i.record.row.Channel) || a.CLI != nil && a.CLI.Programs && i.record.row.Channel == message.MCPDoor
+}
+
+// sandbox is the name of the sandbox that an agent of the turn has. A program's has the folder in it that the conversation is about.
+func (i *identity) sandbox(a *Agent) string {
+	if folder := i.record.state.User.Folder; a == i.agent && a.Kind == KindCLI && folder != "" {
+		return a.Sandbox + ":" + folder
+	}
+	return a.Sandbox
+}
+
+// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+func (i *identity) home() string {
+	if i.delegated != nil {
+		return i.delegated.record.Place
+	}
+	return message.ParseSession(i.record.row.Session).Home()
+}
+
+// private reports whether nobody but the turn's sender reads its conversation.
+func (i *identity) private() bool { return i.origin.Conversation.Kind == message.DM }
+
+// account pays for the turn's model calls.
+func (i *identity) account() Account {
+	row := &i.record.row
+	return Account{Session: row.Session, Turn: row.ID, Sender: row.Sender, Agent: row.Agent}
+}

@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/flynnhost/flynn/host/agent/transcript"
+	"github.com/flynnhost/flynn/host/channel/mailbox"
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// newUserStep records the messages that a turn answers.
+func newUserStep(rows []mailbox.InboxRow, files map[int64][]message.File) transcript.UserStep {
+	var u transcript.UserStep
+	for _, r := range rows {
+		m := r.Message
+		u.Group = m.Conversation.Kind != message.DM
+		u.Said = append(u.Said, transcript.Said{Event: m.EventID, By: by(m), Text: told(m), At: m.ReceivedAt, Files: files[r.ID]})
+	}
+	return u
+}
+
+// speaker names a sender in a group: the name that people see, which he can choose to be another's, and his id, which he cannot.
+func speaker(s message.Sender) string {
+	name, id := word(s.Name), word(s.ID)
+	if name == "" || strings.EqualFold(name, id) {
+		return id
+	}
+	return name + " " + id
+}
+
+// word is text without what could be taken for the frame around it, or does not show.
+func word(text string) string {
+	out := make([]rune, 0, len(text))
+	for _, c := range text {
+		if unicode.IsGraphic(c) && !unicode.IsSpace(c) && c != '<' && c != '>' && len(out) < 64 {
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
