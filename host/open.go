@@ -128,12 +128,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
-	claims, err := provider.OpenLedger(filepath.Join(c.Store.Dir, "tools.json"))
+	claims, err := provider.OpenJournal(filepath.Join(c.Store.Dir, "tools.json"))
 	if err != nil {
 		return err
 	}
 	h.agents = h.newAssembler()
-	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Journal: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
 	g, err := h.newGeneration(c)
 	if err != nil {
 		return err

@@ -123,6 +123,32 @@ func TestAnOutageHoldsMessagesBack(t *testing.T) {
 	}
 }
 
+// TestAPoisonedProbeHoldsBackNobody has the first probe after an outage be a message that always fails.
+func TestAPoisonedProbeHoldsBackNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, set := openShop(t, Overloaded)
+		s.set(true)
+		for _, who := range []string{"ann", "bob", "cid"} { // by then it opens for maxOpen
+			s.ask(t, set, who, "hello")
+		}
+		s.set(false)
+		var all sync.WaitGroup
+		for _, who := range []string{"dora", "eve"} {
+			all.Go(func() {
+				time.Sleep(time.Second) // behind mallory, who is held back until the moment of the probe
+				if took, err := s.ask(t, set, who, "hello"); err != nil || took > maxOpen {
+					t.Errorf("%s: %v after %s", who, err, took)
+				}
+			})
+		}
+		time.Sleep(time.Until(set.tiers["default"].breaker.until))
+		if _, err := s.ask(t, set, "mallory", "poison"); err == nil {
+			t.Error("poison was served")
+		}
+		all.Wait()
+	})
+}
+
 // TestALongOutageIsSaid bounds how long a message is held back.
 func TestALongOutageIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

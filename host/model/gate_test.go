@@ -89,7 +89,7 @@ func TestWorstIsTheDearest(t *testing.T) {
 func TestStatusFollowsTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := slices.Repeat([]outcome{limited(time.Minute)}, breakAfter)
-		w := newWorld(t, map[string][]outcome{"default": append(script, fails(Overloaded), outcome{text: "back"})})
+		w := newWorld(t, map[string][]outcome{"default": append(script, fails(Overloaded), fails(Overloaded), outcome{text: "back"})})
 		status := func() Status { return w.set.Status()[0] }
 		want := func(when string, s State, last Kind, until time.Duration) {
 			t.Helper()
@@ -115,7 +115,12 @@ func TestStatusFollowsTheBreaker(t *testing.T) {
 		time.Sleep(time.Minute)
 		want("a minute later", HalfOpen, RateLimited, 0)
 		_ = ask("ann")
-		want("after a probe that failed", Open, Overloaded, 2*minOpen)
+		want("after a probe that failed", HalfOpen, Overloaded, 0)
+		if err := ask("ann"); kindOf(err) != Overloaded || len(w.calls) != breakAfter+1 {
+			t.Errorf("one person's messages are two probes in a row: %v", err)
+		}
+		_ = ask("bob")
+		want("after the probe of another person", Open, Overloaded, 2*minOpen)
 		if _, err := w.stream(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +187,7 @@ func TestCountLeavesImagesOut(t *testing.T) {
 
 func TestImagesAreBounded(t *testing.T) {
 	png := func(n int) []byte { return append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, n)...) }
-	files := map[string][]byte{"png": png(10), "large": png(maxImage), "text": []byte("hello"), "jpeg": []byte("\xff\xd8\xff\xe0"), "gif": []byte("GIF89a")}
+	files := map[string][]byte{"png": png(10), "large": png(MaxImage), "text": []byte("hello"), "jpeg": []byte("\xff\xd8\xff\xe0"), "gif": []byte("GIF89a")}
 	open := func(_ context.Context, digest string) ([]byte, error) {
 		data, ok := files[digest]
 		if !ok {

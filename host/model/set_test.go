@@ -290,7 +290,7 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 		t.Error("a cancelled probe must leave room for the next")
 	}
 	if b.admit(now.Add(probeExpiry), "p") != nil {
-		t.Error("a lost probe must not close the door for ever")
+		t.Error("a lost probe must not keep the breaker open for ever")
 	}
 	b.report(now, now, "p", &Error{Kind: BadRequest, Err: errors.New("alive")})
 	for range 2 {
@@ -321,6 +321,10 @@ func TestLateFailureIsNoProbe(t *testing.T) {
 		t.Errorf("a late failure makes the breaker %s", st.State)
 	}
 	b.report(now, now, "p", down)
+	if b.admit(now, "q") != nil {
+		t.Error("another person has no probe after one that failed")
+	}
+	b.report(now, now, "q", down)
 	if st := b.status(now); st.State != Open || st.Until.Sub(now) != 2*minOpen {
 		t.Errorf("after the probe the status is %+v", st)
 	}

@@ -77,7 +77,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), timeouts: defaultTimeouts(), supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}),
-		store: &Store{dir: t.TempDir()}, random: rand.Float64,
+		store: &Store{dir: t.TempDir()}, random: rand.Float64, config: Config{Kinds: AllKinds()},
 	}
 	th.config.Events = event.Only(func(s StateChanged) {
 		th.mu.Lock()

@@ -38,10 +38,10 @@ func taken(m *Module) []uint64 {
 // pristine instance runs the same blocks for the same question.
 func TestCountingChangesNoDecision(t *testing.T) {
 	messages, _ := ruleMessages()
-	for language, path := range map[string]string{"c": rulesC(t), "go": rulesGo(t)} {
+	for language, build := range map[string]func(testing.TB) string{"c": rulesC, "go": rulesGo} {
 		for _, isolation := range []string{IsolationPure, IsolationWarm} {
 			t.Run(language+" "+isolation, func(t *testing.T) {
-				source := Source{Name: "rules", Path: path, Kinds: []string{KindRoute}, Isolation: isolation, Limits: Limits{Wall: unhurried}}
+				source := Source{Name: "rules", Path: build(t), Kinds: []string{KindRoute}, Isolation: isolation, Limits: Limits{Wall: unhurried}}
 				plain, counting := counted(t, false, source), counted(t, true, source)
 				if plain.Digest() != counting.Digest() {
 					t.Errorf("counting makes another policy of it: %s, %s", plain.Digest(), counting.Digest())

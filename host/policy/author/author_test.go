@@ -26,9 +26,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// mustBuild builds a policy, or skips the test where the toolchain is missing.
+// mustBuild builds a policy, or skips the test where the toolchain is missing, or takes long: only clang, and what its modules take to be
+// compiled to machine code, are quick.
 func mustBuild(t testing.TB, dir string) {
 	t.Helper()
+	if m, err := LoadManifest(dir); err != nil {
+		t.Fatal(err)
+	} else if m.Language != "c" {
+		need.Long(t)
+	}
 	need.Source(t)
 	part, err := toolchain(t, dir)
 	need.Part(t, part, err)

@@ -55,7 +55,7 @@ func TestALackOfDescriptorsDelaysAReading(t *testing.T) {
 	defer s.Close()
 	s.read.SetMaxIdleConns(0) // each reading opens a connection
 	back := shortOfDescriptors(t)
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := s.Transcript(short, "s", 1); !errors.Is(err, store.ErrPassing) {
 		t.Errorf("without descriptors: %v, want %v", err, store.ErrPassing)
