@@ -224,7 +224,7 @@ func malformed() map[string]attack {
 	add("file-head", "does not export", magic)
 	add("section-huge", "malformed", magic+"\x01"+most)
 	add("section-unknown", "section 99", magic+"\x63\x00")
-	add("section-twice", "stands twice", magic+"\x01\x01\x00\x01\x01\x00")
+	add("section-twice", "is duplicate", magic+"\x01\x01\x00\x01\x01\x00")
 	add("section-order", "wrong place", magic+"\x03\x01\x00\x01\x01\x00")
 	add("section-left-over", "left over", magic+"\x01\x02\x00\x00")
 	add("section-long-number", "too long", magic+"\x01\x80\x80\x80\x80\x80\x80\x00")

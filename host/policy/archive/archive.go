@@ -1,8 +1,8 @@
-// Package archive keeps the modules of policies by their SHA-256, so that a recorded decision can be traced to the very code that made
-// it, and a policy can go back to code whose file is gone.
+// Package archive stores the modules of policies by their SHA-256, so that a recorded decision can be traced to the code that made
+// it, and a policy can be rolled back to code whose file is gone.
 //
-// Start with Open. A file of the archive is written once, read-only, and checked against its name each time it is read. Which modules
-// are worth keeping is the caller's business.
+// Start with Open. A file of the archive is written once, read-only, and checked against its name each time it is read. The caller decides
+// which modules to keep.
 package archive
 
 import (
@@ -26,7 +26,7 @@ type Archive struct{ dir string }
 // suffix is that of a module's file; its name is the SHA-256 in lower-case hex.
 const suffix = ".wasm"
 
-// Open opens the archive in dir, making it where it is missing.
+// Open opens the archive in dir, and makes the folder if it is missing.
 func Open(dir string) (*Archive, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the archive of policies: %w", err)
@@ -34,7 +34,7 @@ func Open(dir string) (*Archive, error) {
 	return &Archive{dir}, nil
 }
 
-// Put keeps a module and returns its digest.
+// Put stores a module and returns its digest.
 func (a *Archive) Put(wasm []byte) (string, error) {
 	if len(wasm) > meter.MaxModule {
 		return "", fmt.Errorf("keep a policy's module: it has more than %d bytes", meter.MaxModule)
@@ -49,10 +49,10 @@ func (a *Archive) Put(wasm []byte) (string, error) {
 	return sum, nil
 }
 
-// Get returns the module with that digest. A file that is not what its name says is an error.
+// Get returns the module with that digest. It returns an error if the file does not have the digest of its name.
 func (a *Archive) Get(sum string) ([]byte, error) {
 	if !digest.Valid(sum) {
-		return nil, fmt.Errorf("%q is no SHA-256 in lower-case hex", sum)
+		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hex", sum)
 	}
 	f, err := os.Open(a.path(sum))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (a *Archive) Get(sum string) ([]byte, error) {
 	return wasm, nil
 }
 
-// Prune removes the modules that keep does not want and that are older than age.
+// Prune removes the modules that are older than age and for which keep returns false.
 func (a *Archive) Prune(age time.Duration, keep func(digest string) bool) error {
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// About tells of the module at path what the policy.toml beside it says, if there is one and it is about that module.
+// About returns the policy.toml beside the module at path; false if there is none, or it is about another module.
 func About(path string) (m Manifest, ok bool) {
 	dir := filepath.Dir(path)
 	m, err := LoadManifest(dir)
 	return m, err == nil && m.modulePath(dir) == filepath.Clean(path)
 }
 
-// Policy are the limits as the engine takes them.
+// Policy returns the limits for the engine.
 func (l Limits) Policy() policy.Limits {
 	return policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)}
 }
 
-// TOML writes the limits that are not left to the host, as the keys of an inline table.
+// TOML returns the limits that are set, as the keys of an inline table.
 func (l Limits) TOML() string {
 	var keys []string
 	add := func(set bool, format string, v any) {

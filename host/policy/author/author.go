@@ -1,8 +1,8 @@
-// Package author is what people who write policies use: it scaffolds a policy's folder, builds its
-// module, runs its cases against the very module that ships, and explains one decision.
+// Package author has the tools for writing policies: it makes a policy's folder, builds its
+// module, runs its cases with the module that ships, and explains decisions.
 //
-// Start with New, Build, Test and Explain; the layout of a folder is in Manifest and Case. A case is asked through package
-// host/policy, the engine of the live host, with the policy's limits in force. The package does not
+// Start with New, Build, Test and ExplainCase; the layout of a folder is in Manifest and Case. A case is asked through package
+// host/policy, the engine of the live host, with the policy's limits. The package does not
 // touch a running host.
 package author
 

@@ -14,28 +14,28 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// BenchReport is what a policy's decisions cost on this machine, measured over its own cases.
+// BenchReport is the cost of a policy's decisions on this machine, measured with its cases.
 type BenchReport struct {
 	Policy  string        `json:"policy"`
 	SHA256  string        `json:"sha256"`
 	Bytes   int64         `json:"bytes"`
 	Cases   int           `json:"cases"`
-	Compile time.Duration `json:"compile_ns"` // from the file to the first instance, nothing kept
-	Cached  time.Duration `json:"cached_ns"`  // the same with the compiled code of before
+	Compile time.Duration `json:"compile_ns"` // from the file to the first instance, without a cache
+	Cached  time.Duration `json:"cached_ns"`  // the same with a cache
 	Memory  int64         `json:"memory"`     // bytes of linear memory of one instance
 	Fuel    FuelUse       `json:"fuel"`
 	Runs    []BenchRun    `json:"runs"`
 }
 
-// FuelUse is exact: the same case costs the same on every machine.
+// FuelUse is the fuel of decisions. It is the same on every machine.
 type FuelUse struct {
 	P50   int64  `json:"p50"`
 	Max   int64  `json:"max"`
-	Worst string `json:"worst"` // the case that costs most
+	Worst string `json:"worst"` // the case with the maximum
 	Limit int64  `json:"limit"`
 }
 
-// BenchRun is one way of asking.
+// BenchRun is one measurement.
 type BenchRun struct {
 	Isolation string        `json:"isolation"` // warm, or pure: an instance in its first state for each decision
 	Workers   int           `json:"workers"`
@@ -46,17 +46,17 @@ type BenchRun struct {
 	PerSecond float64       `json:"per_second"`
 }
 
-// benchMost bounds what one worker measures in a run, and so the memory for it.
+// benchMost bounds the decisions that one worker measures in a run.
 const benchMost = 200_000
 
-// Bench asks the built module in dir its cases over and over, for about the time that is given to each way of asking.
+// Bench asks the built module in dir its cases repeatedly, for about the time each with each isolation and number of workers.
 func Bench(ctx context.Context, dir string, each time.Duration) (report BenchReport, err error) {
 	p, err := OpenSubject(dir)
 	if err != nil {
 		return BenchReport{}, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	cache, forget, err := temporaryCache() // compiling is measured, too
+	cache, forget, err := temporaryCache() // so that compiling is measured
 	if err != nil {
 		return BenchReport{}, err
 	}
@@ -81,7 +81,7 @@ func Bench(ctx context.Context, dir string, each time.Duration) (report BenchRep
 	return report, nil
 }
 
-// sameData are the cases with the data that most have: a module is loaded with one set.
+// sameData returns the cases with the most frequent data, because a module is loaded with one set of data.
 func sameData(cases []Case) []Case {
 	groups := map[string][]Case{}
 	var most string
@@ -140,7 +140,7 @@ func (f *FuelUse) measure(ctx context.Context, engine *policy.Engine, questions 
 	f.P50 = spent[len(spent)/2]
 }
 
-// prepared is a case as the host has it when it asks: its facts are there.
+// prepared is a case with its facts ready, as the host has them when it asks.
 type prepared struct {
 	name  string
 	route *policy.RouteFacts
@@ -156,7 +156,7 @@ func prepare(c Case) prepared {
 	return prepared{name: c.Name, route: &f}
 }
 
-// ask returns the record of the one policy that there is.
+// ask returns the record of the only policy.
 func (q prepared) ask(ctx context.Context, a *policy.Asker) policy.Record {
 	var records []policy.Record
 	if q.tool != nil {
@@ -170,7 +170,7 @@ func (q prepared) ask(ctx context.Context, a *policy.Asker) policy.Record {
 	return records[0]
 }
 
-// benchRun has each worker ask until the time is over. What it measures is the decision as its caller waits for it.
+// benchRun makes each worker ask until the time is over. It measures how long a caller waits for a decision.
 func benchRun(ctx context.Context, engine *policy.Engine, questions []prepared, workers int, each time.Duration) BenchRun {
 	took := make([][]time.Duration, workers)
 	begin := time.Now()

@@ -23,8 +23,7 @@ type Artifact struct {
 	Took   time.Duration `json:"took_ns"`
 }
 
-// Build compiles the policy in dir. The module appears under its name whole or not at all, so that a host
-// that watches the file never sees half of it.
+// Build compiles the policy in dir. It replaces the module atomically, so that a host that watches the file never reads half of it.
 func Build(ctx context.Context, dir string) (Artifact, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
@@ -48,12 +47,12 @@ func Build(ctx context.Context, dir string) (Artifact, error) {
 func compile(ctx context.Context, m Manifest, dir string) error {
 	l, ok := languageNamed(m.Language)
 	if !ok {
-		return nil // it comes ready-made
+		return nil // ready-made
 	}
 	return replace(m.modulePath(dir), func(out string) error { return l.compile(ctx, m, dir, out) })
 }
 
-// replace lets write make a file beside path and puts it in path's place when that has succeeded.
+// replace makes write create a file beside path, and moves it to path if that succeeds.
 func replace(path string, write func(temp string) error) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".build-*")
 	if err != nil {
@@ -73,7 +72,7 @@ func replace(path string, write func(temp string) error) (err error) {
 	return os.Rename(temp, path)
 }
 
-// syncFile puts the file's content on the disk before its name is.
+// syncFile writes the file's content to the disk, which has to happen before it is renamed.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

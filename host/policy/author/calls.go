@@ -11,12 +11,12 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// callMade shows a recorded host call as people read it.
+// callMade returns a recorded host call for people.
 func callMade(c policy.HostCall) CallMade {
 	return CallMade{c.Name, arguments(c), c.Ret, printable(c.Data)}
 }
 
-// arguments reads what the engine recorded of a call: numbers as words in front, then text.
+// arguments formats the recorded arguments of a call: numbers first, then text.
 func arguments(c policy.HostCall) string {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(c.Args[4*i:]) }
 	switch n := len(c.Args); {
@@ -43,7 +43,7 @@ func matchName(kind uint32) string {
 	return strconv.Itoa(int(kind))
 }
 
-// printable shows text as it is when it is text of one line, and quoted otherwise; other bytes in hex.
+// printable returns text of one line unchanged, other text quoted, and other bytes in hexadecimal.
 func printable(b []byte) string {
 	s := string(b)
 	switch {

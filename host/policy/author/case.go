@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
-// Case is one question to a policy with the answer that is expected.
+// Case is one question to a policy with the expected answer.
 type Case struct {
 	File string
 	Name string
@@ -26,7 +26,7 @@ type Case struct {
 	Want Want
 }
 
-// caseFile is a file of cases. What stands on top of it holds for each of its cases that does not say otherwise.
+// caseFile is a file of cases. Keys at its top are the defaults of its cases.
 type caseFile struct {
 	Kind  string            `toml:"kind"`
 	Facts toml.Primitive    `toml:"facts"`
@@ -96,7 +96,7 @@ func loadCaseFile(path string, m Manifest) ([]Case, error) {
 	return cases, unknownKeys(meta, argsKey)
 }
 
-// argsKey is the table that may hold anything.
+// argsKey is the table that may have any keys.
 var argsKey = toml.Key{"case", "args"}
 
 func (c *Case) check(m Manifest) error {
@@ -109,7 +109,7 @@ func (c *Case) check(m Manifest) error {
 	return c.Want.check(c.Kind)
 }
 
-// overlay decodes a table over facts that are there already. A table that is not there changes nothing.
+// overlay decodes a table into facts that have values already. A missing table changes nothing.
 func overlay(meta toml.MetaData, table toml.Primitive, into *Facts, what string) error {
 	if err := meta.PrimitiveDecode(table, into); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -117,7 +117,7 @@ func overlay(meta toml.MetaData, table toml.Primitive, into *Facts, what string)
 	return nil
 }
 
-// argsOf are the arguments of a case: a table, or JSON as it is for what no table can say, such as null and a key that stands twice.
+// argsOf returns the arguments of a case: a table, or JSON for what a table cannot express, such as null and a duplicate key.
 func argsOf(table map[string]any, text *string) (json.RawMessage, error) {
 	switch {
 	case text == nil:
@@ -125,12 +125,12 @@ func argsOf(table map[string]any, text *string) (json.RawMessage, error) {
 	case table != nil:
 		return nil, errors.New("write args or args_json, not both")
 	case !json.Valid([]byte(*text)):
-		return nil, errors.New("args_json is no JSON")
+		return nil, errors.New("args_json is not JSON")
 	}
 	return json.RawMessage(*text), nil
 }
 
-// encodeArgs makes the arguments' canonical JSON, which is what policies are asked about.
+// encodeArgs returns the canonical JSON of arguments, in which policies get them.
 func encodeArgs(args map[string]any) (json.RawMessage, error) {
 	if args == nil {
 		args = map[string]any{}

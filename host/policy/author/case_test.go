@@ -25,7 +25,7 @@ want = { abstain = true }
 		{"nothing wanted", `abstain = true`, ``, "write one of"},
 		{"two answers wanted", `abstain = true`, `abstain = true, drop = true`, "write one of"},
 		{"another kind's answer", `abstain = true`, `deny = true`, "write one of"},
-		{"an error and an answer", `abstain = true`, `abstain = true, error = "fuel"`, "no answer"},
+		{"an error and an answer", `abstain = true`, `abstain = true, error = "fuel"`, "not both"},
 		{"no case at all", good, ``, "has no cases"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

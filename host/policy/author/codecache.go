@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// codeCache returns the folder in which compiled code stays from one run to the next, so that who tests a policy that has not
-// changed does not wait for the compiler again. It is in the user's own cache; without one, code is not kept.
+// codeCache returns the folder that keeps compiled code from one run to the next, so that testing an unchanged policy does not wait for the
+// compiler. It is in the user's cache folder; without one, code is not kept.
 func codeCache() (dir string, forget func() error, err error) {
 	if home, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(home, "flynn", "policy-code")
@@ -21,7 +21,7 @@ func codeCache() (dir string, forget func() error, err error) {
 	return temporaryCache()
 }
 
-// temporaryCache is one that begins empty.
+// temporaryCache returns an empty folder, which forget removes.
 func temporaryCache() (dir string, forget func() error, err error) {
 	if dir, err = os.MkdirTemp("", "flynn-policy-*"); err != nil {
 		return "", nil, err
@@ -29,10 +29,10 @@ func temporaryCache() (dir string, forget func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// keepCode is how long code stays that nobody has used: each version of this program has its own.
+// keepCode is how long unused code is kept. Each version of this program has its own code.
 const keepCode = 14 * 24 * time.Hour
 
-// tidyCode removes what nobody has used for long. A folder in it is touched whenever code is added to it.
+// tidyCode removes code that was not used for long. A folder in dir is modified whenever code is added to it.
 func tidyCode(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -42,7 +42,7 @@ func tidyCode(dir string) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // somebody else tidied
+			continue // another process removed it
 		}
 		if err == nil && time.Since(info.ModTime()) > keepCode {
 			err = os.RemoveAll(filepath.Join(dir, e.Name()))

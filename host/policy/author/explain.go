@@ -20,14 +20,14 @@ type Explanation struct {
 	Was     *Was       `json:"was,omitempty"` // of a recorded decision
 }
 
-// FactUse is one fact of the frame, and what it was to the policy.
+// FactUse is one fact of the frame, and how the policy used it.
 type FactUse struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Use   Use    `json:"use"`
 }
 
-// Use says what a fact was to a decision.
+// Use says how a decision used a fact.
 type Use string
 
 // The uses of a fact.

@@ -50,13 +50,13 @@ type Facts struct {
 	when moment
 }
 
-// moment keeps what Now and Zone mean: to read a zone takes longer than a decision.
+// moment caches the time of Now in Zone, because loading a zone takes longer than a decision.
 type moment struct {
 	now, zone string
 	at        time.Time
 }
 
-// defaultFacts is a guest's private message on a Monday at noon.
+// defaultFacts returns the facts of a guest's private message on a Monday at noon.
 func defaultFacts() Facts {
 	return Facts{
 		Conversation: "c1", ConversationKind: string(message.DM), Role: "guest", Addressed: true,
@@ -107,7 +107,7 @@ func (f Facts) now() (time.Time, error) {
 	return now.In(zone), nil
 }
 
-// common are the engine's facts of either kind. Facts were checked when they were read.
+// common returns the engine's facts that both kinds have. The facts were checked by Settle.
 func (f Facts) common() policy.Facts {
 	now, _ := f.now()
 	sender, _ := message.ParseSender(f.Sender)

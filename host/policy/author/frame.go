@@ -19,14 +19,14 @@ type entry struct {
 	at    int // of the entry in the table
 }
 
-// hidden is a type that no accessor asks for.
+// hidden is a type that no SDK looks for.
 const hidden = 0xffff
 
-// entries reads the table of a frame that may come from anywhere.
+// entries reads the table of a frame, which may be malformed.
 func entries(frame []byte) ([]entry, error) {
 	le := binary.LittleEndian
 	if len(frame) < abi.HeaderSize || le.Uint32(frame) != abi.Magic {
-		return nil, errors.New("this is no frame: it does not begin with FLN1")
+		return nil, errors.New("not a frame: it does not begin with FLN1")
 	}
 	count := int(le.Uint16(frame[6:]))
 	if total := le.Uint32(frame[8:]); uint64(total) != uint64(len(frame)) || abi.HeaderSize+count*abi.EntrySize > len(frame) {
@@ -44,7 +44,7 @@ func entries(frame []byte) ([]entry, error) {
 	return list, nil
 }
 
-// kindOf tells what kind of decision a frame is for.
+// kindOf returns the kind of decision that a frame is for.
 func kindOf(frame []byte) (string, error) {
 	if _, err := entries(frame); err != nil {
 		return "", err
@@ -55,11 +55,11 @@ func kindOf(frame []byte) (string, error) {
 	case abi.FrameTool:
 		return kindTool, nil
 	default:
-		return "", fmt.Errorf("a frame of kind %d is no question", kind)
+		return "", fmt.Errorf("a frame of kind %d has no facts", kind)
 	}
 }
 
-// statedIn reads out of a frame what the host needs beside it to ask with it. The frame is known to be one.
+// statedIn returns the facts of a well-formed frame that the host needs besides the frame to ask with it.
 func statedIn(frame []byte) Facts {
 	f := defaultFacts()
 	list, _ := entries(frame)
@@ -85,8 +85,8 @@ func (e entry) integer() int64 {
 	return int64(binary.LittleEndian.Uint64(e.value))
 }
 
-// without hides one fact. Its entry stays, so that looking for any other fact takes the policy just as many
-// steps as before, and reading this one finds nothing.
+// without returns a copy of a frame without a fact. The fact's entry stays, with another type, so that finding any other fact takes the
+// policy exactly as many steps as before.
 func without(frame []byte, e entry) []byte {
 	frame = slices.Clone(frame)
 	binary.LittleEndian.PutUint16(frame[e.at+2:], hidden)
@@ -102,7 +102,7 @@ func fieldName(id abi.Field) string {
 	return "field " + strconv.Itoa(int(id))
 }
 
-// String shows the value as people read it.
+// String returns the value for people.
 func (e entry) String() string {
 	switch {
 	case e.typ == abi.TypeString:
@@ -117,7 +117,7 @@ func (e entry) String() string {
 	return fmt.Sprintf("0x%x", e.value)
 }
 
-// listItems stops at the first item that does not fit.
+// listItems returns the items of a list up to the first malformed one.
 func listItems(b []byte) []string {
 	var items []string
 	for len(b) >= 4 {

@@ -18,10 +18,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// Sheet is what can be told of a module before any of it runs.
+// Sheet is what is known about a module without running it.
 type Sheet struct {
 	Path     string    `json:"path"`
-	Problems []Problem `json:"problems"` // those that keep it out first
+	Problems []Problem `json:"problems"` // those for which the loader refuses it first
 	Bytes    int       `json:"bytes"`
 	SHA256   string    `json:"sha256"`
 	Digest   string    `json:"digest"` // of module, data, limits and meter version, as the host names it
@@ -31,7 +31,7 @@ type Sheet struct {
 	Imports  []string  `json:"imports"`
 
 	MinPages      int      `json:"min_pages"` // of memory, 64 KiB each
-	MaxPages      int      `json:"max_pages"` // that it names; -1 is none
+	MaxPages      int      `json:"max_pages"` // -1 if it declares none
 	Tables        []string `json:"tables"`
 	Globals       int      `json:"globals"`
 	Mutable       int      `json:"mutable_globals"`
@@ -39,22 +39,22 @@ type Sheet struct {
 	Code          int      `json:"code_bytes"`
 	Data          int      `json:"data_bytes"`
 	Recursive     []string `json:"recursive"`                // functions that call themselves, or each other in a circle
-	ThroughTables int      `json:"recursive_through_tables"` // more of them, if a table holds the wrong ones
+	ThroughTables int      `json:"recursive_through_tables"` // further ones that may be, by calls through tables
 	IndirectCalls int      `json:"indirect_calls"`
 	Floats        bool     `json:"floats"`
-	Hidden        []string `json:"hidden_state"` // instructions that change what cannot be put back
+	Hidden        []string `json:"hidden_state"` // instructions whose effects a reset cannot undo
 
 	Sections  []Section        `json:"sections"`
 	Producers []meter.Producer `json:"producers"`
-	Lines     bool             `json:"lines"` // its debug information, or a map beside it, names lines of the source
+	Lines     bool             `json:"lines"` // it has debug information or a source map with lines
 	Names     int              `json:"names"` // functions with a name
 
 	Limits []LimitAsked `json:"limits"`
 }
 
-// Problem is something that keeps a module out, or that its author should know.
+// Problem is a reason why the loader refuses a module, or something that its author should know.
 type Problem struct {
-	Refused bool   `json:"refused"` // the loader does not take it
+	Refused bool   `json:"refused"` // the loader refuses the module
 	Text    string `json:"text"`
 }
 
@@ -64,7 +64,7 @@ type Section struct {
 	Bytes int    `json:"bytes"`
 }
 
-// LimitAsked is a limit that the manifest asks for, beside the host's own.
+// LimitAsked is a limit that the manifest asks for, and the host's default.
 type LimitAsked struct {
 	Name    string `json:"name"`
 	Asked   string `json:"asked"`
@@ -75,8 +75,8 @@ type LimitAsked struct {
 // maxShown bounds the names in a list for people.
 const maxShown = 8
 
-// Inspect looks at a module, or at the built module of a policy's folder with the folder's kinds and limits. A module alone is
-// inspected for the kinds that it exports hooks for.
+// Inspect examines a module, or the built module of a policy's folder with the folder's kinds and limits. A module without a folder has
+// the kinds of the hooks that it exports.
 func Inspect(ctx context.Context, path string) (Sheet, error) {
 	source, err := sourceOf(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func Inspect(ctx context.Context, path string) (Sheet, error) {
 	return s, nil
 }
 
-// sourceOf is the policy as a host would have it that knows only what lies at the path.
+// sourceOf returns the policy at a path as a host would configure it.
 func sourceOf(path string) (policy.Source, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func sourceOf(path string) (policy.Source, error) {
 	}
 	if !info.IsDir() {
 		s := policy.Source{Name: strings.TrimSuffix(filepath.Base(path), ".wasm"), Path: path, Kinds: []string{kindTool}}
-		// Which hooks there are stands in the file; one that cannot be read is refused in a moment, whatever its kinds.
+		// The kinds are those of its hooks; a module that cannot be read is refused later, whatever its kinds.
 		if hooks, _ := policy.Examine(s); len(hooks) > 0 {
 			s.Kinds = hooks
 		}
@@ -152,7 +152,7 @@ func (s *Sheet) readInfo(in policy.Inspection) {
 func (s *Sheet) readSections(path string, wasm []byte) {
 	sections, err := meter.Sections(wasm)
 	if err != nil {
-		return // it is refused for this
+		return // it is refused for this error
 	}
 	s.Sections, s.Producers = []Section{}, []meter.Producer{}
 	for _, c := range sections {
@@ -172,7 +172,7 @@ func (s *Sheet) readSections(path string, wasm []byte) {
 func (s *Sheet) readPlan(wasm []byte) {
 	p, err := meter.Survey(wasm)
 	if err != nil {
-		return // it is refused for this
+		return // it is refused for this error
 	}
 	s.MinPages, s.MaxPages, s.Globals, s.Mutable, s.Functions = p.MinPages, p.MaxPages, p.Globals, p.Mutable, p.Functions
 	s.Code, s.Data, s.ThroughTables, s.IndirectCalls, s.Floats = p.Code, p.Data, p.ThroughTables, p.IndirectCalls, p.Floats
@@ -199,13 +199,13 @@ func functionNames(wasm []byte) map[int]string {
 	return nil
 }
 
-// advise adds what an author should know.
+// advise adds warnings for the author.
 func (s *Sheet) advise(source policy.Source, dir string) {
 	warn := func(format string, args ...any) {
 		s.Problems = append(s.Problems, Problem{false, fmt.Sprintf(format, args...)})
 	}
 	if len(s.Hidden) > 0 {
-		warn("it changes what cannot be put back (%s): isolation = \"pure\" is not possible", strings.Join(s.Hidden, ", "))
+		warn("it has state that a reset cannot undo (%s): isolation = \"pure\" is not possible", strings.Join(s.Hidden, ", "))
 	}
 	own := s.ownRecursive(dir)
 	if n := len(own); n > 0 {
@@ -213,7 +213,7 @@ func (s *Sheet) advise(source policy.Source, dir string) {
 		if n > maxShown {
 			list += ", ..."
 		}
-		warn("%d functions may call themselves (%s): what comes from outside must not decide how deep", n, list)
+		warn("%d functions may call themselves (%s): make sure that no input decides how deeply", n, list)
 	}
 	for _, l := range s.Limits {
 		if l.Above {
@@ -221,14 +221,14 @@ func (s *Sheet) advise(source policy.Source, dir string) {
 		}
 	}
 	if s.Names == 0 && !s.Lines && s.Functions > 0 {
-		warn("it names neither functions nor lines: traces and coverage will show numbers")
+		warn("it has names of neither functions nor lines: traces and coverage will show numbers")
 	}
 	if want := int64(s.MinPages) << 16; want > cmp.Or(source.Limits.Memory, policy.DefaultMemory)/2 && s.MinPages > 0 {
 		warn("it begins with %s of memory, more than half of its limit", units.BytesSize(float64(want)))
 	}
 }
 
-// ownRecursive leaves out what the language's runtime brings: that of Go calls itself all over.
+// ownRecursive returns the author's recursive functions, without those of the language's runtime, of which Go has many.
 func (s *Sheet) ownRecursive(dir string) []string {
 	language := ""
 	for _, p := range s.Producers {

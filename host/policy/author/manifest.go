@@ -25,10 +25,9 @@ type Manifest struct {
 	Kinds       []string          `toml:"kinds"`    // route, tool
 	Language    string            `toml:"language"` // one of Languages, or wasm for a module that comes ready-made
 	Build       Recipe            `toml:"build"`
-	Data        map[string]string `toml:"data"` // the data of cases that bring none; what a flynn.toml starts from
+	Data        map[string]string `toml:"data"` // of cases that have none; a starting point for flynn.toml
 	Limits      Limits            `toml:"limits"`
-	// Digest is the SHA-256 of the module that this is about, Source that of what it was built from: flynn policy sign and pack
-	// write them.
+	// Digest is the SHA-256 of the module, Source that of what it was built from. flynn policy sign and pack write them.
 	Digest string `toml:"digest"`
 	Source string `toml:"source_digest"`
 }
@@ -92,7 +91,7 @@ func (m *Manifest) fillIn() {
 		m.Build.Output = "policy.wasm"
 	}
 	if m.Build.Source == "" {
-		l, _ := languageNamed(m.Language) // one that is unknown is refused in a moment
+		l, _ := languageNamed(m.Language) // check refuses an unknown one
 		m.Build.Source = l.source
 	}
 }
@@ -119,11 +118,11 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// modulePath is where the built module lies.
+// modulePath returns the path of the built module.
 func (m *Manifest) modulePath(dir string) string { return filepath.Join(dir, m.Build.Output) }
 
-// unknownKeys refuses what nobody reads: mostly a slip of the pen. What lies in one of the free tables is read whatever it is: the
-// decoder counts only the upper keys of a table without a type.
+// unknownKeys returns an error for a key that is not used, which is usually a typing error. Keys in the free tables are allowed: the
+// decoder reports the inner keys of an untyped table as not decoded.
 func unknownKeys(meta toml.MetaData, free ...toml.Key) error {
 	for _, extra := range meta.Undecoded() {
 		if !slices.ContainsFunc(free, func(k toml.Key) bool { return len(extra) > len(k) && slices.Equal(extra[:len(k)], k) }) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// Outcome is what a policy answered to one case.
+// Outcome is a policy's answer.
 type Outcome struct {
 	Answer      string        `json:"answer,omitempty"` // abstain, agent, drop; unrestricted, restricted; error
 	Agent       string        `json:"agent,omitempty"`
@@ -61,7 +61,7 @@ func (o Outcome) Same(other Outcome) bool {
 	return o == other
 }
 
-// String says it in one line: "agent coder, rule 3, because ...; fuel 812".
+// String returns one line like "agent coder, rule 3, because ...; fuel 812".
 func (o Outcome) String() string {
 	parts := []string{o.Answer}
 	if o.Agent != "" {
@@ -81,7 +81,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s; fuel %d, %v", strings.Join(parts, ", "), o.Fuel, o.Took)
 }
 
-// Diff is one field in which an answer is not the expected one.
+// Diff is one field in which an answer differs from the expected one.
 type Diff struct {
 	Field string `json:"field"`
 	Want  string `json:"want"`
@@ -90,7 +90,7 @@ type Diff struct {
 
 func (d Diff) String() string { return fmt.Sprintf("%s: want %s, got %s", d.Field, d.Want, d.Got) }
 
-// diff compares an outcome with what a case expects.
+// diff compares an outcome with the expected one.
 func (w Want) diff(o Outcome) []Diff {
 	var diffs []Diff
 	compare := func(field string, want, got any) {

@@ -15,14 +15,13 @@ import (
 	"strings"
 )
 
-// Prove asks a module the cases of the policy that it is to be the module of: of the folder in which path lies, where that is a
-// policy's folder and path its module. The bytes are asked, not what lies at path by now. An error names the first case that fails. cache is a folder
-// for compiled code, "" for one that is removed again.
+// Prove asks a module the cases of the policy's folder in which path lies, if path is the module of that folder. It asks the given bytes, not the
+// current file at path. The error names the first case that fails. cache is a folder for compiled code, "" for a temporary one.
 func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
 	dir := filepath.Dir(path)
 	m, err := LoadManifest(dir)
 	if _, missing := os.Lstat(filepath.Join(dir, manifestFile)); errors.Is(missing, fs.ErrNotExist) {
-		return nil // a module by itself
+		return nil // a module without a folder
 	}
 	if err != nil {
 		return err
@@ -37,7 +36,7 @@ func Prove(ctx context.Context, path string, wasm []byte, cache string) error {
 	return firstFailure(dir, report.Cases)
 }
 
-// Proofs is a digest of the manifest and the cases that Prove asks a module at the path, as they are now.
+// Proofs returns a digest of the manifest and the cases that Prove uses for a module at the path.
 func Proofs(path string) string {
 	dir := filepath.Dir(path)
 	files, err := filepath.Glob(filepath.Join(dir, casesDir, "*"))
@@ -47,7 +46,7 @@ func Proofs(path string) string {
 			err = digestInto(h, f)
 		}
 	}
-	if err != nil { // what cannot be read is said by Prove
+	if err != nil { // Prove reports it
 		return err.Error()
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -67,7 +66,7 @@ func digestInto(w io.Writer, path string) error {
 	return err
 }
 
-// maxProof bounds what is read of one file of cases to tell whether it has changed, in bytes.
+// maxProof bounds what is read of one file for the digest, in bytes.
 const maxProof = 16 << 20
 
 // hasCases reports whether the folder has files of cases.
@@ -76,7 +75,7 @@ func hasCases(dir string) bool {
 	return err != nil || len(files) > 0
 }
 
-// askModule asks a module that lies elsewhere the cases in dir, as Test does.
+// askModule asks a module the cases in dir, as Test does.
 func askModule(ctx context.Context, m Manifest, dir string, wasm []byte, cache string) (report Report, err error) {
 	temp, err := os.MkdirTemp("", "flynn-policy-*")
 	if err != nil {

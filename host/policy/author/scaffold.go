@@ -44,7 +44,7 @@ func New(dir, lang, kind string) error {
 	return errors.Join(copySDK(dir, l.sdk), listVendored(dir, l.sdk))
 }
 
-// exampleData is what the policy of each kind reads.
+// exampleData is the data of the policy of each kind.
 var exampleData = map[string]string{kindRoute: `owner_agent = "coder"`, kindTool: `denied_tool = "shell.exec"`}
 
 // exampleCase is one of the cases of each kind.

@@ -11,11 +11,11 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// mapSection is a section in which a compiler names the source map.
+// mapSection is the section with the name of the source map.
 const mapSection = "sourceMappingURL"
 
-// splitMap takes the name of the source map off a module that was just compiled, so that the module is the one that the compiler makes
-// without a map, to the byte. The map stays beside it, under the module's digest.
+// splitMap removes the name of the source map from a module that was just compiled, so that the module equals the one that the compiler makes
+// without a map. The map stays beside it, with the module's digest.
 func splitMap(out string) error {
 	wasm, err := os.ReadFile(out)
 	if err != nil {
@@ -42,7 +42,7 @@ func cutMapSection(wasm []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(sections) == 0 || sections[len(sections)-1].Name != mapSection {
-		return nil, errors.New("the compiler wrote no name of a source map")
+		return nil, errors.New("the compiler wrote no section sourceMappingURL at the end of the module")
 	}
 	// A custom section is a zero, its size, the size of its name, the name and its data.
 	content := 1 + len(mapSection) + len(sections[len(sections)-1].Data)
@@ -55,11 +55,11 @@ func cutMapSection(wasm []byte) ([]byte, error) {
 			return wasm[:at], nil
 		}
 	}
-	return nil, errors.New("the compiler wrote more behind the name of the source map")
+	return nil, errors.New("the section sourceMappingURL is not the last one of the module")
 }
 
-// placeMap puts the source map of a module that was just made beside the place where the module goes. Between the two the map is of
-// another module, and says so.
+// placeMap moves the source map of a new module to where the module will be moved. Until then the old module has the map of another
+// one, which its digest shows.
 func placeMap(temp, path string) error {
 	err := os.Rename(temp+cover.MapSuffix, path+cover.MapSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,8 +68,8 @@ func placeMap(temp, path string) error {
 	return err
 }
 
-// readSource is what a module, or the source map beside it, says of its source. A map that is broken or of another module is as none:
-// lines are a comfort.
+// readSource reads what a module, or the source map beside it, says about its source. A map that is broken or of another module is
+// ignored.
 func readSource(path string, wasm []byte) (*cover.Source, error) {
 	if found, err := readAtMost(path+cover.MapSuffix, cover.MaxMap); err == nil {
 		if source, err := cover.ReadMapped(wasm, found); err == nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Want is the answer that a case expects. Exactly what is written is expected: a restriction that is not
-// named must not be there; rule and reason count when they are written.
+// Want is the answer that a case expects. A restriction that is not named must not be in the answer; rule and reason are compared only
+// if they are given.
 type Want struct {
 	Abstain bool   `toml:"abstain"`
 	Agent   string `toml:"agent"`
@@ -27,7 +27,7 @@ func (w Want) check(kind string) error {
 	switch {
 	case w.Error != "":
 		if route+tool > 0 || w.Unrestricted {
-			return errors.New("want: an error comes with no answer")
+			return errors.New("want: give an error or an answer, not both")
 		}
 	case kind == kindRoute && (route != 1 || tool > 0 || w.Unrestricted):
 		return errors.New(`want: write one of abstain = true, agent = "NAME" and drop = true`)

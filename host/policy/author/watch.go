@@ -14,22 +14,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Round is one save of a policy's sources, and what came of it.
+// Round is the result of one save of a policy's sources.
 type Round struct {
 	Report Report        `json:"report"` // of the cases, on the new module
 	Build  time.Duration `json:"build_ns"`
 	Test   time.Duration `json:"test_ns"`
-	// InPlace says that the new module lies where a host finds it. It does not when it cannot be built, or a case fails.
+	// InPlace is true if the new module has replaced the old one, which requires that it was built and all cases pass.
 	InPlace bool   `json:"in_place"`
 	Error   string `json:"error,omitempty"`
 }
 
-// quietFor is how long a folder has to be quiet before it is built: editors write a file in several steps.
+// quietFor is how long a folder has to be quiet before it is built, because editors write a file in several steps.
 const quietFor = 30 * time.Millisecond
 
-// Watch builds the policy in dir, asks the new module all its cases, and puts it in place of the old one only if all pass; now,
-// and each time that something in the folder is saved, until the context ends. A host that has the module's path in its
-// configuration swaps it in by itself.
+// Watch builds the policy in dir, asks the new module all its cases, and replaces the old module only if all pass; at once
+// and each time that something in the folder is saved, until the context ends. A host whose configuration has the module's path
+// loads it by itself.
 func Watch(ctx context.Context, dir string, tell func(Round)) (err error) {
 	m, err := LoadManifest(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func Watch(ctx context.Context, dir string, tell func(Round)) (err error) {
 			return fmt.Errorf("watch %s: %w", dir, err)
 		case event := <-w.Events:
 			if isSource(m, dir, event.Name) {
-				// A folder that has just been made, such as by a move, has to be watched too; one that is gone cannot be.
+				// New folders have to be watched, too. A folder that is already gone is no error.
 				_ = watchFolders(w, dir)
 				quiet.Reset(quietFor)
 			}
@@ -63,21 +63,21 @@ func Watch(ctx context.Context, dir string, tell func(Round)) (err error) {
 	}
 }
 
-// watchFolders adds every folder of sources. One that is watched already stays so.
+// watchFolders watches every folder of sources.
 func watchFolders(w *fsnotify.Watcher, dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || !d.IsDir():
 			return err
-		case path != dir && isFurniture(d.Name()):
+		case path != dir && isGenerated(d.Name()):
 			return fs.SkipDir
 		}
 		return w.Add(path)
 	})
 }
 
-// isFurniture tells folders that tools fill, not authors.
-func isFurniture(name string) bool {
+// isGenerated reports whether tools write a folder, and not authors.
+func isGenerated(name string) bool {
 	switch name {
 	case "vendor", "node_modules", "target", "build":
 		return true
@@ -85,13 +85,13 @@ func isFurniture(name string) bool {
 	return strings.HasPrefix(name, ".")
 }
 
-// isSource tells what is worth a build: not what a build, or an editor for itself, writes.
+// isSource reports whether a file may be a source, and not written by a build or an editor for itself.
 func isSource(m Manifest, dir, path string) bool {
 	name := filepath.Base(path)
-	return !isFurniture(name) && path != m.modulePath(dir) && filepath.Ext(strings.TrimSuffix(name, cover.MapSuffix)) != ".wasm" && !strings.HasSuffix(name, "~")
+	return !isGenerated(name) && path != m.modulePath(dir) && filepath.Ext(strings.TrimSuffix(name, cover.MapSuffix)) != ".wasm" && !strings.HasSuffix(name, "~")
 }
 
-// oneRound is what one save leads to.
+// oneRound builds and tests after one save.
 func oneRound(ctx context.Context, dir string) (r Round) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
@@ -103,10 +103,10 @@ func oneRound(ctx context.Context, dir string) (r Round) {
 	return r
 }
 
-var errCases = errors.New("cases fail: the module of before stays in place")
+var errCases = errors.New("cases fail: the previous module stays in place")
 
 func (r *Round) run(ctx context.Context, dir string) error {
-	m, err := LoadManifest(dir) // it may be what was saved
+	m, err := LoadManifest(dir) // it may have been saved
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *Round) run(ctx context.Context, dir string) error {
 	})
 }
 
-// try asks a module that is not in place yet.
+// try tests a module that is not in place yet.
 func (r *Round) try(ctx context.Context, m Manifest, dir, out string) (err error) {
 	begin := time.Now()
 	wasm, err := os.ReadFile(out)

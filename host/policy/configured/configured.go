@@ -1,4 +1,4 @@
-// Package configured finds the policies that a configuration names: as the engine takes them, and where they are installed.
+// Package configured returns the policies of a configuration as the engine takes them, and the store of installed policies.
 //
 // Start with Sources. The package loads no module; package policy does.
 package configured
@@ -41,7 +41,7 @@ func Store(c *config.Config) *pack.Store {
 	return pack.NewStore(filepath.Join(c.Store.Dir, "policies", "installed"), filepath.Join(filepath.Dir(c.Path), pack.LockName), trust)
 }
 
-// installed is how the engine finds a policy by name; nil for one that is a file.
+// installed returns how the engine finds an installed policy; nil for a policy that is a file.
 func installed(c *config.Config, name string) *policy.Installed {
 	if name == "" {
 		return nil
@@ -52,7 +52,7 @@ func installed(c *config.Config, name string) *policy.Installed {
 	}
 }
 
-// Check finds policies that are named and not installed.
+// Check returns an error for each policy that is named but not installed.
 func Check(c *config.Config) config.Errors {
 	var errs config.Errors
 	for i, p := range c.Policies {

@@ -1,7 +1,7 @@
-// Package decisionlog writes what policies answered to the log of the store, and reads it back to be asked again.
+// Package decisionlog converts the decisions of policies to rows of the store's log, and reads them back for a replay.
 //
-// Start with Rows and Read. A row is bounded in size whatever a module or a message does: what is larger than a log should keep is
-// left out, and a replay that would need it says so. The package neither asks policies nor opens a store.
+// Start with Rows and Read. The size of a row is bounded: larger values are left out, and a replay that needs one reports that. The package
+// neither asks policies nor opens a store.
 package decisionlog
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxArgs = 256 << 10
 )
 
-// Rows are the records of asked policies as rows of the log.
+// Rows returns records as rows of the log.
 func Rows(at time.Time, records []policy.Record) []journal.Decision {
 	ds := make([]journal.Decision, 0, len(records))
 	for i := range records {
@@ -47,7 +47,7 @@ func row(at time.Time, r *policy.Record) journal.Decision {
 	return d
 }
 
-// Record is a row as the record that it was made from.
+// Record returns the record of a row.
 func Record(d *journal.Decision) (policy.Record, error) {
 	r := policy.Record{
 		Policy: d.Policy, Digest: d.Digest, File: d.File, Kind: d.Kind, Frame: d.Frame, Text: d.Text, Args: d.Args, Raw: d.Raw, Rule: d.Rule,
@@ -61,13 +61,13 @@ func Record(d *journal.Decision) (policy.Record, error) {
 	return r, nil
 }
 
-// Source is a log; a store is one, and so is a reader of it.
+// Source is a decision log, such as a store.
 type Source interface {
 	EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error]
 }
 
-// Read goes over the decisions of policies. Rows of the static table and of the host's own rules are left out. A row whose
-// host calls are damaged comes without its frame, so that it cannot be mistaken for one that can be asked again.
+// Read returns the decisions of policies, without the rows of the static table and of the host's own rules. A row whose
+// host calls are damaged has no frame, so that it cannot be replayed.
 func Read(ctx context.Context, log Source, f journal.DecisionFilter) iter.Seq2[compare.Decision, error] {
 	return func(yield func(compare.Decision, error) bool) {
 		for d, err := range log.EachDecision(ctx, f) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
-// decodeArgs reads arguments; numbers stay what they are.
+// decodeArgs decodes arguments, without changing numbers.
 func decodeArgs(args json.RawMessage) (any, bool) {
 	if len(args) == 0 {
 		return map[string]any{}, true
@@ -23,7 +23,7 @@ func decodeArgs(args json.RawMessage) (any, bool) {
 	return v, d.Decode(&v) == nil
 }
 
-// mutateArgs changes one value of the arguments, or which values there are.
+// mutateArgs changes, adds or removes one value of the arguments.
 func (s *session) mutateArgs(args json.RawMessage) json.RawMessage {
 	v, ok := decodeArgs(args)
 	if !ok {
@@ -36,7 +36,7 @@ func (s *session) mutateArgs(args json.RawMessage) json.RawMessage {
 	return changed
 }
 
-// value goes down to one of the values and changes it.
+// value changes one of the values in v.
 func (s *session) value(v any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -80,7 +80,7 @@ func (s *session) value(v any, depth int) any {
 	return s.newValue()
 }
 
-// newValue is some value.
+// newValue returns a random value.
 func (s *session) newValue() any {
 	switch s.random.IntN(8) {
 	case 0:
@@ -203,7 +203,7 @@ func replaceAt(args json.RawMessage, pointer string, replacement any) (json.RawM
 	return editAt(args, pointer, func(any) any { return replacement })
 }
 
-// duplicate writes a key of the outermost object twice, the well-formed value first.
+// duplicate repeats a key of the outermost object with a second value.
 func duplicate(args json.RawMessage, key string, second string) (json.RawMessage, bool) {
 	v, ok := decodeArgs(args)
 	object, isObject := v.(map[string]any)

@@ -43,7 +43,7 @@ func (s *session) reads(name string) {
 	}
 }
 
-// fieldNamed is the field that a fact of the frame comes from.
+// fieldNamed returns the field from which a fact of the frame is made.
 func fieldNamed(name string) (int, bool) {
 	switch name {
 	case "unix_time", "minute_of_day", "weekday":

@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// writeFinds writes each find as a file of cases and as a frame, under a name made of what it asks.
+// writeFinds writes each find as a file of cases and as a frame, named by a digest of the question.
 func (s *session) writeFinds(ctx context.Context) error {
 	if s.config.Finds == "" || len(s.report.Finds) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func (s *session) writeFind(ctx context.Context, f *Find) error {
 	sum := sha256.Sum256(asked)
 	name := filepath.Join(s.config.Finds, "fuzz-"+f.Invariant+"-"+hex.EncodeToString(sum[:4]))
 	c.Name = "fuzz: " + filepath.Base(name)
-	// The author knows what it should have been; the best guess is the answer that it is held against, or that of the case.
+	// Only the author knows the right answer. The best guess is the answer that it is compared with, or that of the case.
 	if c.Want = f.input.origin.Want; f.Than != nil {
 		c.Want = f.Than.Want()
 	}
@@ -58,7 +58,7 @@ func (s *session) writeFind(ctx context.Context, f *Find) error {
 	return errors.Join(os.WriteFile(f.Files[0], text.Bytes(), 0o644), os.WriteFile(f.Files[1], record.Frame, 0o644))
 }
 
-// kept is an input as a corpus has it.
+// kept is an input in a corpus.
 type kept struct {
 	File  string          `json:"file"` // of the case that it came from
 	Case  string          `json:"case"`
@@ -72,7 +72,7 @@ const (
 	maxKeptSize = 1 << 20
 )
 
-// loadCorpus reads the inputs of earlier runs, in the order of their names. One whose case is gone is left out, and so is what is no input.
+// loadCorpus reads the inputs of earlier runs, in the order of their names. It skips those whose case is gone, and other files.
 func (s *session) loadCorpus() ([]input, error) {
 	if s.config.Corpus == "" {
 		return nil, nil
@@ -119,7 +119,7 @@ func (s *session) parseKept(text []byte) (input, bool) {
 	return in, true
 }
 
-// saveCorpus writes the inputs that are worth keeping, beside those that are there.
+// saveCorpus adds the inputs of this run to the folder.
 func (s *session) saveCorpus() error {
 	if s.config.Corpus == "" {
 		return nil

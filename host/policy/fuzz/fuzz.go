@@ -1,17 +1,17 @@
-// Package fuzz looks for questions that a policy answers badly.
+// Package fuzz searches for questions that a policy answers badly.
 //
-// Start with Run. It begins with the policy's cases, changes their facts and arguments, and keeps what runs blocks of the author's code that
-// nothing before has run, or ran as often. Every question is asked through package host/policy, the engine of the live host, and held
-// against the invariants:
+// Start with Run. It begins with the policy's cases, changes their facts and arguments, and keeps inputs that run new blocks of the
+// author's code, or known ones more often. Every question is asked through package host/policy, the engine of the live host, and the answer is
+// checked for these invariants:
 //
-//   - the policy does not fail: no trap, no spent fuel, time, depth or memory, no answer outside the contract;
+//   - the policy does not fail: it does not trap, exceed a limit, or give an answer outside the contract;
 //   - the same question has the same answer and takes the same fuel, and an instance that has answered others gives the same answer;
 //   - arguments that are malformed are restricted no less than the well-formed ones that they were made from;
-//   - a role, a door or a kind of conversation that the policy cannot know is treated no better than the least one.
+//   - an unknown role, door or kind of conversation is treated no better than the least trusted one.
 //
-// An input that breaks one is a find. It is shrunk towards the case that it came from, so that the difference that matters is left.
-// With a seed and a number of executions a run is the same every time. The package changes neither the policy nor its data: those are
-// the operator's, and not in a stranger's hands.
+// An input that violates one is a find. It is shrunk towards the case that it was made from, so that only the relevant difference remains.
+// A run with a seed and a number of executions is reproducible. The package changes neither the policy nor its data, which an attacker
+// does not control.
 package fuzz
 
 import (
@@ -27,15 +27,15 @@ import (
 type Config struct {
 	Dir        string        // of the policy
 	Seed       uint64        // of the run's choices
-	For        time.Duration // how long; 0 has no end
-	Executions int           // how many; 0 has no end
-	Corpus     string        // folder with inputs of earlier runs, which gets those of this one; "" is none
-	Finds      string        // folder for finds; "" writes none
+	For        time.Duration // 0 is no limit
+	Executions int           // 0 is no limit
+	Corpus     string        // folder with inputs of earlier runs, to which those of this run are added; "" is none
+	Finds      string        // folder for finds; "" is none
 	// Progress is called about once a second.
 	Progress func(Report)
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Policy     string        `json:"policy"`
 	SHA256     string        `json:"sha256"`
@@ -47,8 +47,8 @@ type Report struct {
 	Blocks     int           `json:"blocks"`   // of the author's code
 	ByCases    int           `json:"by_cases"` // of them, run by the cases
 	Covered    int           `json:"covered"`  // run in the end
-	// WarmFuel is how often an instance that had answered other questions took other fuel: its garbage collector, or something that it
-	// remembers without telling.
+	// WarmFuel is how often an instance that had answered other questions took other fuel, because of its garbage collector or of
+	// state that does not change answers.
 	WarmFuel int    `json:"warm_fuel"`
 	Finds    []Find `json:"finds"`
 }
@@ -61,7 +61,7 @@ type Find struct {
 	// Changes are the differences from that case, for people.
 	Changes []string       `json:"changes"`
 	Answer  author.Outcome `json:"answer"`
-	// Than is the answer that it is held against, where there is one.
+	// Than is the answer that it is compared with, if there is one.
 	Than *author.Outcome `json:"than,omitempty"`
 	// Files are the find as a file of cases, and its frame.
 	Files []string `json:"files,omitempty"`
@@ -69,14 +69,14 @@ type Find struct {
 	input input
 }
 
-// maxFinds ends a run that has found enough to work on.
+// maxFinds ends a run.
 const maxFinds = 20
 
-// Run fuzzes the built module of a policy until its time or its executions are over, or the context is. Finds are in the
-// report; an error means that it could not be fuzzed.
+// Run fuzzes the built module of a policy until its time, its executions or the context ends. Finds are in the
+// report; an error means that the policy could not be fuzzed.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	if c.For <= 0 && c.Executions <= 0 {
-		return Report{}, errors.New("say how long, or how many executions")
+		return Report{}, errors.New("give a time or a number of executions")
 	}
 	subject, err := author.OpenSubject(c.Dir)
 	if err != nil {

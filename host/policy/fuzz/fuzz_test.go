@@ -76,7 +76,7 @@ func TestFinds(t *testing.T) {
 			routeCase, fails, "fuel", func(f Find) bool { return f.input.Ask.SenderName == "*" },
 		},
 		{
-			"a memory of other questions", "tool", "if (++asked > 50) {" + free + "}\n\t" + deny, toolCase, remembers, "otherwise", func(f Find) bool { return f.Than.Deny && !f.Answer.Deny },
+			"a memory of other questions", "tool", "if (++asked > 50) {" + free + "}\n\t" + deny, toolCase, remembers, "another answer", func(f Find) bool { return f.Than.Deny && !f.Answer.Deny },
 		},
 		{
 			"a type that nobody looks at", "tool",

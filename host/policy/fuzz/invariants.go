@@ -13,13 +13,13 @@ import (
 // The invariants.
 const (
 	fails     = "fails"     // the policy fails
-	unstable  = "unstable"  // two pristine instances give other answers or take other fuel
-	remembers = "remembers" // an instance that has answered others gives another answer
+	unstable  = "unstable"  // two pristine instances differ in answer or fuel
+	remembers = "remembers" // an instance that has answered other questions gives another answer
 	malformed = "malformed" // malformed arguments are restricted less
 	unknown   = "unknown"   // an unknown value is treated better than the least one
 )
 
-// checkFailure takes every failure for a find.
+// checkFailure reports every failure.
 func (s *session) checkFailure(ctx context.Context, in input, got author.Outcome, r policy.Record) {
 	class := got.Class()
 	if class == "" && r.Took > s.wall && s.alwaysSlow(ctx, in) {
@@ -40,7 +40,7 @@ func (s *session) checkFailure(ctx context.Context, in input, got author.Outcome
 	s.add(Find{Invariant: fails, What: what, Answer: got}, in)
 }
 
-// alwaysSlow asks again, without counting blocks: a machine that does something else makes anything slow, once.
+// alwaysSlow asks again without counting blocks, because a busy machine can be slow once.
 func (s *session) alwaysSlow(ctx context.Context, in input) bool {
 	for range 3 {
 		if _, r := in.target.warm.Ask(ctx, in.Case); r.Took <= s.wall {
@@ -50,7 +50,7 @@ func (s *session) alwaysSlow(ctx context.Context, in input) bool {
 	return true
 }
 
-// checkAgain asks another pristine instance, which has to take the very same steps.
+// checkAgain asks another pristine instance, which has to give the same answer for the same fuel.
 func (s *session) checkAgain(ctx context.Context, in input, got author.Outcome, r policy.Record) {
 	differs := func(in input, got author.Outcome, r policy.Record) (author.Outcome, bool) {
 		again, second := s.ask(ctx, in)
@@ -65,7 +65,7 @@ func (s *session) checkAgain(ctx context.Context, in input, got author.Outcome, 
 		_, differ := differs(in, got, r)
 		return differ
 	})
-	s.add(Find{Invariant: unstable, What: "asked twice, it answers otherwise or takes other fuel", Answer: again, Than: &got}, in)
+	s.add(Find{Invariant: unstable, What: "asked twice, it gives another answer or takes other fuel", Answer: again, Than: &got}, in)
 }
 
 // checkWarm asks an instance that has answered other questions.
@@ -77,8 +77,8 @@ func (s *session) checkWarm(ctx context.Context, in input, got author.Outcome, r
 	if got.Same(warm) || got.Error != "" || warm.Error != "" || !s.first(remembers, in.Kind) {
 		return
 	}
-	// Its memory is not part of this question, so there is nothing to shrink.
-	s.add(Find{Invariant: remembers, What: "after other questions it answers otherwise", Answer: warm, Than: &got}, in)
+	// The instance's state is not part of the question, so it cannot be shrunk.
+	s.add(Find{Invariant: remembers, What: "after other questions it gives another answer", Answer: warm, Than: &got}, in)
 }
 
 // looser reports whether an answer restricts less than another.
@@ -94,21 +94,21 @@ func looser(kind string, a, than author.Outcome) bool {
 	return than.Ask && !a.Ask || than.Sandbox && !a.Sandbox
 }
 
-// variation is a question made of another one, whose answer may not be better for who asks.
+// variation is a question made from another one, whose answer must not restrict the caller less.
 type variation struct {
 	invariant string
-	sort      string // of which one find is enough
+	sort      string // one find of each sort is reported
 	what      string
 	make      func(author.Case) (author.Case, bool)
-	// than are the questions that it is held against; it is a find if it is better off than every one of them.
+	// than are the questions to compare with; it is a find if it is better off than all of them.
 	than []func(author.Case) (author.Case, bool)
 	// better compares the answers; nil is looser.
 	better func(ctx context.Context, s *session, in input, got, than author.Outcome) bool
-	// expected tells of an answer that the author's cases give to such a question.
+	// expected reports whether the author's cases show that answer for such a question.
 	expected func(author.Outcome) bool
 }
 
-// checkVariations tries one variation of a question, or all of them where the question does something new.
+// checkVariations tries one variation of a question, or all of them if the question does something new.
 func (s *session) checkVariations(ctx context.Context, in input, got author.Outcome, r policy.Record, all bool) {
 	if got.Error != "" || !all && s.random.IntN(4) > 0 {
 		return
@@ -119,14 +119,14 @@ func (s *session) checkVariations(ctx context.Context, in input, got author.Outc
 		list = list[k : k+1]
 	}
 	for _, v := range list {
-		if better, _, _ := s.judge(ctx, in, v); better && s.first(v.invariant, in.Kind, v.sort) {
+		if better, _, _ := s.compare(ctx, in, v); better && s.first(v.invariant, in.Kind, v.sort) {
 			s.reportVariation(ctx, in, v)
 		}
 	}
 }
 
-// judge asks a variation and what it is held against.
-func (s *session) judge(ctx context.Context, in input, v variation) (better bool, answer, than author.Outcome) {
+// compare asks a variation and the questions to compare it with.
+func (s *session) compare(ctx context.Context, in input, v variation) (better bool, answer, than author.Outcome) {
 	varied, ok := v.make(in.Case)
 	if !ok {
 		return false, answer, than
@@ -134,7 +134,7 @@ func (s *session) judge(ctx context.Context, in input, v variation) (better bool
 	asked := in
 	asked.Case = varied
 	answer, _ = s.ask(ctx, asked)
-	s.novel(in.target) // it counts as seen
+	s.novel(in.target) // marks its blocks as seen
 	if answer.Error != "" || v.expected != nil && v.expected(answer) {
 		return false, answer, than
 	}
@@ -157,15 +157,15 @@ func (s *session) judge(ctx context.Context, in input, v variation) (better bool
 
 func (s *session) reportVariation(ctx context.Context, in input, v variation) {
 	in = s.shrink(ctx, in, func(in input) bool {
-		better, _, _ := s.judge(ctx, in, v)
+		better, _, _ := s.compare(ctx, in, v)
 		return better
 	})
-	_, answer, than := s.judge(ctx, in, v)
+	_, answer, than := s.compare(ctx, in, v)
 	in.Case, _ = v.make(in.Case)
 	s.add(Find{Invariant: v.invariant, What: v.what, Answer: answer, Than: &than}, in)
 }
 
-// variations are those that fit the question. r is the record of its answer.
+// variations returns the variations of a question. r is the record of its answer.
 func (s *session) variations(in input, r policy.Record) []variation {
 	list := unknownValues()
 	if in.Kind == policy.KindTool {
@@ -174,7 +174,7 @@ func (s *session) variations(in input, r policy.Record) []variation {
 	return list
 }
 
-// unknownValues are values that no version of Flynn has, and some that only look like one that it has.
+// unknownValues returns variations with values that do not exist, some of which resemble existing ones.
 func unknownValues() []variation {
 	set := func(field func(*author.Facts) *string, value string) func(author.Case) (author.Case, bool) {
 		return func(c author.Case) (author.Case, bool) {
@@ -214,7 +214,7 @@ func unknownValues() []variation {
 	return list
 }
 
-// betterThanGuest also finds a route that a guest does not get, and an owner or a member does.
+// betterThanGuest also finds a route that owners or members get and guests do not.
 func betterThanGuest(ctx context.Context, s *session, in input, got, guest author.Outcome) bool {
 	if looser(in.Kind, got, guest) {
 		return true
@@ -233,8 +233,8 @@ func betterThanGuest(ctx context.Context, s *session, in input, got, guest autho
 	return false
 }
 
-// malformations are arguments that are not what the policy looks for: another type at a pointer that it asked for, nothing there, or a key
-// that stands twice. What the author's own cases show with such a type is no malformation.
+// malformations returns variations with malformed arguments: another type at a pointer that the policy asked for, no value, or a duplicate
+// key. Types that the author's own cases use are not malformed.
 func (s *session) malformations(in input, r policy.Record) []variation {
 	var pointers []string
 	for _, call := range r.Calls {
@@ -281,10 +281,10 @@ func (s *session) malformation(in input, pointer, kind string, change func(json.
 	}
 }
 
-// rank orders the roles. What a case shows of one holds for those above it; an unknown role is the least.
+// rank orders the roles. What a case shows for one role holds for those above it; an unknown role is the lowest.
 func rank(role string) int { return max(slices.Index([]string{"guest", "member", "owner"}, role), 0) }
 
-// outcomeOf is what a case wants, as an answer.
+// outcomeOf returns the answer that a case wants.
 func outcomeOf(w author.Want) author.Outcome {
 	return author.Outcome{Error: w.Error, Deny: w.Deny, Ask: w.Ask, Sandbox: w.Sandbox != nil}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// How large a changed fact may get. A text may be as long as a channel lets one through.
+// Bounds of changed facts. A text may be as long as channels allow.
 const (
 	maxString = 2 << 10
 	maxList   = 64
@@ -44,7 +44,7 @@ func (s *session) mutate(in input) input {
 	return in
 }
 
-// unsettled tells of facts that are none.
+// unsettled reports whether facts are invalid.
 func (s *session) unsettled(f *author.Facts) bool {
 	f.Channel = "" // it is the sender's
 	return f.Settle() != nil
@@ -67,13 +67,13 @@ func (s *session) splice(in input) input {
 	return in
 }
 
-// fixed are the facts that are the operator's: which agents there are is a matter of the configuration, as the policy's
-// data is, and all agents of the cases are there. The channel is the sender's.
+// fixed reports whether a fact is not changed. The list of agents is the operator's configuration, as the policy's data is; all agents of the
+// cases are in it. The channel is part of the sender.
 func fixed(f reflect.StructField) bool {
 	return f.Name == "Agents" || f.Name == "Channel" || !f.IsExported()
 }
 
-// known are the values that a fact has in this version.
+// known returns the values that a fact has in this version, if they are limited.
 func known(name string) []string {
 	switch name {
 	case "Role":
@@ -125,7 +125,7 @@ func (s *session) mutateString(name string, field reflect.Value) {
 	}
 }
 
-// integer is a number at an edge, or beside the one that it was. Only the seed is ever below zero.
+// integer returns a number at an edge case, or near the previous one. Only the seed may be negative.
 func (s *session) integer(name string, was int64) int64 {
 	edges := []int64{0, 1, 2, 7, 59, 60, 99, 100, 127, 128, 255, 256, 1023, 1024, 65_535, 65_536, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32}
 	if name == "SessionCost" || name == "SessionTokens" || name == "Seed" {
@@ -152,7 +152,7 @@ func (s *session) sender(was string) string {
 	return k.String()
 }
 
-// time moves to another day, another minute, or the edge of one.
+// time returns another day, another minute, or an edge case.
 func (s *session) time(was string) string {
 	t, err := time.Parse(time.RFC3339, was)
 	if err != nil {

@@ -19,7 +19,7 @@ type session struct {
 	config  Config
 	subject *author.Subject
 	random  *rand.Rand
-	words   []string // that mutations put in
+	words   []string // that mutations insert
 	agents  []string // of all cases
 	targets []*target
 	cases   []input
@@ -27,12 +27,12 @@ type session struct {
 	report  Report
 	read    []int // fields that the policy reads
 	swept   map[swept]bool
-	known   map[string]bool // finds, by what they have in common
+	known   map[string]bool // sorts of finds
 	begun   time.Time
 	wall    time.Duration // of the manifest
 }
 
-// input is a question, with the case that it came from.
+// input is a question, with the case that it was made from.
 type input struct {
 	author.Case
 	origin *author.Case
@@ -41,8 +41,8 @@ type input struct {
 	fuel int64 // that it took; 0 before it is asked
 }
 
-// target is the module with one set of data. Pristine counts its blocks and puts itself back before each question; warm does neither, so that a
-// difference between the two is the module's.
+// target is the module with one set of data. pristine counts its blocks and is reset before each question; warm does neither, so that
+// their answers differ only if the module has state.
 type target struct {
 	data           map[string]string
 	pristine, warm *author.Loading
@@ -50,8 +50,8 @@ type target struct {
 	seen           []byte // for each block, a bit for each class of how often it has run
 }
 
-// fuzzWall is the time that a question may take while many are asked on a machine that does other things. What takes longer than the
-// manifest allows is asked again before it counts.
+// fuzzWall bounds the time of a question on a busy machine. A question that takes longer than the manifest allows is repeated before it
+// counts.
 const fuzzWall = 10 * time.Second
 
 func newSession(ctx context.Context, c Config, subject *author.Subject) (*session, error) {
@@ -68,7 +68,7 @@ func newSession(ctx context.Context, c Config, subject *author.Subject) (*sessio
 	}
 	for i := range cases {
 		if cases[i].Want.Error != "" {
-			continue // its data fails the policy on purpose, whatever is asked
+			continue // its data makes the policy fail on purpose
 		}
 		if err := s.addCase(ctx, &cases[i]); err != nil {
 			return nil, errors.Join(err, s.close())
@@ -141,7 +141,7 @@ func (s *session) close() error {
 	return err
 }
 
-// run asks the cases, then what earlier runs kept, then what comes of changing them.
+// run asks the cases, then the inputs of earlier runs, then mutations of both.
 func (s *session) run(ctx context.Context) error {
 	s.begun = time.Now()
 	for _, in := range s.cases {
@@ -169,7 +169,7 @@ func (s *session) run(ctx context.Context) error {
 	return nil
 }
 
-// over looks at the clock now and then. A run that is ended by its executions ends at the same question each time.
+// over reports whether the run has ended. It reads the clock only for some n.
 func (s *session) over(ctx context.Context, n int) bool {
 	if s.config.Executions > 0 && s.report.Executions >= s.config.Executions || len(s.report.Finds) >= maxFinds {
 		return true
@@ -177,7 +177,7 @@ func (s *session) over(ctx context.Context, n int) bool {
 	return n%64 == 0 && (ctx.Err() != nil || s.config.For > 0 && time.Since(s.begun) >= s.config.For)
 }
 
-// next changes one of the inputs; those that were found last are chosen more often.
+// next mutates one of the inputs; new ones are chosen more often.
 func (s *session) next() input {
 	n := len(s.corpus)
 	k := s.random.IntN(n)
@@ -195,7 +195,7 @@ func (s *session) try(ctx context.Context, in input, keep bool) {
 	s.check(ctx, in, got, record, fresh || keep)
 }
 
-// check checks the invariants, and keeps what does something new.
+// check checks the invariants, and keeps an input that does something new.
 func (s *session) check(ctx context.Context, in input, got author.Outcome, record policy.Record, fresh bool) {
 	if fresh {
 		s.corpus = append(s.corpus, in)
@@ -208,13 +208,13 @@ func (s *session) check(ctx context.Context, in input, got author.Outcome, recor
 	s.checkVariations(ctx, in, got, record, fresh)
 }
 
-// ask asks a pristine instance, and counts.
+// ask asks a pristine instance and counts the execution.
 func (s *session) ask(ctx context.Context, in input) (author.Outcome, policy.Record) {
 	s.report.Executions++
 	return in.target.pristine.Ask(ctx, in.Case)
 }
 
-// novel reports whether the last question ran a block of the author's that none has run, or ran so often.
+// novel reports whether the last question ran a block of the author's code for the first time, or more often than before.
 func (s *session) novel(t *target) bool {
 	fresh := false
 	t.pristine.TakeCounts(func(block int, n uint64) {
@@ -230,7 +230,7 @@ func (s *session) novel(t *target) bool {
 	return fresh
 }
 
-// covered is how many of the author's blocks have run, with whatever data.
+// covered returns the number of the author's blocks that have run, with any data.
 func (s *session) covered() int {
 	n := 0
 	for block, mine := range s.targets[0].mine {

@@ -15,15 +15,15 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// maxShrinks bounds the questions that making one find small may take.
+// maxShrinks bounds the questions for shrinking one find.
 const maxShrinks = 4_000
 
-// shrink makes a find as small as it gets: first it takes back whole changes, then it shortens what is left. still tells
-// whether the find is there.
+// shrink makes a find as small as possible: it reverts whole changes, then shortens the rest. still reports whether an input is still a
+// find.
 func (s *session) shrink(ctx context.Context, in input, still func(input) bool) input {
 	k := &shrinker{in: in, left: maxShrinks, still: func(in input) bool { return ctx.Err() == nil && still(in) }}
 	if !k.try(in) {
-		return in // it comes and goes
+		return in // it cannot be reproduced
 	}
 	for before := -1; k.left > 0 && before != k.kept; {
 		before = k.kept
@@ -38,11 +38,11 @@ func (s *session) shrink(ctx context.Context, in input, still func(input) bool) 
 type shrinker struct {
 	in    input
 	left  int
-	kept  int // changes that were for the better
+	kept  int // successful steps
 	still func(input) bool
 }
 
-// try takes another input if it is a find as well.
+// try continues with another input if that is a find, too.
 func (k *shrinker) try(in input) bool {
 	if k.left--; k.left < 0 {
 		return false
@@ -68,7 +68,7 @@ func (k *shrinker) each(visit func(field int, now, was reflect.Value)) {
 	}
 }
 
-// with is the input with another value of one fact.
+// with returns the input with another value of one fact.
 func (k *shrinker) with(field int, v reflect.Value) input {
 	in := k.in
 	in.Ask = in.Ask.Clone()
@@ -76,7 +76,7 @@ func (k *shrinker) with(field int, v reflect.Value) input {
 	return in
 }
 
-// revert takes facts and arguments back to the case's.
+// revert sets facts and arguments to those of the case.
 func (k *shrinker) revert() {
 	k.each(func(f int, _, was reflect.Value) { k.try(k.with(f, was)) })
 	if string(k.in.Args) != string(k.in.origin.Args) {
@@ -109,7 +109,7 @@ func (k *shrinker) shorten() {
 	})
 }
 
-// shortenString takes runs of runes out, large ones first, then makes plain letters of what is left.
+// shortenString removes runs of runes, large ones first, then replaces the rest by plain letters.
 func shortenString(text string, try func(string) bool) {
 	runes := []rune(text)
 	for size := len(runes); size > 0; size /= 2 {
@@ -132,7 +132,7 @@ func shortenString(text string, try func(string) bool) {
 	}
 }
 
-// prune takes values out of the arguments and shortens their strings.
+// prune removes values from the arguments and shortens their strings.
 func (k *shrinker) prune() {
 	if string(k.in.Args) == string(k.in.origin.Args) {
 		return
@@ -141,7 +141,7 @@ func (k *shrinker) prune() {
 	if !ok {
 		return
 	}
-	// Each step is tried on a tree of its own, so that a failed one leaves nothing behind.
+	// Each step is tried on a separate tree, so that a failed one has no effect.
 	for _, p := range pointersOf(v, "") {
 		if args, ok := replaceAt(k.in.Args, p, removed{}); ok && k.tryArgs(args) {
 			continue
@@ -164,7 +164,7 @@ func (k *shrinker) tryArgs(args json.RawMessage) bool {
 	return k.try(in)
 }
 
-// pointersOf are the JSON Pointers of all values, the inner ones behind the outer ones.
+// pointersOf returns the JSON Pointers of all values, the outer ones first.
 func pointersOf(v any, at string) []string {
 	var list []string
 	add := func(step string, v any) {
@@ -184,7 +184,7 @@ func pointersOf(v any, at string) []string {
 	return list
 }
 
-// changes are the differences between a case and what came of it, for people.
+// changes returns the differences between a case and an input made from it, for people.
 func changes(was, now author.Case) []string {
 	var list []string
 	a, b := reflect.ValueOf(was.Ask), reflect.ValueOf(now.Ask)
@@ -211,7 +211,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// clip keeps a line readable; the file of the find has all of it.
+// clip shortens a value for a line; the file of the find has all of it.
 func clip(s string) string {
 	const most = 200
 	if len(s) <= most {

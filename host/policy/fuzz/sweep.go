@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The bounds of a sweep: the beginning of a string, in policies that are quick.
+// The bounds of sweeps: the beginning of a string, and quick questions only.
 const (
 	sweepEvery = 256 // changes, while there is something to sweep
 	sweepBytes = 16
@@ -30,8 +30,8 @@ func (s *session) sweepNext(ctx context.Context) {
 	}
 }
 
-// sweep tries every printable character in every place at the beginning of a string. A policy that compares letter by letter gives each of
-// them away as soon as it is right, but chance alone takes long to put it there.
+// sweep tries every printable character at every position at the beginning of a string. A policy that compares letter by letter reveals each
+// right letter by running a new block, but random changes take long to find it.
 func (s *session) sweep(ctx context.Context, in input, f int) {
 	text := reflect.ValueOf(in.Ask).Field(f).String()
 
@@ -45,7 +45,7 @@ func (s *session) sweep(ctx context.Context, in input, f int) {
 	}
 }
 
-// sweepOne checks the invariants only where something new runs.
+// sweepOne checks the invariants only if something new runs.
 func (s *session) sweepOne(ctx context.Context, in input, f int, text string) {
 	in.Ask = in.Ask.Clone()
 	reflect.ValueOf(&in.Ask).Elem().Field(f).SetString(text)
@@ -59,7 +59,7 @@ func (s *session) sweepOne(ctx context.Context, in input, f int, text string) {
 	}
 }
 
-// readStrings are the free texts among the facts that the policy reads.
+// readStrings returns the free texts among the facts that the policy reads.
 func (s *session) readStrings() []int {
 	t := reflect.TypeFor[facts]()
 	var list []int

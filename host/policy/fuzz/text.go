@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// dictionary are the words that the cases and their data use, in order.
+// dictionary returns the words in the cases and their data, in order.
 func dictionary(cases []input) []string {
 	seen := map[string]bool{}
 	add := func(text string) {
@@ -66,8 +66,8 @@ func eachString(v any, visit func(string)) {
 	}
 }
 
-// nasty are strings that parsers stumble over: globs, quotes, control characters, and letters that look like others, that fold to
-// others, or that take several code points.
+// nasty returns strings that parsers often handle wrongly: globs, quotes, control characters, and letters that look like others, that fold to
+// others, or that consist of several code points.
 func nasty() []string {
 	return []string{
 		"", " ", "\t", "\n", "\r\n", "\x00", "\x7f", "\x1b[0m", "*", "?", "[", "[!a]", "{a,b}", "**", "!", "#", "/", "//", "../", "\\", "\\\n", "'", "\"", "`",
@@ -76,10 +76,10 @@ func nasty() []string {
 	}
 }
 
-// word is one of the dictionary's.
+// word returns a word of the dictionary.
 func (s *session) word() string { return s.words[s.random.IntN(len(s.words))] }
 
-// text is another string, at most so many bytes long, and valid UTF-8 as everything is that a channel lets in.
+// text returns another string of at most most bytes, which is valid UTF-8 as everything from channels is.
 func (s *session) text(was string, most int) string {
 	b := s.changed(was, most)
 	for len(b) > most {
@@ -91,7 +91,7 @@ func (s *session) text(was string, most int) string {
 func (s *session) changed(was string, most int) string {
 	at := s.random.IntN(len(was) + 1)
 	if s.random.IntN(2) == 0 {
-		at = s.random.IntN(min(len(was), 8) + 1) // most that is looked at stands in front
+		at = s.random.IntN(min(len(was), 8) + 1) // policies mostly look at the beginning
 	}
 	end := at + s.random.IntN(min(len(was)-at, 16)+1)
 	switch s.random.IntN(14) {
@@ -125,7 +125,7 @@ func (s *session) changed(was string, most int) string {
 	return was[:at] + string(rune(' '+s.random.IntN(95))) + was[at:]
 }
 
-// otherCase changes the case of letters, of all or of some.
+// otherCase changes the case of all or some letters.
 func (s *session) otherCase(was string, at, end int) string {
 	switch s.random.IntN(4) {
 	case 0:
@@ -136,7 +136,7 @@ func (s *session) otherCase(was string, at, end int) string {
 	return was[:at] + strings.ToUpper(was[at:end]) + was[end:]
 }
 
-// repeated is a long string of a short one.
+// repeated returns a short string repeated many times.
 func (s *session) repeated(was string, most int) string {
 	part := s.word()
 	if was != "" && s.random.IntN(2) == 0 {

@@ -1,7 +1,7 @@
-// Package gate decides whether a new module of a policy may come into force: the test cases beside the policy's file have to pass, and where
-// the configuration bounds the change, the recorded decisions of the policy have to come out alike.
+// Package gate decides whether a new module of a policy may come into force: the test cases beside the policy's file have to pass, and
+// recorded decisions may change only as far as the configuration allows.
 //
-// Start with Gate. The package does not load modules, and does not put them in force: package policy asks it before it does.
+// Start with Gate. Package policy calls it before it puts a module in force; this package does neither load modules nor put them in force.
 package gate
 
 import (
@@ -24,7 +24,7 @@ const (
 	replayMost = 1000 // recorded decisions
 )
 
-// Gate keeps modules out of force whose cases fail, or that would decide otherwise than what is recorded.
+// Gate refuses modules whose cases fail, or that would change recorded decisions too much.
 type Gate struct {
 	// Log has the recorded decisions.
 	Log Log
@@ -55,8 +55,8 @@ func (p Gate) cases(ctx context.Context, c policy.Candidate) error {
 	return author.Prove(ctx, c.Source.Path, c.Wasm, p.Cache)
 }
 
-// replay asks the latest recorded decisions of the policy again, whichever module made them. A log that cannot be read or compared keeps the
-// module out; one that has no decision of the policy does not.
+// replay repeats the latest recorded decisions of the policy, whichever module made them. The module is refused if the log cannot be read or
+// compared, and accepted if it has no decision of the policy.
 func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
 	if !c.Source.Replay.On {
 		return nil
@@ -78,7 +78,7 @@ func (p Gate) replay(ctx context.Context, c policy.Candidate) error {
 	return check(&report, c.Source.Replay)
 }
 
-// check holds a report against the bounds of the configuration.
+// check compares a report with the bounds of the configuration.
 func check(r *compare.Report, gate policy.ReplayGate) error {
 	looser := float64(r.Looser) / float64(max(r.Compared, 1))
 	switch {
@@ -101,7 +101,7 @@ func skipped(r *compare.Report) string {
 	return ": " + r.Skipped[0].Why
 }
 
-// example names the largest group of changes.
+// example describes the largest group of changes.
 func example(r *compare.Report, looser bool) string {
 	for _, g := range r.Groups {
 		if (g.Change == compare.KindAnswer || looser) && (!looser || g.Effect == compare.Looser) {

@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// Earlier finds the module that a roll-back of a policy goes back to, by the changes of that policy: the one whose digest begins with to or,
-// without it, the latest in force that is not in force now and has not failed. Its error is policy.ErrUnknown.
+// Earlier returns the module that a roll-back of a policy puts in force, given the changes of that policy: the one whose digest begins with to or,
+// if to is "", the latest one that is not in force now and has not failed. The error is policy.ErrUnknown.
 func Earlier(changes []journal.Change, name, to string) (file string, err error) {
 	var files []string // that were in force, the latest first
 	now, failed := "", map[string]bool{}
@@ -41,7 +41,7 @@ func Earlier(changes []journal.Change, name, to string) (file string, err error)
 	return "", policy.Unknownf("%d modules of policy %s begin with %s: write more of the digest", len(files), name, to)
 }
 
-// RolledBack explains to people the state of a policy that was rolled back.
+// RolledBack describes the state of a policy that was rolled back, for people.
 func RolledBack(name string) string {
 	return fmt.Sprintf("rolled back: an older module is in force until the policy's file changes; flynn policy rollback %s --clear ends that", name)
 }

@@ -1,4 +1,4 @@
-// Package history remembers over restarts which modules of policies were in force. The changes are in the store, the modules in an archive
+// Package history remembers across restarts which modules of policies were in force. The changes are in the store, the modules in an archive
 // on disk.
 //
 // Start with Open for the History of the policy engine, and with Earlier for the module that a roll-back goes back to. The package does not
@@ -35,10 +35,10 @@ func Open(dir string, s journal.Changes) (*Log, error) {
 	return &Log{s, a}, err
 }
 
-// archiveAge is how long a module is kept that never came into force.
+// archiveAge is how long a module is kept if it never comes into force.
 const archiveAge = 24 * time.Hour
 
-// Prune drops from the archive the modules that no change names any more.
+// Prune removes the modules that no change refers to any more.
 func (l *Log) Prune(ctx context.Context) error {
 	files, err := l.store.PolicyFiles(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (l *Log) Keep(ctx context.Context, c policy.Candidate) error {
 	about, _ := author.About(c.Source.Path)
 	source := about.Source
 	if about.Digest != file {
-		source = "" // that of another module
+		source = "" // it is about another module
 	}
 	return l.store.AddPolicyModule(ctx, journal.Module{
 		Digest: c.Digest(), File: file, Policy: c.Source.Name, Version: about.Version, Source: source, At: time.Now(),
@@ -98,7 +98,7 @@ func (l *Log) Record(ctx context.Context, c policy.Change) error {
 	return l.store.AddPolicyChange(ctx, row)
 }
 
-// maxReason bounds the reason of a refusal in the history, in bytes: it may hold a stack.
+// maxReason bounds the reason of a refusal in the history, which may have a stack trace, in bytes.
 const maxReason = 2000
 
 func clipped(s string) string { return strings.ToValidUTF8(cut.Head(s, maxReason), "") }

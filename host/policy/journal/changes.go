@@ -23,33 +23,33 @@ type Change struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-// Module tells of a digest that decisions are recorded with.
+// Module is a module whose digest decisions are recorded with.
 type Module struct {
 	Digest  string    `json:"digest"` // of the module, its data, its limits and the meter
 	File    string    `json:"file"`   // SHA-256 of the module
 	Policy  string    `json:"policy"`
 	Version string    `json:"version,omitempty"`
 	Source  string    `json:"source,omitempty"`
-	At      time.Time `json:"at"` // when it first was about to come into force
+	At      time.Time `json:"at"` // when it was first loaded to come into force
 }
 
 // ChangeFilter selects changes; zero fields select all.
 type ChangeFilter struct {
 	Policy string
-	Limit  int // the latest so many; 1000
+	Limit  int // the number of latest changes; 0 is 1000
 }
 
-// Changes keeps what was ever in force.
+// Changes keeps the history of policies.
 type Changes interface {
-	// AddPolicyModule notes a digest; one that is known stays as it is.
+	// AddPolicyModule adds a module; if its digest is known it does nothing.
 	AddPolicyModule(ctx context.Context, m Module) error
 	PolicyModule(ctx context.Context, digest string) (Module, error)
-	// AddPolicyChange appends to the history. A change that only says again what the policy's last one said is left out. Of each
-	// policy a bounded number is kept, the latest.
+	// AddPolicyChange appends to the history, unless the change only repeats the policy's last one. A bounded number of changes, the
+	// latest, is kept for each policy.
 	AddPolicyChange(ctx context.Context, c Change) error
 	// ListPolicyChanges returns changes in the order in which they came.
 	ListPolicyChanges(ctx context.Context, f ChangeFilter) ([]Change, error)
-	// LatestDecisionsSince is the time of the nth latest decision of a policy, of the oldest when there are fewer, and zero when there
+	// LatestDecisionsSince returns the time of the nth latest decision of a policy, that of the oldest if there are fewer, and zero if there
 	// is none.
 	LatestDecisionsSince(ctx context.Context, policy string, n int) (time.Time, error)
 	// PolicyFiles returns the SHA-256 of every module that the history names.

@@ -1,4 +1,4 @@
-// Package journal has what is written down of policies: every decision with what it was based on, which modules were in force, and what
+// Package journal has the types of what is recorded about policies: every decision with its facts, the modules in force, and what
 // shadow policies would have changed.
 //
 // Start with Decision. Packages decisionlog, history and shadowlog write it, and package sqlite keeps it; this package does neither.
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Decision is one answer of routing or of a policy, with everything that it was based on.
+// Decision is one answer of routing or of a policy, with everything that it depended on.
 type Decision struct {
 	ID     int64
 	At     time.Time
@@ -39,7 +39,7 @@ type DecisionFilter struct {
 	Kind, Policy, Turn string
 	Since, Until       time.Time // Until is the first moment that does not belong
 	Limit              int
-	// WithoutCalls leaves Calls empty, for who has no use for them: they take the longest to read.
+	// WithoutCalls leaves Calls empty, which take the longest to read.
 	WithoutCalls bool
 }
 
@@ -48,7 +48,7 @@ type Decisions interface {
 	AddDecisions(ctx context.Context, ds []Decision) error
 	// ListDecisions returns the oldest decisions, a thousand if there is no limit.
 	ListDecisions(ctx context.Context, f DecisionFilter) ([]Decision, error)
-	// EachDecision goes over any number of decisions in the order of their times, and holds few of them at a time. Writers do
-	// not wait for it. An error ends it.
+	// EachDecision returns any number of decisions in the order of their times, with few of them in memory. It does not block
+	// writers, and ends with the first error.
 	EachDecision(ctx context.Context, f DecisionFilter) iter.Seq2[Decision, error]
 }

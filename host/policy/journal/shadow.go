@@ -30,18 +30,18 @@ type ShadowCount struct {
 	Count                                  int64
 }
 
-// ShadowFilter selects what shadow policies left; zero fields select all. Counts are selected by whole days.
+// ShadowFilter selects records of shadow policies; zero fields select all. Counts are selected by whole days.
 type ShadowFilter struct {
 	Policy string
 	Since  time.Time
 }
 
-// Shadows keeps what shadow policies would have changed, of the last month and as far as there is room.
+// Shadows keeps what shadow policies would have changed, for a month and up to a bounded size.
 type Shadows interface {
 	// AddShadow adds differences, and adds to counts.
 	AddShadow(ctx context.Context, differences []ShadowDifference, counts []ShadowCount) error
 	// ShadowCounts returns counts, oldest day first.
 	ShadowCounts(ctx context.Context, f ShadowFilter) ([]ShadowCount, error)
-	// ShadowDifferences goes over differences, oldest first.
+	// ShadowDifferences returns differences, oldest first.
 	ShadowDifferences(ctx context.Context, f ShadowFilter) iter.Seq2[ShadowDifference, error]
 }

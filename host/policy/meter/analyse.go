@@ -1,19 +1,19 @@
 package meter
 
-// editKind says what the rewriter does at one place of a function.
+// editKind is the kind of a change at one place of a function.
 type editKind uint8
 
 const (
-	editCharge   editKind = iota // insert a charge; of no cost it is left out, unless it checks
-	editProlog                   // insert the depth guard and open the block that stands for the function's own label
-	editEpilog                   // close that block and give the depth back
+	editCharge   editKind = iota // insert a charge, unless it costs nothing and does not check
+	editProlog                   // insert the depth guard and open a block in place of the function's own label
+	editEpilog                   // close that block and restore the depth
 	editReturn                   // replace a return by a branch to the end of that block
 	editBranchIf                 // replace a br_if by a branch in an if
 	editCall                     // replace the index of a called or referenced function
 	editGrow                     // replace memory.grow by a call of the host
 	editRange                    // insert a charge for the length of a range
-	editNaN                      // give a NaN the same bits on every machine
-	editNothing                  // an edit that turned out not to be needed
+	editNaN                      // replace a NaN by the canonical one
+	editNothing                  // an edit that is not needed
 )
 
 type edit struct {
@@ -25,7 +25,7 @@ type edit struct {
 	arg   uint32
 }
 
-// function is what analyse finds out about a body.
+// function is the result of analysing a body.
 type function struct {
 	typ       functype
 	localDecl []byte // declarations without their count
@@ -33,8 +33,8 @@ type function struct {
 	locals    int // parameters included
 	codeAt    int
 	edits     []edit
-	needs     [3]bool  // locals of the rewriter's own, by tempTypes
-	calls     bool     // functions of the module, directly or through a table
+	needs     [3]bool  // which of the tempTypes it needs a local of
+	calls     bool     // it calls functions of the module, directly or through a table
 	indirect  []uint32 // types of the calls through a table
 	height    int      // of the operand stack, at most
 	size      int      // of the body
@@ -49,7 +49,7 @@ type frame struct {
 	params, results int
 }
 
-// analyser walks one body. The first failure sticks in its reader.
+// analyser walks through one body.
 type analyser struct {
 	m        *rewriter
 	r        *reader
@@ -79,7 +79,7 @@ func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
 		return nil, a.r.err
 	}
 	if !a.r.done() {
-		return nil, malformed("instructions behind the end of a function")
+		return nil, malformed("instructions after the end of a function")
 	}
 	if a.f.calls {
 		a.f.edits[prolog].kind = editProlog
@@ -90,7 +90,7 @@ func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
 	return a.f, a.f.effort.check(a.f.locals + a.f.height)
 }
 
-// keepReturns leaves the returns of a function without a guard as they are.
+// keepReturns keeps the returns of a function without a guard.
 func (a *analyser) keepReturns() {
 	for i := range a.f.edits {
 		if e := &a.f.edits[i]; e.kind == editReturn {
@@ -125,7 +125,7 @@ func (a *analyser) block(check bool) {
 	e := edit{kind: editCharge, at: a.r.at, check: check}
 	last := len(a.f.edits) - 1
 	if last >= 0 && last == a.charged && a.f.edits[last].cost == 0 && !a.f.edits[last].check {
-		a.f.edits[last] = e // nothing was done since
+		a.f.edits[last] = e // there is no instruction between
 		return
 	}
 	a.f.edits = append(a.f.edits, e)
@@ -198,7 +198,7 @@ func (a *analyser) step() error {
 	return a.r.err
 }
 
-// plain are the instructions that stay as they are.
+// plain handles the instructions that are not changed.
 func (a *analyser) plain(op byte) error {
 	switch {
 	case op == opDrop:
@@ -285,7 +285,7 @@ func (a *analyser) global(op byte) error {
 	return a.r.err
 }
 
-// prefixed are the instructions behind 0xfc.
+// prefixed handles the instructions with the prefix 0xfc.
 func (a *analyser) prefixed(at int) error {
 	switch op := a.r.u32(); {
 	case a.r.err != nil:
@@ -311,7 +311,7 @@ func (a *analyser) prefixed(at int) error {
 	}
 }
 
-// bulk are the instructions whose last operand is a length.
+// bulk handles the instructions whose last operand is a length.
 func (a *analyser) bulk(op uint32, at int) error {
 	shift := uint32(bulkShift)
 	if op >= fcTableInit {

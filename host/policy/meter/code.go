@@ -1,12 +1,12 @@
 package meter
 
-// Code is where the code of a module lies.
+// Code has the offsets of a module's code.
 type Code struct {
 	At     int     // offset of the code section's content in the module
 	Bodies []Block // of the module's own functions, by their offsets in that content
 }
 
-// FindCode reads where the code of a module lies. It checks no more than Rewrite does.
+// FindCode returns the offsets of a module's code. It checks no more than Rewrite does.
 func FindCode(wasm []byte) (*Code, error) {
 	m, err := read(wasm)
 	if err != nil {

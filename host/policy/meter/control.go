@@ -1,6 +1,6 @@
 package meter
 
-// open is a block, a loop or an if.
+// open handles block, loop and if.
 func (a *analyser) open(op byte) error {
 	params, results, err := a.blockType()
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *analyser) otherwise() error {
 	return nil
 }
 
-// close is an end. What follows it is a new basic block if there are two ways to get there.
+// close handles an end. A new basic block begins after it if there are two ways to get there.
 func (a *analyser) close() {
 	top := a.frames[len(a.frames)-1]
 	a.frames = a.frames[:len(a.frames)-1]
@@ -72,7 +72,7 @@ func (a *analyser) close() {
 	}
 }
 
-// branch is a branch, behind a comparison or not.
+// branch handles the branches; compared says whether the last instruction was a comparison.
 func (a *analyser) branch(op byte, at int, compared bool) error {
 	a.charge(1)
 	switch op {
@@ -105,9 +105,8 @@ func (a *analyser) branch(op byte, at int, compared bool) error {
 	return a.r.err
 }
 
-// branchIf writes a br_if as a branch in an if. Both do the same, but the compiler makes a comparison and a br_if to where other ways lead,
-// too, into five instructions, because it finds no place on that edge in time, and a comparison and an if always into two. What is gained is
-// about what the meter takes.
+// branchIf replaces a br_if by a branch in an if, which does the same. The compiler translates a comparison and a br_if to a label with several
+// predecessors into five instructions, but a comparison and an if always into two. The gain is about the cost of the meter.
 func (a *analyser) branchIf(at int, label uint32) {
 	a.f.effort.branches(blocksIf, 0)
 	a.edit(editBranchIf, at, label+1)
@@ -122,7 +121,7 @@ func (a *analyser) target(label uint32) error {
 	return nil
 }
 
-// takes is how many values a branch to a label hands over.
+// takes returns the number of values that a branch to a label passes on.
 func (a *analyser) takes(label uint32) int {
 	to := a.frames[len(a.frames)-1-int(label)]
 	if to.op == opLoop {

@@ -1,7 +1,6 @@
 package meter
 
-// The import that counts blocks, where Options.Count asks for it. It is another module's than the host's, so that each instance can have
-// counters of its own.
+// The import that counts blocks if Options.Count is set. It has its own module name, so that each instance can have its own counters.
 const (
 	CountModule = Prefix + "count"
 	CountImport = "block" // (number i32)
@@ -10,22 +9,21 @@ const (
 // CounterMemory is the export of a Counter's memory: a little-endian i64 for each block.
 const CounterMemory = "counts"
 
-// Block is a basic block of the original module: a run of instructions that are paid for together, and so run together, unless one of
-// them traps.
+// Block is a basic block of the original module: instructions that are charged together, and all run unless one of them traps.
 type Block struct {
 	Function   int // index, imports included
-	Start, End int // offsets in the content of the code section, as DWARF has them; labels and ends between are part of it
+	Start, End int // offsets in the content of the code section, as in DWARF
 }
 
-// emitCount counts the block whose charge has just been written. The counters lie outside of the module, so that neither its memory nor its fuel
-// is another one for being counted.
+// emitCount counts the block whose charge was written last. The counters are outside of the module, so that counting changes neither its memory
+// nor its fuel.
 func (w *rewriter) emitCount(b []byte, e edit) []byte {
 	b = appendSigned(append(b, opI32Const), int64(len(w.blocks)))
 	w.blocks = append(w.blocks, Block{Start: e.at})
 	return appendU32(append(b, opCall), w.count)
 }
 
-// place completes the blocks of one body, from the first of them on.
+// place completes the blocks of one body, which begin at first.
 func (w *rewriter) place(first, body int) {
 	blocks, at := w.blocks[first:], w.bodyAt[body]
 	for i := range blocks {
@@ -38,7 +36,7 @@ func (w *rewriter) place(first, body int) {
 	}
 }
 
-// Counter is a module that counts blocks, for one instance of a module that was rewritten with Options.Count.
+// Counter returns a module that counts blocks for one instance of a module that was rewritten with Options.Count.
 func Counter(blocks int) []byte {
 	const page = 64 << 10
 	pages := uint32(blocks*8+page-1) / page

@@ -6,7 +6,7 @@ type Section struct {
 	Data []byte
 }
 
-// Sections are the custom sections of a module, in their order. A module that cannot be walked through has an error.
+// Sections returns the custom sections of a module, in their order.
 func Sections(wasm []byte) ([]Section, error) {
 	if len(wasm) > MaxModule {
 		return nil, over("bytes of the module", len(wasm), MaxModule)
@@ -29,7 +29,7 @@ func Sections(wasm []byte) ([]Section, error) {
 	return list, r.err
 }
 
-// FunctionNames reads a name section: names by the index of the function. Of a section that is broken it returns what stands before.
+// FunctionNames reads a name section: names by the index of the function. It stops at the first error.
 func FunctionNames(section []byte) map[int]string {
 	names := map[int]string{}
 	for r := (&reader{data: section}); !r.done(); {
@@ -49,14 +49,14 @@ func FunctionNames(section []byte) map[int]string {
 	return names
 }
 
-// Producer is one entry of a producers section: what made the module.
+// Producer is one entry of a producers section: a tool that made the module.
 type Producer struct {
 	Field   string `json:"field"` // language, processed-by or sdk
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 }
 
-// Producers reads a producers section. Of one that is broken it returns what stands before.
+// Producers reads a producers section. It stops at the first error.
 func Producers(section []byte) []Producer {
 	var list []Producer
 	r := &reader{data: section}

@@ -68,7 +68,7 @@ const (
 	kindGlobal = 3
 )
 
-// module is a module as it was read.
+// module is a decoded module.
 type module struct {
 	types     []functype
 	imports   []Import
@@ -110,7 +110,7 @@ func decode(wasm []byte) (*module, error) {
 			return nil, unsupported("section %d", id)
 		}
 		if order[id] <= last {
-			return nil, malformed("section %d stands twice or in the wrong place", id)
+			return nil, malformed("section %d is duplicate or in the wrong place", id)
 		}
 		last = order[id]
 		if id == secCode {
@@ -218,7 +218,7 @@ func (m *module) readImports(r *reader) error {
 			continue
 		}
 		if kind != kindFunc {
-			return unsupported("the import %s.%s is no function; a policy brings its own memory, tables and globals", imp.Module, imp.Name)
+			return unsupported("the import %s.%s is not a function; a policy has to define its own memory, tables and globals", imp.Module, imp.Name)
 		}
 		if strings.HasPrefix(imp.Module, Prefix) || strings.HasPrefix(imp.Name, Prefix) {
 			return unsupported("the import %s.%s uses the reserved prefix %s", imp.Module, imp.Name, Prefix)
@@ -289,7 +289,7 @@ func (m *module) readTables(r *reader) error {
 	return nil
 }
 
-// maxPages is what 32-bit addresses reach.
+// maxPages is the address space of 32 bits.
 const maxPages = 1 << 16
 
 func (m *module) readMemory(r *reader) error {
@@ -325,8 +325,7 @@ func (m *module) readGlobals(r *reader) error {
 	return nil
 }
 
-// constant reads a constant expression of one instruction. It returns the raw bytes, except that the function index
-// of a ref.func is the rewriter's to shift.
+// constant reads a constant expression of one instruction and returns its bytes. The rewriter shifts the index of a ref.func.
 func (r *reader) constant(m *module) []byte {
 	begin := r.at
 	switch op := r.byte(); op {
@@ -345,7 +344,7 @@ func (r *reader) constant(m *module) []byte {
 			r.fail("reference to an unknown function")
 		}
 	default:
-		// global.get may only name an imported global, and there is none.
+		// global.get could only name an imported global, of which there is none.
 		r.fail("unknown constant expression")
 	}
 	if end := r.byte(); end != opEnd {
@@ -369,7 +368,7 @@ func (m *module) readExports(r *reader) error {
 			return unsupported("the export %s uses the reserved prefix %s", e.name, Prefix)
 		}
 		if seen[e.name] {
-			return malformed("the export %s stands twice", e.name)
+			return malformed("the export %s is duplicate", e.name)
 		}
 		seen[e.name] = true
 		m.exports = append(m.exports, e)

@@ -1,29 +1,29 @@
 package meter
 
-// Bounds of the work of the compiler on one function. Its time and memory grow with products of these, and it looks at the clock only
-// between functions, so a function that would take it minutes or gigabytes has to be refused before. The largest functions of the
-// Go library with its JSON reach a third of each bound at most.
+// Bounds of the compiler's work on one function. Its time and memory grow with products of these, and it checks its deadline only
+// between functions, so a function that would take minutes or gigabytes has to be refused before. The largest functions of Go's
+// encoding/json reach at most a third of each bound.
 const (
 	MaxLabels  = 4_096     // blocks, loops and ifs
 	MaxLoops   = 1_024     // loops
 	MaxBlocks  = 16 << 10  // basic blocks: labels and the targets of branches
-	MaxPhis    = 256 << 10 // basic blocks times what lives in them: locals and operands
-	MaxSearch  = 200 << 20 // basic blocks times instructions, for a use may look for its definition through all blocks before it
-	MaxTraffic = 64 << 10  // values handed over by calls, branches and blocks
+	MaxPhis    = 256 << 10 // basic blocks times locals and operands
+	MaxSearch  = 200 << 20 // basic blocks times instructions: finding the definition of a value may search all earlier blocks
+	MaxTraffic = 64 << 10  // values passed by calls, branches and blocks
 
 	MaxInstructions  = 512 << 10
-	MaxModuleTraffic = 4 << 20 // of all functions; what is handed over becomes code, and all code is kept
+	MaxModuleTraffic = 4 << 20 // of all functions, because passing a value becomes code
 )
 
-// Instructions that count for more than one, for the code that the compiler makes of them.
+// Weights of instructions for which the compiler makes much code.
 const (
-	trafficCall     = 4 // values, beside those that are handed over
+	trafficCall     = 4 // values, besides those that are passed
 	trafficIndirect = 8
-	blocksBulk      = 8 // the loop over a range, and the check before it
+	blocksBulk      = 8 // of the check and the loop over a range
 	blocksIf        = 2 // of a br_if that becomes an if
 )
 
-// effort is what the compiler will have to do for one function.
+// effort estimates the compiler's work on one function.
 type effort struct {
 	labels, loops int
 	blocks        int
@@ -31,13 +31,13 @@ type effort struct {
 	traffic       int
 }
 
-// branches counts n targets of a branch to a label with so many values.
+// branches counts n branches to a label that takes a number of values.
 func (e *effort) branches(n, values int) {
 	e.blocks += n
 	e.traffic += n * values
 }
 
-// check refuses a function that would take the compiler too long. Width is its locals and operands at most.
+// check refuses a function that would take the compiler too long. width is the maximum of its locals and operands.
 func (e *effort) check(width int) error {
 	switch {
 	case e.labels > MaxLabels:
@@ -53,7 +53,7 @@ func (e *effort) check(width int) error {
 	case e.blocks*e.instructions > MaxSearch:
 		return over("blocks times instructions of one function", e.blocks*e.instructions, MaxSearch)
 	case e.traffic > MaxTraffic:
-		return over("values handed over by calls and branches of one function", e.traffic, MaxTraffic)
+		return over("values passed by calls and branches of one function", e.traffic, MaxTraffic)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ func (w *rewriter) code() ([]byte, error) {
 			return nil, fmt.Errorf("function %d: %w", len(w.imports)+i, err)
 		}
 		if traffic += f.effort.traffic; traffic > MaxModuleTraffic {
-			return nil, over("values handed over by calls and branches", traffic, MaxModuleTraffic)
+			return nil, over("values passed by calls and branches", traffic, MaxModuleTraffic)
 		}
 		first := len(w.blocks)
 		body = w.emit(body[:0], f, original)
@@ -111,7 +111,7 @@ func (w *rewriter) emitRange(b []byte, temp, shift uint32) []byte {
 	return appendU32(append(b, opLocalGet), temp)
 }
 
-// resultType is the type of a block that takes nothing and gives a function's results.
+// resultType appends the type of a block with no parameters and a function's results.
 func (w *rewriter) resultType(b, results []byte) []byte {
 	switch len(results) {
 	case 0:
@@ -122,8 +122,8 @@ func (w *rewriter) resultType(b, results []byte) []byte {
 	return appendSigned(b, int64(w.typeIndex(functype{results: results})))
 }
 
-// weight is what one active call takes from the depth. A frame of the compiled code holds locals, operands
-// and what the compiler spills, which grows with the code.
+// weight returns what one active call takes from the depth. A frame of the compiled code has locals, operands
+// and spilled values, whose number grows with the code.
 func (f *function) weight() int64 {
 	return 1 + int64(f.locals+f.height)/64 + int64(f.size)/4096
 }

@@ -1,9 +1,9 @@
-// Package meter rewrites a WebAssembly module so that it cannot run on: it charges fuel for every basic block,
-// guards the depth of calls, and hands control back to the host when a slice of fuel is spent.
+// Package meter rewrites a WebAssembly module so that its run time is bounded: it charges fuel for every basic block,
+// bounds the depth of calls, and calls the host when a slice of fuel is spent.
 //
-// Wazero has no fuel, and code that it compiled cannot be preempted: a module that spins, or that calls itself in a
-// tree without a single loop, would block the garbage collector of the whole process. So the module is made
-// to stop by itself, before it is compiled, in whatever language it was written.
+// Wazero has no fuel, and the code that it compiles cannot be preempted: a module that spins, or whose calls form a large
+// tree without a single loop, would block the garbage collector of the whole process. So the module is changed, before it is compiled,
+// to stop by itself.
 //
 // Start with Rewrite. It adds to the module
 //
@@ -17,16 +17,16 @@
 // Fuel is charged at the start of every basic block, for all of the block, and checked at the start of every function and loop.
 // The fuel of a call therefore depends on the module and its inputs only. Operations on ranges of memory and
 // tables are charged for the length of the range, with a check. Depth is charged for each active call, more for a function with a
-// large frame; a function that calls nothing is not charged, for it cannot recurse.
+// large frame; a function without calls is not charged, because it cannot recurse.
 //
 // A br_if behind a comparison becomes a branch in an if, which is charged the same and runs faster; see branchIf.
 //
-// Nor does an answer depend on the machine: a NaN that arithmetic makes is replaced by the canonical one at once, there is no clock and no
-// randomness but the host's, and all else in WebAssembly without threads has one result. So the same question gives the same
-// answer for the same fuel, by any compiler, on any processor.
+// Answers do not depend on the machine: a NaN that arithmetic produces is replaced by the canonical one at once, clock and
+// randomness are the host's, and everything else in WebAssembly without threads is deterministic. So the same question gets the same
+// answer for the same fuel, with any compiler and on any processor.
 //
-// The rewriter refuses what it does not know: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
-// Package verify checks the result with code of its own.
+// The rewriter refuses features that it does not know: threads, SIMD, exceptions, tail calls, garbage collection, several memories.
+// Package verify checks the result with separate code.
 package meter
 
 import (
@@ -34,7 +34,7 @@ import (
 	"fmt"
 )
 
-// Version changes with anything that changes the fuel of a decision.
+// Version has to change with everything that changes the fuel of a decision.
 const Version = 2
 
 // Names that the rewriter adds. A module that uses Prefix in a name of its own is refused.
@@ -66,7 +66,7 @@ const (
 	MaxName      = 1_024    // bytes of an import's or export's name
 )
 
-// ErrMalformed is wrapped by errors about a module that is no valid WebAssembly.
+// ErrMalformed is wrapped by errors about a module that is not valid WebAssembly.
 var ErrMalformed = errors.New("malformed module")
 
 // ErrUnsupported is wrapped by errors about a feature that the rewriter does not know.
@@ -88,7 +88,7 @@ type Output struct {
 	Blocks []Block // that are counted, by their number
 }
 
-// Info is what the rewriter learned about the module. Indices are those of the original.
+// Info is what the rewriter found out about the module. Indices are those of the original.
 type Info struct {
 	Imports   []Import // functions; other imports are refused
 	Exports   map[string]Signature
@@ -96,7 +96,7 @@ type Info struct {
 	HasStart  bool
 	// Mutable are the names under which the module's own mutable globals are exported, for saving and restoring.
 	Mutable []string
-	// HiddenState tells that some state lies outside memory and globals: the module changes tables or drops segments.
+	// HiddenState is true if the module has state outside of memory and globals: it changes tables or drops segments.
 	HiddenState bool
 	Floats      bool // uses floating point
 	MinPages    uint32
@@ -113,7 +113,7 @@ type Import struct {
 // Signature is a function type, written like "(i32, i64) -> i32".
 type Signature string
 
-// Rewrite meters a module. Its input is never trusted: every size in it is checked against what is there.
+// Rewrite meters a module. The input is not trusted: every size in it is checked.
 func Rewrite(wasm []byte, o Options) (*Output, error) {
 	if len(wasm) > MaxModule {
 		return nil, fmt.Errorf("%w: the module has %d bytes, at most %d are allowed", ErrLimit, len(wasm), MaxModule)

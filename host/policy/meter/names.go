@@ -6,8 +6,7 @@ const (
 	nameFunctions = 1
 )
 
-// nameSection moves the function numbers of the name section, for stack traces. Names are a comfort: of a section that
-// cannot be read, nothing is kept.
+// nameSection shifts the function indices of the name section, which is used for stack traces. A section that cannot be read is dropped.
 func (w *rewriter) nameSection() []byte {
 	r := &reader{data: w.names}
 	var out []byte

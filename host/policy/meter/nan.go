@@ -2,14 +2,14 @@ package meter
 
 import "bytes"
 
-// The specification leaves sign and payload of a NaN that arithmetic makes to the machine, and machines differ: a module could tell
-// one from the other by storing the NaN, and answer otherwise. So behind each instruction that can make one, any NaN is replaced by the one
-// that the specification calls canonical, with its sign clear, which it always allows. Instructions that only move bits keep them.
+// The specification leaves the sign and payload of a NaN that arithmetic produces to the machine, and machines differ: a module could store
+// the NaN and answer differently. So after each instruction that can produce one, any NaN is replaced by the positive canonical one, which the
+// specification always allows. Instructions that only move bits keep them.
 
-// costNaN is how many instructions that takes.
+// costNaN is the number of instructions of the replacement.
 const costNaN = 6
 
-// makesNaN tells of the type that the instruction may leave a NaN of, or 0.
+// makesNaN returns the type of the NaN that an instruction may produce, or 0.
 func makesNaN(op byte) byte {
 	switch {
 	case op >= 0x8d && op <= 0x97, op == 0xb6: // ceil to max, demote
@@ -20,7 +20,7 @@ func makesNaN(op byte) byte {
 	return 0
 }
 
-// canonical pays for the replacement behind an instruction that may make a NaN.
+// canonical adds the replacement after an instruction that may produce a NaN, and charges for it.
 func (a *analyser) canonical(op byte) {
 	t := makesNaN(op)
 	if t == 0 {
@@ -50,7 +50,7 @@ func emitNaN(b []byte, temp uint32, t byte) []byte {
 // tempTypes are the types of the locals that the rewriter adds to a function that needs them.
 var tempTypes = [...]byte{typeI32, typeF32, typeF64}
 
-// temps are the types of those that this function needs, which lie behind its own locals.
+// temps returns the types of those that this function needs, which follow its own locals.
 func (f *function) temps() []byte {
 	var list []byte
 	for k, needed := range f.needs {
@@ -61,7 +61,7 @@ func (f *function) temps() []byte {
 	return list
 }
 
-// temp is the local of a type.
+// temp returns the index of the added local of a type.
 func (f *function) temp(t byte) uint32 {
 	return uint32(f.locals + bytes.IndexByte(f.temps(), t))
 }

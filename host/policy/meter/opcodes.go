@@ -1,6 +1,6 @@
 package meter
 
-// The instructions that the rewriter treats one by one.
+// The instructions that the rewriter handles individually.
 const (
 	opUnreachable  = 0x00
 	opNop          = 0x01
@@ -73,10 +73,10 @@ const (
 	bulkShift = 3
 )
 
-// effect is what a plain instruction does to the operand stack.
+// effect is the effect of an instruction on the operand stack.
 type effect struct{ pops, pushes int8 }
 
-// effectOf knows the instructions from local.get to the sign extensions that need no look at their immediates.
+// effectOf returns the effect of a load, a store, or a numeric instruction.
 func effectOf(op byte) effect {
 	switch {
 	case op >= 0x28 && op <= 0x35: // loads
@@ -107,10 +107,10 @@ func costOf(op byte) int64 {
 	return 1
 }
 
-// compares tells of instructions whose result is the truth of a comparison.
+// compares reports whether an instruction is a comparison.
 func compares(op byte) bool { return op >= 0x45 && op <= 0x66 }
 
-// float tells of instructions whose result may be a float.
+// float reports whether the result of an instruction may be a float.
 func float(op byte) bool {
 	return op == 0x2a || op == 0x2b || op == opF32Const || op == opF64Const || op >= 0x8b && op <= 0xa6 || op >= 0xb2 && op <= 0xbb || op == 0xbe || op == 0xbf
 }

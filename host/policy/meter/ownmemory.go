@@ -1,10 +1,10 @@
 package meter
 
-// ownMemory turns an imported memory into the module's own, of the same limits: the instantiating side would have to bring
-// one just for it. Modules of OPA's compiler import theirs as env.memory; under any other name it would be one that is shared.
+// ownMemory replaces an imported memory by one of the module's own with the same limits, so that the host need not provide one. Only
+// env.memory is accepted, the name that OPA's compiler uses; any other would be a memory to share.
 func (m *module) ownMemory(imp Import, l limits) error {
 	if imp.Module != "env" || imp.Name != "memory" {
-		return unsupported("the import %s.%s is a memory; a policy brings its own, or imports env.memory", imp.Module, imp.Name)
+		return unsupported("the import %s.%s is a memory; a policy has to define its own, or import env.memory", imp.Module, imp.Name)
 	}
 	if m.memory != nil {
 		return unsupported("several memories")

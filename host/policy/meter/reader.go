@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks over bytes that may be hostile. The first failure sticks, and every later read returns zero.
+// reader reads bytes that may be hostile. It keeps the first error, after which every read returns zero.
 type reader struct {
 	data []byte
 	at   int
@@ -105,7 +105,7 @@ func (r *reader) name() string {
 	return string(b)
 }
 
-// label is the name of an import or export, which messages repeat.
+// label reads the name of an import or export, which has to be printable because messages contain it.
 func (r *reader) label() string {
 	s := r.name()
 	switch {

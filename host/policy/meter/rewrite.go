@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// hostImports is how many functions the rewriter imports, and so by how much functions of the module move.
+// hostImports is the number of functions that the rewriter imports, by which the indices of the module's functions shift.
 const hostImports = 3
 
 // rewriter turns a decoded module into a metered one.
@@ -13,7 +13,7 @@ type rewriter struct {
 	*module
 	options  Options
 	ownTypes int               // types of the original; more follow
-	newTypes map[string]uint32 // those, by what they take and give
+	newTypes map[string]uint32 // those, by parameters and results
 
 	tick, deep, grow uint32 // indices of the host's functions
 	count            uint32 // where blocks are counted
@@ -34,7 +34,7 @@ func newRewriter(m *module, o Options) *rewriter {
 		fuel: uint32(len(m.globals)), depth: uint32(len(m.globals)) + 1}
 }
 
-// check refuses what could be decoded and still is out of bounds.
+// check refuses a decoded module that is out of bounds.
 func (m *module) check(o Options) error {
 	if len(m.bodies) != len(m.funcs)-len(m.imports) {
 		return malformed("%d function bodies for %d functions", len(m.bodies), len(m.funcs)-len(m.imports))
@@ -66,7 +66,7 @@ func (m *module) check(o Options) error {
 	return nil
 }
 
-// moved is where a function of the original is now.
+// moved returns the new index of a function of the original.
 func (w *rewriter) moved(f uint32) uint32 {
 	if int(f) < len(w.imports) {
 		return f
@@ -74,7 +74,7 @@ func (w *rewriter) moved(f uint32) uint32 {
 	return f + w.added()
 }
 
-// added is how many functions are imported beside the module's own.
+// added returns the number of imported functions besides the module's own.
 func (w *rewriter) added() uint32 {
 	if w.options.Count {
 		return hostImports + 1
@@ -82,8 +82,7 @@ func (w *rewriter) added() uint32 {
 	return hostImports
 }
 
-// build writes the sections. The code comes first, because it decides which types there are and whether data may be
-// merged.
+// build writes the sections. It makes the code first, which decides which types there are and whether data may be merged.
 func (w *rewriter) build() ([]byte, error) {
 	code, err := w.code()
 	if err != nil {
@@ -118,7 +117,7 @@ func (w *rewriter) build() ([]byte, error) {
 
 // typeIndex finds or adds a type.
 func (w *rewriter) typeIndex(t functype) uint32 {
-	key := string(t.params) + ">" + string(t.results) // no value type is written like that
+	key := string(t.params) + ">" + string(t.results) // ">" is no value type
 	at, ok := w.newTypes[key]
 	if !ok {
 		at = uint32(len(w.types))
@@ -202,7 +201,7 @@ func (w *rewriter) globalSection() []byte {
 	return append(append(b, counter...), counter...)
 }
 
-// expression moves the function that a constant expression names.
+// expression shifts the function index of a constant expression.
 func (w *rewriter) expression(expr []byte) []byte {
 	if expr[0] != opRefFunc {
 		return expr

@@ -51,7 +51,7 @@ func (m *module) readElements(r *reader) error {
 	return nil
 }
 
-// checkElements refuses an active segment that lies outside its table: the runtime would leave it out in silence.
+// checkElements refuses an active segment outside of its table, which the runtime would silently ignore.
 func (m *module) checkElements() error {
 	for i, e := range m.elements {
 		if e.flags&1 != 0 {
@@ -106,12 +106,12 @@ func (m *module) readData(r *reader) error {
 	return nil
 }
 
-// mergeGap is the largest run of zeros that is written out to save a segment.
+// mergeGap is the largest run of zeros that is added to save a segment.
 const mergeGap = 4096
 
-// merge joins active segments that follow each other in memory. A Go module has tens of thousands of them, and each costs two
-// allocations per instance. Segments are only reordered when none overlaps, and zeros are only filled in where
-// no segment lies; the sum stays below the memory's own size.
+// merge joins active segments that follow each other in memory. A Go module has tens of thousands of segments, and each costs two
+// allocations per instance. Segments are only reordered if none overlap, and zeros are only added where
+// there is no segment; the result is not larger than the memory.
 func merge(segments []segment, minBytes uint64) []segment {
 	sorted := slices.Clone(segments)
 	slices.SortStableFunc(sorted, func(a, b segment) int { return int(int64(a.offset) - int64(b.offset)) })
@@ -123,7 +123,7 @@ func merge(segments []segment, minBytes uint64) []segment {
 		end = uint64(s.offset) + uint64(len(s.data))
 	}
 	if end > minBytes {
-		return segments // it will trap when it is instantiated, as it should
+		return segments // the module will trap when it is instantiated, as it should
 	}
 	var merged []segment
 	for _, s := range sorted {

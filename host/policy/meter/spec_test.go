@@ -259,7 +259,7 @@ func (s *spec) forget() {
 func reason(err error) string {
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "brings its own"), strings.Contains(text, "reserved prefix"):
+	case strings.Contains(text, "has to define its own"), strings.Contains(text, "reserved prefix"):
 		return "import"
 	case strings.Contains(text, "cannot be printed"):
 		return "unsupported name"

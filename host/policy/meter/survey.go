@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Plan is how a module is laid out, for people who look at it before it runs.
+// Plan is the layout of a module, for people who inspect it.
 type Plan struct {
 	MinPages, MaxPages int      // of its memory; the maximum is -1 where it names none
 	Tables             []string // like "funcref, 3 to 3 elements"
@@ -15,12 +15,12 @@ type Plan struct {
 	Functions          int // of its own
 	// Recursive are functions that call each other in a circle, or themselves, by direct calls.
 	Recursive []int
-	// ThroughTables is how many more may do so by a call through a table.
+	// ThroughTables is the number of further functions that may do so by calls through tables.
 	ThroughTables int
 	IndirectCalls int
-	Hidden        []string // instructions that change what lies outside of memory and globals
+	Hidden        []string // instructions that change state outside of memory and globals
 	Floats        bool
-	ABI           uint32 // what flynn_abi returns, where that is plain to see; else 0
+	ABI           uint32 // the result of flynn_abi if it is a constant, or 0
 }
 
 // Survey reads the layout of a module. It checks no more than Rewrite does, and changes nothing.
@@ -73,14 +73,14 @@ func (p *Plan) layout(w *rewriter) {
 	p.Hidden, p.Floats = w.hidden, w.floats
 }
 
-// hide notes an instruction that changes what can be neither seen nor put back.
+// hide records an instruction that changes state outside of memory and globals.
 func (w *rewriter) hide(instruction string) {
 	if !slices.Contains(w.hidden, instruction) {
 		w.hidden = append(w.hidden, instruction)
 	}
 }
 
-// statedABI reads the version out of a function flynn_abi that is one constant.
+// statedABI returns the version of a function flynn_abi that only returns a constant.
 func (m *module) statedABI() uint32 {
 	for _, e := range m.exports {
 		body := int(e.index) - len(m.imports)
@@ -97,8 +97,8 @@ func (m *module) statedABI() uint32 {
 	return 0
 }
 
-// graph is who may call whom: a node for each function of the module's own, and behind them one for each type, through which an indirect
-// call goes to every function of that type that a table may hold.
+// graph is the call graph. It has a node for each of the module's own functions, followed by one for each type: an indirect call leads to the
+// node of its type, and from there to every function of that type that a table may hold.
 type graph struct {
 	w       *rewriter
 	edges   [][]int // direct calls, and calls of types
@@ -129,7 +129,7 @@ func newGraph(w *rewriter) *graph {
 	return g
 }
 
-// hold notes that a table may hold a function.
+// hold records that a table may hold a function.
 func (g *graph) hold(f uint32) {
 	if own := int(f) - len(g.w.imports); own >= 0 {
 		t := g.same[g.w.funcs[f]]
@@ -153,7 +153,7 @@ func (g *graph) add(own int, f *function, body []byte) {
 	}
 }
 
-// to are the nodes that one leads to.
+// to returns the successors of a node.
 func (g *graph) to(node int) []int {
 	if node >= len(g.edges) {
 		return g.through[node-len(g.edges)]
@@ -161,8 +161,8 @@ func (g *graph) to(node int) []int {
 	return g.edges[node]
 }
 
-// circles are the functions that a chain of calls may come back to, by index. It is Tarjan's algorithm, with a stack of its own: a module
-// chooses how deep its calls are nested.
+// circles returns the indices of the recursive functions. It is Tarjan's algorithm with an explicit stack, because a module may nest its
+// calls to any depth.
 func (g *graph) circles(indirect bool) []int {
 	n := len(g.edges) + len(g.through)
 	order, low := make([]int, n), make([]int, n) // 0 is not seen

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// Bounds of an answer, in bytes: its text, and what is kept of a reason, which is as much as the other languages' answers hold.
+// Bounds of an answer, in bytes: of its text, and of a reason, which is cut at what the other languages' answers can have.
 const (
 	MaxAnswer = 256 << 10
 	MaxReason = 8<<10 - abi.HeaderSize - abi.EntrySize
@@ -31,7 +31,7 @@ type Answer struct {
 	Reason  string
 }
 
-// ReadRoute reads the result of EntrypointRoute, as opa_json_dump writes it. Everything that is no answer is an error.
+// ReadRoute reads the result of EntrypointRoute, as opa_json_dump writes it. It returns an error for anything that is not an answer.
 func ReadRoute(text []byte) (Answer, error) {
 	value, defined, err := result(text)
 	if err != nil || !defined {
@@ -62,8 +62,8 @@ func ReadRoute(text []byte) (Answer, error) {
 	return a, nil
 }
 
-// ReadTool reads the result of EntrypointTool, as opa_json_dump writes it, and joins what it demands. Everything that is no answer is an
-// error.
+// ReadTool reads the result of EntrypointTool, as opa_json_dump writes it, and joins its restrictions. It returns an error for
+// anything that is not an answer.
 func ReadTool(text []byte) (Answer, error) {
 	value, defined, err := result(text)
 	if err != nil || !defined {
@@ -78,7 +78,7 @@ func ReadTool(text []byte) (Answer, error) {
 	return Answer{}, fmt.Errorf("tool is %s; it has to be an object, or a set of objects, with deny, ask or sandbox", kindOf(value))
 }
 
-// result takes the value out of OPA's list of bindings. There is none where the rule is undefined.
+// result returns the value in OPA's list of bindings. It is not defined if the rule is undefined.
 func result(text []byte) (value any, defined bool, err error) {
 	if len(text) > MaxAnswer {
 		return nil, false, fmt.Errorf("the answer has %d bytes, at most %d are allowed", len(text), MaxAnswer)
@@ -125,7 +125,7 @@ func restriction(o map[string]any) (Answer, error) {
 	return a, nil
 }
 
-// restrictions joins several, in an order that does not depend on how the module keeps a set. Two sandboxes at once cannot be had, which denies.
+// restrictions joins several restrictions, in an order that does not depend on the module's order of a set. Two different sandboxes deny.
 func restrictions(list []any) (Answer, error) {
 	if len(list) > maxRestrictions {
 		return Answer{}, fmt.Errorf("tool has %d restrictions, at most %d are allowed", len(list), maxRestrictions)
@@ -163,7 +163,7 @@ func join(all []Answer) (sum Answer) {
 			sum.Name = a.Name
 		default:
 			sum.Verdict |= abi.ToolDeny
-			reasons = append(reasons, "two sandboxes are demanded, "+sum.Name+" and "+a.Name)
+			reasons = append(reasons, "it requires two sandboxes, "+sum.Name+" and "+a.Name)
 		}
 		if a.Reason != "" && !slices.Contains(reasons, a.Reason) {
 			reasons = append(reasons, a.Reason)
@@ -173,7 +173,7 @@ func join(all []Answer) (sum Answer) {
 	return sum
 }
 
-// fields reads an object of an answer, key by key, and remembers the first mistake.
+// fields reads the keys of an object in an answer, and keeps the first error.
 type fields struct {
 	of     string
 	object map[string]any
@@ -181,7 +181,7 @@ type fields struct {
 	err    error
 }
 
-// take is the value of a key, nil where there is none.
+// take returns the value of a key, nil if it is absent.
 func (f *fields) take(key string) any {
 	f.seen[key] = true
 	v, ok := f.object[key]

@@ -63,7 +63,7 @@ func TestReadTool(t *testing.T) {
 		"joined, in order":  {`[{"result":[{"ask":true,"reason":"b","rule":2},{"deny":true,"reason":"a","rule":1}]}]`, Answer{3, 1, "", "a; b"}, ""},
 		"the same reason":   {`[{"result":[{"ask":true,"reason":"a"},{"deny":true,"reason":"a"}]}]`, Answer{3, 0, "", "a"}, ""},
 		"any sandbox":       {`[{"result":[{"sandbox":true},{"sandbox":"strict"}]}]`, Answer{4, 0, "strict", ""}, ""},
-		"two sandboxes":     {`[{"result":[{"sandbox":"a"},{"sandbox":"b"}]}]`, Answer{5, 0, "a", "two sandboxes are demanded, a and b"}, ""},
+		"two sandboxes":     {`[{"result":[{"sandbox":"a"},{"sandbox":"b"}]}]`, Answer{5, 0, "a", "it requires two sandboxes, a and b"}, ""},
 		"what is false":     {`[{"result":[{"deny":false,"reason":"r"},{"ask":true}]}]`, Answer{2, 0, "", ""}, ""},
 		"an unknown key":    {`[{"result":[{"denied":true}]}]`, Answer{}, `unknown key "denied"`},
 		"a string":          {`[{"result":["no"]}]`, Answer{}, `tool holds the string "no"`},

@@ -2,24 +2,24 @@ package opa
 
 import "github.com/flynnhost/flynn/sdk/policy/abi"
 
-// Fact is one key of the document input. All keys of a kind of decision are always there: one that the host does not know has the
-// empty value of its type, as the other SDKs read it.
+// Fact is one key of the document input. All keys of a kind of decision are always present: an unknown fact has the
+// empty value of its type, as in the other SDKs.
 type Fact struct {
 	Name  string
 	Field abi.Field
 	Type  int // abi.TypeString and so on
 }
 
-// IsTruth tells that the fact is true or false.
-func (f Fact) IsTruth() bool { return f.Type == abi.TypeBool }
+// IsBool reports whether the fact is true or false.
+func (f Fact) IsBool() bool { return f.Type == abi.TypeBool }
 
-// Args is the key of a tool's arguments, which are no field of the frame.
+// Args is the key of a tool's arguments, which are not a field of the frame.
 const Args = "args"
 
-// RouteFacts are the facts of a routing decision, in the order of the document.
+// RouteFacts returns the facts of a routing decision, in the order of the document.
 func RouteFacts() []Fact { return append(commonFacts(), routeFacts()...) }
 
-// ToolFacts are the facts of a tool decision, in the order of the document; Args follows them.
+// ToolFacts returns the facts of a tool decision, in the order of the document; Args follows them.
 func ToolFacts() []Fact { return append(commonFacts(), toolFacts()...) }
 
 func commonFacts() []Fact {
@@ -73,7 +73,7 @@ func toolFacts() []Fact {
 	}
 }
 
-// Schema is the JSON Schema of the document input of a policy that decides routes, tools or both.
+// Schema returns the JSON Schema of the document input of a policy that decides routes, tools or both.
 func Schema(route, tool bool) map[string]any {
 	facts, keys := commonFacts(), map[string]any{}
 	if route {

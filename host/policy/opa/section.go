@@ -14,8 +14,8 @@ const section = "flynn.input"
 // maxReads bounds the names in the section.
 const maxReads = 256
 
-// AppendReads adds to a module the names of the facts that it reads, Args among them. The host leaves the others out of the document, which
-// saves the module most of its work. Without the section a module gets everything.
+// AppendReads appends the names of the facts that a module reads, which may include Args. The host leaves the others out of the document, which
+// saves the module most of its work. Without the section a module gets all facts.
 func AppendReads(wasm []byte, names []string) []byte {
 	names = slices.Sorted(slices.Values(names))
 	content := append(named(section), strings.Join(names, "\n")...)

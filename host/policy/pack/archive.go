@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/install/fetch"
 )
 
-// Pack writes the package as one archive, tar within gzip. The same package makes the same bytes, on every machine.
+// Pack writes the package as a tar.gz archive. The same package gives the same bytes on every machine.
 func (p *Package) Pack(w io.Writer) error {
 	out := archive.NewWriter(w)
 	for _, name := range p.names() {
@@ -23,7 +23,7 @@ func (p *Package) Pack(w io.Writer) error {
 	return out.Close()
 }
 
-// Unpack reads an archive. Nothing of it reaches the disk.
+// Unpack reads an archive into memory.
 func Unpack(r archive.Source) (*Package, error) {
 	files := map[string][]byte{}
 	err := archive.Read(r, bounds, func(f archive.File) error {
@@ -36,13 +36,13 @@ func Unpack(r archive.Source) (*Package, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("it is no archive of flynn policy pack: %w", err)
+		return nil, fmt.Errorf("not an archive of flynn policy pack: %w", err)
 	}
 	return newPackage(files)
 }
 
-// Fetch reads an archive from an https URL. A redirect has to be https as well. Something has to vouch for what comes: #sha256=DIGEST of
-// the archive at the end of the URL, or a signature by a key of trust. A nil transport is the usual one.
+// Fetch reads an archive from an https URL. Redirects have to be https as well. The archive has to be verified: by #sha256=DIGEST at the end of
+// the URL, or by a signature of a key in trust. A nil transport is the default one.
 func Fetch(ctx context.Context, from string, trust Trust, transport http.RoundTripper) (*Package, error) {
 	address, err := fetch.Parse(from, "https")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// Install puts a package into the store and into the lock, in place of another version, after its module was loaded and its
-// cases have passed. From says where it came from. An older version, and one whose signature vouches for less, is refused
-// unless downgrade allows it.
+// Install puts a package into the store and into the lock, in place of another version, after its module could be loaded and its
+// cases have passed. from is recorded as its origin. An older version, or an unsigned one in place of a signed one, is refused unless
+// downgrade is set.
 func (s *Store) Install(ctx context.Context, p *Package, from string, downgrade bool) (l Locked, known bool, err error) {
 	m := p.Manifest
 	defer func() {
@@ -70,15 +70,15 @@ func succeeds(old, next Locked, downgrade bool) error {
 	case downgrade:
 		return nil
 	case order < 0:
-		return fmt.Errorf("version %s is installed, which is newer: say --allow-downgrade if that is meant", old.Version)
+		return fmt.Errorf("version %s is installed, which is newer: use --allow-downgrade to replace it", old.Version)
 	case old.Key != "" && next.Key == "":
-		return fmt.Errorf("version %s is installed with a signature of %s, and this one has none that counts: "+
-			"say --allow-downgrade if that is meant", old.Version, old.Key)
+		return fmt.Errorf("version %s is installed with a signature of %s, and this one has no trusted signature: "+
+			"use --allow-downgrade to replace it", old.Version, old.Key)
 	}
 	return nil
 }
 
-// prove loads the module, and asks it the cases that came with it.
+// prove loads the module and runs the cases of the package.
 func prove(ctx context.Context, p *Package, path string) error {
 	l := p.Manifest.Limits
 	m, err := policy.Open(ctx, policy.Source{Name: p.Manifest.Name, Path: path, Kinds: p.Manifest.Kinds, Data: p.Manifest.Data, Limits: l.Policy()})

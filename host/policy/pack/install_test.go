@@ -120,7 +120,7 @@ func TestOlderVersionsAreRefused(t *testing.T) {
 		{"a preview is older", make("1.0.0", 1, true), make("1.0.0-rc.1", 2, true), false, "newer"},
 		{"older, and meant", make("1.10.0", 1, true), make("1.9.0", 2, true), true, ""},
 		{"the same with other contents", make("1.0.0", 1, true), make("1.0.0", 2, true), true, "raise the version"},
-		{"newer without the signature", make("1.0.0", 1, true), make("1.1.0", 2, false), false, "none that counts"},
+		{"newer without the signature", make("1.0.0", 1, true), make("1.1.0", 2, false), false, "no trusted signature"},
 		{"newer without the signature, and meant", make("1.0.0", 1, true), make("1.1.0", 2, false), true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,11 +210,11 @@ func TestLockIsReadStrictly(t *testing.T) {
 		{"as it is", "", "", ""},
 		{"another format", "lock = 1", "lock = 2", "lock is 2"},
 		{"an unknown key", "lock = 1", "lock = 1\nmore = 1", "unknown key more"},
-		{"a name that is a path", `name = "p"`, `name = "../p"`, "no policy's name"},
+		{"a name that is a path", `name = "p"`, `name = "../p"`, "invalid name"},
 		{"a module elsewhere", `module = "policy.wasm"`, `module = "../policy.wasm"`, "does not have its digest"},
 		{"a file elsewhere", `"policy.toml" =`, `"../policy.toml" =`, "is not the name of a file inside"},
-		{"half a version", `"1.0.0"`, `"1"`, "no exact version"},
-		{"half a digest", `digest = "`, `digest = "0`, "no SHA-256"},
+		{"half a version", `"1.0.0"`, `"1"`, "not an exact version"},
+		{"half a digest", `digest = "`, `digest = "0`, "not a SHA-256"},
 		{"no TOML", "lock", "[[", "policies.lock"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

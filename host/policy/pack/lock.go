@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
-// lockFile is policies.lock: what may come into force, by digest. It is the operator's consent, and the only thing that gives it.
+// lockFile is policies.lock: the policies that may come into force, by digest. Only this file expresses the operator's consent.
 type lockFile struct {
 	Format   int      `toml:"lock"` // 1
 	Policies []Locked `toml:"policy"`
@@ -52,7 +52,7 @@ func parseLock(text []byte) (lockFile, error) {
 	seen := map[string]bool{}
 	for _, p := range l.Policies {
 		if seen[p.Name] {
-			wrong = append(wrong, fmt.Errorf("%s: policy %q stands there twice", lockName, p.Name))
+			wrong = append(wrong, fmt.Errorf("%s: policy %q is duplicate", lockName, p.Name))
 		}
 		seen[p.Name] = true
 		wrong = append(wrong, p.problems()...)
@@ -67,10 +67,10 @@ func (l Locked) problems() []error {
 			out = append(out, fmt.Errorf(lockName+": policy %q: "+format, append([]any{l.Name}, args...)...))
 		}
 	}
-	check(nameForm().MatchString(l.Name) && len(l.Name) <= 100, "that is no policy's name")
-	check(exactVersion(l.Version), "version %q is no exact version", l.Version)
-	check(digest.Valid(l.Digest), "digest %q is no SHA-256", l.Digest)
-	check(l.Source == "" || digest.Valid(l.Source), "source_digest %q is no SHA-256", l.Source)
+	check(nameForm().MatchString(l.Name) && len(l.Name) <= 100, "invalid name")
+	check(exactVersion(l.Version), "version %q is not an exact version", l.Version)
+	check(digest.Valid(l.Digest), "digest %q is not a SHA-256", l.Digest)
+	check(l.Source == "" || digest.Valid(l.Source), "source_digest %q is not a SHA-256", l.Source)
 	check(path.Ext(l.Module) == ".wasm" && l.Files[l.Module] == l.Digest, "its module %q does not have its digest", l.Module)
 	if l.Key != "" {
 		_, err := signing.ParseKey(string(l.Key))
@@ -82,7 +82,7 @@ func (l Locked) problems() []error {
 	return out
 }
 
-// folder is where the policy lies below the store, a name that its contents decide.
+// folder returns the policy's folder below the store, which depends on its contents.
 func (l Locked) folder() string {
 	return path.Join(l.Name, digest.Of(folder.Sums(l.Files))[:32])
 }

@@ -1,9 +1,8 @@
-// Package pack carries policies from who writes them to who runs them: it signs a policy, packs it into one archive, and
-// keeps those that are installed in a store that a lock file speaks for.
+// Package pack distributes policies: it signs a policy, packs it into one archive, and keeps installed policies in a store with a lock file.
 //
-// Start with Package, what a policy's folder or archive holds, and Store. A signature (signature.go) covers what decides: name, version, ABI,
-// kinds, limits, module and source. Everything read here is foreign: sizes and numbers are bounded before they are believed, names are checked
-// before they become paths. What is installed comes into force only as the lock says it, digest by digest.
+// Start with Package, the contents of a policy's folder or archive, and Store. A signature (signature.go) covers everything that decides: name,
+// version, ABI, kinds, limits, module and source. Everything read here is untrusted: sizes and numbers are bounded, and names are checked
+// before they become paths. An installed policy comes into force only if every file has the digest in the lock.
 package pack
 
 import (
@@ -40,11 +39,11 @@ const (
 // bounds limit the files of a package, and the archive that it comes in.
 var bounds = folder.Bounds{Files: 1000, Bytes: meter.MaxModule + 8<<20}
 
-// Package is a policy as it is passed on: a few files, in memory.
+// Package is a policy for distribution: a few files, in memory.
 type Package struct {
 	Manifest author.Manifest
 	Module   []byte
-	// Signer is the key of the signature, which is valid; "" is unsigned.
+	// Signer is the key of the valid signature; "" is unsigned.
 	Signer Key
 	files  map[string][]byte // by slash-separated name
 }
@@ -74,7 +73,7 @@ func Open(name string) (*Package, error) {
 	return p, nil
 }
 
-// fromFolder reads a policy's folder. Digests that are missing are filled in; those that are there have to be right.
+// fromFolder reads a policy's folder. Missing digests are filled in; present ones have to be right.
 func fromFolder(dir string) (*Package, error) {
 	d, err := folder.Open(dir, bounds)
 	if err != nil {
@@ -94,7 +93,7 @@ func fromFolder(dir string) (*Package, error) {
 	return newPackage(c.files)
 }
 
-// contents are what a package is made of, as they lie in a policy's folder.
+// contents are the parts of a package in a policy's folder.
 type contents struct {
 	text     []byte // of the manifest
 	manifest author.Manifest
@@ -120,7 +119,7 @@ func readContents(d *folder.Folder, manifest string) (c contents, err error) {
 	return c, err
 }
 
-// seal puts the manifest with the digests among the files.
+// seal adds the manifest with the digests to the files.
 func (c contents) seal(replace bool) (err error) {
 	c.files[manifestName], err = seal(c.text, digest.Of(c.files[c.manifest.Build.Output]), c.source, replace)
 	return err
@@ -149,12 +148,12 @@ func collect(d *folder.Folder, m author.Manifest) (map[string][]byte, error) {
 	return files, nil
 }
 
-// patterns are those of all files that a package may have.
+// patterns returns the patterns of the files that a package may have.
 func patterns(m author.Manifest) []string {
 	return []string{manifestName, signatureName, m.Build.Output, casesDir + "/*.toml", casesDir + "/*.golden", "README.md", "LICENSE"}
 }
 
-// newPackage checks files against each other and makes a package of them.
+// newPackage makes a package of files, and checks that they agree.
 func newPackage(files map[string][]byte) (*Package, error) {
 	text, ok := files[manifestName]
 	if !ok {
@@ -186,16 +185,16 @@ func (p *Package) check() error {
 	case p.Module == nil:
 		return fmt.Errorf("it has no module %s: run flynn policy build", m.Build.Output)
 	case !digest.Valid(m.Digest):
-		return fmt.Errorf("%s: digest = %q is no SHA-256: run flynn policy pack", manifestName, m.Digest)
+		return fmt.Errorf("%s: digest = %q is not a SHA-256: run flynn policy pack", manifestName, m.Digest)
 	case m.Digest != digest.Of(p.Module):
 		return fmt.Errorf("%s has the digest of another module: %s", manifestName, again)
 	case m.Source != "" && !digest.Valid(m.Source):
-		return fmt.Errorf("%s: source_digest = %q is no SHA-256", manifestName, m.Source)
+		return fmt.Errorf("%s: source_digest = %q is not a SHA-256", manifestName, m.Source)
 	}
 	total := 0
 	for name, content := range p.files {
 		if !p.allows(name) {
-			return fmt.Errorf("%q has no place in a policy's package", name)
+			return fmt.Errorf("%q is not allowed in a policy's package", name)
 		}
 		total += len(content)
 	}
@@ -216,10 +215,10 @@ func (p *Package) allows(name string) bool {
 	})
 }
 
-// names are those of all files, in order.
+// names returns the names of all files, in order.
 func (p *Package) names() []string { return slices.Sorted(maps.Keys(p.files)) }
 
-// maxSize is how many bytes a file of that name may have.
+// maxSize returns the maximum size of a file of that name.
 func maxSize(name string) int64 {
 	switch {
 	case name == manifestName || name == signatureName:

@@ -119,7 +119,7 @@ func TestSignedPolicyIsWhatItsSignerMeant(t *testing.T) {
 		{"another source", "policy.c", "source", "other", "digest of another source"},
 		{"a damaged signature", "policy.sig", " ", "  ", "not one line"},
 		{"a signature of two lines", "policy.sig", "\n", "\n\n", "not one line"},
-		{"no key", "policy.sig", "ed25519:", "", "is no key"},
+		{"no key", "policy.sig", "ed25519:", "", "is not a key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			copied := t.TempDir()
@@ -214,7 +214,7 @@ func TestArchivesThatAreNoPackageAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"a path upwards", with("../x", "text"), "not a name"},
-		{"a file that has no place", with("run.sh", "text"), "has no place"},
+		{"a file that has no place", with("run.sh", "text"), "is not allowed"},
 		{"a large text", with("README.md", strings.Repeat("x", maxText+1)), "README.md has more than 1048576 bytes"},
 		{"a large manifest", with("policy.toml", strings.Repeat("#", maxManifest+1)), "policy.toml has more than 65536 bytes"},
 		{"many large files", func() map[string]string {
@@ -241,7 +241,7 @@ func TestArchivesThatAreNoPackageAreRefused(t *testing.T) {
 		})
 	}
 	_, err := Unpack(strings.NewReader("text"))
-	refused(t, err, "it is no archive of flynn policy pack")
+	refused(t, err, "not an archive of flynn policy pack")
 }
 
 // TestFetchTakesWhatIsVouchedFor takes archives over https alone, by their digest or by a signature of a pinned key.

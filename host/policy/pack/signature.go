@@ -32,7 +32,7 @@ type statement struct {
 	Source string `json:"source"`
 }
 
-// statementPrefix keeps a signature from being one of anything else.
+// statementPrefix prevents a signature from being valid for anything else.
 const statementPrefix = "flynn policy signature 1\n"
 
 func (p *Package) statement() statement { return statementOf(p.Manifest) }
@@ -53,7 +53,7 @@ func (s statement) bytes() []byte {
 
 func (s statement) sign(private ed25519.PrivateKey) []byte { return signing.Sign(private, s.bytes()) }
 
-// verify returns the key of a signature that is right.
+// verify returns the key of a valid signature.
 func (s statement) verify(text []byte) (Key, error) {
 	key, err := signing.Verify(text, s.bytes())
 	if errors.Is(err, signing.ErrWrong) {
@@ -62,7 +62,7 @@ func (s statement) verify(text []byte) (Key, error) {
 	return key, err
 }
 
-// Sign writes the digests of the module and of its source into a folder's policy.toml, and the signature of it all into its policy.sig.
+// Sign writes the digests of the module and of its source into a folder's policy.toml, and the signature into its policy.sig.
 func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
 	d, err := folder.Open(dir, bounds)
 	if err != nil {
@@ -86,7 +86,7 @@ func Sign(dir string, private ed25519.PrivateKey) (*Package, error) {
 		durable.WriteFile(filepath.Join(dir, signatureName), p.files[signatureName], 0o644))
 }
 
-// Key is a public key, Trust says whose policies are taken.
+// Key is a public key, Trust says whose policies are accepted.
 type (
 	Key   = signing.Key
 	Trust = signing.Trust

@@ -24,8 +24,8 @@ const (
 	maxSourceBytes = 256 << 20
 )
 
-// sourceDigest sums up what a module is built from: every file of the folder that is not part of the package, apart from hidden
-// ones and what tools put there. It is "" where there is none.
+// sourceDigest returns a digest of what a module is built from: every file of the folder that is not part of the package, without hidden
+// files and those that tools write. It is "" if there is no such file.
 func sourceDigest(d *folder.Folder, m author.Manifest) (string, error) {
 	h := sha256.New()
 	n, left := 0, int64(maxSourceBytes)
@@ -74,8 +74,8 @@ var (
 	nameLine   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^name[ \t]*=`) })
 )
 
-// seal writes the digests into the text of a policy.toml and leaves the rest as it is. With replace it takes out those that are
-// there; without, they stay, right or wrong.
+// seal writes the digests into the text of a policy.toml and does not change the rest. With replace it replaces present digests; without
+// it they stay, right or wrong.
 func seal(text []byte, module, source string, replace bool) ([]byte, error) {
 	m, err := author.ParseManifest(text)
 	if err != nil {
@@ -105,7 +105,7 @@ func seal(text []byte, module, source string, replace bool) ([]byte, error) {
 	if !placed {
 		sealed = append([]byte(added), sealed...)
 	}
-	// The text may be of a form that this does not know, such as a line that only looks like a key.
+	// The text may have a form that this code does not handle, such as a line that only looks like a key.
 	m2, err := author.ParseManifest(sealed)
 	if err != nil || m2.Digest != module || m2.Source != source || m2.Description != m.Description {
 		return nil, fmt.Errorf("%s: write digest = %q at its top by hand (%v)", manifestName, module, err)

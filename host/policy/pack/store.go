@@ -7,18 +7,18 @@ import (
 	"github.com/flynnhost/flynn/host/install"
 )
 
-// Store is the folder of installed policies, and the lock that speaks for it:
+// Store is the folder of installed policies, and its lock file:
 //
 //	NAME/DIGEST/  one policy, read-only, never overwritten
 //
-// Nothing comes into force merely because it lies there: Install puts it into the lock.
+// A policy in the folder comes into force only if it is in the lock; Install puts it there.
 type Store struct {
 	versions install.Store
 	lock     install.Lock[lockFile]
 	trust    Trust
 }
 
-// NewStore is the store in dir with the lock file lock. Either may be missing until something is installed.
+// NewStore returns the store in dir with the lock file lock. Either may be missing until something is installed.
 func NewStore(dir, lock string, trust Trust) *Store {
 	trust.Table = "[policy_trust]"
 	return &Store{
@@ -28,13 +28,13 @@ func NewStore(dir, lock string, trust Trust) *Store {
 	}
 }
 
-// Trust says whose policies the store takes.
+// Trust returns whose policies the store accepts.
 func (s *Store) Trust() Trust { return s.trust }
 
 // LockName is the name of the lock file.
 const LockName = lockName
 
-// Lock is the path of the lock file.
+// Lock returns the path of the lock file.
 func (s *Store) Lock() string { return s.lock.Path }
 
 // List returns the locked policies by name.
@@ -64,7 +64,7 @@ func (s *Store) find(name string) (Locked, error) {
 	return locked, nil
 }
 
-// Find returns the module's file and digest of a policy, after a look at every file of it and at its signature.
+// Find returns the path of a policy's module and its digest, after verifying every file and the signature.
 func (s *Store) Find(name string) (path, digest string, err error) {
 	l, err := s.Verify(name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Store) Verify(name string) (Locked, error) {
 	}
 	key, err := s.trust.Check(p.Signer)
 	if err == nil && locked.Key != "" && key != locked.Key {
-		err = fmt.Errorf("it was signed by %s, whose signature does not count any more", locked.Key)
+		err = fmt.Errorf("it was signed by %s, which is not trusted any more", locked.Key)
 	}
 	if err != nil {
 		return locked, fmt.Errorf("verify policy %s %s: %w", name, locked.Version, err)
@@ -93,7 +93,7 @@ func (s *Store) Verify(name string) (Locked, error) {
 	return locked, nil
 }
 
-// open reads a locked policy; each file has to be what the lock says.
+// open reads a locked policy; each file has to have the digest in the lock.
 func (s *Store) open(l Locked) (*Package, error) {
 	d, err := s.versions.Open(l.folder())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/types"
 )
 
-// native are the functions that OPA's compiler builds into the module, so that the host has no part in them. A test compiles each.
+// native returns the functions that OPA's compiler builds into the module. A test compiles each.
 func native() []*ast.Builtin {
 	return []*ast.Builtin{
 		ast.Plus, ast.Minus, ast.Multiply, ast.Divide, ast.Abs, ast.Round, ast.Ceil, ast.Floor, ast.Rem, ast.ArrayConcat,
@@ -27,7 +27,7 @@ func native() []*ast.Builtin {
 	}
 }
 
-// capabilities are what a policy may use of this version of Rego.
+// capabilities returns the part of Rego that policies may use.
 func capabilities() *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()
 	names := append(opa.Names(), ast.Assign.Name, ast.Equality.Name, ast.RegoMetadataChain.Name, ast.RegoMetadataRule.Name,
@@ -40,7 +40,7 @@ func capabilities() *ast.Capabilities {
 	return c
 }
 
-// matchers are Flynn's own functions: match(pattern, string), one meaning in all languages.
+// matchers returns Flynn's own functions match(pattern, string), which mean the same in all languages.
 func matchers() (list []*ast.Builtin) {
 	for _, b := range opa.Builtins() {
 		if b.Match != 0 {

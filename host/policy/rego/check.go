@@ -11,8 +11,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 )
 
-// check compiles the sources as far as types go. It is stricter than OPA: a fact that does not exist is an error, and so is a negation that is
-// never true. It returns the modules as OPA's compiler has rewritten them.
+// check parses and type-checks the sources. It is stricter than OPA: an unknown fact is an error, and so is a negation that is
+// never true. It returns the modules as rewritten by OPA's compiler.
 func check(files []bundle.ModuleFile, kinds []string) (map[string]*ast.Module, error) {
 	modules := map[string]*ast.Module{}
 	for _, f := range files {
@@ -40,10 +40,10 @@ func check(files []bundle.ModuleFile, kinds []string) (map[string]*ast.Module, e
 	return c.Modules, nil
 }
 
-// neverTrue finds `not input.account`: all facts are always there, so that it is false whatever the account is. A policy that
-// means to deny what has no account would deny nothing.
+// neverTrue returns an error for each expression like `not input.account`, which is always false, because every fact is always present. A policy
+// that is meant to deny senders without an account would deny nothing.
 func neverTrue(m *ast.Module) (errs ast.Errors) {
-	truths := truths()
+	bools := boolFacts()
 	ast.WalkExprs(m, func(e *ast.Expr) bool {
 		t, ok := e.Terms.(*ast.Term)
 		if !ok || !e.Negated {
@@ -53,7 +53,7 @@ func neverTrue(m *ast.Module) (errs ast.Errors) {
 		if !ok || len(ref) != 2 || !ref.HasPrefix(ast.InputRootRef) {
 			return false
 		}
-		if name, ok := ref[1].Value.(ast.String); ok && string(name) != opa.Args && !slices.Contains(truths, string(name)) {
+		if name, ok := ref[1].Value.(ast.String); ok && string(name) != opa.Args && !slices.Contains(bools, string(name)) {
 			errs = append(errs, ast.NewError(ast.CompileErr, e.Location,
 				"not %v is never true, because %v is always there: compare it with the empty value", ref, ref))
 		}
@@ -62,17 +62,17 @@ func neverTrue(m *ast.Module) (errs ast.Errors) {
 	return errs
 }
 
-// truths are the facts that are true or false.
-func truths() (names []string) {
+// boolFacts returns the names of the facts that are true or false.
+func boolFacts() (names []string) {
 	for _, f := range append(opa.RouteFacts(), opa.ToolFacts()...) {
-		if f.IsTruth() {
+		if f.IsBool() {
 			names = append(names, f.Name)
 		}
 	}
 	return names
 }
 
-// readable writes errors one a line, as "file:line: what", and says of a function that OPA has and the host does not what there is instead.
+// readable formats errors as lines like "file:line: what", with a hint for functions of OPA that the host does not offer.
 func readable(err error) error {
 	var faults ast.Errors
 	if !errors.As(err, &faults) {

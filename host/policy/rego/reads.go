@@ -7,8 +7,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// reads are the names of the facts that compiled modules look at. It is false where that cannot be told: the document is used as a whole, or
-// by a name that is computed.
+// reads returns the names of the facts that compiled modules read. known is false if the modules use the document as a whole, or a
+// computed name.
 func reads(modules map[string]*ast.Module) (names []string, known bool) {
 	seen, known := map[string]bool{}, true
 	var visitor *ast.GenericVisitor
@@ -38,7 +38,7 @@ func reads(modules map[string]*ast.Module) (names []string, known bool) {
 	return slices.Sorted(maps.Keys(seen)), known
 }
 
-// fact is the name behind input.
+// fact returns the name after input.
 func fact(ref ast.Ref) (string, bool) {
 	if len(ref) < 2 {
 		return "", false

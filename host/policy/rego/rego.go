@@ -1,11 +1,11 @@
 // Package rego compiles policies in Rego to modules, with OPA's compiler.
 //
-// Start with Compile. What the host does not offer is an error here, with its file and line, and not when the module is loaded: functions
-// that are neither compiled into the module nor in the table of package opa, facts that input does not have, and rules that could never
+// Start with Compile. It reports what the host does not offer with file and line, instead of leaving that to the loader: functions
+// that are neither compiled into the module nor in the table of package opa, unknown facts, and rules that could never
 // apply. The same sources give the same bytes.
 //
-// The package links OPA, which is large and slow to start. So it belongs to the program flynn-rego and to tests; flynn itself must not import
-// it, and a test holds it to that.
+// The package links OPA, which is large and slow to start. It is for the program flynn-rego and for tests; a test checks that flynn itself
+// does not import it.
 package rego
 
 import (
@@ -35,7 +35,7 @@ const (
 	kindTool  = "tool"
 )
 
-// Compile makes the module of the policy whose sources are all .rego files of a folder but the tests (_test.rego).
+// Compile compiles all .rego files of a folder, except tests (_test.rego), to a module.
 func Compile(ctx context.Context, sources fs.FS, kinds []string) ([]byte, error) {
 	if len(kinds) == 0 {
 		return nil, errors.New("name what the policy decides: route, tool or both")
@@ -117,7 +117,7 @@ func readFile(sources fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(sources, name)
 }
 
-// build runs the compiler. Its optimiser is left out: what it gains is little, and lines would no longer be those of the source.
+// build runs the compiler without its optimiser, which gains little and would lose the lines of the source.
 func build(ctx context.Context, files []bundle.ModuleFile, entrypoints []string) ([]byte, error) {
 	b := bundle.Bundle{Modules: files, Data: map[string]any{}}
 	b.Manifest.Init()

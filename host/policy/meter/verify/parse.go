@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// parsed is what the checks need of a module.
+// parsed is the part of a module that the checks need.
 type parsed struct {
 	imported         int // functions
 	tick, deep, grow int
@@ -17,7 +17,7 @@ type parsed struct {
 	scratch          []instruction
 }
 
-// cursor reads bytes and panics with a fault where they end.
+// cursor reads bytes and panics with a fault at their end.
 type cursor []byte
 
 func (c *cursor) take(n uint64) cursor {

@@ -2,7 +2,7 @@ package verify
 
 import "encoding/binary"
 
-// opcode is the byte of an instruction, or prefixed and the number behind that prefix.
+// opcode is the byte of an instruction, or prefixed plus the number after the prefix.
 type opcode uint16
 
 const prefixed opcode = 0xfc00
@@ -44,10 +44,10 @@ const (
 	emptyType = -0x40
 )
 
-// isMemoryRange is memory.init, memory.copy and memory.fill.
+// isMemoryRange reports whether the instruction is memory.init, memory.copy or memory.fill.
 func (o opcode) isMemoryRange() bool { return o == prefixed+8 || o == prefixed+10 || o == prefixed+11 }
 
-// isTableRange is table.init, table.copy, table.grow and table.fill.
+// isTableRange reports whether the instruction is table.init, table.copy, table.grow or table.fill.
 func (o opcode) isTableRange() bool {
 	return o == prefixed+12 || o == prefixed+14 || o == prefixed+15 || o == prefixed+17
 }
@@ -105,7 +105,7 @@ func (c *cursor) instruction() instruction {
 	return in
 }
 
-// prefixed reads the immediates behind the prefix 0xfc.
+// prefixed reads the immediates of an instruction with the prefix 0xfc.
 func (c *cursor) prefixed(o opcode) {
 	switch n := o - prefixed; {
 	case n <= 7:

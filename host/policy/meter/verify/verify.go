@@ -1,16 +1,16 @@
 // Package verify checks that a metered module cannot escape its meter.
 //
-// It shares no code with the rewriter of package meter, only the names in the contract between the two, so that a mistake there does
-// not hide here. Start with Check. It holds that
+// It shares no code with the rewriter of package meter, only the names in their contract, so that it does not repeat a mistake made
+// there. Start with Check. It checks that
 //
 //   - every function begins with a charge of fuel and a check, and so does every loop;
 //   - every basic block has been charged at least one unit for each of its instructions before the first of them runs;
-//   - a function that calls functions of the module begins by taking from the depth, with a check, and gives back as much on its only
-//     way out;
+//   - a function that calls functions of the module begins by taking from the depth, with a check, and restores it at its only
+//     exit;
 //   - operations on ranges are charged for the length, and memory.grow does not occur;
-//   - a NaN that arithmetic makes is replaced by the canonical one at once;
+//   - a NaN that arithmetic produces is replaced by the canonical one at once;
 //   - nothing else touches the two counters or calls the functions behind the checks;
-//   - blocks are counted, if at all, behind their charge and nowhere else.
+//   - blocks are counted, if at all, after their charge and nowhere else.
 //
 // It does not check that the module is valid; the compiler does.
 package verify
@@ -21,7 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// Check returns an error that says where the module could escape.
+// Check returns an error for the first place where the module could escape.
 func Check(wasm []byte) (err error) {
 	defer func() {
 		switch f := recover().(type) {
@@ -41,14 +41,14 @@ func Check(wasm []byte) (err error) {
 	return nil
 }
 
-// fault is what the package panics with, and nothing else.
+// fault is the value of the package's own panics.
 type fault string
 
 func failf(format string, args ...any) {
 	panic(fault(fmt.Sprintf(format, args...)))
 }
 
-// checkOutside looks at everything but the code: nobody else may get hold of the counters or the host's functions.
+// checkOutside checks everything but the code: nothing else may refer to the counters or the host's functions.
 func (m *parsed) checkOutside() {
 	for what, index := range map[string]int{meter.TickImport: m.tick, meter.DeepImport: m.deep, meter.GrowImport: m.grow} {
 		if index < 0 {
@@ -65,7 +65,7 @@ func (m *parsed) checkOutside() {
 	}
 }
 
-// isHosts tells the functions that only the rewriter calls.
+// isHosts reports whether a function is one that only the rewriter's code may call.
 func (m *parsed) isHosts(f int) bool {
 	return f == m.tick || f == m.deep || f == m.grow || m.count >= 0 && f == m.count
 }
@@ -111,7 +111,7 @@ func (c *checker) check() {
 	}
 }
 
-// takeDepth reads the guard, if there is one: the block that it opens is the function's only way out.
+// takeDepth reads the guard, if there is one. The end of the block that it opens is the function's only exit.
 func (c *checker) takeDepth() {
 	amount, ok := c.addition(c.at, c.m.depth, opI64Sub)
 	if !ok {
@@ -124,15 +124,15 @@ func (c *checker) takeDepth() {
 	c.at += 11
 }
 
-// checkExit wants the depth given back, behind the end of the guard's block and before the end of the function.
+// checkExit checks that the depth is restored between the end of the guard's block and the end of the function.
 func (c *checker) checkExit(at int) {
 	amount, ok := c.addition(at, c.m.depth, opI64Add)
 	if !ok || amount != c.guard {
-		c.failf("the depth of %d is not given back at the end", c.guard)
+		c.failf("the depth of %d is not restored at the end", c.guard)
 	}
 }
 
-// mustCharge wants a charge and a check here, and goes behind them.
+// mustCharge checks that there is a charge and a check here, and skips them.
 func (c *checker) mustCharge(where string) {
 	amount, ok := c.addition(c.at, c.m.fuel, opI64Sub)
 	if !ok || !c.isCheck(c.at+4, c.m.fuel, c.m.tick) {
@@ -143,7 +143,7 @@ func (c *checker) mustCharge(where string) {
 	c.skipCount()
 }
 
-// skipCount goes behind the count of a block, which stands behind its charge and nowhere else.
+// skipCount skips the count of a block, which may only follow its charge.
 func (c *checker) skipCount() {
 	if c.m.count >= 0 && c.get(c.at).op == opI32Const && c.get(c.at+1).is(opCall, c.m.count) {
 		c.at += 2
@@ -170,7 +170,7 @@ func (c *checker) isCheck(at, global, function int) bool {
 		c.get(at+3).is(opIf, emptyType) && c.get(at+4).is(opCall, function) && c.get(at+5).op == opEnd
 }
 
-// isRange recognises the charge for the length of a range, with the operation behind it.
+// isRange recognises the charge for the length of a range and the operation after it.
 func (c *checker) isRange(at int) bool {
 	temp := int(c.get(at).a)
 	same := c.get(at).op == opLocalSet && c.get(at+2).is(opLocalGet, temp) && c.get(at+14).is(opLocalGet, temp)
@@ -183,7 +183,7 @@ func (c *checker) isRange(at int) bool {
 	return op.isMemoryRange() && shift <= 3 && shift >= 0 || op.isTableRange() && shift == 0
 }
 
-// isBranchIf recognises a branch in an if, which stands for one br_if to a label outside of that if.
+// isBranchIf recognises a branch in an if, which replaces one br_if to a label outside of that if.
 func (c *checker) isBranchIf(at int) bool {
 	return c.get(at).is(opIf, emptyType) && c.get(at+1).op == opBr && c.get(at+1).a > 0 && c.get(at+2).op == opEnd
 }
@@ -234,7 +234,7 @@ func (c *checker) step() {
 	c.at++
 }
 
-// checkNaN wants the replacement of a NaN behind an instruction that may make one, by name: ceil, floor, trunc, nearest, sqrt, add,
+// checkNaN checks that a NaN is replaced after an instruction that may produce one: ceil, floor, trunc, nearest, sqrt, add,
 // sub, mul, div, min, max, demote and promote.
 func (c *checker) checkNaN(op opcode) {
 	const canonical32, canonical64 = 0x7fc00000, 0x7ff8 << 48
@@ -250,7 +250,7 @@ func (c *checker) checkNaN(op opcode) {
 	value := c.get(c.at + 2)
 	if temp.op != opLocalTee || value.op != constant || value.a != bits || !c.get(c.at+3).is(opLocalGet, int(temp.a)) ||
 		!c.get(c.at+4).is(opLocalGet, int(temp.a)) || c.get(c.at+5).op != equal || c.get(c.at+6).op != opSelect {
-		c.failf("a NaN keeps the bits that the machine gave it")
+		c.failf("a NaN is not replaced by the canonical one")
 	}
 }
 
@@ -260,7 +260,7 @@ func (c *checker) pay() {
 	}
 }
 
-// refuse finds what must not stand outside the known sequences.
+// refuse checks that an instruction is allowed outside of the known sequences.
 func (c *checker) refuse(in instruction) {
 	switch {
 	case (in.op == opGlobalGet || in.op == opGlobalSet) && (int(in.a) == c.m.fuel || int(in.a) == c.m.depth):
@@ -272,7 +272,7 @@ func (c *checker) refuse(in instruction) {
 	case in.op == opMemoryGrow || in.op.isMemoryRange() || in.op.isTableRange():
 		c.failf("an operation on a range is not charged by its length")
 	case in.op == opReturn && c.guard > 0:
-		c.failf("a return leaves without giving the depth back")
+		c.failf("a return does not restore the depth")
 	case (in.op == opCall && int(in.a) >= c.m.imported || in.op == opCallIndirect) && c.guard == 0:
 		c.failf("a call without a guard of the depth")
 	}
@@ -289,7 +289,7 @@ func (c *checker) close() {
 	}
 }
 
-// leave ends the basic block behind an instruction that may go elsewhere.
+// leave ends the basic block after an instruction that may branch.
 func (c *checker) leave(in instruction) {
 	switch in.op {
 	case opUnreachable, opReturn:

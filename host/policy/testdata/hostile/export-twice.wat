@@ -1,5 +1,5 @@
 ;; Exports two functions by one name.
-;; ends: load "stands twice"
+;; ends: load "is duplicate"
 ;; wat2wasm: --no-check
 (module
   (memory (export "memory") 1)

@@ -1,5 +1,5 @@
 ;; Imports a global.
-;; ends: load "brings its own memory"
+;; ends: load "define its own memory"
 (module
   (import "env" "g" (global i32))
   (memory (export "memory") 1)

@@ -1,5 +1,5 @@
 ;; Imports its memory, as modules of OPA's do, and is none of these.
-;; ends: load "a policy brings its own"
+;; ends: load "a policy has to define its own"
 (module
   (import "host" "memory" (memory 1))
   (func (export "flynn_abi") (result i32) (i32.const 0x10000))

@@ -1,5 +1,5 @@
 ;; Imports a table.
-;; ends: load "brings its own memory"
+;; ends: load "define its own memory"
 (module
   (import "env" "t" (table 1 funcref))
   (memory (export "memory") 1)
