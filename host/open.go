@@ -84,18 +84,18 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}
-	ledger, err := history.Open(c.Store.Dir, h.store)
+	past, err := history.Open(c.Store.Dir, h.store)
 	if err != nil {
 		return err
 	}
-	if err := ledger.Prune(ctx); err != nil {
+	if err := past.Prune(ctx); err != nil {
 		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
 	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, Ledger: ledger,
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
 		Gate: gate.Gate{Log: h.store, Cache: cache},
 	})
 	if err != nil {

@@ -86,16 +86,11 @@ func (l *link) take(ctx context.Context, in channel.Inbox, m line) error {
 	switch m.Type {
 	case "event":
 		taken := func(err error) {
-			if err == nil || errors.Is(err, channel.ErrMalformed) { // what is malformed would be so the next time as well
+			if channel.Settled(err) {
 				l.put(line{Type: "ack", ID: m.ID})
 			}
 		}
-		err := in.DeliverAsync(ctx, m.event(), taken)
-		if errors.Is(err, channel.ErrMalformed) {
-			taken(err)
-			return nil
-		}
-		return err
+		return in.DeliverAsync(ctx, m.event(), taken)
 	case "sent", "duplicate", "done", "refused":
 		l.answer(m)
 	}

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 func (c *checker) models() {
+	providers := strings.ReplaceAll(list(oneofOf[Model]("provider")), ", ", " or ")
 	if len(c.cfg.Models) == 0 {
 		c.report(keyPath{"models"}, "no model tier", `add [models.default] with a provider, or remove [models] to use the demo provider`)
 	}
 	for _, tier := range sorted(c.cfg.Models) {
 		m, at := c.cfg.Models[tier], keyPath{"models", tier}
-		c.required(at.child("provider"), m.Provider, `"anthropic", "openai" or "demo"`)
+		c.required(at.child("provider"), m.Provider, providers)
 		if m.Provider == "anthropic" || m.Provider == "openai" {
 			c.required(at.child("model"), m.Model, `"the provider's name of it"`)
 		}

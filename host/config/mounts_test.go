@@ -140,8 +140,8 @@ func TestWorkspacePlaces(t *testing.T) {
 		{"/a:b", `"/a:b" has a colon`},
 		{`/a\nb`, "has a colon or another character that no such path should have"},
 		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
-		{"ws", `"ws" is no folder inside the container`},
-		{"/", `"/" is no folder inside the container`},
+		{"ws", `"ws" is not a folder inside the container`},
+		{"/", `"/" is not a folder inside the container`},
 	} {
 		for _, table := range []string{"[sandbox]\nimage = \"i\"\nworkspace_dir = \"DIR\"\n", "[sandbox]\nimage = \"i\"\n[sandboxes.x]\nworkspace_dir = \"DIR\"\n"} {
 			text := strings.Replace(table, "DIR", c.dir, 1) + "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"

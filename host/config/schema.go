@@ -195,3 +195,13 @@ func list(words []string) string {
 
 // defaultsOf is defaults for a type known at compile time.
 func defaultsOf[T any]() T { return defaults(reflect.TypeFor[T]()).Interface().(T) }
+
+// oneofOf returns the values that the tags of a type allow for a key.
+func oneofOf[T any](key string) []string {
+	for _, f := range fieldsOf(reflect.TypeFor[T]()) {
+		if f.key == key {
+			return f.oneof
+		}
+	}
+	return nil
+}

@@ -80,7 +80,7 @@ func TestSettingsErrorsSayWhereAndHideValues(t *testing.T) {
 	}, hold(false))
 	st := s.await("bad", Quarantined)
 	const want = "flynn.toml:7(bad,home): channels.bad.home: must match ^https://; "
-	if !strings.Contains(st.LastError, want) || !strings.Contains(st.LastError, "mend that in the configuration") {
+	if !strings.Contains(st.LastError, want) || !strings.Contains(st.LastError, "correct the configuration") {
 		t.Errorf("the host says %q", st.LastError)
 	}
 	if all := st.LastError + s.log.String(); strings.Contains(all, secret) || strings.Contains(all, open) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Traces makes the backend know the traces of all turns: what reason says is why a call was denied. Without it none is known.
+// Traces gives every turn a trace, in which a call was denied for reason. Without it no turn has one.
 func (b *Backend) Traces(reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -77,7 +77,7 @@ func summed(list []policy.Shadowed) ([]journal.ShadowDifference, []journal.Shado
 }
 
 func difference(s policy.Shadowed) journal.ShadowDifference {
-	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is, compare.Change{Kind: compare.KindAnswer})
+	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is)
 	return journal.ShadowDifference{
 		At: s.At, Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Kind: d.Kind, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
 		Channel: d.Channel, Sender: d.Sender, Tool: d.Tool,
@@ -118,7 +118,7 @@ func Reports(ctx context.Context, log Source, f journal.ShadowFilter, examples i
 		}
 		if t := tallies[key{d.Policy, d.Digest, d.Against}]; t != nil {
 			t.tally.Count(&compare.Difference{
-				Policy: d.Policy, Kind: d.Kind, Change: compare.Change{Kind: compare.KindAnswer}, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
+				Key:     compare.Key{Policy: d.Policy, Kind: d.Kind, Change: compare.KindAnswer, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy},
 				Example: compare.Example{At: d.At, Channel: d.Channel, Sender: d.Sender, Tool: d.Tool},
 			})
 		}

@@ -35,7 +35,7 @@ sender_disk = "%dk"
 			t.Errorf("it is dropped because %s", row.Note)
 		} else if i >= 4 {
 			told, err := s.store.Replies(t.Context(), mailbox.CommandTurn(row.ID))
-			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Go on in one of them") {
+			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Continue one of them") {
 				t.Errorf("message %d: the sender reads %+v (%v)", i, told, err)
 			}
 		}
