@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -88,11 +89,7 @@ func (r *Registry) Remove(name string) bool {
 func (r *Registry) Clone() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	c := NewRegistry()
-	for name, e := range r.entries {
-		c.entries[name] = e
-	}
-	return c
+	return &Registry{entries: maps.Clone(r.entries)}
 }
 
 // Get returns the tool of that name.

@@ -9,6 +9,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -121,6 +122,11 @@ type Result struct {
 	Media []Media `json:"media,omitempty"`
 	// Violations are the forbidden actions that a program attempted, for the decision log.
 	Violations []string `json:"violations,omitempty"`
+}
+
+// Failure is the Result of a task that failed.
+func Failure(format string, args ...any) Result {
+	return Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
 // Media is a file of a result.

@@ -59,7 +59,7 @@ func Parse(text string) (Expression, error) {
 		e.weekday = e.weekday&^(1<<7) | 1
 	}
 	e.anyDay, e.anyWeekday = words[2][0] == '*', words[4][0] == '*'
-	if !e.possible() {
+	if e.Next(time.Unix(0, 0).UTC()).IsZero() {
 		return Expression{}, fmt.Errorf("never due: none of its months has such a day")
 	}
 	return e, nil
@@ -139,20 +139,6 @@ func number(text string) (int, error) {
 		return 0, strconv.ErrSyntax
 	}
 	return strconv.Atoi(text)
-}
-
-// possible reports whether any day can match.
-func (e Expression) possible() bool {
-	if e.anyDay || !e.anyWeekday {
-		return true // a day of the week comes in every month
-	}
-	for month := 1; month <= 12; month++ {
-		longest := time.Date(2024, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() // of a leap year
-		if has(e.month, month) && e.day&(1<<(longest+1)-1) != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func has(bits uint64, v int) bool { return bits&(1<<v) != 0 }

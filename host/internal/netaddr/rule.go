@@ -88,10 +88,7 @@ func (r Rule) Covers(t Target) bool {
 	if !slices.Contains(r.ports, t.Port) || len(r.methods) > 0 && !slices.Contains(r.methods, t.Method) {
 		return false
 	}
-	if r.below {
-		return !t.Host.IsAddr() && strings.HasSuffix(t.Host.Name, "."+r.host.Name)
-	}
-	return t.Host == r.host
+	return r.Names(t.Host)
 }
 
 // Rules is an allowlist: a target that no rule covers is refused.
@@ -136,10 +133,8 @@ func (r Rule) contains(o Rule) bool {
 		return false
 	case r.below && o.below:
 		return o.host == r.host || strings.HasSuffix(o.host.Name, "."+r.host.Name)
-	case r.below:
-		return !o.host.IsAddr() && strings.HasSuffix(o.host.Name, "."+r.host.Name)
 	}
-	return !o.below && o.host == r.host
+	return !o.below && r.Names(o.host)
 }
 
 // Names reports whether the rule covers a host on any port.

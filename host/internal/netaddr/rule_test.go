@@ -10,14 +10,14 @@ func TestParseHost(t *testing.T) {
 		"example.com": "", "a.b-c.example": "", "_dmarc.example.com": "", "xn--bcher-kva.example": "", "localhost": "",
 		"93.184.216.34": "", "[2606:2800::1]": "", strings.Repeat("a", 63) + ".example": "",
 
-		"": "empty", "example.com.": "dot", ".": "dot", "a..b": "no host name", ".a": "no host name", "-a.b": "no host name", "a-.b": "no host name",
+		"": "empty", "example.com.": "dot", ".": "dot", "a..b": "not a host name", ".a": "not a host name", "-a.b": "not a host name", "a-.b": "not a host name",
 		"Example.com": "lower case", "bücher.example": "punycode", "example.com\x00.evil.org": "0x00", "a b": "0x20", "user@host": "0x40",
 		"host%00": "0x25", "a/b": "0x2f", "a\\b": "0x5c", "a\tb": "0x09", "a:b": "0x3a", "ａ.example": "punycode",
 		"127.1": "usual form", "2130706433": "usual form", "0x7f000001": "usual form", "0x7f.1": "usual form", "0177.0.0.1": "usual form",
 		"1.2.3.4.5": "usual form", "a.0x1f": "usual form", "0x": "usual form", "127.0.0.01": "usual form",
 		"[::ffff:127.0.0.1]": "short form", "[fe80::1%eth0]": "short form", "[2606:2800:0:0::1]": "short form", "[::1": "short form", "[127.0.0.1]": "short form",
 		"[2606:2800::ABCD]": "short form", "[]": "short form", "::1": "0x3a",
-		strings.Repeat("a", 64) + ".example": "no host name", strings.Repeat("a.", 130) + "a": "longer",
+		strings.Repeat("a", 64) + ".example": "not a host name", strings.Repeat("a.", 130) + "a": "longer",
 	} {
 		_, err := ParseHost(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -32,8 +32,8 @@ func TestParseRuleRefuses(t *testing.T) {
 		"example.com:0": "port", "example.com:99999": "port", "example.com:080": "port", "example.com:": "no port", "example.com:x": "port",
 		"a:b:c": "more than one colon", "http://example.com": "port", "example.com/x": "0x2f", "user@example.com": "0x40",
 		"[::1]:80": "not public", "127.0.0.1": "not public", "169.254.169.254": "not public", "[::1": "more than one colon", "": "empty", "*.": "empty",
-		"CONNECT example.com": "CONNECT", "get example.com": "get", "GET, example.com": "no method", "BLAH a.com": "no method", "GET,GETS a.com": "no method", "a.com b.com": "no method", "GET example.com:443": "443", "GET  example.com": "0x20",
-		" example.com": "no method", "example.com ": "no method",
+		"CONNECT example.com": "CONNECT", "get example.com": "get", "GET, example.com": "not a method", "BLAH a.com": "not a method", "GET,GETS a.com": "not a method", "a.com b.com": "not a method", "GET example.com:443": "443", "GET  example.com": "0x20",
+		" example.com": "not a method", "example.com ": "not a method",
 	} {
 		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

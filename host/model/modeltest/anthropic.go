@@ -10,17 +10,6 @@ type anthropic struct{}
 
 func (anthropic) key(h http.Header) string { return h.Get("X-Api-Key") }
 
-func (f anthropic) render(r Reply, stream bool) rendered {
-	if r.Fail != None && !r.FailAfter {
-		status, body := f.failure(r)
-		return jsonResponse(status, body)
-	}
-	if !stream {
-		return jsonResponse(http.StatusOK, f.whole(r))
-	}
-	return f.stream(r)
-}
-
 func (anthropic) failure(r Reply) (int, object) {
 	known := map[Failure]struct {
 		status        int
@@ -93,26 +82,24 @@ func (f anthropic) stream(r Reply) rendered {
 	e.named("message_start", object{"type": "message_start", "message": f.message(r, []object{})})
 	e.named("ping", object{"type": "ping"})
 	index := 0
-	if r.Thinking != "" {
-		e.named("content_block_start", object{"type": "content_block_start", "index": 0, "content_block": object{"type": "thinking", "thinking": "", "signature": ""}})
-		for _, part := range pieces(r.Thinking, r.Piece) {
-			delta := object{"type": "thinking_delta", "thinking": part}
-			e.named("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
+	block := func(start object, deltas ...object) {
+		e.named("content_block_start", object{"type": "content_block_start", "index": index, "content_block": start})
+		for _, delta := range deltas {
+			e.named("content_block_delta", object{"type": "content_block_delta", "index": index, "delta": delta})
 		}
-		delta := object{"type": "signature_delta", "signature": Signature(r.Thinking)}
-		e.named("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta})
-		e.named("content_block_stop", object{"type": "content_block_stop", "index": 0})
-		index++
-	}
-	if r.Redacted != "" {
-		block := object{"type": "redacted_thinking", "data": r.Redacted}
-		e.named("content_block_start", object{"type": "content_block_start", "index": index, "content_block": block})
 		e.named("content_block_stop", object{"type": "content_block_stop", "index": index})
 		index++
 	}
+	if r.Thinking != "" {
+		thoughts := deltas("thinking_delta", "thinking", pieces(r.Thinking, r.Piece))
+		block(object{"type": "thinking", "thinking": "", "signature": ""},
+			append(thoughts, object{"type": "signature_delta", "signature": Signature(r.Thinking)})...)
+	}
+	if r.Redacted != "" {
+		block(object{"type": "redacted_thinking", "data": r.Redacted})
+	}
 	if r.Text != "" {
-		f.block(&e, index, object{"type": "text", "text": ""}, "text_delta", "text", pieces(r.Text, r.Piece))
-		index++
+		block(object{"type": "text", "text": ""}, deltas("text_delta", "text", pieces(r.Text, r.Piece))...)
 	}
 	if r.Fail != None {
 		_, body := f.failure(r)
@@ -120,9 +107,8 @@ func (f anthropic) stream(r Reply) rendered {
 		return e.response()
 	}
 	for _, call := range r.Calls {
-		start := object{"type": "tool_use", "id": call.ID, "name": call.Name, "input": object{}}
-		f.block(&e, index, start, "input_json_delta", "partial_json", append([]string{""}, pieces(call.Args, r.Piece)...))
-		index++
+		args := append([]string{""}, pieces(call.Args, r.Piece)...)
+		block(object{"type": "tool_use", "id": call.ID, "name": call.Name, "input": object{}}, deltas("input_json_delta", "partial_json", args)...)
 	}
 	if !r.NoEnd {
 		delta := object{"stop_reason": f.stop(r), "stop_sequence": nil}
@@ -132,11 +118,11 @@ func (f anthropic) stream(r Reply) rendered {
 	return e.response()
 }
 
-func (anthropic) block(e *events, index int, start object, kind, field string, parts []string) {
-	e.named("content_block_start", object{"type": "content_block_start", "index": index, "content_block": start})
+// deltas are the pieces of a content block.
+func deltas(kind, field string, parts []string) []object {
+	var out []object
 	for _, part := range parts {
-		delta := object{"type": kind, field: part}
-		e.named("content_block_delta", object{"type": "content_block_delta", "index": index, "delta": delta})
+		out = append(out, object{"type": kind, field: part})
 	}
-	e.named("content_block_stop", object{"type": "content_block_stop", "index": index})
+	return out
 }

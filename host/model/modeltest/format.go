@@ -17,8 +17,22 @@ type format interface {
 	key(http.Header) string
 	// check returns the error of the real API for a request, or "".
 	check(body []byte) string
-	// render turns a reply into a response.
-	render(r Reply, stream bool) rendered
+	// failure is the status and the body of an error, whole an answer in one piece, stream one as events.
+	failure(r Reply) (status int, body object)
+	whole(r Reply) object
+	stream(r Reply) rendered
+}
+
+// render turns a reply into a response.
+func render(f format, r Reply, stream bool) rendered {
+	switch {
+	case r.Fail != None && !r.FailAfter:
+		status, body := f.failure(r)
+		return jsonResponse(status, body)
+	case !stream:
+		return jsonResponse(http.StatusOK, f.whole(r))
+	}
+	return f.stream(r)
 }
 
 func formatOf(r *http.Request) (format, bool) {

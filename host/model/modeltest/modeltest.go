@@ -99,7 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case problem != "":
 		reply = Reply{Fail: BadRequest, Text: problem}
 	}
-	s.write(w, r, f.render(reply, streams(body)), reply)
+	s.write(w, r, render(f, reply, streams(body)), reply)
 }
 
 func (s *Server) take(r Request) Reply {

@@ -13,17 +13,6 @@ func (openai) key(h http.Header) string {
 	return key
 }
 
-func (f openai) render(r Reply, stream bool) rendered {
-	if r.Fail != None && !r.FailAfter {
-		status, body := f.failure(r)
-		return jsonResponse(status, body)
-	}
-	if !stream {
-		return jsonResponse(http.StatusOK, f.whole(r))
-	}
-	return f.stream(r)
-}
-
 func (openai) failure(r Reply) (int, object) {
 	known := map[Failure]struct {
 		status  int

@@ -45,7 +45,7 @@ func messageAttach(keep Keep) tool.Tool {
 			case err != nil:
 				return outcome(err)
 			case size > int64(len(data)):
-				return failure("%s has %d bytes; at most %d can be attached", args.Path, size, maxAttach), nil
+				return tool.Failure("%s has %d bytes; at most %d can be attached", args.Path, size, maxAttach), nil
 			}
 			name := args.Name
 			if name == "" {
@@ -53,7 +53,7 @@ func messageAttach(keep Keep) tool.Tool {
 			}
 			a, err := keep(ctx, call.Sender, name, bytes.NewReader(data))
 			if errors.Is(err, ErrNotKept) {
-				return failure("%v", err), nil
+				return tool.Failure("%v", err), nil
 			}
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("keep a file: %w", err)

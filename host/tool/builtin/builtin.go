@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
@@ -79,14 +78,9 @@ func (f function[A]) Run(ctx context.Context, call tool.Call) (tool.Result, erro
 	var args A
 	if err := json.Unmarshal(call.Args, &args); err != nil {
 		// The schema accepted it, so this is a number that fits no Go type and the like.
-		return failure("the arguments do not fit: %v", err), nil
+		return tool.Failure("the arguments do not fit: %v", err), nil
 	}
 	return f.run(ctx, call, args)
-}
-
-// failure is the Result of a task that failed.
-func failure(format string, args ...any) tool.Result {
-	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
 // outcome returns the end of the call as an error, and any other error as a Result for the model.
@@ -94,7 +88,7 @@ func outcome(err error) (tool.Result, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return tool.Result{}, err
 	}
-	return failure("%v", err), nil
+	return tool.Failure("%v", err), nil
 }
 
 // record encodes a typed record for people.

@@ -60,7 +60,7 @@ func runEdit(ctx context.Context, m machine.Machine, args editArgs) (tool.Result
 	}
 	edited, lines, err := edit(data, args.Old, args.New, args.All)
 	if err != nil {
-		result := failure("edit %s: %v", args.Path, err)
+		result := tool.Failure("edit %s: %v", args.Path, err)
 		result.Labels = fileLabel(args.Path) // how often a text occurs tells of the file
 		return result, nil
 	}

@@ -90,7 +90,7 @@ func memoryWrite(m notes) tool.Tool {
 				Updated: time.Now(),
 			}, m.max())
 			if errors.Is(err, store.ErrNoRoom) {
-				return failure("the memory is full (%d notes); memory.forget makes room", m.max()), nil
+				return tool.Failure("the memory is full (%d notes); memory.forget makes room", m.max()), nil
 			}
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("write note: %w", err)
@@ -135,7 +135,7 @@ func memoryRead(m notes) tool.Tool {
 		},
 		run: func(ctx context.Context, call tool.Call, args keyArgs) (tool.Result, error) {
 			if args.Scope == scopePerson && !call.Private {
-				return failure(notHere), nil
+				return tool.Failure(notHere), nil
 			}
 			for _, person := range scopes(call, args.Scope) {
 				note, err := m.ReadNote(ctx, call.Agent, person, args.Key)
@@ -146,7 +146,7 @@ func memoryRead(m notes) tool.Tool {
 					return tool.Result{}, fmt.Errorf("read note: %w", err)
 				}
 			}
-			return failure("nothing is remembered under %q; memory.search finds notes by their words", args.Key), nil
+			return tool.Failure("nothing is remembered under %q; memory.search finds notes by their words", args.Key), nil
 		},
 	}
 }
@@ -173,7 +173,7 @@ func memoryForget(m notes) tool.Tool {
 				return tool.Result{}, fmt.Errorf("forget note: %w", err)
 			}
 			if len(gone) == 0 {
-				return failure("nothing is remembered under %q", args.Key), nil
+				return tool.Failure("nothing is remembered under %q", args.Key), nil
 			}
 			return tool.Result{Text: fmt.Sprintf("forgot %q", args.Key)}, nil
 		},
@@ -202,7 +202,7 @@ func memorySearch(m notes) tool.Tool {
 		rest: "Search for fewer notes, or read one with memory.read.",
 		run: func(ctx context.Context, call tool.Call, args searchArgs) (tool.Result, error) {
 			if args.Scope == scopePerson && !call.Private {
-				return failure(notHere), nil
+				return tool.Failure(notHere), nil
 			}
 			if args.Limit == 0 {
 				args.Limit = 10

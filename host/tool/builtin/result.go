@@ -31,7 +31,7 @@ func resultRead(r turnlog.Results) tool.Tool {
 		run: func(ctx context.Context, call tool.Call, args resultArgs) (tool.Result, error) {
 			kept, err := r.KeptResult(ctx, call.Session, args.ID)
 			if errors.Is(err, store.ErrNotFound) {
-				return failure("there is no result %q in this conversation, or it has made room for later ones", args.ID), nil
+				return tool.Failure("there is no result %q in this conversation, or it has made room for later ones", args.ID), nil
 			}
 			if err != nil {
 				return tool.Result{}, fmt.Errorf("read result: %w", err)
@@ -58,7 +58,7 @@ func thinkHard() tool.Tool {
 		rest: "Ask for a shorter answer.",
 		run: func(ctx context.Context, call tool.Call, args thinkArgs) (tool.Result, error) {
 			if call.Think == nil {
-				return failure("there is no model to ask here"), nil
+				return tool.Failure("there is no model to ask here"), nil
 			}
 			answer, err := call.Think(ctx, args.Question)
 			if err != nil {

@@ -154,16 +154,16 @@ func (f *fetcher) checkURL(u *url.URL) error {
 func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool.Result, error) {
 	u, err := url.Parse(args.URL)
 	if err != nil {
-		return failure("fetch: %v", err), nil
+		return tool.Failure("fetch: %v", err), nil
 	}
 	if err := f.checkURL(u); err != nil {
-		return failure("fetch %s: %v", u.Redacted(), err), nil
+		return tool.Failure("fetch %s: %v", u.Redacted(), err), nil
 	}
 	timed, cancel := context.WithTimeout(ctx, f.config.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(timed, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return failure("fetch: %v", err), nil
+		return tool.Failure("fetch: %v", err), nil
 	}
 	request.Header.Set("User-Agent", "Flynn")
 	request.Header.Set("Accept", "text/html, text/*, application/json, application/xml;q=0.9")
@@ -172,7 +172,7 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 		return tool.Result{}, ctx.Err()
 	}
 	if err != nil {
-		result := failure("%v", err)
+		result := tool.Failure("%v", err)
 		if spoke(err, u) {
 			result.Labels = []string{hostLabel(u)}
 		}

@@ -55,17 +55,17 @@ func (t *Tool) Rest() string { return "Ask for it in parts." }
 func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args Args
 	if err := json.Unmarshal(call.Args, &args); err != nil {
-		return failed("the arguments do not fit: %v", err), nil
+		return tool.Failure("the arguments do not fit: %v", err), nil
 	}
 	switch {
 	case t.config.Missing != "":
-		return failed("%s cannot run: %s", t.config.Name, t.config.Missing), nil
+		return tool.Failure("%s cannot run: %s", t.config.Name, t.config.Missing), nil
 	case args.Session != "" && !sessionName().MatchString(args.Session):
-		return failed("%.64q is not a name of a session", args.Session), nil
+		return tool.Failure("%.64q is not a name of a session", args.Session), nil
 	case args.Resume && (args.Session == "" || len(t.config.Resume) == 0):
-		return failed("%s cannot go on with a conversation that has no name", t.config.Name), nil
+		return tool.Failure("%s cannot go on with a conversation that has no name", t.config.Name), nil
 	case args.Folder != "" && t.config.Named == "":
-		return failed("%s works in no folder that a call names: see folder_by_call", t.config.Name), nil
+		return tool.Failure("%s works in no folder that a call names: see folder_by_call", t.config.Name), nil
 	}
 	r, err := t.begin(ctx, call, args)
 	if err == nil {
@@ -75,13 +75,9 @@ func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, machine.ErrUnavailable):
 		return tool.Result{Labels: call.Place}, err
 	case err != nil:
-		return failed("%s could not be run: %v", t.config.Name, err), nil
+		return tool.Failure("%s could not be run: %v", t.config.Name, err), nil
 	}
 	return r.result(ctx, call.Place), nil
-}
-
-func failed(format string, args ...any) tool.Result {
-	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
 // run is one run of the program.

@@ -174,7 +174,7 @@ func (t *remote) Rest() string { return "Ask the tool for less at a time to read
 func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	client, err := t.provider.claim(t.offer)
 	if err != nil {
-		return failed("%v", err), nil
+		return tool.Failure("%v", err), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -182,17 +182,17 @@ func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	case t.provider.calls <- struct{}{}:
 		defer func() { <-t.provider.calls }()
 	case <-ctx.Done():
-		return failed("the provider %s is busy: %d calls are under way", t.spec.Provider, maxCalls), nil
+		return tool.Failure("the provider %s is busy: %d calls are under way", t.spec.Provider, maxCalls), nil
 	}
 	out, err := client.Call(ctx, toolkind.Call{ID: call.ID, Key: call.ID, Tool: t.offer.spec.Name, Args: call.Args}, call.Progress)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return failed("%s took longer than %s and was cancelled; whether it had an effect is not known", t.spec.Name, t.timeout), nil
+		return tool.Failure("%s took longer than %s and was cancelled; whether it had an effect is not known", t.spec.Name, t.timeout), nil
 	case ctx.Err() != nil:
 		return tool.Result{}, ctx.Err()
 	case err != nil:
 		t.provider.cfg.Log.Warn("provider failed", "provider", t.spec.Provider, "tool", t.spec.Name, "error", err)
-		return failed("the provider %s failed; whether the call had an effect is not known: %s", t.spec.Provider, short(err.Error())), nil
+		return tool.Failure("the provider %s failed; whether the call had an effect is not known: %s", t.spec.Provider, short(err.Error())), nil
 	}
 	return result(out), nil
 }
@@ -211,10 +211,6 @@ func result(out toolkind.Result) tool.Result {
 		r.Text = "(no output)"
 	}
 	return r
-}
-
-func failed(format string, args ...any) tool.Result {
-	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
 // short bounds the error text of a provider.

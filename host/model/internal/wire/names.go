@@ -24,20 +24,13 @@ type Names struct {
 func NewNames(req model.Request) (*Names, error) {
 	n := &Names{byWire: make(map[string]string, len(req.Tools))}
 	for _, tool := range req.Tools {
-		if err := n.add(tool.Name); err != nil {
-			return nil, err
+		wire := Name(tool.Name)
+		if other, taken := n.byWire[wire]; taken {
+			return nil, fmt.Errorf("tools %q and %q have the same name for the model; rename one", other, tool.Name)
 		}
+		n.byWire[wire] = tool.Name
 	}
 	return n, nil
-}
-
-func (n *Names) add(name string) error {
-	wire := Name(name)
-	if other, taken := n.byWire[wire]; taken {
-		return fmt.Errorf("tools %q and %q have the same name for the model; rename one", other, name)
-	}
-	n.byWire[wire] = name
-	return nil
 }
 
 // Back returns Flynn's name of a called tool. An unknown name is returned as it is, and the
