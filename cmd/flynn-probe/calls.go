@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call NAME makes one system call that a workload has no business making, with arguments that do nothing.
+// call NAME makes one system call that a workload does not need, with arguments that do nothing.
 func call(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want the name of a system call")
+		return answer{}, errors.New("needs the name of a system call")
 	}
 	try, known := calls()[args[0]]
 	if !known {
@@ -74,7 +74,7 @@ func fork(attr *syscall.SysProcAttr) error {
 	return err
 }
 
-// joinNamespace joins a namespace of process 1, one that takes no preparation.
+// joinNamespace joins a namespace of process 1, one that needs no preparation.
 func joinNamespace() error {
 	fd, err := unix.Open("/proc/1/ns/uts", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -84,7 +84,7 @@ func joinNamespace() error {
 	return unix.Setns(fd, unix.CLONE_NEWUTS)
 }
 
-// makeDevice makes the device of /dev/null and takes it away again.
+// makeDevice makes the device of /dev/null and removes it again.
 func makeDevice() error {
 	const path = "/tmp/flynn-probe-device"
 	err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
@@ -109,7 +109,7 @@ func requestKey() error {
 	return err
 }
 
-// readInit reads process 1 at an address that is mapped nowhere.
+// readInit reads process 1 at an unmapped address.
 func readInit() error {
 	var b [1]byte
 	local := []unix.Iovec{{Base: &b[0], Len: 1}}

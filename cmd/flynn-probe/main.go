@@ -1,13 +1,13 @@
 //go:build linux
 
-// Command flynn-probe tries, inside a sandbox, what an attacker there would try and a shell cannot. People never run it by
+// Command flynn-probe makes the attacks of a sandbox check that a shell cannot make. People never run it by
 // hand: package host/sandbox/selftest writes it into a workspace and runs it as the workload.
 //
 // It is a program of its own rather than a mode of flynn-sandboxd, so that the supervisor, which every container has,
-// stays as small as it can be; this one is only where somebody verifies.
+// stays small; this one is only present during a check.
 //
 // The answer is one line on stdout: "held: WHY" when the sandbox refused, "breach: WHAT" when it did not. No answer is
-// a failure of the probe. Nothing it tries does damage where it succeeds, and it sends no packet unless the only
+// a failure of the probe. No attack does damage where it succeeds, and the probe sends no packet unless the only
 // network interface is the loopback.
 package main
 
@@ -21,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(errors.New("want the name of a probe"))
+		fail(errors.New("needs the name of a probe"))
 	}
 	try, known := probes()[os.Args[1]]
 	if !known {
@@ -39,7 +39,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// probe tries one thing; its error means that it could not even be tried.
+// probe makes one attack; its error means that the attack could not be made.
 type probe func(args []string) (answer, error)
 
 func probes() map[string]probe {
@@ -51,7 +51,7 @@ func probes() map[string]probe {
 	}
 }
 
-// answer is what the sandbox did.
+// answer is the result of one attack.
 type answer struct {
 	breached bool
 	what     string
@@ -70,8 +70,8 @@ func breach(format string, args ...any) answer {
 	return answer{breached: true, what: fmt.Sprintf(format, args...)}
 }
 
-// judge reads a refusal of permission as held. Any other error comes from behind the barrier: the kernel was
-// willing and only disliked the deliberately useless arguments.
+// judge treats a refusal of permission as held. Any other error comes from after the permission check: the kernel was
+// willing and only rejected the deliberately useless arguments.
 func judge(what string, err error) answer {
 	switch {
 	case err == nil:

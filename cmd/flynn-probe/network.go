@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long an answer is awaited. The answer that matters comes from the loopback or not at all.
+// patience is how long a probe waits for an answer, which comes from the loopback or not at all.
 const patience = 2 * time.Second
 
 // others returns the network interfaces besides the loopback.
@@ -45,7 +45,7 @@ func interfaces([]string) (answer, error) {
 	return breach("interfaces %s", strings.Join(names, " ")), nil
 }
 
-// errReachable keeps the probes from ever sending packets to strangers.
+// errReachable keeps the probes from sending packets to other machines.
 var errReachable = errors.New("there are interfaces besides the loopback; no packet is sent")
 
 func onlyLoopback() error {
@@ -56,10 +56,10 @@ func onlyLoopback() error {
 	return err
 }
 
-// connect NETWORK ADDRESS; for UDP an answer is awaited, because sending alone proves nothing.
+// connect NETWORK ADDRESS; for UDP it waits for an answer, because sending alone proves nothing.
 func connect(args []string) (answer, error) {
 	if len(args) != 2 {
-		return answer{}, errors.New("want NETWORK ADDRESS")
+		return answer{}, errors.New("needs NETWORK ADDRESS")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -82,10 +82,10 @@ func connect(args []string) (answer, error) {
 	return breach("%s answered", args[1]), nil
 }
 
-// mapped ADDRESS connects over an IPv6 socket to an IPv4 address, which slips past filters that know one form.
+// mapped ADDRESS connects over an IPv6 socket to an IPv4 address, which bypasses filters that know one form.
 func mapped(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want ADDRESS:PORT")
+		return answer{}, errors.New("needs ADDRESS:PORT")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -112,7 +112,7 @@ func mapped(args []string) (answer, error) {
 // fetch URL
 func fetch(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want URL")
+		return answer{}, errors.New("needs URL")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -120,7 +120,7 @@ func fetch(args []string) (answer, error) {
 	return get(args[0]), nil
 }
 
-// get asks without a proxy, and with one where the environment names one.
+// get fetches a URL without a proxy, and through the proxy that the environment names.
 func get(url string) answer {
 	var last error
 	for _, proxy := range []*http.Transport{{}, {Proxy: http.ProxyFromEnvironment}} {
@@ -138,7 +138,7 @@ func get(url string) answer {
 // redirected URL serves a redirect to URL on the loopback and follows it.
 func redirected(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want URL")
+		return answer{}, errors.New("needs URL")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -153,10 +153,10 @@ func redirected(args []string) (answer, error) {
 	return get("http://" + l.Addr().String() + "/"), nil
 }
 
-// ping ADDRESS, as the kernel lets anybody (datagram) and as root could (raw).
+// ping ADDRESS over a datagram socket, which needs no privilege, and over a raw socket, which root could use.
 func ping(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want ADDRESS")
+		return answer{}, errors.New("needs ADDRESS")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -189,11 +189,11 @@ func echo(network string, to net.Addr) error {
 	return err
 }
 
-// serve NETWORK ADDRESS plays a stranger for a negative control: it gives the loopback that address, answers on it
+// serve NETWORK ADDRESS is another machine for a negative control: it adds the address to the loopback, answers on it
 // and runs until it is ended. It needs NET_ADMIN in a network namespace with nothing but the loopback.
 func serve(args []string) (answer, error) {
 	if len(args) != 2 {
-		return answer{}, errors.New("want NETWORK ADDRESS")
+		return answer{}, errors.New("needs NETWORK ADDRESS")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// setuid PROGRAM... runs copies of this program that would become another user, and looks who they are.
+// setuid PROGRAM... runs copies of this program that try to become another user, and checks who they are.
 func setuid(programs []string) (answer, error) {
 	for _, program := range programs {
 		out, err := exec.Command(program, "exit", "whoami").Output()
@@ -31,7 +31,7 @@ func setuid(programs []string) (answer, error) {
 	return held("still user %d", os.Getuid()), nil
 }
 
-// exit does nothing, or says who it runs as.
+// exit does nothing, or prints its user.
 func exit(args []string) (answer, error) {
 	if len(args) == 1 && args[0] == "whoami" {
 		fmt.Println(os.Geteuid())
@@ -40,10 +40,10 @@ func exit(args []string) (answer, error) {
 	return answer{}, nil
 }
 
-// allocate BYTES takes memory and touches every page of it.
+// allocate BYTES allocates memory and touches every page of it.
 func allocate(args []string) (answer, error) {
 	if len(args) != 1 {
-		return answer{}, errors.New("want BYTES")
+		return answer{}, errors.New("needs BYTES")
 	}
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// ask ADDRESS BASE64 sends a request to a proxy as it is, and wants it refused by its wording or by the proxy's rules. That
-// the proxy tried and failed is no refusal.
+// ask ADDRESS BASE64 sends a request to a proxy unchanged. It holds if the proxy refuses it as malformed or by its rules; that
+// the proxy tried and failed is not a refusal.
 func ask(args []string) (answer, error) {
 	if len(args) != 2 {
-		return answer{}, errors.New("want ADDRESS BASE64")
+		return answer{}, errors.New("needs ADDRESS BASE64")
 	}
 	if err := onlyLoopback(); err != nil {
 		return answer{}, err
@@ -37,7 +37,7 @@ func ask(args []string) (answer, error) {
 	}
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return answer{}, fmt.Errorf("the proxy says nothing: %w", err)
+		return answer{}, fmt.Errorf("the proxy does not answer: %w", err)
 	}
 	defer r.Body.Close()
 	if slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotImplemented, http.StatusHTTPVersionNotSupported}, r.StatusCode) {

@@ -20,7 +20,7 @@ func openSocket(args []string) (answer, error) {
 		"packet": {unix.AF_PACKET, unix.SOCK_RAW, 0},
 	}
 	if len(args) != 1 || kinds[args[0]] == [3]int{} {
-		return answer{}, errors.New("want raw or packet")
+		return answer{}, errors.New("needs raw or packet")
 	}
 	k := kinds[args[0]]
 	fd, err := unix.Socket(k[0], k[1]|unix.SOCK_CLOEXEC, k[2])
@@ -62,7 +62,7 @@ func findSockets(roots []string) (answer, error) {
 	return held("none of %d sockets answers", seen), nil
 }
 
-// isSocket does not believe the folder, which knows nothing of what is mounted over its entries.
+// isSocket looks at the file itself: the entry of the folder does not show what is mounted over it.
 func isSocket(d fs.DirEntry) bool {
 	info, err := d.Info()
 	return err == nil && info.Mode()&fs.ModeSocket != 0

@@ -66,7 +66,7 @@ func pagePairings(t *testing.T, b context.Context) {
 	p.visible(".pairing")
 	p.want(`document.querySelectorAll(".pairing").length`, "3")
 	p.want(`document.querySelector(".pairing h2").textContent`, "Let irc:eveU+202E in?")
-	p.want(`document.querySelector(".pairing dl").textContent`, "CodeABCD-EFGHSays to beEve <b>")
+	p.want(`document.querySelector(".pairing dl").textContent`, "CodeABCD-EFGHNameEve <b>")
 	p.click(`[data-code='ABCD-EFGH'] .approve`)
 	p.until(`!document.querySelector("[data-code='ABCD-EFGH']")`)
 	p.click(`[data-code='JKLM-NPQR'] .deny`)

@@ -80,13 +80,13 @@ func pageHalts(t *testing.T, b context.Context) {
 	p := visit(t, b, d)
 	p.click("#open-status")
 	p.click("#halt")
-	p.until(`document.querySelector("#status-body").textContent.includes("Everything is stopped")`)
-	p.want(`document.querySelector("#halt").textContent`, "Let it go on")
+	p.until(`document.querySelector("#status-body").textContent.includes("Everything is halted")`)
+	p.want(`document.querySelector("#halt").textContent`, "Resume")
 	if d.backend.Status(t.Context()).Halt == nil {
 		t.Error("the host was not told")
 	}
 	p.click("#halt")
-	p.until(`document.querySelector("#halt").textContent === "Stop everything"`)
+	p.until(`document.querySelector("#halt").textContent === "Halt everything"`)
 	if d.backend.Status(t.Context()).Halt != nil {
 		t.Error("the host was not told to go on")
 	}

@@ -18,7 +18,7 @@ func pageSaysWhy(t *testing.T, b context.Context) {
 	p.say("hello")
 	p.until(idle + ` && document.querySelectorAll(".why").length === 1`)
 	p.click(".why")
-	p.until(`document.querySelector("#why-body").textContent.includes("The trace cannot be read now: run flynn explain")`)
+	p.until(`document.querySelector("#why-body").textContent.includes("The trace is not available: run flynn explain")`)
 	p.click("#close-why")
 
 	d.backend.Traces("guard: <img src=x onerror=window.pwned=1> \u202e")

@@ -1,5 +1,5 @@
 // The chat page. The token comes in the address's fragment or is typed, moves to sessionStorage and leaves the address bar. Otherwise the
-// fragment is the conversation, #/CHANNEL/ID, so that each has an address of its own and the back button goes back.
+// fragment is the conversation, #/CHANNEL/ID, so that each has its own address and the back button works.
 
 import { byId, revealed } from "./dom.js";
 import { Approvals } from "./approvals.js";
@@ -94,7 +94,7 @@ function openConversation(channel, id) {
   socket = new Socket(token, channel, id, { frame, state });
 }
 
-// deleted goes on to a new conversation. What was typed and not sent goes with the old one.
+// deleted opens a new conversation. An unsent draft is dropped with the old one.
 function deleted(c) {
   if (c.channel + ":" + c.id !== here) {
     panel.refresh();
@@ -112,7 +112,7 @@ function frame(f) {
     case "welcome":
       byId("composer").hidden = !f.write;
       byId("read-only").hidden = Boolean(f.write);
-      byId("read-only").textContent = "This conversation is held on " + f.channel + ". It can be read here.";
+      byId("read-only").textContent = "This conversation is on channel " + f.channel + ". Here it is read-only.";
       approvals.release();
       panel.refresh();
       pairings.refresh();
@@ -195,7 +195,7 @@ byId("composer").addEventListener("submit", (e) => {
   const text = draft.value;
   if (!text.trim() || !socket) return;
   if (new TextEncoder().encode(text).length > longest) {
-    notice("This message is longer than 64 KiB. Put it into a file and name the file.");
+    notice("This message is longer than 64 KiB. Put it in a file and give the path of the file.");
     return;
   }
   draft.value = "";

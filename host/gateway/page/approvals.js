@@ -1,12 +1,12 @@
 // Approval requests: the call first, as a person would type it and never cut, then where it will run and who asked, a button for each
-// answer, and the rest folded away.
+// answer, and the rest in a closed section.
 
 import { byId, el, clock, revealed } from "./dom.js";
 import { place } from "./calls.js";
 
 const settle = 500; // milliseconds
 
-// A larger call gets a note of its size: it may be longer than its box.
+// A larger call is shown with its size, because it may not fit its box.
 const largeLines = 8;
 const largeText = 400; // characters
 
@@ -57,7 +57,7 @@ export class Approvals {
     }
   }
 
-  // release lets the buttons work again, after a decision did not get through.
+  // release enables the buttons again after a decision failed.
   release() {
     for (const b of this.root.querySelectorAll("button")) b.disabled = false;
   }
@@ -94,7 +94,7 @@ export class Approvals {
       el("div", { class: "buttons" },
         el("button", { type: "button", class: "deny", onclick: () => answer(false) }, "Deny"),
         ...grants));
-    // A card that slides under a pointer on its way to something else must not take the click.
+    // A card that appears under a moving pointer must not receive the click.
     setTimeout(() => { for (const b of grants) b.disabled = false; }, settle);
     return card;
   }

@@ -5,7 +5,7 @@ import { el, oneLine, plain, revealed } from "./dom.js";
 const shownLines = 14; // longer output starts folded
 
 // argumentRows returns a label and a full value for every argument. Strings are shown as they are, not as JSON, but
-// with every invisible character spelled out.
+// with every invisible character shown by its code.
 export function argumentRows(args) {
   if (args === null || typeof args !== "object" || Array.isArray(args)) {
     return args === undefined ? [] : [row("arguments", JSON.stringify(args, null, 2))];
@@ -25,7 +25,7 @@ function row(name, value) {
     el("pre", { tabindex: "0" }, revealed(value)));
 }
 
-// gist is the one line that tells calls of the same tool apart.
+// gist is one line that distinguishes calls of the same tool.
 function gist(args) {
   if (args === null || typeof args !== "object") return args === undefined ? "" : String(args);
   for (const name of ["command", "script", "path", "url", "query", "task"]) {
@@ -35,7 +35,7 @@ function gist(args) {
   return first ?? (Object.keys(args).length ? JSON.stringify(args) : "");
 }
 
-// place says where a call runs, in words. The default sandbox is called just that.
+// place describes where a call runs. The default sandbox is named without a profile.
 export function place(where) {
   if (!where || where === "host") return "on the host";
   if (where === "own container") return "in a container of its own";
@@ -117,7 +117,7 @@ export class CallCard {
 
   show() {
     const text = plain(this.output);
-    // What a denied call gives the model is the reasons over again.
+    // The result of a denied call repeats the reasons.
     this.outputBox.hidden = text === "" || this.denied === true;
     this.pre.textContent = text;
   }

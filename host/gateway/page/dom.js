@@ -1,4 +1,4 @@
-// Building DOM nodes. Nothing in this page ever parses HTML: text of agents, tools and people becomes text nodes.
+// Building DOM nodes. This page never parses HTML: text of agents, tools and people becomes text nodes.
 
 // el makes an element. Props are attributes, except on* (listeners) and class; false and null are left out.
 export function el(tag, props = {}, ...children) {
@@ -31,7 +31,7 @@ function hides(code) {
   return (code < 0x20 || code > 0x7e) && invisible.some(([first, last]) => code >= first && code <= last);
 }
 
-// revealed returns nodes for text in which no character can hide: what a person approves must be what runs.
+// revealed returns nodes for text with every invisible character shown: what a person approves must be what runs.
 export function revealed(text) {
   const nodes = [];
   let from = 0;
@@ -59,7 +59,7 @@ export function oneLine(text, most) {
   return out;
 }
 
-// plain cuts terminal control sequences out of a tool's output, and the line ends at its end.
+// plain removes terminal control sequences from a tool's output, and line breaks at its end.
 export function plain(text) {
   let out = "";
   let from = 0;

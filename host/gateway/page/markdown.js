@@ -2,7 +2,7 @@
 // fenced code, and inline code, bold, italic, struck text and links. Images become links, so that a text cannot make
 // the browser fetch anything. Everything else stays as it was written.
 //
-// There is no regular expression here: anybody may have written the text, and each character is looked at a bounded number of times.
+// There is no regular expression here: the text is untrusted, and each character is read a bounded number of times.
 
 import { el, isSpace } from "./dom.js";
 
@@ -227,7 +227,7 @@ function table(out, lines, start) {
 
 const word = (code) => digit(code) || code >= 0x41 && code <= 0x5a || code >= 0x61 && code <= 0x7a || code === 0x5f;
 
-// until is the next place of one of the characters in stops, or of a space where those stop too; most characters are looked at.
+// until is the next place of one of the characters in stops, or of a space where spaces stop too; it reads no more than most characters.
 function until(text, at, stops, most, spaces = false) {
   const end = Math.min(text.length, at + most);
   while (at < end && !stops.includes(text.charAt(at)) && !(spaces && isSpace(text.charCodeAt(at)))) at++;
@@ -267,7 +267,7 @@ function anchor(text, at, depth) {
   return { end: end + 1, node: out };
 }
 
-// bare reads an address that stands in the text.
+// bare reads an address without a label.
 function bare(text, at) {
   const scheme = ["http://", "https://"].find((s) => text.startsWith(s, at));
   if (!scheme || at > 0 && word(text.charCodeAt(at - 1))) return null;
@@ -303,7 +303,7 @@ function marked(text, at, mark, tag, depth) {
   return { end: after, node };
 }
 
-// read returns what begins at a place: where it ends and its node. Without a node it is text as it stands; null is no mark.
+// read returns what begins at a place: where it ends and its node. Without a node it is plain text; null is no mark.
 function read(text, at, depth) {
   switch (text.charAt(at)) {
     case "`": return code(text, at);

@@ -1,13 +1,13 @@
-// Strangers who ask to be let in: who, where, the code that they were given, and two buttons.
+// Pairing requests: who, where, the code that the stranger was given, and two buttons.
 
 import { byId, el, clock, revealed } from "./dom.js";
 
 const settle = 500; // milliseconds
 
-// asks reports whether somebody waits for an answer. Somebody with a role in flynn.toml is let in already.
+// asks reports whether a request is open. A sender with a role in flynn.toml has access already.
 const asks = (e) => e.state === "open" && (!e.configured || e.configured === "blocked");
 
-// Pairings shows the open requests in root. It asks for them itself: they belong to no conversation.
+// Pairings shows the open requests in root. It fetches them itself: they belong to no conversation.
 export class Pairings {
   constructor(root, token, announce, notice) {
     Object.assign(this, { root, token, announce, notice });
@@ -28,7 +28,7 @@ export class Pairings {
     try {
       this.show((await this.ask("/api/v1/access")).filter(asks));
     } catch {
-      // The panel says that the host is not reachable.
+      // The panel shows that the host is not reachable.
     }
   }
 
@@ -67,13 +67,13 @@ export class Pairings {
     const card = el("article", { class: "approval pairing", "aria-labelledby": title, "data-code": e.code },
       el("h2", { id: title }, "Let ", el("b", {}, revealed(e.sender)), " in?"),
       el("dl", {},
-        fact("Code", e.code), fact("Says to be", e.name), fact("Blocked", e.configured === "blocked" ? "by flynn.toml, which has the last word" : ""),
+        fact("Code", e.code), fact("Name", e.name), fact("Blocked", e.configured === "blocked" ? "by flynn.toml, which overrides this" : ""),
         fact("Until", e.expires ? clock(e.expires) : "")),
       el("p", { class: "small" }, "Only if the person you mean has told you this code."),
       el("div", { class: "buttons" },
         el("button", { type: "button", class: "deny", onclick: () => decide(false) }, "Turn down"),
         approve));
-    // A card that slides under a pointer on its way to something else must not take the click.
+    // A card that appears under a moving pointer must not receive the click.
     setTimeout(() => { approve.disabled = false; }, settle);
     return card;
   }

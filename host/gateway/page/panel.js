@@ -20,7 +20,7 @@ export class Panel {
     return answer.json();
   }
 
-  // halt throws the kill switch, or takes it back.
+  // halt halts everything, or resumes.
   async halt() {
     const on = !this.halted;
     byId("halt").disabled = true;
@@ -57,7 +57,7 @@ export class Panel {
       },
       el("span", { class: "name" }, c.title || c.id),
       el("span", { class: "sub" }, [c.channel === "web" ? null : c.channel, c.running ? "working" : clock(c.last)].filter(Boolean).join(" · ")))));
-    // Rebuilding must not take the keyboard's place away.
+    // Rebuilding must keep the focus.
     const focused = byId("conversations").contains(document.activeElement) && document.activeElement.dataset.key;
     byId("conversations").replaceChildren(...lines);
     if (focused) byId("conversations").querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
@@ -73,7 +73,7 @@ export class Panel {
     this.title();
   }
 
-  // chosen is the conversation that is shown; undefined before anything was said in it.
+  // chosen is the conversation that is shown; undefined before its first message.
   chosen() { return this.conversations?.find((x) => x.channel + ":" + x.id === this.current); }
 
   title() {
@@ -105,16 +105,16 @@ export class Panel {
     byId("elevated").replaceChildren(...elevated.map((w) => el("p", {}, w)));
     const warnings = [...elevated, ...(s.warnings ?? [])];
     this.halted = !!s.halt;
-    byId("halt").textContent = s.halt ? "Let it go on" : "Stop everything";
+    byId("halt").textContent = s.halt ? "Resume" : "Halt everything";
     byId("halt").classList.toggle("on", !!s.halt);
     byId("halt-what").hidden = !!s.halt;
     const broken = (s.channels ?? []).filter((x) => !x.ok).length; // a broken policy is among the warnings
-    if (s.halt) this.health("bad", "Everything is stopped");
+    if (s.halt) this.health("bad", "Everything is halted");
     else if (warnings.length || broken) this.health("warn", warnings.length + broken === 1 ? "1 warning" : warnings.length + broken + " warnings");
     else this.health("good", "All well");
     const sandbox = !s.sandbox?.enabled ? "off" : s.sandbox.available ? "available" : "not available";
     byId("status-body").replaceChildren(
-      ...(s.halt ? [el("p", { class: "warning" }, ["Everything is stopped since " + clock(s.halt.since) + " by " + s.halt.by, s.halt.reason].filter(Boolean).join(": "))] : []),
+      ...(s.halt ? [el("p", { class: "warning" }, ["Everything is halted since " + clock(s.halt.since) + " by " + s.halt.by, s.halt.reason].filter(Boolean).join(": "))] : []),
       ...warnings.map((w) => el("p", { class: "warning" }, w)),
       section("Agents", (s.agents ?? []).map((a) => line(a.name, [a.kind, a.model, a.tools && "tools: " + a.tools, a.sandbox ? "sandbox " + a.sandbox : "on the host"]))),
       section("Channels", (s.channels ?? []).map((c) => {
@@ -152,7 +152,7 @@ function section(title, lines) {
 
 function line(name, facts, ok) {
   return el("li", {},
-    ok === undefined ? null : el("span", { class: ok ? "dot good" : "dot bad", role: "img", "aria-label": ok ? "in order" : "out of order" }),
+    ok === undefined ? null : el("span", { class: ok ? "dot good" : "dot bad", role: "img", "aria-label": ok ? "working" : "not working" }),
     el("span", { class: "name" }, name),
     el("span", { class: "sub" }, facts.filter(Boolean).join(" · ")));
 }

@@ -1,4 +1,4 @@
-// Deleting a conversation: a question that says what goes and what stays, and then the deletion.
+// Deleting a conversation: a dialog that lists what is deleted and what is kept, and then the deletion.
 
 import { byId, revealed } from "./dom.js";
 
@@ -50,6 +50,6 @@ export class Removal {
 function question(c) {
   const answers = c.turns === 1 ? "1 answer" : (c.turns ?? 0) + " answers";
   return `This deletes this conversation (${answers}) for good, with the agents' notes about it, and the sandbox with its content. ` +
-    "Files in the workspace stay, and so does what the host's logs say of decisions, approvals and costs." +
-    (c.running ? " The answer that is being made here is stopped." : "");
+    "Files in the workspace stay, and so do the logs of decisions, approvals and costs." +
+    (c.running ? " The running answer is stopped." : "");
 }

@@ -47,7 +47,7 @@ export class Socket {
     }
     if (frame.type === "accepted" || (frame.type === "error" && frame.id)) this.forget(frame.id);
     this.handlers.frame(frame);
-    // Only after the history is it known what arrived before the connection was lost.
+    // Only the history shows what arrived before the connection was lost.
     if (frame.type === "history") {
       for (const entry of frame.entries) if (entry.from === "user") this.forget(entry.key);
       for (const { id, text } of this.unsent()) this.put({ type: "send", id, text });
@@ -98,7 +98,7 @@ export class Socket {
 
   forget(id) { this.keep(this.all().filter((m) => m.id !== id)); }
 
-  // drop forgets what was never accepted.
+  // drop discards what was never accepted.
   drop() { this.keep(this.all().filter((m) => m.conversation !== this.key())); }
 
   close() {

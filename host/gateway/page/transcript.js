@@ -1,6 +1,6 @@
-// The transcript: history and events of one conversation as nodes. Both may tell the same thing; replies are told
-// apart by key, tool calls by id, and streamed text gives way to what was committed. Messages that wait for their turn stand last,
-// in every window and after every reload alike.
+// The transcript: history and events of one conversation as nodes. Both may contain the same reply; replies are
+// matched by key, tool calls by id, and committed text replaces streamed text. Messages that wait for a turn are last,
+// in every window and after every reload.
 
 import { el, clock } from "./dom.js";
 import { markdown } from "./markdown.js";
@@ -28,7 +28,7 @@ export class Transcript {
 
   get empty() { return !this.root.firstChild; }
 
-  // history replaces everything but what is still on its way out. live are the events of the turns that run, which come behind it.
+  // history replaces everything but unsent messages. live are the events of the running turns, shown after it.
   history(entries, live, unsent) {
     this.clear();
     let running = false;
@@ -45,13 +45,13 @@ export class Transcript {
     this.hooks.changed();
   }
 
-  // put shows a node behind everything but what waits for its turn.
+  // put shows a node after everything but the messages that wait for a turn.
   put(node) {
     const [first] = this.queue.values();
     this.root.insertBefore(node, first ?? null);
   }
 
-  // take ends the wait of what a turn answers.
+  // take ends the wait of the messages that a turn answers.
   take(ids) {
     for (const id of ids) {
       const node = this.queue.get(id);
@@ -61,7 +61,7 @@ export class Transcript {
     }
   }
 
-  // user shows what the person said, or changes the state of it: sending, sent or failed. Without a turn it waits for one.
+  // user shows a message of the person, or changes its state: sending, sent or failed. Without a turn it waits for one.
   user(id, text, state, time, turn) {
     let node = this.users.get(id);
     if (!node) {
@@ -166,7 +166,7 @@ export class Transcript {
         this.closeStream(e.turn, false);
         this.abandon();
         this.hooks.running(false);
-        // A turn without an end was given up: the history says where its messages are now.
+        // A turn without an end was abandoned: the history has the state of its messages.
         if (!this.ended.has(e.turn)) this.hooks.again();
         break;
     }
@@ -183,7 +183,7 @@ export class Transcript {
       this.put(s.node);
     }
     s.text += text ?? "";
-    // Once a frame is as often as anyone can see.
+    // More than once a frame is not visible.
     s.frame ||= requestAnimationFrame(() => {
       s.frame = 0;
       s.node.replaceChildren(markdown(s.text));
@@ -191,7 +191,7 @@ export class Transcript {
     });
   }
 
-  // closeStream ends the text in the making of a turn; superseded text goes, as what was committed stands in its place.
+  // closeStream ends the streamed text of a turn; superseded text is removed, because the committed text replaces it.
   closeStream(turn, superseded) {
     const s = this.streams.get(turn);
     if (!s) return;

@@ -1,4 +1,4 @@
-// What became of a message and who decided what: the trace of one turn, from the JSON API, in the words of flynn explain.
+// The trace of one turn from the JSON API: what happened to a message and who decided what, worded as in flynn explain.
 
 import { byId, el, revealed } from "./dom.js";
 
@@ -18,7 +18,7 @@ export class Why {
     try {
       nodes = trace(await this.get("/api/v1/turns/" + encodeURIComponent(turn)), (id) => this.show(id));
     } catch {
-      nodes = [el("p", { class: "small" }, "The trace cannot be read now: run flynn explain " + turn)];
+      nodes = [el("p", { class: "small" }, "The trace is not available: run flynn explain " + turn)];
     }
     if (this.turn === turn) byId("why-body").replaceChildren(...nodes); // another one may have been asked for
   }
@@ -30,6 +30,6 @@ function trace(t, open) {
     ...t.title.map((line, i) => el("p", { class: i ? "small" : "lead" }, revealed(line))),
     el("ol", { class: "trace" }, t.lines.map((l) => el("li", { "data-depth": Math.min(l.depth, 4) },
       el("span", { class: "at" }, l.at ?? ""), el("span", { class: "what" }, revealed(l.text))))),
-    ...others.map((id) => el("p", {}, el("button", { type: "button", class: "link", onclick: () => open(id) }, id === t.parent ? "the turn that it works for" : "the turn that it delegated"))),
+    ...others.map((id) => el("p", {}, el("button", { type: "button", class: "link", onclick: () => open(id) }, id === t.parent ? "parent turn" : "delegated turn"))),
   ];
 }
