@@ -82,7 +82,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
 }
 
-// pause is the wait before the next connection. Discord counts how often a bot begins anew.
+// pause returns the wait before the next connection. Discord counts how often a bot begins anew.
 func pause(failures int) time.Duration {
 	return backoff.Delay(failures+1, time.Second, 2*time.Minute)
 }

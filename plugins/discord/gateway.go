@@ -133,7 +133,7 @@ func (g *gateway) connected(ctx context.Context) (up bool, err error) {
 	return up, g.closed(err)
 }
 
-// address is where to connect to.
+// address returns where to connect to.
 func (g *gateway) address(ctx context.Context) (string, error) {
 	base := g.session.URL
 	if base == "" {
@@ -271,7 +271,7 @@ func (l *link) beat(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// position is the number of the last event, or nothing before the first.
+// position returns the number of the last event, or nothing before the first.
 func (l *link) position() any {
 	if n := l.seq.Load(); n > 0 {
 		return n

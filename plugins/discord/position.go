@@ -58,7 +58,7 @@ func loadPosition(c channel.Config) (*position, error) {
 	return p, nil
 }
 
-// resume is the session to go on with after a start, if there is one.
+// resume returns the session to go on with after a start, if there is one.
 func (p *position) resume() session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *position) place(channelID string) (string, bool) {
 	return at.Last, ok
 }
 
-// newest is the latest message of all channels, and the private chats.
+// newest returns the latest message of all channels, and the private chats.
 func (p *position) newest() (last string, private []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -121,7 +121,7 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 	return nil
 }
 
-// route is the key by which requests share a limit: the method and the path, without the ids behind the first.
+// route returns the key by which requests share a limit: the method and the path, without the ids behind the first.
 func route(method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(path, "/")

@@ -117,7 +117,7 @@ func (w *world) setChannel(c *discordgo.Channel, guildID string) room {
 	return r
 }
 
-// roleWords are what a member of a server is, the most powerful first. "owner" is said only of the owner, whatever roles are called.
+// roleWords returns what a member of a server is, the most powerful first. "owner" is said only of the owner, whatever roles are called.
 func (w *world) roleWords(guildID, userID string, ids []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

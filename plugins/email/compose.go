@@ -62,7 +62,7 @@ func (p *plugin) headerOf(s channel.Send, t thread, id string) mail.Header {
 	return h
 }
 
-// answered is the mail that is answered: the one that the host names, if it is of this thread, or the last one.
+// answered returns the mail that is answered: the one that the host names, if it is of this thread, or the last one.
 func answered(replyTo string, t thread) string {
 	for _, id := range t.IDs {
 		if replyTo == id || strings.HasPrefix(replyTo, id+"/") {

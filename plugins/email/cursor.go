@@ -36,7 +36,7 @@ func (c *cursor) restart(at position) {
 	c.handed, c.acked, c.lost = at, at, false
 }
 
-// next is where reading goes on; ok is false when that has to be asked of the host.
+// next returns where reading goes on; ok is false when that has to be asked of the host.
 func (c *cursor) next() (at position, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *plugin) remember(ctx context.Context, at position) error {
 	return p.Host.Set(ctx, positionKey, value)
 }
 
-// remembered is the position that the host has.
+// remembered returns the position that the host has.
 func (p *plugin) remembered(ctx context.Context) (at position, known bool, err error) {
 	value, known, err := p.Host.Get(ctx, positionKey)
 	if err != nil || !known {

@@ -41,6 +41,6 @@ func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	return out, out.Text != "" || len(out.Attachments) > 0
 }
 
-// unproven is the id of a sender who may be anybody. It holds no "@" and ends in "?", so that no rule for an address, a domain or a part of
+// unproven returns the id of a sender who may be anybody. It holds no "@" and ends in "?", so that no rule for an address, a domain or a part of
 // one matches it.
 func unproven(address string) string { return "?" + strings.Replace(address, "@", "(at)", 1) + "?" }

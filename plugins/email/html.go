@@ -18,7 +18,7 @@ func hidden(a atom.Atom) bool {
 	return a == atom.Script || a == atom.Style || a == atom.Title || a == atom.Template || a == atom.Noscript
 }
 
-// textOfHTML is the text that a person sees, with what is quoted marked by "> ". It reads tags as they come and needs no tree: the markup of a
+// textOfHTML returns the text that a person sees, with what is quoted marked by "> ". It reads tags as they come and needs no tree: the markup of a
 // stranger may nest as deep as it likes.
 func textOfHTML(source string) string {
 	z := html.NewTokenizer(strings.NewReader(source))
@@ -112,7 +112,7 @@ func (f *flow) end(line string) {
 	f.done.WriteByte('\n')
 }
 
-// String is the text so far.
+// String returns the text so far.
 func (f *flow) String() string {
 	f.flush()
 	return strings.TrimSpace(f.done.String())

@@ -114,7 +114,7 @@ func take(to *strings.Builder, body io.Reader) {
 	_, _ = io.Copy(to, io.LimitReader(body, maxText)) // what came before an error counts
 }
 
-// partNumber is the path as IMAP counts.
+// partNumber returns the path as IMAP counts.
 func partNumber(path []int) string {
 	if len(path) == 0 {
 		return "1"
@@ -202,7 +202,7 @@ func automatic(h mail.Header, from string) bool {
 
 var messageID = regexp.MustCompile(`<[!#-'*+\-./0-9=?A-Z^-~]{1,120}@[A-Za-z0-9.:\[\]_-]{1,80}>`)
 
-// messageIDs are the well-formed ids of a header: the first, which began the thread, and the last ones.
+// messageIDs returns the well-formed ids of a header: the first, which began the thread, and the last ones.
 func messageIDs(header string) []string {
 	all := messageID.FindAllString(header, -1)
 	if len(all) > maxIDs {
@@ -211,7 +211,7 @@ func messageIDs(header string) []string {
 	return all
 }
 
-// clean is text as the wire wants it: valid, without control characters but tabs and line breaks, of at most limit bytes.
+// clean returns text as the wire wants it: valid, without control characters but tabs and line breaks, of at most limit bytes.
 func clean(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -222,7 +222,7 @@ func clean(s string, limit int) string {
 	return cut.Head(s, limit)
 }
 
-// oneLine is clean text for a header: white space is one space.
+// oneLine returns clean text for a header: white space is one space.
 func oneLine(s string, limit int) string {
 	return clean(strings.Join(strings.Fields(clean(s, 4*limit)), " "), limit)
 }

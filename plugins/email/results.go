@@ -112,7 +112,7 @@ func tokens(header string) ([][]string, error) {
 	return append(all, piece), nil
 }
 
-// comment is the length of the comment at the beginning of s, with those within it; 0 when it does not end.
+// comment returns the length of the comment at the beginning of s, with those within it; 0 when it does not end.
 func comment(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -130,7 +130,7 @@ func comment(s string) int {
 	return 0
 }
 
-// quoted is the text of the quotation at the beginning of s, and its length; 0 when it does not end.
+// quoted returns the text of the quotation at the beginning of s, and its length; 0 when it does not end.
 func quoted(s string) (text string, length int) {
 	var out strings.Builder
 	for i := 1; i < len(s); i++ {

@@ -94,7 +94,7 @@ func newSettings(c channel.Config) (settings, error) {
 	return s, errs.Err()
 }
 
-// mode is the way to a server where none was chosen.
+// mode returns the way to a server where none was chosen.
 func mode(chosen, server, implicitPort string) string {
 	_, port, _ := net.SplitHostPort(server)
 	switch {
@@ -118,7 +118,7 @@ func loopback(server string) bool {
 
 func (s settings) poll() time.Duration { return time.Duration(s.PollSeconds) * time.Second }
 
-// domain is that of an address.
+// domain returns that of an address.
 func domain(address string) string {
 	_, d, _ := strings.Cut(address, "@")
 	return d

@@ -17,7 +17,7 @@ import (
 // A conversation is a thread with one person. Its id is the person's id and what identifies the thread: anyone else who knows the ids of its mails and
 // answers to them begins a conversation of his own, and is never told what was said in this one.
 
-// digest is the beginning of a hash, in hex.
+// digest returns the beginning of a hash, in hex.
 func digest(n int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:n])
@@ -26,7 +26,7 @@ func digest(n int, parts ...string) string {
 // ourID is how the id of a mail of ours looks: it names the conversation, for programs that answer with In-Reply-To alone.
 var ourID = regexp.MustCompile(`^<flynn-[0-9a-f]{24}\.([0-9a-f]{16})@([^@>]+)>$`)
 
-// outgoingID is the Message-ID of the send with this key: the same at every try.
+// outgoingID returns the Message-ID of the send with this key: the same at every try.
 func outgoingID(key, conversation, address string) string {
 	_, thread := splitConversation(conversation)
 	return "<flynn-" + digest(12, key, conversation) + "." + thread + "@" + domain(address) + ">"
@@ -135,5 +135,5 @@ func (s threads) forget(ctx context.Context, limit int) error {
 // repeated are the words that programs put before the subject of an answer.
 var repeated = regexp.MustCompile(`(?i)^(?:(?:re|aw|sv|antw|ref|rif)(?:\[\d+\])?\s*:\s*)+`)
 
-// topic is a subject without them.
+// topic returns a subject without them.
 func topic(subject string) string { return strings.TrimSpace(repeated.ReplaceAllString(subject, "")) }

@@ -372,7 +372,7 @@ func (l *link) setHost(source string) {
 	l.host = host
 }
 
-// room is how many bytes of text fit a PRIVMSG to target as others receive it, with our source in front.
+// room returns how many bytes of text fit a PRIVMSG to target as others receive it, with our source in front.
 func (l *link) room(target string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,7 @@ func newMembers() *members {
 // roleWords are the roles of a sender in events.
 var roleWords = map[rune]string{'q': "owner", 'a': "admin", 'o': "op", 'h': "halfop", 'v': "voice"}
 
-// roles are what somebody is in a channel, the most powerful first. A rank that has no common name keeps its letter.
+// roles returns what somebody is in a channel, the most powerful first. A rank that has no common name keeps its letter.
 func (m *members) roles(channel, nick string) []string {
 	has := m.channels[fold(channel)][fold(nick)]
 	var out []string

@@ -41,7 +41,7 @@ func splitText(text string, from, size, most int) []piece {
 	return pieces
 }
 
-// clean is a text of which each character but the line breaks can be said.
+// clean returns a text of which each character but the line breaks can be said.
 func clean(text string) string { return strings.Map(printable, strings.ToValidUTF8(text, "\uFFFD")) }
 
 const tooLong = " [... cut: too long for IRC]"

@@ -88,7 +88,7 @@ func (l line) param(i int) string {
 // last returns the last parameter, or "".
 func (l line) last() string { return l.param(len(l.params) - 1) }
 
-// nick is the nickname of the source.
+// nick returns the nickname of the source.
 func (l line) nick() string {
 	nick, _, _ := strings.Cut(l.source, "!")
 	return nick

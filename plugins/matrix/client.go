@@ -173,7 +173,7 @@ func loggedOut(err error) bool {
 
 const v3 = "/_matrix/client/v3"
 
-// room is the path of a room's resource.
+// room returns the path of a room's resource.
 func room(id string, parts ...string) string {
 	p := v3 + "/rooms/" + url.PathEscape(id)
 	for _, part := range parts {

@@ -62,7 +62,7 @@ func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
 	return out.URI, nil
 }
 
-// reaction is the key of a reaction.
+// reaction returns the key of a reaction.
 func reaction(e event) string {
 	var c content
 	if json.Unmarshal(e.Content, &c) != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/markdown"
 )
 
-// roomOf is the room of a conversation, and the thread in it.
+// roomOf returns the room of a conversation, and the thread in it.
 func roomOf(c channel.Conversation) (room, thread string) {
 	if c.Kind == channel.Thread && c.Parent != "" {
 		return c.Parent, c.ID
@@ -63,7 +63,7 @@ func (p *plugin) put(ctx context.Context, roomID, kind, txn string, content any)
 	return out.ID, err
 }
 
-// text is a message in both of its forms. It mentions nobody: what a model writes must not ring at everybody's.
+// text returns a message in both of its forms. It mentions nobody: what a model writes must not ring at everybody's.
 func text(source string, isMarkdown bool) map[string]any {
 	out := map[string]any{"msgtype": "m.text", "body": source, "m.mentions": map[string]any{}}
 	if isMarkdown {
@@ -73,7 +73,7 @@ func text(source string, isMarkdown bool) map[string]any {
 	return out
 }
 
-// file is a message that shows media which were uploaded before.
+// file returns a message that shows media which were uploaded before.
 func file(a channel.Attachment) map[string]any {
 	kind := "m.file"
 	for prefix, k := range map[string]string{"image/": "m.image", "audio/": "m.audio", "video/": "m.video"} {

@@ -59,7 +59,7 @@ func (s settings) invited(by string) bool {
 	return false
 }
 
-// localpart is the name in a user id: "ann" of "@ann:example.org".
+// localpart returns the name in a user id: "ann" of "@ann:example.org".
 func localpart(id string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(id, "@"), ":")
 	return name

@@ -100,7 +100,7 @@ func (o *output) file(what, kind string, data []byte) {
 	})
 }
 
-// mediaType is what a server says of a file, if it can be one.
+// mediaType returns what a server says of a file, if it can be one.
 func mediaType(said string) string {
 	kind, _, err := mime.ParseMediaType(said)
 	if err != nil || len(kind) > 100 || !strings.Contains(kind, "/") {

@@ -111,7 +111,7 @@ func (l *listing) add(t *mcp.Tool) error {
 	return nil
 }
 
-// effect is what a server says of a tool, for people to read.
+// effect returns what a server says of a tool, for people to read.
 func effect(a *mcp.ToolAnnotations) tool.Effect {
 	switch {
 	case a == nil:

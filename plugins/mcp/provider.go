@@ -163,7 +163,7 @@ func (p *provider) lose(why error) {
 	p.trying.Do(func() { close(p.tried) })
 }
 
-// current is the connection in use, or why there is none.
+// current returns the connection in use, or why there is none.
 func (p *provider) current() (l *link, list listing, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,7 +76,7 @@ func (p *provider) listResources(ctx context.Context, l *link, args map[string]a
 	return tool.Text(out.text.String()), nil
 }
 
-// entry is one line about a resource.
+// entry returns one line about a resource.
 func entry(address, name, kind, description string) string {
 	line := fmt.Sprintf("%.1000s %.200q", address, name)
 	if kind != "" {

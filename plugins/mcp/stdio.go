@@ -39,7 +39,7 @@ func (s settings) dialer(log *slog.Logger) dialer {
 // nothing secret among them.
 var passedOn = []string{"PATH", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT"}
 
-// environment is everything that the server's program finds in its environment.
+// environment returns everything that the server's program finds in its environment.
 func (s settings) environment(lookup func(string) (string, bool)) []string {
 	all := map[string]string{}
 	for _, name := range passedOn {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// emojis are the reactions that an agent is likely to use or to meet. Slack knows a reaction by its name only.
+// emojis returns the reactions that an agent is likely to use or to meet. Slack knows a reaction by its name only.
 func emojis() [][2]string {
 	return [][2]string{
 		{"👍", "+1"}, {"👍", "thumbsup"}, {"👎", "-1"}, {"👎", "thumbsdown"}, {"❤", "heart"}, {"👀", "eyes"}, {"✅", "white_check_mark"},
@@ -13,7 +13,7 @@ func emojis() [][2]string {
 	}
 }
 
-// emoji is what a reaction looks like, or its name when that is not in the list.
+// emoji returns what a reaction looks like, or its name when that is not in the list.
 func emoji(name string) string {
 	base, _, _ := strings.Cut(name, "::") // "+1::skin-tone-2"
 	for _, e := range emojis() {
@@ -24,7 +24,7 @@ func emoji(name string) string {
 	return name
 }
 
-// reactionName is the other direction; a name stays itself.
+// reactionName is the inverse of emoji; a name stays itself.
 func reactionName(reaction string) string {
 	bare := strings.TrimSuffix(strings.Trim(reaction, ":"), "\uFE0F")
 	for _, e := range emojis() {

@@ -75,7 +75,7 @@ func (p *plugin) readEvent(ctx context.Context, payload json.RawMessage) (happen
 	return p.readReaction(ctx, m.Type, outer.Event)
 }
 
-// eventType is the type of an event whose other fields are not known.
+// eventType returns the type of an event whose other fields are not known.
 func eventType(event json.RawMessage) string {
 	var e struct {
 		Type string `json:"type"`
@@ -134,7 +134,7 @@ func (p *plugin) fill(ctx context.Context, e *channel.Event, m message, me self)
 	}
 }
 
-// conversation is where an answer belongs. A mention in a channel begins a thread, if so configured.
+// conversation returns where an answer belongs. A mention in a channel begins a thread, if so configured.
 func (p *plugin) conversation(m message, mentioned bool) channel.Conversation {
 	begins := mentioned && p.settings.Threads == "mentions" && kindOf(m) != "im"
 	switch thread := m.ThreadTS; {
@@ -153,13 +153,13 @@ func threadOf(place, ts string) channel.Conversation {
 	return channel.Conversation{ID: place + ":" + ts, Kind: channel.Thread, Parent: place}
 }
 
-// split is the other direction of a conversation's id.
+// split splits a conversation's id into its parts.
 func split(conversation string) (place, thread string) {
 	place, thread, _ = strings.Cut(conversation, ":")
 	return place, thread
 }
 
-// kindOf is the sort of a channel: what Slack says, else what its id begins with.
+// kindOf returns the sort of a channel: what Slack says, else what its id begins with.
 func kindOf(m message) string {
 	switch {
 	case m.ChannelType != "":
@@ -260,7 +260,7 @@ func (p *plugin) readMember(ctx context.Context, m message) (happening, bool, er
 // messageID names a message: an event, a target and a sent message alike.
 func messageID(where, ts string) string { return where + ":" + ts }
 
-// tsOf is the ts of a message's id.
+// tsOf returns the ts of a message's id.
 func tsOf(id string) string {
 	if _, ts, ok := strings.Cut(id, ":"); ok {
 		return ts
@@ -281,7 +281,7 @@ func (m message) by(me self) bool {
 	return m.User != "" && m.User == me.user || m.BotID != "" && m.BotID == me.bot
 }
 
-// at is the time that a ts stands for; zero when it stands for none.
+// at returns the time that a ts stands for; zero when it stands for none.
 func at(ts string) time.Time {
 	seconds, micros, ok := strings.Cut(ts, ".")
 	if !ok || len(seconds) > 12 || len(micros) != 6 {

@@ -115,5 +115,5 @@ func (p *plugin) page(ctx context.Context, where, thread, oldest, cursor string)
 	return list, next, nil
 }
 
-// stamp is the ts of a time.
+// stamp returns the ts of a time.
 func stamp(t time.Time) string { return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000) }

@@ -67,7 +67,7 @@ func personOf(u slack.User) person {
 	return who
 }
 
-// name is what people see of somebody, or "".
+// name returns what people see of somebody, or "".
 func (p *people) name(ctx context.Context, id string) string { return p.get(ctx, id).name }
 
 // sender returns who wrote a message. The id of a person of another workspace begins with that workspace's id, and ranks there do not count

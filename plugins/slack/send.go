@@ -88,7 +88,7 @@ func keyed(key string) slack.MsgOption {
 	return slack.MsgOptionMetadata(slack.SlackMetadata{EventType: metadataType, EventPayload: map[string]any{"key": key}})
 }
 
-// compose is the text in Slack's dialect. Blocks are used for buttons only: a message of text can be four times as long as one of a section.
+// compose returns the text in Slack's dialect. Blocks are used for buttons only: a message of text can be four times as long as one of a section.
 func compose(text string, marked bool, buttons []channel.Button) []slack.MsgOption {
 	options := []slack.MsgOption{slack.MsgOptionText(dialect(text, marked), false)}
 	if !marked {
@@ -122,7 +122,7 @@ func compose(text string, marked bool, buttons []channel.Button) []slack.MsgOpti
 	return append(options, slack.MsgOptionBlocks(blocks...))
 }
 
-// dialect is text as Slack reads it. Plain text is escaped, so that nothing in it calls a whole channel.
+// dialect returns text as Slack reads it. Plain text is escaped, so that nothing in it calls a whole channel.
 func dialect(text string, marked bool) string {
 	if marked {
 		return markdown.Render(text, markdown.Slack)

@@ -94,7 +94,7 @@ func (d decoder) entity(inner string, names *int) (shown string, e channel.Entit
 	return label, channel.Entity{Kind: "link", Value: address}
 }
 
-// special is a group of people or a date.
+// special returns a group of people or a date.
 func special(target, label string) string {
 	word, _, _ := strings.Cut(target, "^")
 	switch {

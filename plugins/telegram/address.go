@@ -74,7 +74,7 @@ func (s self) answers(m *models.Message) bool {
 	return r != nil && r.From != nil && r.From.ID == s.id
 }
 
-// repliesTo is the message that m answers. What is written in a topic answers nothing by answering the topic's first message.
+// repliesTo returns the message that m answers. What is written in a topic answers nothing by answering the topic's first message.
 func repliesTo(m *models.Message) *models.Message {
 	r := m.ReplyToMessage
 	if r == nil || r.ForumTopicCreated != nil {

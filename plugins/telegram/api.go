@@ -120,7 +120,7 @@ func replayable(r *http.Request) error {
 	return nil
 }
 
-// wanted are the kinds of update that become events.
+// wanted returns the kinds of update that become events.
 func wanted() []string {
 	return []string{"message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "message_reaction"}
 }
@@ -197,7 +197,7 @@ func (a *api) final(err error) error {
 	return a.words(err)
 }
 
-// retryAfter is how long the server asks to wait, or zero.
+// retryAfter returns how long the server asks to wait, or zero.
 func retryAfter(err error) time.Duration {
 	if slow, ok := errors.AsType[*bot.TooManyRequestsError](err); ok {
 		return time.Duration(max(slow.RetryAfter, 1)) * time.Second

@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// attachments are the media of a message, by their file ids. An album is several messages.
+// attachments returns the media of a message, by their file ids. An album is several messages.
 func attachments(m *models.Message) []channel.Attachment {
 	var list []channel.Attachment
 	add := func(handle, name, kind string, size int64) {
@@ -58,7 +58,7 @@ func attachments(m *models.Message) []channel.Attachment {
 	return list
 }
 
-// largest is the best form of a photo.
+// largest returns the best form of a photo.
 func largest(sizes []models.PhotoSize) *models.PhotoSize {
 	var best *models.PhotoSize
 	for i := range sizes {

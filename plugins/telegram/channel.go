@@ -80,7 +80,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
 }
 
-// self is the bot's account; of id 0 as long as it is not known.
+// self returns the bot's account; of id 0 as long as it is not known.
 func (p *plugin) self() self {
 	if s := p.account.Load(); s != nil {
 		return *s

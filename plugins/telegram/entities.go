@@ -50,7 +50,7 @@ func offsets(text string) []boundary {
 	return append(out, boundary{len(text), len(text)})
 }
 
-// meaning is an entity in the contract's words.
+// meaning returns an entity in the contract's words.
 func meaning(e models.MessageEntity, text string) (kind, value string) {
 	switch e.Type {
 	case models.MessageEntityTypeMention:
@@ -94,10 +94,10 @@ func (m *marked) cut(from, to int) {
 	m.entities = kept
 }
 
-// of is the text of an entity.
+// of returns the text of an entity.
 func (m *marked) of(e channel.Entity) string { return m.text[e.Offset : e.Offset+e.Length] }
 
-// units is the length of a text as Telegram counts it.
+// units returns the length of a text as Telegram counts it.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -108,7 +108,7 @@ func units(s string) int {
 	return n
 }
 
-// visible is what people see of a text in parse_mode HTML.
+// visible returns what people see of a text in parse_mode HTML.
 func visible(html string) string {
 	var out strings.Builder
 	for html != "" {

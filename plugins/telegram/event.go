@@ -31,7 +31,7 @@ func readUpdate(raw json.RawMessage) (*models.Update, error) {
 	return u, nil
 }
 
-// events are what an update means to the host; most mean one event, and some nothing.
+// events returns what an update means to the host; most mean one event, and some nothing.
 func (p *plugin) events(u *models.Update, raw []byte) []channel.Event {
 	var list []channel.Event
 	switch {
@@ -81,7 +81,7 @@ func (p *plugin) moved(m *models.Message) {
 	}
 }
 
-// event is a message with everything that it says.
+// event returns a message with everything that it says.
 func (p *plugin) event(m *models.Message) channel.Event {
 	e := channel.Event{
 		ID:           messageID(m.Chat.ID, m.ID),
@@ -171,7 +171,7 @@ func reaction(r models.ReactionType) string {
 	return ""
 }
 
-// membership is who came or went by a service message; nil when it is about something else.
+// membership returns who came or went by a service message; nil when it is about something else.
 func (p *plugin) membership(m *models.Message) []channel.Event {
 	var list []channel.Event
 	tell := func(u models.User, what string) {
@@ -189,7 +189,7 @@ func (p *plugin) membership(m *models.Message) []channel.Event {
 	return list
 }
 
-// sender is who wrote a message: a person by the number that Telegram gave him for ever; or a chat, for posts of a channel
+// sender returns who wrote a message: a person by the number that Telegram gave him for ever; or a chat, for posts of a channel
 // and for administrators who write in the name of their group. Behind those Telegram shows a stand-in account, which is nobody.
 func (p *plugin) sender(m *models.Message) channel.Sender {
 	switch {
@@ -225,7 +225,7 @@ func unix(seconds int) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// content is the text of a message, the caption of its media, or words for what is neither.
+// content returns the text of a message, the caption of its media, or words for what is neither.
 func content(m *models.Message) marked {
 	switch {
 	case m.Text != "":

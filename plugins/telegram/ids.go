@@ -17,7 +17,7 @@ type place struct {
 	thread int // 0: no topic, or the general one
 }
 
-// id is the conversation's id: "CHAT" or "CHAT/TOPIC".
+// id returns the conversation's id: "CHAT" or "CHAT/TOPIC".
 func (p place) id() string {
 	if p.thread == 0 {
 		return strconv.FormatInt(p.chat, 10)
@@ -38,7 +38,7 @@ func parsePlace(id string) (place, error) {
 	return p, nil
 }
 
-// messageID is "CHAT:MESSAGE": Telegram counts the messages of each chat by itself.
+// messageID returns "CHAT:MESSAGE": Telegram counts the messages of each chat by itself.
 func messageID(chat int64, message int) string { return fmt.Sprintf("%d:%d", chat, message) }
 
 func parseMessageID(id string) (chat int64, message int, err error) {
@@ -53,7 +53,7 @@ func parseMessageID(id string) (chat int64, message int, err error) {
 	return chat, message, nil
 }
 
-// conversation is where a message belongs. A supergroup that was a basic group keeps the group's id: the conversation goes on.
+// conversation returns where a message belongs. A supergroup that was a basic group keeps the group's id: the conversation goes on.
 func (p *plugin) conversation(chat models.Chat, thread int) channel.Conversation {
 	home := place{p.moves.first(chat.ID), thread}
 	c := channel.Conversation{ID: home.id(), Kind: channel.Group}
@@ -66,7 +66,7 @@ func (p *plugin) conversation(chat models.Chat, thread int) channel.Conversation
 	return c
 }
 
-// topic is the topic of a message. In other groups the same field counts replies, which make no conversation.
+// topic returns the topic of a message. In other groups the same field counts replies, which make no conversation.
 func topic(m *models.Message) int {
 	if !m.IsTopicMessage {
 		return 0
@@ -104,7 +104,7 @@ func (m *moves) add(from, to int64) error {
 	return m.config.WriteState(movesFile, m.to)
 }
 
-// first is the id that a chat had before it moved.
+// first returns the id that a chat had before it moved.
 func (m *moves) first(chat int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +116,7 @@ func (m *moves) first(chat int64) int64 {
 	return chat
 }
 
-// now is the id that a chat has today.
+// now returns the id that a chat has today.
 func (m *moves) now(chat int64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

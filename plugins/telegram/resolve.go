@@ -33,7 +33,7 @@ func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, e
 	return []channel.Target{{Conversation: home, Title: title}}, nil
 }
 
-// named is what getChat takes: "@name" or a number; "" for what is neither.
+// named returns what getChat takes: "@name" or a number; "" for what is neither.
 func named(query string) string {
 	query = strings.TrimSpace(query)
 	for _, prefix := range []string{"https://t.me/", "http://t.me/", "t.me/"} {

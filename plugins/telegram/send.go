@@ -63,7 +63,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return sent, err
 }
 
-// unsuccessful is the outcome of a call that failed.
+// unsuccessful returns the outcome of a call that failed.
 func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	switch wait := retryAfter(err); {
 	case wait > 0:
@@ -85,7 +85,7 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	return channel.Sent{Outcome: channel.OutcomeUnknown}
 }
 
-// parts are the messages that a send makes: the text, in pieces when it is long for Telegram,
+// parts returns the messages that a send makes: the text, in pieces when it is long for Telegram,
 // then the files. A short text is the caption of the first file.
 func (p *plugin) parts(s channel.Send, to place) []part {
 	text, done := s.Text, s.Delivered()
@@ -136,7 +136,7 @@ func marking(text string) string {
 	return strings.TrimSpace(again) + "\n\n" + text
 }
 
-// quoted is the message that the first part shows as the one it answers, or 0.
+// quoted returns the message that the first part shows as the one it answers, or 0.
 func (p *plugin) quoted(s channel.Send, to place) int {
 	if p.settings.Quote == "never" || p.settings.Quote == "groups" && s.Conversation.Kind == channel.DM {
 		return 0
@@ -153,7 +153,7 @@ func pieces(text string, md bool) []string {
 	return markdown.Split(text, maxText, func(t string) int { return shown(t, md) })
 }
 
-// shown is how long a text shows. One that is much too long in its source is not rendered to find out.
+// shown returns how long a text shows. One that is much too long in its source is not rendered to find out.
 func shown(text string, md bool) int {
 	n := units(text)
 	if !md || n > 2*maxText {
@@ -192,7 +192,7 @@ func inBothForms(t part, send func(text string, mode models.ParseMode) (*models.
 	return m, err
 }
 
-// plain is a Markdown text without markup.
+// plain returns a Markdown text without markup.
 func plain(text string) string {
 	out := markdown.Render(text, markdown.Plain)
 	if out == "" {
@@ -227,7 +227,7 @@ func (p *plugin) previews() *models.LinkPreviewOptions {
 	return &models.LinkPreviewOptions{IsDisabled: bot.True()}
 }
 
-// keyboard is buttons as Telegram has them: short ones side by side, two in a row.
+// keyboard returns buttons as Telegram has them: short ones side by side, two in a row.
 func keyboard(buttons []channel.Button) models.ReplyMarkup {
 	if len(buttons) == 0 {
 		return nil

@@ -67,7 +67,7 @@ func isPhoto(kind string) bool {
 
 const maxFileName = 60 // characters, as Telegram cuts them
 
-// fileName is a name without the path and the control characters that may be in it.
+// fileName returns a name without the path and the control characters that may be in it.
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// mediaKind is what WhatsApp calls a medium; everything that it cannot show is a document.
+// mediaKind returns what WhatsApp calls a medium; everything that it cannot show is a document.
 func mediaKind(mediaType string) string {
 	switch mediaType {
 	case "image/jpeg", "image/png":

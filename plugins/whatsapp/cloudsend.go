@@ -60,7 +60,7 @@ func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) 
 	return sent, err
 }
 
-// partKey is the key of one message of a send.
+// partKey returns the key of one message of a send.
 func partKey(key string, part int) string {
 	if part == 0 {
 		return key
@@ -68,7 +68,7 @@ func partKey(key string, part int) string {
 	return key + "#" + strconv.Itoa(part)
 }
 
-// bodies are the messages that a send becomes, and whether its buttons are written out.
+// bodies returns the messages that a send becomes, and whether its buttons are written out.
 func (c *cloud) bodies(s channel.Send) (list []object, choice bool) {
 	plain, text := s.Text, s.Text
 	if s.Markdown {

@@ -112,7 +112,7 @@ const (
 	permanent = time.Hour // until the next try of a send that needs a person's help first
 )
 
-// waits are the errors after which the message was surely not sent and may be sent again, with the wait for an answer without one. Source:
+// waits returns the errors after which the message was surely not sent and may be sent again, with the wait for an answer without one. Source:
 // Meta, WhatsApp Cloud API, error codes.
 func waits() map[int]time.Duration {
 	return map[int]time.Duration{

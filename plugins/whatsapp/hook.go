@@ -112,7 +112,7 @@ func readHook(body []byte) (notification, error) {
 	return n, nil
 }
 
-// values are the changes that concern our number. An app may have several, each with an instance of its own.
+// values returns the changes that concern our number. An app may have several, each with an instance of its own.
 func (n notification) values(phone string) (out []hookValue) {
 	for _, e := range n.Entry {
 		for _, c := range e.Changes {

@@ -248,7 +248,7 @@ func (l *linked) learn(r *events.Receipt) {
 	}
 }
 
-// mediaOf is the library's word for a sort of medium.
+// mediaOf returns the library's word for a sort of medium.
 func mediaOf(kind string) whatsmeow.MediaType {
 	switch kind {
 	case "image":

@@ -20,10 +20,10 @@ type ref struct {
 	at     time.Time
 }
 
-// String is the id that the host knows: conversation, message, sender. The sender chooses the middle one, hence the others.
+// String returns the id that the host knows: conversation, message, sender. The sender chooses the middle one, hence the others.
 func (r ref) String() string { return nameOf(r.chat) + "/" + r.id + "/" + nameOf(r.sender) }
 
-// parseRef is the other direction.
+// parseRef is the inverse of String.
 func parseRef(s string) (ref, bool) {
 	parts := strings.Split(s, "/")
 	if len(parts) != 3 || !validID(parts[1]) {
@@ -39,7 +39,7 @@ func validID(id string) bool {
 	return id != "" && len(id) <= 100 && strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) < 0
 }
 
-// nameOf is how the host knows a person or a group: a number as such, everything else with its server.
+// nameOf returns how the host knows a person or a group: a number as such, everything else with its server.
 func nameOf(j types.JID) string {
 	if j.Server == types.DefaultUserServer {
 		return j.User
@@ -47,7 +47,7 @@ func nameOf(j types.JID) string {
 	return j.User + "@" + j.Server
 }
 
-// jidOf is the other direction.
+// jidOf is the inverse of nameOf.
 func jidOf(name string) (types.JID, bool) {
 	if digits(name) {
 		return types.NewJID(name, types.DefaultUserServer), true
@@ -123,7 +123,7 @@ func read(e *channel.Event, m *waE2E.Message, r ref, me owner) bool {
 	return true
 }
 
-// targetSender is whose message a key means. From the other side of a private chat, "not from me" is ours.
+// targetSender returns whose message a key means. From the other side of a private chat, "not from me" is ours.
 func targetSender(participant string, fromMe bool, r ref, me owner) types.JID {
 	switch {
 	case fromMe:
@@ -211,7 +211,7 @@ func textOf(m *waE2E.Message) string {
 	return ""
 }
 
-// contextOf is what a message says of others: whom it mentions, what it answers.
+// contextOf returns what a message says of others: whom it mentions, what it answers.
 func contextOf(m *waE2E.Message) *waE2E.ContextInfo {
 	for _, part := range []interface{ GetContextInfo() *waE2E.ContextInfo }{
 		m.GetExtendedTextMessage(), m.GetImageMessage(), m.GetVideoMessage(), m.GetDocumentMessage(), m.GetAudioMessage(), m.GetStickerMessage(), m.GetLocationMessage(),

@@ -79,7 +79,7 @@ func outcomeOf(err error) (channel.Sent, error) {
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 }
 
-// messages are what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
+// messages returns what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
 func messages(s channel.Send, quoted *waE2E.ContextInfo) ([]*waE2E.Message, error) {
 	text := s.Text
 	if s.Markdown {

@@ -127,7 +127,7 @@ func (p *Pace) give() {
 	}
 }
 
-// next is the queue whose turn it is; p.mu is held.
+// next returns the queue whose turn it is; p.mu is held.
 func (p *Pace) next() *paceQueue {
 	var first *paceQueue
 	for _, q := range p.queues {

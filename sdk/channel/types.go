@@ -43,7 +43,7 @@ const (
 	SendersUnproved                    // the platform does not distinguish senders
 )
 
-// String is the word that plugin.toml has for it.
+// String returns the word that plugin.toml has for it.
 func (p SenderProof) String() string {
 	return map[SenderProof]string{SendersProved: "proved", SendersClaimed: "claimed", SendersUnproved: "none"}[p]
 }

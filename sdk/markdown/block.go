@@ -57,7 +57,7 @@ func (w *writer) paragraph(runs []run) block {
 	return w.form.paragraph(w.inlines(runs))
 }
 
-// headingMarks are what a heading's text looks like where there are no headings.
+// headingMarks returns what a heading's text looks like where there are no headings.
 func (w *writer) headingMarks() mark {
 	switch w.form.(type) {
 	case telegram, slack, whatsApp:
@@ -74,7 +74,7 @@ func (w *writer) list(n *ast.List, depth int) list {
 	return l
 }
 
-// lines are the lines of a block of code.
+// lines returns the lines of a block of code.
 func (w *writer) lines(n ast.Node) string {
 	var b strings.Builder
 	for i := range n.Lines().Len() {

@@ -46,7 +46,7 @@ func (s *splitter) piece(a, b int) string {
 	return strings.Trim(out.String(), "\n")
 }
 
-// base are the containers that the beginning of a piece lies in. Lists among them are over: their items go on as paragraphs.
+// base returns the containers that the beginning of a piece lies in. Lists among them are over: their items go on as paragraphs.
 func (s *splitter) base(a, first int) []container {
 	l := s.lines[first]
 	switch {

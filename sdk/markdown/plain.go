@@ -45,7 +45,7 @@ func sameLink(url, label string) bool {
 	return bare(url) == bare(label)
 }
 
-// textBlock is a block of lines, without those at its ends that hold nothing.
+// textBlock returns a block of lines, without those at its ends that hold nothing.
 func textBlock(s string) block {
 	var b block
 	if s = strings.Trim(s, "\n"); s != "" {
@@ -56,7 +56,7 @@ func textBlock(s string) block {
 	return b
 }
 
-// rawBlock is a block whose lines are kept together and not indented.
+// rawBlock returns a block whose lines are kept together and not indented.
 func rawBlock(s string) block {
 	if s == "" {
 		return nil

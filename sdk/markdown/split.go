@@ -97,7 +97,7 @@ func (s *splitter) whole(at int) int {
 	return at
 }
 
-// bare is a piece without anything around it.
+// bare returns a piece without anything around it.
 func (s *splitter) bare(a, b int) string { return s.source[a:b] }
 
 // line returns the number of the line that an offset is in. The break at its end belongs to it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FreeAddress is a loopback address at which nobody listens and that stays free until somebody does: its port is below those that systems
+// FreeAddress returns a loopback address at which nobody listens and that stays free until somebody does: its port is below those that systems
 // give to outgoing connections, and to listeners that ask for any.
 func FreeAddress() (string, error) {
 	const first, last = 10_000, 32_000

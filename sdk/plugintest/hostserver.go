@@ -46,7 +46,7 @@ type hostServer struct {
 	onServe func(url string)
 }
 
-// permissions are what a manifest can ask for.
+// permissions returns what a manifest can ask for.
 func permissions() []string { return []string{"kv", "media", "metric", "webhook"} }
 
 // serveServices serves the granted services for as long as the test lasts.
@@ -92,7 +92,7 @@ func (h *process) serveServices() error {
 	return nil
 }
 
-// service is the permission that a method needs.
+// service returns the permission that a method needs.
 func service(method string) string {
 	switch method {
 	case hostv1.Host_PutMedia_FullMethodName, hostv1.Host_GetMedia_FullMethodName:

@@ -43,7 +43,7 @@ func CheckSchema(t testing.TB, file string, settings any) {
 	}
 }
 
-// schemaOf is the schema of what encoding/json takes for a type.
+// schemaOf returns the schema of what encoding/json takes for a type.
 func schemaOf(t reflect.Type) (map[string]any, error) {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -35,10 +35,10 @@ func NewServices() *Services {
 	}
 }
 
-// Services are those of Config.Services, or the Host's own.
+// Services returns those of Config.Services, or the Host's own.
 func (h *process) Services() *Services { return h.config.Services }
 
-// Value is what the plugin has written under a key.
+// Value returns what the plugin has written under a key.
 func (s *Services) Value(key string) (value []byte, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Services) Value(key string) (value []byte, found bool) {
 	return bytes.Clone(value), found
 }
 
-// Values are all that it has written.
+// Values returns all that it has written.
 func (s *Services) Values() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Services) PutMedia(m channel.Media, body []byte) (digest string) {
 	return digest
 }
 
-// Media are what the plugin has put, or the test.
+// Media returns what the plugin has put, or the test.
 func (s *Services) Media(digest string) (m channel.Media, body []byte, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Services) Media(digest string) (m channel.Media, body []byte, found boo
 	return channel.Media{Name: it.name, Type: it.mediaType, Size: int64(len(it.body)), SHA256: digest}, bytes.Clone(it.body), found
 }
 
-// Counters are what the plugin has counted, by name.
+// Counters returns what the plugin has counted, by name.
 func (s *Services) Counters() map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ func (h *ToolHost) Tools() []tool.Tool {
 	return out
 }
 
-// Names are those of the tools, in order.
+// Names returns those of the tools, in order.
 func (h *ToolHost) Names() []string {
 	h.t.Helper()
 	var names []string

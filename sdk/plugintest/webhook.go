@@ -175,7 +175,7 @@ func (h *hook) ask(ctx context.Context, call *hostv1.WebhookCall) *hostv1.Webhoo
 	return nil
 }
 
-// below is a path as it stands after the instance's own address.
+// below returns a path as it stands after the instance's own address.
 func below(path string) string {
 	if path == "" {
 		return ""

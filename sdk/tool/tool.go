@@ -94,10 +94,10 @@ type Result struct {
 // Media is an image or a file.
 type Media = hostapi.Media
 
-// Text is a result that is a text.
+// Text returns a result that is a text.
 func Text(text string) Result { return Result{Text: text} }
 
-// Failed is the result of a tool that failed, with the words for the model.
+// Failed returns the result of a tool that failed, with the words for the model.
 func Failed(text string) Result { return Result{Text: text, IsError: true} }
 
 // The parts that plugins of every kind share, see sdk/plugin.

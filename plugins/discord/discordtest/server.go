@@ -78,10 +78,10 @@ func Start(t platform.TB) *Server {
 // Watch makes the server report what people see of the bot.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// API is the base URL of the REST API.
+// API returns the base URL of the REST API.
 func (s *Server) API() string { return s.http.URL + "/api/v10" }
 
-// CDN is the base URL of attachments.
+// CDN returns the base URL of attachments.
 func (s *Server) CDN() string { return s.http.URL + "/cdn" }
 
 // id makes a snowflake. Every one is larger than all before. s.mu is held, or nobody else is there yet.
@@ -117,7 +117,7 @@ func (s *Server) Fail(f Fault) {
 	s.faults.Add(f.Method+" "+f.Path, &f)
 }
 
-// Requests are all requests so far, as "METHOD path".
+// Requests returns all requests so far, as "METHOD path".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

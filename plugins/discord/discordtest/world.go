@@ -274,7 +274,7 @@ func (s *Server) Expire() {
 	}
 }
 
-// Messages are those that the bot has in a channel.
+// Messages returns those that the bot has in a channel.
 func (s *Server) Messages(channel string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,7 +105,7 @@ func start(t platform.TB, config *tls.Config, ca string) *Server {
 	return s
 }
 
-// Settings are those of the plugin for this server.
+// Settings returns those of the plugin for this server.
 func (s *Server) Settings() map[string]any {
 	out := map[string]any{
 		"imap": s.imap.Addr().String(), "smtp": s.smtp.Addr().String(), "address": Address, "authserv_id": AuthservID,
@@ -127,7 +127,7 @@ func (s *Server) Deliver(raw string) {
 	defer s.mu.Change()()
 }
 
-// Vouched is the header by which the server says that a mail comes from a domain.
+// Vouched returns the header by which the server says that a mail comes from a domain.
 func Vouched(domain string) string {
 	return "Authentication-Results: " + AuthservID + ";\n dmarc=pass (p=reject) header.from=" + domain + "\n"
 }
@@ -198,7 +198,7 @@ func (s *Server) record(m Mail) {
 	s.mu.Shown(plain(m.Raw))
 }
 
-// plain is the text of a mail.
+// plain returns the text of a mail.
 func plain(raw []byte) string {
 	e, err := message.Read(bytes.NewReader(raw))
 	if err != nil {

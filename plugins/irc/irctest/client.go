@@ -29,7 +29,7 @@ const (
 	maxNick = 30
 )
 
-// offered are the capabilities.
+// offered returns the capabilities.
 func (c *client) offered() []string {
 	all := []string{"message-tags", "server-time", "account-tag"}
 	if len(c.server.config.Accounts) > 0 {
@@ -238,7 +238,7 @@ func (c *client) say(target, text string) {
 	}
 }
 
-// tags are those before a person's message, as far as the client has asked for them.
+// tags returns those before a person's message, as far as the client has asked for them.
 func (c *client) tags(number int, nick string) string {
 	var tags []string
 	if c.caps["message-tags"] {
@@ -256,7 +256,7 @@ func (c *client) tags(number int, nick string) string {
 	return "@" + strings.Join(tags, ";") + " "
 }
 
-// called is how the server calls a client that may have no name.
+// called returns how the server calls a client that may have no name.
 func (c *client) called() string {
 	if c.nick == "" {
 		return "*"

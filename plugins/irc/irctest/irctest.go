@@ -54,7 +54,7 @@ func New(t platform.TB, c Config) *Server {
 	return s
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Drop breaks every connection.
@@ -119,14 +119,14 @@ func (s *Server) Refuse(target string, refuse bool) {
 	s.refused[fold(target)] = refuse
 }
 
-// Said is what bots wrote so far.
+// Said returns what bots wrote so far.
 func (s *Server) Said() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.said)
 }
 
-// Bots are the nicks of those that are registered.
+// Bots returns the nicks of those that are registered.
 func (s *Server) Bots() (nicks []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Server) leave(c *client) {
 	}
 }
 
-// source is how a person or bot stands before its messages.
+// source returns how a person or bot stands before its messages.
 func source(nick string) string { return fmt.Sprintf("%s!%s@host.test", nick, strings.ToLower(nick)) }
 
 // fold makes names equal that are equal on IRC (RFC 1459, section 2.2).

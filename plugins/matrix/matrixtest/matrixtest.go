@@ -82,7 +82,7 @@ func New(t platform.TB) *Server {
 // Watch makes the server report what people see of Flynn.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// URL is the base of the API.
+// URL returns the base of the API.
 func (s *Server) URL() string { return s.server.URL }
 
 // Next makes trouble for the next requests whose path contains part, one for each.
@@ -151,7 +151,7 @@ func (s *Server) PutMedia(kind string, body []byte) string {
 	return "mxc://test/" + id
 }
 
-// Media are the bytes at an address.
+// Media returns the bytes at an address.
 func (s *Server) Media(uri string) (kind string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Server) Messages(ctx context.Context, room string, n int) []Event {
 	return out
 }
 
-// Syncs is how many syncs were answered.
+// Syncs returns how many syncs were answered.
 func (s *Server) Syncs() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,7 +373,7 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 }
 
-// batch is everything after a position; s.mu is held.
+// batch returns everything after a position; s.mu is held.
 func (s *Server) batch(since int) (body map[string]any, news bool) {
 	join, invite := map[string]any{}, map[string]any{}
 	for room, members := range s.rooms {

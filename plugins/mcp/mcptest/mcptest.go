@@ -24,7 +24,7 @@ var files embed.FS
 
 var install = sync.OnceValues(installServers)
 
-// Server is the program of a reference server, which node runs, and the folder in which it finds all that it needs. A test that asks for it
+// Server returns the program of a reference server, which node runs, and the folder in which it finds all that it needs. A test that asks for it
 // is skipped, or fails, as need.Part says, where it cannot be had.
 func Server(t *testing.T, name string) (program, dir string) {
 	t.Helper()

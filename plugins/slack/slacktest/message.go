@@ -87,7 +87,7 @@ func checkBlocks(text string) string {
 	return ""
 }
 
-// wire is the message as Slack shows it.
+// wire returns the message as Slack shows it.
 func (m Message) wire(metadata bool) object {
 	o := object{"type": "message", "ts": m.TS, "user": m.User, "text": m.Text, "team": Team}
 	add := func(key string, v any, is bool) {

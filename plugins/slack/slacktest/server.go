@@ -125,7 +125,7 @@ func (s *Server) end() {
 	s.stop()
 }
 
-// URL is the base of the Web API.
+// URL returns the base of the Web API.
 func (s *Server) URL() string { return s.http.URL + "/api/" }
 
 // AddUser makes somebody known.
@@ -149,13 +149,13 @@ func (s *Server) AddChannel(c Channel) {
 // Watch makes the server report what people see of the bot.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// stamp is the ts of what happens now: they rise. s.mu is held.
+// stamp returns the ts of what happens now: they rise. s.mu is held.
 func (s *Server) stamp() string {
 	s.clock = max(s.clock+1, time.Now().UnixMicro())
 	return fmt.Sprintf("%d.%06d", s.clock/1e6, s.clock%1e6)
 }
 
-// Messages are those of a conversation, oldest first.
+// Messages returns those of a conversation, oldest first.
 func (s *Server) Messages(channel string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,14 +185,14 @@ func (s *Server) Calls(method string) int {
 	return s.calls[method]
 }
 
-// Statuses are those of assistant threads that were set: "channel thread status".
+// Statuses returns those of assistant threads that were set: "channel thread status".
 func (s *Server) Statuses() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.statuses)
 }
 
-// Uploaded are the files that were completed, by name.
+// Uploaded returns the files that were completed, by name.
 func (s *Server) Uploaded() map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

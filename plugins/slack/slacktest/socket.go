@@ -217,7 +217,7 @@ func (s *Server) pick() *socket {
 	return staying[len(s.events)%len(staying)]
 }
 
-// Events are what the app was told so far.
+// Events returns what the app was told so far.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

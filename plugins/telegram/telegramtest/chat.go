@@ -145,7 +145,7 @@ func (c *Chat) compose(who User, text string, more Fields) (*Message, string) {
 	return m, kind
 }
 
-// ReplyTo is the field by which a message answers an earlier one.
+// ReplyTo returns the field by which a message answers an earlier one.
 func (c *Chat) ReplyTo(id int64) Fields {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -301,5 +301,5 @@ func mark(text string) []Entity {
 	return out
 }
 
-// units is the length of a text as the API counts it.
+// units returns the length of a text as the API counts it.
 func units(s string) int { return len(utf16.Encode([]rune(s))) }

@@ -27,7 +27,7 @@ import (
 // Token is the token of the only bot.
 const Token = "4242424242:AAF-telegramtest_telegramtest_token"
 
-// Bot is the only bot.
+// Bot returns the only bot.
 func Bot() User {
 	return User{ID: 4242424242, IsBot: true, FirstName: "Flynn", Username: "Flynn_Test_Bot"}
 }
@@ -89,7 +89,7 @@ const (
 	CutAfter
 )
 
-// TooMany is the server's way to ask for a pause.
+// TooMany returns the server's way to ask for a pause.
 func TooMany(seconds int) Fault {
 	return Fault{Code: 429, Description: fmt.Sprintf("Too Many Requests: retry after %d", seconds), RetryAfter: seconds}
 }

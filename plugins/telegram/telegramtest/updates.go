@@ -62,7 +62,7 @@ func (s *Server) JumpTo(id int64) {
 	s.queue.next = id
 }
 
-// Unconfirmed is how many updates the bot has not confirmed.
+// Unconfirmed returns how many updates the bot has not confirmed.
 func (s *Server) Unconfirmed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Server) setAllowed(list string) {
 	}
 }
 
-// Allowed is the list of kinds of update that the bot asked for last.
+// Allowed returns the list of kinds of update that the bot asked for last.
 func (s *Server) Allowed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,14 +191,14 @@ func (s *Server) webhookInfo(Call) (any, *apiError) {
 	return info, nil
 }
 
-// WebhookAttempts is how often an update was brought to the webhook that is set.
+// WebhookAttempts returns how often an update was brought to the webhook that is set.
 func (s *Server) WebhookAttempts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.hook.attempts
 }
 
-// WebhookError is what went wrong with the last update that was brought to the webhook that is set; "" when it was taken.
+// WebhookError returns what went wrong with the last update that was brought to the webhook that is set; "" when it was taken.
 func (s *Server) WebhookError() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

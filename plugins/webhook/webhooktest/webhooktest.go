@@ -56,7 +56,7 @@ func New(t platform.TB) *System {
 // Watch makes the system report what people see of Flynn.
 func (s *System) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// URL is where answers are posted to.
+// URL returns where answers are posted to.
 func (s *System) URL() string { return s.server.URL + "/answers" }
 
 // Trouble is what happens to one post.
@@ -127,7 +127,7 @@ func (s *System) sign(id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Header is that of a signed request.
+// Header returns that of a signed request.
 func (s *System) Header(id string, at time.Time, body []byte) http.Header {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	h := http.Header{}
@@ -147,7 +147,7 @@ func (s *System) Post(ctx context.Context, url, id string, message any) (status 
 	return platform.Post(ctx, http.DefaultClient, url, s.Header(id, time.Now(), body), body), nil
 }
 
-// Posts is how often something with a right signature was posted.
+// Posts returns how often something with a right signature was posted.
 func (s *System) Posts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -147,7 +147,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// text is what people read of the message, whatever its type.
+// text returns what people read of the message, whatever its type.
 func (m Sent) text() string {
 	body := m.Body
 	if m.Type == "interactive" {

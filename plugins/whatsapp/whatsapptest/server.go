@@ -124,7 +124,7 @@ func Start(t platform.TB, c Config) *Server {
 	return s
 }
 
-// URL is the base of the Graph API.
+// URL returns the base of the Graph API.
 func (s *Server) URL() string { return s.http.URL + "/v23.0" }
 
 // Fail makes the next calls answer badly, one each.
@@ -206,7 +206,7 @@ func (s *Server) Subscribe(address, verifyToken string) error {
 	return nil
 }
 
-// Signature is what Meta puts over a body.
+// Signature returns what Meta puts over a body.
 func Signature(body []byte) string {
 	mac := hmac.New(sha256.New, []byte(AppSecret))
 	mac.Write(body)
@@ -258,7 +258,7 @@ func (s *Server) deliver(h *Hook) {
 	}
 }
 
-// Hooks are the notifications so far.
+// Hooks returns the notifications so far.
 func (s *Server) Hooks() []Hook {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -226,5 +226,5 @@ const drainTimeout = 300 * time.Millisecond
 // failTimeout bounds the same after a failure, when nobody waits for more than an answer under way.
 const failTimeout = 50 * time.Millisecond
 
-// Log is the plugin's log.
+// Log returns the plugin's log.
 func (s *Server) Log() *slog.Logger { return s.log }

@@ -24,10 +24,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest"
 )
 
-// Answers are sizes, in lines, of answers that a channel has to deliver whole, once, and in order, whatever its platform's rate limit is.
+// Answers returns sizes, in lines, of answers that a channel has to deliver whole, once, and in order, whatever its platform's rate limit is.
 func Answers() []int { return []int{1, 40, 200, 2000} }
 
-// Lines are that many lines of an answer, no two the same and each a paragraph of Markdown.
+// Lines returns that many lines of an answer, no two the same and each a paragraph of Markdown.
 func Lines(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {

@@ -48,7 +48,7 @@ func (s *State) Wake() {
 	}
 }
 
-// Next is closed at the next change. The lock is held.
+// Next returns a channel that is closed at the next change. The lock is held.
 func (s *State) Next() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -56,7 +56,7 @@ func (s *State) Next() <-chan struct{} {
 	return s.changed
 }
 
-// Changed is closed at the next change.
+// Changed returns a channel that is closed at the next change.
 func (s *State) Changed() <-chan struct{} {
 	s.Lock()
 	defer s.Unlock()

@@ -18,7 +18,7 @@ type Value struct {
 	Text string
 }
 
-// Texts are texts that a person or a program may write. Not all are valid UTF-8.
+// Texts returns texts that a person or a program may write. Not all are valid UTF-8.
 func Texts() []Value {
 	values := []Value{
 		{"empty", ""},
@@ -65,7 +65,7 @@ func Texts() []Value {
 	return append(values, prefixed("command_", Commands())...)
 }
 
-// Commands are lines that a shell takes, or refuses in its own way. Every operator of POSIX's shell stands in one. None that runs harms
+// Commands returns lines that a shell takes, or refuses in its own way. Every operator of POSIX's shell stands in one. None that runs harms
 // anything: each prints, or changes files whose names begin with "rude".
 func Commands() []Value {
 	return []Value{
@@ -108,7 +108,7 @@ func Commands() []Value {
 	}
 }
 
-// IDs are identifiers that a platform or a program may send. Many are malformed, and some collide where a key is joined from parts.
+// IDs returns identifiers that a platform or a program may send. Many are malformed, and some collide where a key is joined from parts.
 func IDs() []Value {
 	return []Value{
 		{"empty", ""},
@@ -157,7 +157,7 @@ func IDs() []Value {
 	}
 }
 
-// Arguments are texts that a model may send as the JSON of a tool call. Some are no JSON, or no object.
+// Arguments returns texts that a model may send as the JSON of a tool call. Some are no JSON, or no object.
 func Arguments() []Value {
 	values := []Value{
 		{"empty", ""},
@@ -222,7 +222,7 @@ func Text(r *rand.Rand) string {
 	return b.String()
 }
 
-// controls is every control character of ASCII, and DEL.
+// controls returns every control character of ASCII, and DEL.
 func controls() string {
 	var b strings.Builder
 	for c := byte(1); c < ' '; c++ {
@@ -231,7 +231,7 @@ func controls() string {
 	return b.String() + "\x7f"
 }
 
-// lines is n numbered lines.
+// lines returns n numbered lines.
 func lines(n int, prefix ...string) string {
 	var b strings.Builder
 	for i := range n {

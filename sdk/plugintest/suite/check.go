@@ -223,7 +223,7 @@ func (p *process) exits(within time.Duration, after string) {
 	}
 }
 
-// Settings are those with which the plugin works, and its secrets.
+// Settings returns those with which the plugin works, and its secrets.
 func (t *T) Settings() (map[string]any, map[string]string) {
 	settings, secrets := map[string]any{}, map[string]string{}
 	maps.Copy(settings, t.plugin.Settings)
@@ -235,7 +235,7 @@ func (t *T) Settings() (map[string]any, map[string]string) {
 	return settings, secrets
 }
 
-// good is a Configure that works.
+// good returns a Configure that works.
 func (p *process) good() *pluginv1.ConfigureRequest { return p.configure(p.t.Settings()) }
 
 func (p *process) configure(settings map[string]any, secrets map[string]string) *pluginv1.ConfigureRequest {

@@ -31,7 +31,7 @@ func (s *stage) add(r fake.Report) {
 	s.changed = make(chan struct{})
 }
 
-// count is how many reports fit; changed is closed when there may be more.
+// count returns how many reports fit; changed is closed when there may be more.
 func (s *stage) count(fits func(fake.Report) bool) (n int, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -125,7 +125,7 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// Count is the number of results with an outcome.
+// Count returns the number of results with an outcome.
 func (r Report) Count(o Outcome) int {
 	n := 0
 	for _, one := range r.Results {

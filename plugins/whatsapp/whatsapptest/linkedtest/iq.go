@@ -79,7 +79,7 @@ func (s *Server) giveKeys(c *conn, n *wa.Node) {
 	c.send(result(n, wa.Node{Tag: "list", Content: users}))
 }
 
-// registration is a number as keys have it.
+// registration returns a number as keys have it.
 func registration(id uint32) []byte { return binary.BigEndian.AppendUint32(nil, id) }
 
 // listDevices lists the devices of people.

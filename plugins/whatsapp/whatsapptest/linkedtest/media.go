@@ -32,7 +32,7 @@ type mediaStore struct {
 	gone int               // status of every answer; 0: none
 }
 
-// direct is the path of a medium. WhatsApp's carry signatures in their query.
+// direct returns the path of a medium. WhatsApp's carry signatures in their query.
 func direct(token string) string { return "/v/t62.7118-24/" + token[:12] + "?ccb=11-4&oh=" + token }
 
 // put takes a medium that a device has encrypted.

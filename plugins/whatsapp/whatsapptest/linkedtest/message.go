@@ -40,7 +40,7 @@ func (s *Server) message(c *conn, n *wa.Node) {
 	c.send(acknowledged(n, more))
 }
 
-// acknowledged is the server's word that it has a message or a receipt.
+// acknowledged returns the server's word that it has a message or a receipt.
 func acknowledged(n *wa.Node, more wa.Attrs) wa.Node {
 	attrs := wa.Attrs{"class": n.Tag, "id": n.Attrs["id"], "from": n.Attrs["to"], "t": time.Now().Unix()}
 	for k, v := range more {
@@ -91,7 +91,7 @@ func (s *Server) fanOut(d *device, n *wa.Node) (hash string) {
 	return hashOf(s.recipients(to))
 }
 
-// recipients are the devices that a message to somebody is for, those of the sender included.
+// recipients returns the devices that a message to somebody is for, those of the sender included.
 func (s *Server) recipients(to types.JID) []types.JID {
 	if g := s.groups[to]; g != nil {
 		var list []types.JID
@@ -107,7 +107,7 @@ func (s *Server) recipients(to types.JID) []types.JID {
 	return append(s.devicesOf(to), s.devicesOf(own)...)
 }
 
-// hashOf is the hash of a list of devices.
+// hashOf returns the hash of a list of devices.
 func hashOf(devices []types.JID) string {
 	names := make([]string, len(devices))
 	for i, d := range devices {

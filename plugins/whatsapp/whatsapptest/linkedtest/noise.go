@@ -29,10 +29,10 @@ func root() *keys.KeyPair {
 	return keys.NewKeyPairFromPrivateKey(private)
 }
 
-// Root is the key that a client has to know as the one of WhatsApp.
+// Root returns the key that a client has to know as the one of WhatsApp.
 func Root() [32]byte { return *root().Pub }
 
-// certificate is the chain for a static key: the root signs an intermediate one, which signs the key.
+// certificate returns the chain for a static key: the root signs an intermediate one, which signs the key.
 func certificate(static *keys.KeyPair) ([]byte, error) {
 	intermediate := keys.NewKeyPair()
 	middle, err := signed(root(), intermediate, 1, 0)

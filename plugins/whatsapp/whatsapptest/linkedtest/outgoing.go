@@ -94,7 +94,7 @@ func (p *Person) push(d *device, id string, out outgoing, encs []wa.Node) {
 	})
 }
 
-// kindOf is what the server may know of a message.
+// kindOf returns what the server may know of a message.
 func kindOf(m *waE2E.Message) string {
 	switch {
 	case m.GetReactionMessage() != nil:
@@ -119,7 +119,7 @@ func editOf(m *waE2E.Message) string {
 	return ""
 }
 
-// Edited is the message that changes one of its sender's.
+// Edited returns the message that changes one of its sender's.
 func Edited(id, text string) *waE2E.Message {
 	return &waE2E.Message{EditedMessage: &waE2E.FutureProofMessage{Message: &waE2E.Message{ProtocolMessage: &waE2E.ProtocolMessage{
 		Type: waE2E.ProtocolMessage_MESSAGE_EDIT.Enum(), Key: &waCommon.MessageKey{ID: &id, FromMe: proto.Bool(true)},
@@ -127,7 +127,7 @@ func Edited(id, text string) *waE2E.Message {
 	}}}}
 }
 
-// ShareHiddenIDs is what the account's phone sends to its devices when WhatsApp has moved it to hidden ids: whose is whose. From then on
+// ShareHiddenIDs returns what the account's phone sends to its devices when WhatsApp has moved it to hidden ids: whose is whose. From then on
 // a device writes to people by these.
 func (p *Person) ShareHiddenIDs(people ...*Person) {
 	mapping := &waLidMigrationSyncPayload.LIDMigrationMappingSyncPayload{ChatDbMigrationTimestamp: proto.Uint64(uint64(time.Now().Unix()))}

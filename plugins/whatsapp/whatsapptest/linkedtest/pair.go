@@ -92,7 +92,7 @@ func (s *Server) showing(ref string) *conn {
 	return nil
 }
 
-// account is the key that stands for the account: the identity of its phone.
+// account returns the key that stands for the account: the identity of its phone.
 func (s *Server) account() *keys.KeyPair { return s.phone.devices[0].store.IdentityKey }
 
 // grant gives a device an identity that the phone has signed.

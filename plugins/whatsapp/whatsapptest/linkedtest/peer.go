@@ -42,7 +42,7 @@ func newPeer(p *Person, id uint16) *peer {
 	}}
 }
 
-// named is the address of the device, by the number or by the hidden id.
+// named returns the address of the device, by the number or by the hidden id.
 func (p *peer) named(server string) types.JID {
 	j := p.person.Number
 	if server == types.HiddenUserServer {
@@ -64,7 +64,7 @@ func (s *Server) peer(j types.JID) *peer {
 	return nil
 }
 
-// keys are what others need to begin a session.
+// keys returns what others need to begin a session.
 func (p *peer) keys() []wa.Node {
 	return []wa.Node{
 		{Tag: "registration", Content: registration(p.store.RegistrationID)},
@@ -136,7 +136,7 @@ func (p *peer) open(d *device, enc *wa.Node) (*waE2E.Message, error) {
 // forget loses the session with a device, as after a new installation.
 func (p *peer) forget(d *device) { delete(p.memory.sessions, d.hidden().SignalAddress().String()) }
 
-// groupKey is the key with which a device encrypts in a group; it begins with the message that distributes it.
+// groupKey returns the key with which a device encrypts in a group; it begins with the message that distributes it.
 func (p *peer) groupKey(group types.JID) (*protocol.SenderKeyName, *waE2E.Message, error) {
 	name := protocol.NewSenderKeyName(group.String(), p.named(types.HiddenUserServer).SignalAddress())
 	key, err := groups.NewGroupSessionBuilder(p.store, serializer).Create(context.Background(), name)

@@ -66,7 +66,7 @@ func (s *Server) Person(number, hidden, name string) *Person {
 	return p
 }
 
-// Phone is the account's own phone: what it writes comes to the linked device as the account's own.
+// Phone returns the account's own phone: what it writes comes to the linked device as the account's own.
 func (s *Server) Phone() *Person { return s.phone }
 
 // Group puts people and the account into a group, whose members are named by their hidden ids.

@@ -197,7 +197,7 @@ func (s *Server) complain(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// Wrong is what clients have done against the protocol since it was last asked.
+// Wrong returns what clients have done against the protocol since it was last asked.
 func (s *Server) Wrong() []string {
 	defer s.mu.Change()()
 	wrong := s.wrong
@@ -255,7 +255,7 @@ func text(n *binary.Node, name string) string {
 	return v
 }
 
-// childOf is the child at a path, or an empty stanza.
+// childOf returns the child at a path, or an empty stanza.
 func childOf(n *binary.Node, path ...string) binary.Node {
 	if child, ok := n.GetOptionalChildByTag(path...); ok {
 		return child
@@ -263,7 +263,7 @@ func childOf(n *binary.Node, path ...string) binary.Node {
 	return binary.Node{}
 }
 
-// bytesOf is the content of the child at a path.
+// bytesOf returns the content of the child at a path.
 func bytesOf(n *binary.Node, path ...string) []byte {
 	child := childOf(n, path...)
 	b, _ := child.Content.([]byte)

@@ -82,7 +82,7 @@ func failure(reason int, more binary.Attrs) binary.Node {
 	return binary.Node{Tag: "failure", Attrs: attrs}
 }
 
-// streamError is the last stanza of a session.
+// streamError returns the last stanza of a session.
 func streamError(code, conflict string) binary.Node {
 	n := binary.Node{Tag: "stream:error", Attrs: binary.Attrs{}}
 	if code != "" {
@@ -260,7 +260,7 @@ func failed(n *binary.Node, code int, why string) binary.Node {
 	}}
 }
 
-// preKey is a key as a stanza has it.
+// preKey returns a key as a stanza has it.
 func preKey(tag string, k keys.PreKey) binary.Node {
 	content := []binary.Node{
 		{Tag: "id", Content: []byte{byte(k.KeyID >> 16), byte(k.KeyID >> 8), byte(k.KeyID)}}, {Tag: "value", Content: k.Pub[:]},
@@ -271,7 +271,7 @@ func preKey(tag string, k keys.PreKey) binary.Node {
 	return binary.Node{Tag: tag, Content: content}
 }
 
-// readPreKey is the other direction.
+// readPreKey is the inverse of preKey.
 func readPreKey(n *binary.Node) (keys.PreKey, error) {
 	id, value, signature := bytesOf(n, "id"), bytesOf(n, "value"), bytesOf(n, "signature")
 	if len(id) != 3 || len(value) != 32 || n.Tag == "skey" && len(signature) != 64 {
