@@ -2,6 +2,9 @@
 
 export GOFLAGS := "-buildvcs=false -trimpath"
 
+# the recipes leave out nothing because it takes long, as a plain go test does
+export FLYNN_TEST_REQUIRE := env_var_or_default("FLYNN_TEST_REQUIRE", "") + ",long"
+
 # everything that CI runs
 test: check race
 

@@ -29,7 +29,7 @@ func (h *Host) backend() gateway.Backend {
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Explains:  explain.Reader{Store: h.store},
 		Halter:    backend.Halt{Switch: h.kill},
-		Judges:    backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.desk},
+		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.desk},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,

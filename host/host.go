@@ -90,7 +90,7 @@ type Host struct {
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
-	desk      *approval.Desk
+	desk      *approval.Service
 	elevated  *elevate.Mode
 	pairings  *pairing.Desk
 	owners    *owners.Owners
@@ -116,7 +116,7 @@ type Host struct {
 	events    event.Bus
 	telemetry *telemetry.Exporter
 	counts    model.Counts
-	budgets   *budget.Ledger
+	budgets   *budget.Accounts
 	hangup    <-chan os.Signal
 	launcher  []string
 	onReady   func()

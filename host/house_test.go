@@ -96,8 +96,8 @@ var inner = map[string][]string{
 		"host/sandbox/program",
 	},
 	"host/sandbox/container": {
-		"host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link", "host/sandbox/machine", "host/sandbox/reaper",
-		"host/sandbox/spec", "host/sandbox/wssync",
+		"host/internal/durable", "host/sandbox/driver", "host/sandbox/executor", "host/sandbox/frame", "host/sandbox/link",
+		"host/sandbox/machine", "host/sandbox/reaper", "host/sandbox/spec", "host/sandbox/wssync",
 	},
 }
 

@@ -34,9 +34,9 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	}
 	run(t, h) // what comes before it is ready is taken for what an earlier process left, and queued twice
 	ctx, b := t.Context(), h.backend()
-	judge := func() gateway.Judgement {
+	judge := func() gateway.DryRunResult {
 		t.Helper()
-		j, err := b.Judges.Judge(ctx, gateway.Supposed{
+		j, err := b.DryRuns.DryRun(ctx, gateway.DryRunCall{
 			Tool: "shell.exec", Agent: "a", Args: json.RawMessage(`{ "command": "touch made" }`), Channel: "web", Sender: "owner", Conversation: "main",
 			Kind: message.DM,
 		})
@@ -92,7 +92,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if j := judge(); j.Action != "deny" || !strings.Contains(j.Refusal, "all tools are stopped") {
 		t.Errorf("judged %+v while everything is halted", j)
 	}
-	if _, err := b.Judges.Judge(ctx, gateway.Supposed{Tool: "x", Agent: "none", Args: json.RawMessage("{}"), Channel: "web"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.DryRuns.DryRun(ctx, gateway.DryRunCall{Tool: "x", Agent: "none", Args: json.RawMessage("{}"), Channel: "web"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an agent that is not there: %v", err)
 	}
 }

@@ -84,18 +84,18 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := session.MoveWorkspaces(ctx, h.store, h.fleet.Folders().Workspaces); err != nil {
 		return err
 	}
-	ledger, err := history.Open(c.Store.Dir, h.store)
+	past, err := history.Open(c.Store.Dir, h.store)
 	if err != nil {
 		return err
 	}
-	if err := ledger.Prune(ctx); err != nil {
+	if err := past.Prune(ctx); err != nil {
 		h.log.Warn("cannot prune the archive of policies", "error", err)
 	}
 	h.shadows = shadowlog.New(shadowlog.Config{Store: h.store, Log: h.log, Events: &h.events})
 	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, Ledger: ledger,
+		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
 		Gate: gate.Gate{Log: h.store, Cache: cache},
 	})
 	if err != nil {
@@ -128,12 +128,12 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	if err := h.openPairings(ctx); err != nil {
 		return err
 	}
-	claims, err := provider.OpenLedger(filepath.Join(c.Store.Dir, "tools.json"))
+	claims, err := provider.OpenJournal(filepath.Join(c.Store.Dir, "tools.json"))
 	if err != nil {
 		return err
 	}
 	h.agents = h.newAssembler()
-	h.tools = provider.NewSet(provider.SetConfig{Own: own, Ledger: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
+	h.tools = provider.NewSet(provider.SetConfig{Own: own, Journal: claims, Processes: h.plugins, Servers: h.servers, Generations: generations{h}, Log: h.log})
 	g, err := h.newGeneration(c)
 	if err != nil {
 		return err

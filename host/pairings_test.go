@@ -50,7 +50,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Ruling }),
 	})
 	h.current.Store(&after)
-	for _, door := range config.OwnDoors() {
+	for _, door := range config.BuiltinChannels() {
 		people := map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient}
 		accept := h.backend().Conversations.Submit
 		if door == message.ScheduleDoor { // of the host's own making: in the name of somebody, and never by the gateway
@@ -61,7 +61,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 			accept = h.inbox.Accept
 		}
 		for who, want := range people {
-			if slices.Contains(config.LocalDoors(), door) {
+			if slices.Contains(config.LocalFrontends(), door) {
 				want = channel.Allowed // who is there holds the token of the machine, whatever he is called
 			}
 			delete(judged, door)

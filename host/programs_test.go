@@ -88,7 +88,7 @@ func TestProgramsReadRefusalsAndIDs(t *testing.T) {
 	}
 	stranger := with("a token that nobody has")
 	var refused *openai.Error
-	if _, err := stranger.Models.List(ctx); !errors.As(err, &refused) || refused.StatusCode != 401 || !strings.Contains(refused.Message, "no such token") {
+	if _, err := stranger.Models.List(ctx); !errors.As(err, &refused) || refused.StatusCode != 401 || !strings.Contains(refused.Message, "wrong token") {
 		t.Errorf("a wrong token is answered with %v", err)
 	}
 	client, seen := with(strings.TrimPrefix(at.Fragment, "token=")), map[string]bool{}

@@ -39,7 +39,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.OwnDoors() {
+	for _, door := range config.BuiltinChannels() {
 		h.outbox.Attach(door, channel.Local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))

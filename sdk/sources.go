@@ -17,6 +17,6 @@ var PolicySources embed.FS
 // PluginSources holds the packages that plugins in Go import, with their tests, and plugin.mod and plugin.sum, the go.mod and
 // go.sum of a module of these packages alone.
 //
-//go:embed channel/*.go tool/*.go plugin/*.go backoff/*.go cut/*.go hostapi/*.go internal/process/*.go plugintest/*.go plugintest/fake/*.go
-//go:embed plugintest/platform/*.go plugintest/suite/*.go plugintest/wire/*.go proto/*/*.go plugin.mod plugin.sum
+//go:embed channel/*.go tool/*.go plugin/*.go backoff/*.go cache/*.go cut/*.go hostapi/*.go internal/process/*.go plugintest/*.go plugintest/fake/*.go
+//go:embed plugintest/platform/*.go plugintest/suite/*.go plugintest/wire/*.go webapi/*.go proto/*/*.go plugin.mod plugin.sum
 var PluginSources embed.FS

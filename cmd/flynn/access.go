@@ -18,30 +18,30 @@ func accessCommand() *cli.Command {
 		Usage: "admit senders by pairing code, and list those admitted",
 		Commands: []*cli.Command{
 			{
-				Name: "list", Usage: "list pairing requests and paired senders", Action: listAccess,
-				Description: "People that flynn.toml lists are not shown: flynn config show does. CONFIGURED is what it says of one who is paired:\n" +
-					"it has the last word. IDENTITY is proved where the platform authenticates the sender; others are guests at most, except\n" +
-					"accepted ones, whom the settings of the channel trust.",
+				Name: "list", Usage: "list pairing requests and paired senders", Action: withConfig(listAccess),
+				Description: "Senders listed in flynn.toml are not shown; flynn config show prints them. CONFIGURED is what flynn.toml says about a\n" +
+					"paired sender, and overrides the pairing. IDENTITY is proved where the platform authenticates the sender; others are\n" +
+					"guests at most, except accepted ones, which the settings of the channel trust.",
 			},
 			{
-				Name: "approve", Usage: "approve a pairing request", ArgsUsage: "CODE", Action: decideAccess(true),
-				Description: "The code is the one that the stranger was given, and gives the role of access.pair_role. It is not asked who else\n" +
-					"has seen it: make sure that it comes from the person you mean.",
+				Name: "approve", Usage: "approve a pairing request", ArgsUsage: "CODE", Action: withConfig(decideAccess(true)),
+				Description: "CODE is the one that Flynn sent to the sender, who gets the role of access.pair_role. Flynn cannot know who else has\n" +
+					"seen the code: make sure that it comes from the person you mean.",
 			},
-			{Name: "deny", Usage: "deny a pairing request and void its code", ArgsUsage: "CODE", Action: decideAccess(false)},
+			{Name: "deny", Usage: "deny a pairing request and void its code", ArgsUsage: "CODE", Action: withConfig(decideAccess(false))},
 			{
-				Name: "revoke", Usage: "revoke a pairing", ArgsUsage: "SENDER", Action: revokeAccess,
-				Description: "An answer that is being made for the sender is stopped, and messages that wait are not answered. SENDER is as in the list.",
+				Name: "revoke", Usage: "revoke a pairing", ArgsUsage: "SENDER", Action: withConfig(revokeAccess),
+				Description: "A running answer to the sender is stopped, and waiting messages stay unanswered. SENDER is as flynn access list shows it.",
 			},
-			{Name: "role", Usage: "set the role of a paired sender to guest or member", ArgsUsage: "SENDER guest|member", Action: setAccessRole},
+			{Name: "role", Usage: "set the role of a paired sender to guest or member", ArgsUsage: "SENDER guest|member", Action: withConfig(setAccessRole)},
 		},
 	}
 }
 
-// terminalOwner decides at a terminal while no host runs.
+// terminalOwner is recorded as the one who decides at a terminal while no host runs.
 const terminalOwner = "terminal:owner"
 
-// withAccess puts something to the running host or, while none runs, to the store.
+// withAccess asks the running host or, while none runs, has atRest do the same in the store.
 func withAccess(ctx context.Context, c *config.Config, path string, body, answer any, atRest func(gateway.Access) error) error {
 	err := client.Ask(ctx, c, path, body, answer)
 	if !errors.Is(err, client.ErrNotRunning) {
@@ -54,43 +54,27 @@ func withAccess(ctx context.Context, c *config.Config, path string, body, answer
 	return errors.Join(atRest(access), release())
 }
 
-func listAccess(ctx context.Context, cmd *cli.Command) error {
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	list := []gateway.AccessEntry{}
-	err = withAccess(ctx, c, "/api/v1/access", nil, &list, func(a gateway.Access) (err error) {
+func listAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	var list []gateway.AccessEntry
+	err := withAccess(ctx, c, "/api/v1/access", nil, &list, func(a gateway.Access) (err error) {
 		list, err = a.Access(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(list)
-	}
-	var rows [][]string
-	for _, e := range list {
-		rows = append(rows, []string{e.Sender, e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By})
-	}
-	return o.table([]string{"SENDER", "NAME", "STATE", "ROLE", "IDENTITY", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}, rows)
+	header := []string{"SENDER", "NAME", "STATE", "ROLE", "IDENTITY", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}
+	return printList(newOutput(ctx, cmd), list, header, func(e gateway.AccessEntry) []string {
+		return []string{e.Sender, e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By}
+	})
 }
 
-func decideAccess(approve bool) cli.ActionFunc {
-	return func(ctx context.Context, cmd *cli.Command) error {
-		code, err := oneArgument(cmd)
-		if err != nil {
-			return err
-		}
-		c, err := loadConfig(ctx, cmd)
-		if err != nil {
-			return err
-		}
+func decideAccess(approve bool) func(context.Context, *cli.Command, *config.Config) error {
+	return func(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+		code := cmd.Args().First()
 		var e gateway.AccessEntry
 		body := map[string]any{"code": code, "approve": approve}
-		err = withAccess(ctx, c, "/api/v1/access/decide", body, &e, func(a gateway.Access) (err error) {
+		err := withAccess(ctx, c, "/api/v1/access/decide", body, &e, func(a gateway.Access) (err error) {
 			e, err = a.DecidePairing(ctx, code, approve, terminalOwner)
 			return err
 		})
@@ -102,67 +86,38 @@ func decideAccess(approve bool) cli.ActionFunc {
 }
 
 func showDecision(o *output, e gateway.AccessEntry) error {
-	if o.asJSON {
-		return o.json(e)
+	if !o.asJSON && e.Configured != "" {
+		o.warn("flynn.toml overrides the pairing of %s: %s", cell(e.Sender), e.Configured)
 	}
-	switch {
-	case e.Role == "":
-		o.line("%s is not let in", cell(e.Sender))
-	default:
-		o.line("%s is let in as %s", cell(e.Sender), e.Role)
+	if e.Role == "" {
+		return o.result(e, "%s is not let in", cell(e.Sender))
 	}
-	if e.Configured != "" {
-		o.warn("flynn.toml has the last word about %s: %s", cell(e.Sender), e.Configured)
-	}
-	return nil
+	return o.result(e, "%s is let in as %s", cell(e.Sender), e.Role)
 }
 
-func revokeAccess(ctx context.Context, cmd *cli.Command) error {
-	sender, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	answer := map[string]bool{"revoked": true}
-	err = withAccess(ctx, c, "/api/v1/access/revoke", map[string]string{"sender": sender}, &answer, func(a gateway.Access) error {
+func revokeAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	sender, answer := cmd.Args().First(), map[string]bool{"revoked": true}
+	err := withAccess(ctx, c, "/api/v1/access/revoke", map[string]string{"sender": sender}, &answer, func(a gateway.Access) error {
 		return a.RevokePairing(ctx, sender, terminalOwner)
 	})
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(answer)
-	}
-	o.done("%s is not let in any more", cell(sender))
-	return nil
+	return newOutput(ctx, cmd).success(answer, "%s is not let in any more", cell(sender))
 }
 
-func setAccessRole(ctx context.Context, cmd *cli.Command) error {
-	args := cmd.Args()
-	sender, role := args.Get(0), args.Get(1)
-	if args.Len() != 2 || sender == "" || role != "guest" && role != "member" {
-		return usagef("needs a SENDER as flynn access list shows it, and guest or member; owners stand in flynn.toml")
-	}
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
+func setAccessRole(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	sender, role := cmd.Args().Get(0), cmd.Args().Get(1)
+	if role != "guest" && role != "member" {
+		return usagef("needs a SENDER as flynn access list shows it, and guest or member; owners are set in flynn.toml")
 	}
 	answer := map[string]string{"role": role}
 	body := map[string]string{"sender": sender, "role": role}
-	err = withAccess(ctx, c, "/api/v1/access/role", body, &answer, func(a gateway.Access) error {
+	err := withAccess(ctx, c, "/api/v1/access/role", body, &answer, func(a gateway.Access) error {
 		return a.SetPairingRole(ctx, sender, role, terminalOwner)
 	})
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(answer)
-	}
-	o.done("%s is a %s now", cell(sender), role)
-	return nil
+	return newOutput(ctx, cmd).success(answer, "%s is now a %s", cell(sender), role)
 }

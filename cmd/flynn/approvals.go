@@ -27,8 +27,8 @@ func approvalsCommand() *cli.Command {
 			{Name: "show", Usage: "show a pending request in full", ArgsUsage: "ID", Action: showApproval},
 			{
 				Name: "approve", Usage: "approve a call", ArgsUsage: "ID", Action: approveRequest,
-				Description: "Without --scope the call alone is allowed. A session grant covers the same call again in its conversation, for a day " +
-					"at most; an always grant covers it until its time is up. flynn approvals list shows what each would cover.",
+				Description: "Without --scope only this call is allowed. A session grant covers the same call again in its conversation, for a day\n" +
+					"at most; an always grant covers it until it expires. flynn approvals list shows what each would cover.",
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "scope", Value: "once", Usage: "`SCOPE`: once, session or always"},
 					&cli.StringFlag{Name: "for", Usage: "how long an always grant lasts, such as 8h or 30d (default: 30d)"},
@@ -60,7 +60,7 @@ func auditCommand() *cli.Command {
 	}
 }
 
-// askHere puts a question to the running host of the configuration.
+// askHere asks the running host of the configuration.
 func askHere(ctx context.Context, cmd *cli.Command, path string, body, answer any) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
@@ -69,7 +69,7 @@ func askHere(ctx context.Context, cmd *cli.Command, path string, body, answer an
 	return startHint(client.Ask(ctx, c, path, body, answer))
 }
 
-// startHint says how to start a host where none runs.
+// startHint adds to the error of a host that is not running how to start it.
 func startHint(err error) error {
 	if errors.Is(err, client.ErrNotRunning) {
 		return fmt.Errorf("%w: start it with: flynn serve", err)
@@ -98,11 +98,7 @@ func listApprovals(ctx context.Context, cmd *cli.Command) error {
 }
 
 func showApproval(ctx context.Context, cmd *cli.Command) error {
-	id, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	list := []gateway.Approval{}
+	id, list := cmd.Args().First(), []gateway.Approval{}
 	if err := askHere(ctx, cmd, "/api/v1/approvals", nil, &list); err != nil {
 		return err
 	}
@@ -117,7 +113,7 @@ func showApproval(ctx context.Context, cmd *cli.Command) error {
 	return printApproval(o, list[i])
 }
 
-// printApproval prints the call first, as a person would type it, each line behind a bar, and then all else about a request.
+// printApproval prints the call as a person would type it, each line behind a bar, and then everything else about the request.
 func printApproval(o *output, a gateway.Approval) error {
 	for _, line := range strings.Split(approval.Call(a.Args), "\n") {
 		o.line("| " + line)
@@ -145,7 +141,7 @@ func offered(may bool, covers, why string) string {
 	return "not possible: " + why
 }
 
-// decision is what the gateway takes.
+// decision is the body of an answer to a request for approval.
 type decision struct {
 	Grant   bool   `json:"grant"`
 	Scope   string `json:"scope,omitempty"`
@@ -175,35 +171,19 @@ func approveRequest(ctx context.Context, cmd *cli.Command) error {
 func denyRequest(ctx context.Context, cmd *cli.Command) error { return decide(ctx, cmd, decision{}) }
 
 func decide(ctx context.Context, cmd *cli.Command, d decision) error {
-	id, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	id := cmd.Args().First()
 	var answer map[string]any
 	if err := askHere(ctx, cmd, "/api/v1/approvals/"+url.PathEscape(id), d, &answer); err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(answer)
-	}
-	o.done("%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
-	return nil
+	return newOutput(ctx, cmd).success(answer, "%s is %s", id, map[bool]string{true: "approved", false: "denied"}[d.Grant])
 }
 
-// grantsOf asks for the grants.
-func grantsOf(ctx context.Context, cmd *cli.Command, want func(gateway.Grant) bool) ([]gateway.Grant, error) {
+// grantsOf asks for the grants, and keeps those for which keep is true.
+func grantsOf(ctx context.Context, cmd *cli.Command, keep func(gateway.Grant) bool) ([]gateway.Grant, error) {
 	var all []gateway.Grant
-	if err := askHere(ctx, cmd, "/api/v1/grants", nil, &all); err != nil {
-		return nil, err
-	}
-	list := []gateway.Grant{}
-	for _, g := range all {
-		if want(g) {
-			list = append(list, g)
-		}
-	}
-	return list, nil
+	err := askHere(ctx, cmd, "/api/v1/grants", nil, &all)
+	return slices.DeleteFunc(all, func(g gateway.Grant) bool { return !keep(g) }), err
 }
 
 func listGrants(ctx context.Context, cmd *cli.Command) error {
@@ -211,40 +191,26 @@ func listGrants(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(list)
-	}
-	return grantTable(o, list)
+	return printGrants(newOutput(ctx, cmd), list)
 }
 
-func grantTable(o *output, list []gateway.Grant) error {
-	var rows [][]string
-	for _, g := range list {
-		state := "until " + g.Expires.Local().Format(time.DateTime)
-		if !g.Open {
-			state = "ended"
+func printGrants(o *output, list []gateway.Grant) error {
+	return printList(o, list, []string{"GRANT", "SCOPE", "STATE", "USES", "BY", "COVERS"}, func(g gateway.Grant) []string {
+		state := "ended"
+		if g.Open {
+			state = "until " + localTime(g.Expires)
 		}
-		rows = append(rows, []string{g.ID, string(g.Scope), state, strconv.FormatInt(g.Uses, 10), g.Granter, g.Covers})
-	}
-	return o.table([]string{"GRANT", "SCOPE", "STATE", "USES", "BY", "COVERS"}, rows)
+		return []string{g.ID, string(g.Scope), state, number(g.Uses), g.Granter, g.Covers}
+	})
 }
 
 func revokeGrant(ctx context.Context, cmd *cli.Command) error {
-	id, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	id := cmd.Args().First()
 	var answer map[string]any
 	if err := askHere(ctx, cmd, "/api/v1/grants/"+url.PathEscape(id)+"/revoke", struct{}{}, &answer); err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(answer)
-	}
-	o.done("%s is over", id)
-	return nil
+	return newOutput(ctx, cmd).success(answer, "%s is revoked", id)
 }
 
 func listAudit(ctx context.Context, cmd *cli.Command) error {
@@ -261,17 +227,11 @@ func listAudit(ctx context.Context, cmd *cli.Command) error {
 		}
 		q.Set("since", time.Now().Add(-span).UTC().Format(time.RFC3339))
 	}
-	list := []consent.AuditRow{}
+	var list []consent.AuditRow
 	if err := askHere(ctx, cmd, "/api/v1/audit?"+q.Encode(), nil, &list); err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(list)
-	}
-	var rows [][]string
-	for _, r := range list {
-		rows = append(rows, []string{r.At.Local().Format(time.DateTime), r.Kind, r.Subject, r.Actor, r.Agent, r.Tool, r.Detail})
-	}
-	return o.table([]string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, rows)
+	return printList(newOutput(ctx, cmd), list, []string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, func(r consent.AuditRow) []string {
+		return []string{localTime(r.At), r.Kind, r.Subject, r.Actor, r.Agent, r.Tool, r.Detail}
+	})
 }

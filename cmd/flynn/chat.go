@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -15,7 +16,7 @@ func chatCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "chat",
 		Usage: "talk to a running flynn from the terminal or a pipe",
-		Description: "Every line is a message. Answers go to stdout as they stream; tool calls, verdicts and questions go to stderr.\n" +
+		Description: "Every line is a message. Answers go to stdout as they stream; tool calls, decisions and questions go to stderr.\n" +
 			"From a pipe, flynn chat waits for the answer to a line before it reads the next, and denies tool calls that\n" +
 			"need an approval unless --approvals says otherwise. On a terminal, /stop ends the running answer and /quit leaves.\n" +
 			"With --json every event is printed as one line.\n\n" +
@@ -35,11 +36,7 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 	default:
 		return usagef("--approvals is %q; say ask, wait or deny", cmd.String("approvals"))
 	}
-	url, tokenFile, err := gatewayAddress(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	token, err := gateway.ReadToken(tokenFile)
+	url, token, err := gatewayToken(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -60,7 +57,7 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// gatewayFlags say where the gateway is and who asks; see gatewayAddress.
+// gatewayFlags are the flags that gatewayAddress reads.
 func gatewayFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},
@@ -68,27 +65,24 @@ func gatewayFlags() []cli.Flag {
 	}
 }
 
-// gatewayAddress takes what flags and environment leave open from the configuration.
+// gatewayAddress returns the gateway's address and the file with the token: from flags, else from the environment, else from the
+// configuration.
 func gatewayAddress(ctx context.Context, cmd *cli.Command) (url, tokenFile string, err error) {
 	getenv := getenvOf(ctx)
-	if url = cmd.String("url"); url == "" {
-		url = getenv("FLYNN_URL")
-	}
-	if tokenFile = cmd.String("token-file"); tokenFile == "" {
-		tokenFile = getenv("FLYNN_TOKEN_FILE")
-	}
+	url, tokenFile = cmp.Or(cmd.String("url"), getenv("FLYNN_URL")), cmp.Or(cmd.String("token-file"), getenv("FLYNN_TOKEN_FILE"))
 	if url != "" && tokenFile != "" {
 		return url, tokenFile, nil
 	}
 	g, err := config.LoadGateway(configPath(ctx, cmd), getenv)
+	return cmp.Or(url, "http://"+g.Listen), cmp.Or(tokenFile, g.TokenFile), err
+}
+
+// gatewayToken returns the gateway's address and the token itself.
+func gatewayToken(ctx context.Context, cmd *cli.Command) (url, token string, err error) {
+	url, tokenFile, err := gatewayAddress(ctx, cmd)
 	if err != nil {
 		return "", "", err
 	}
-	if url == "" {
-		url = "http://" + g.Listen
-	}
-	if tokenFile == "" {
-		tokenFile = g.TokenFile
-	}
-	return url, tokenFile, nil
+	token, err = gateway.ReadToken(tokenFile)
+	return url, token, err
 }

@@ -29,27 +29,27 @@ func configCommand() *cli.Command {
 			{
 				Name:  "check",
 				Usage: "print every error of the configuration, and everything that would not work when flynn starts with it",
-				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, holds\n" +
-					"their settings against their schemas, loads the policies and asks them their cases, and asks the engine for a sign of life.",
+				Description: "Reads the configuration as flynn serve would, environment and secret files included, looks for the plugins that it names, checks\n" +
+					"their settings against their schemas, loads the policies and runs their test cases, and asks whether the container engine answers.",
 				Action: checkConfig,
 			},
 			{
 				Name:        "show",
 				Usage:       "print the configuration with all defaults, without secrets",
-				Description: "What is printed is a configuration itself: it means the same, wherever it lies.",
+				Description: "The output is a configuration file itself, with the same meaning in any folder.",
 				Action:      showConfig,
 			},
 		},
 	}
 }
 
-// loadConfig loads the configuration that the command works on, with the checks of flynn serve, but for the secrets: those may be in the
-// environment of the host alone.
+// loadConfig loads the configuration that the command works on with the checks of flynn serve, except for secrets: those may be set in the
+// environment of the host only.
 func loadConfig(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
 
-// loadWhole is loadConfig for commands that do what the host does, with its secrets.
+// loadWhole is loadConfig for commands that need the secrets as well.
 func loadWhole(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.Load(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }

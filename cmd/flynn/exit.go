@@ -24,7 +24,7 @@ const (
 )
 
 const exitCodes = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 errors in the configuration,
-4 a replay found changes and was told to fail on them. That of sandbox exec is the command's.`
+4 a replay found changes and was told to fail on them. The exit code of sandbox exec is that of the command.`
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }

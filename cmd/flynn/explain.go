@@ -2,23 +2,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/url"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
-	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/observe/explain"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 func explainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "explain", Usage: "show how a message was handled, and which rule or policy decided each step", ArgsUsage: "TURN", Action: explainTurn,
+		Name: "explain", Usage: "show how a message was handled, and which rule or policy decided each step", ArgsUsage: "[TURN]", Action: withConfig(explainTurn),
 		Description: "One line for each event of a turn: its messages, the route, each step with model, tokens and cost, each tool call with every restriction\n" +
-			"and its reason, approvals, and the delivery. It is read from what was recorded at the time, by the running flynn if there is one.\n" +
-			"TURN is the id of a turn, or message/N for a message that none has taken.",
+			"and its reason, approvals, and the delivery, as they were recorded at the time.\n" +
+			"TURN is the id of a turn, or message/N for a message that no turn has taken.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last", Usage: "explain the latest message"},
 			&cli.StringFlag{Name: "channel", Usage: "with --last: the latest of the channel `NAME`"},
@@ -27,27 +27,20 @@ func explainCommand() *cli.Command {
 	}
 }
 
-func explainTurn(ctx context.Context, cmd *cli.Command) error {
+func explainTurn(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	id, last, channel, conversation := cmd.Args().First(), cmd.Bool("last"), cmd.String("channel"), cmd.String("conversation")
 	switch {
-	case cmd.Args().Len() > 1 || last == (id != ""):
+	case last == (id != ""):
 		return usagef("name one turn, or write --last")
 	case !last && (channel != "" || conversation != ""):
 		return usagef("--channel and --conversation go with --last")
 	}
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	var t explain.Trace
 	read, path := func() (explain.Trace, error) { return admin.Explain(ctx, c, id) }, "/"+(&url.URL{Path: id}).EscapedPath()
 	if last {
 		read = func() (explain.Trace, error) { return admin.ExplainLast(ctx, c, channel, conversation) }
 		path = "?" + url.Values{"channel": {channel}, "conversation": {conversation}}.Encode()
 	}
-	if err = client.Ask(ctx, c, "/api/v1/turns"+path, nil, &t); errors.Is(err, client.ErrNotRunning) {
-		t, err = read()
-	}
+	t, err := askOrRead(ctx, c, "/api/v1/turns"+path, nil, read)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ func haltCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "halt",
 		Usage: "halt all agents of the running flynn until flynn resume",
-		Description: "Running answers end between two steps, and the programs that they run end at once. Messages that arrive meanwhile are\n" +
-			"kept and answered afterwards. The halt survives a restart. To end flynn itself, interrupt flynn serve.",
+		Description: "Running answers end between two steps, and the programs that they run are killed at once. Messages that arrive meanwhile are\n" +
+			"kept and answered afterwards. The halt survives a restart. To stop flynn itself, interrupt flynn serve.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "reason", Usage: "`WHY`, shown by /status"},
 		},
@@ -35,7 +35,7 @@ func resumeCommand() *cli.Command {
 }
 
 func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[string]string) error {
-	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // an error elsewhere in the file must not keep the switch from anybody
+	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // an error elsewhere in the file must not block the kill switch
 	if err != nil {
 		return err
 	}
@@ -45,14 +45,9 @@ func haltRunning(ctx context.Context, cmd *cli.Command, path string, body map[st
 	if err := client.Ask(ctx, &config.Config{Gateway: g}, path, body, &answer); err != nil {
 		return err
 	}
-	out := newOutput(ctx, cmd)
-	switch {
-	case out.asJSON:
-		return out.json(answer)
-	case answer.Halted:
-		out.done("everything is halted, until: flynn resume")
-	default:
-		out.done("agents work again")
+	text := "agents work again"
+	if answer.Halted {
+		text = "everything is halted, until: flynn resume"
 	}
-	return nil
+	return newOutput(ctx, cmd).success(answer, "%s", text)
 }

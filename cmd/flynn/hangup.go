@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// closing is how long after a SIGHUP the terminal may still be there and yet be on its way out: some shells send the signal to their jobs
-// before they end themselves.
+// closing is how long after a SIGHUP a closing terminal may still be there: some shells send the signal to their jobs before they exit.
 const closing = 2 * time.Second
 
 // hangups returns a context that ends when the terminal of the process is closed, and the SIGHUPs that ask for a reload.
@@ -28,7 +27,7 @@ func hangups(ctx context.Context) (context.Context, <-chan os.Signal, func()) {
 	}
 }
 
-// sortHangups is hangups over a channel of signals. terminal reports whether there is one now.
+// sortHangups is hangups for signals that tests can send. terminal reports whether the process has a controlling terminal.
 func sortHangups(ctx context.Context, signals <-chan os.Signal, attached bool, terminal func() bool) (context.Context, <-chan os.Signal, func()) {
 	if !attached {
 		return ctx, signals, func() {}
@@ -63,7 +62,7 @@ func sortHangups(ctx context.Context, signals <-chan os.Signal, attached bool, t
 	}
 }
 
-// lasts reports whether the terminal is still there after a time.
+// lasts reports whether the terminal is still there after span.
 func lasts(ctx context.Context, terminal func() bool, span time.Duration) bool {
 	over := time.NewTimer(span)
 	defer over.Stop()
@@ -83,7 +82,7 @@ func lasts(ctx context.Context, terminal func() bool, span time.Duration) bool {
 	}
 }
 
-// controllingTerminal reports whether the process has one now. A terminal that is closed is taken away from all processes of its session.
+// controllingTerminal reports whether the process has a controlling terminal. Closing a terminal takes it away from its whole session.
 func controllingTerminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/jail"
 )
 
-// jailCommand is the word by which this program starts a plugin: it holds itself in, and becomes the plugin. It is no subcommand, since
-// it is for the host alone.
+// jailCommand is the argument with which the host starts this program as a plugin: it enters the jail and then executes the plugin. It is
+// not a subcommand because nobody else should call it.
 const jailCommand = "plugin-jail"
 
-// pluginLauncher is this program, whatever has become of its file since.
+// pluginLauncher returns the command that starts a plugin: this program, even if its file has been replaced since.
 func pluginLauncher() []string {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -20,7 +20,7 @@ func pluginLauncher() []string {
 	return []string{"/proc/self/exe", jailCommand}
 }
 
-// becomePlugin ends only if that fails.
+// becomePlugin returns only if the plugin could not be executed.
 func becomePlugin(stderr io.Writer) int {
 	fmt.Fprintln(stderr, "flynn:", jail.Enter())
 	return exitFailure

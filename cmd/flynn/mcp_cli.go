@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,12 +16,11 @@ import (
 
 	"github.com/flynnhost/flynn/host"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/api/mcp"
 	"github.com/flynnhost/flynn/host/store"
 	programs "github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// Flags of flynn mcp that make it a host of its own.
+// Flags of flynn mcp for running an agent CLI without a running host.
 const (
 	mcpCLI     = "cli"
 	mcpSandbox = "sandbox"
@@ -36,19 +34,17 @@ func mcpCLIFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: mcpCLI, Usage: "run the agent CLI `NAME` (" + strings.Join(programs.Presets(), ", ") + ") without a running flynn"},
 		&cli.BoolFlag{Name: mcpSandbox, Usage: "with --cli: run it in a container, one for each session; without this it runs on this machine, with your rights"},
-		&cli.StringFlag{Name: mcpImage, Usage: "with --sandbox: the `IMAGE` with the program", Value: "flynn-subagent"},
-		&cli.StringSliceFlag{Name: mcpRoot, Usage: "with --cli: a `DIR` that the directory of a call may be or lie in (default: the working directory)"},
-		&cli.StringFlag{Name: mcpAuthDir, Usage: "with --sandbox: a `DIR` with a login of yours, which is copied into the container; without it the key is added outside"},
+		&cli.StringFlag{Name: mcpImage, Usage: "with --sandbox: the `IMAGE` with the agent CLI", Value: "flynn-subagent"},
+		&cli.StringSliceFlag{Name: mcpRoot, Usage: "with --cli: a `DIR` in which calls may work; may be repeated (default: the working directory)"},
+		&cli.StringFlag{Name: mcpAuthDir, Usage: "with --sandbox: copy your login from `DIR` into the container; without it Flynn adds the API key to requests outside it"},
 		&cli.StringFlag{Name: mcpState, Usage: "with --cli: keep sessions in `DIR` (default: flynn/mcp in $XDG_STATE_HOME)"},
 	}
 }
 
-// keyEnv is where the key of each program that can do without a login comes from.
-func keyEnv(program string) string {
-	return map[string]string{"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}[program]
-}
+// keyEnv names the environment variable with the API key of each agent CLI that needs no login.
+var keyEnv = map[string]string{"claude": "ANTHROPIC_API_KEY", "codex": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 
-// serveCLI offers an agent CLI to the program on stdin and stdout, from a host of its own that ends with it.
+// serveCLI offers an agent CLI to the MCP client on stdin and stdout, from a host of its own that ends with the client.
 func serveCLI(ctx context.Context, cmd *cli.Command) error {
 	for _, name := range []string{mcpImage, mcpAuthDir} {
 		if cmd.IsSet(name) && !cmd.Bool(mcpSandbox) {
@@ -71,22 +67,18 @@ func serveCLI(ctx context.Context, cmd *cli.Command) error {
 	url, _, _ := strings.Cut(h.URL(), "/#")
 	token, err := gateway.ReadToken(h.TokenFile())
 	if err == nil {
-		root := cmd.Root()
-		err = mcp.Bridge(ctx, url+"/mcp", token, version(), io.NopCloser(root.Reader), nopCloser{root.Writer})
+		err = bridge(ctx, cmd, url, token)
 	}
 	stop()
 	running.Wait()
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
-		err = nil // the program has gone
-	}
 	return errors.Join(err, failed)
 }
 
-// mostHosts is how many programs may have an agent CLI offered to them side by side.
+// mostHosts bounds the clients that an agent CLI is offered to at the same time.
 const mostHosts = 32
 
-// openCLI opens a host whose store no other one uses: the state folder, or where that is in use a numbered one beside it. Sessions are
-// taken up again by the host that has their folder. remove takes away its configuration.
+// openCLI opens a host on a store that no other host uses: the state folder or, where that is in use, a numbered one beside it. A session
+// can only be continued by a host on its folder. remove deletes the host's configuration.
 func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.Host, remove func(), err error) {
 	state, err := cliState(ctx, cmd)
 	if err != nil {
@@ -112,7 +104,8 @@ func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.H
 	}
 }
 
-// cliState is the folder for what outlasts the program: one for each agent CLI and way to run it, since sessions go on in their own alone.
+// cliState is the folder for what outlasts the process: one for each agent CLI and way to run it, because a session can only be continued
+// in its own.
 func cliState(ctx context.Context, cmd *cli.Command) (string, error) {
 	dir := cmd.String(mcpState)
 	if dir == "" {
@@ -137,7 +130,7 @@ func cliState(ctx context.Context, cmd *cli.Command) (string, error) {
 	return filepath.Join(dir, cmd.String(mcpCLI)+"-"+way), nil
 }
 
-// table is one of a configuration.
+// table is a TOML table.
 type table = map[string]any
 
 // writeCLIConfig writes the configuration of a host that has the agent CLI and nothing else, and returns its path.
@@ -167,7 +160,7 @@ func writeCLIConfig(cmd *cli.Command, getenv func(string) string, dir string) (s
 		program["auth"], program["auth_dir"] = "mount", login
 		config["sandbox"] = table{"enabled": true, "image": cmd.String(mcpImage), "mount_roots": []string{login}}
 	default:
-		if key := keyEnv(name); key != "" {
+		if key := keyEnv[name]; key != "" {
 			program["api_key_env"] = key
 		}
 		config["sandbox"] = table{"enabled": true, "image": cmd.String(mcpImage)}

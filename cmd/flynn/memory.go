@@ -13,18 +13,19 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/agent/memory"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/client"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 func memoryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "memory", Usage: "show and delete the notes that agents keep",
 		Commands: []*cli.Command{
-			{Name: "list", Usage: "show notes, the latest first", Flags: scopeFlags(true), Action: listNotes},
-			{Name: "search", Usage: "show notes that contain all of the words", ArgsUsage: "WORD...", Flags: scopeFlags(true), Action: searchNotes},
+			{Name: "list", Usage: "show notes, the latest first", Flags: scopeFlags(true), Action: withConfig(printNotes)},
+			{Name: "search", Usage: "show notes that contain all of the words", ArgsUsage: "WORD...", Flags: scopeFlags(true), Action: withConfig(printNotes)},
 			{
-				Name: "forget", Usage: "delete notes", ArgsUsage: "[ID...]", Action: forgetNotes,
-				Description: "Names notes by their ids, or all of a person, an agent or a key. The words themselves may still stand in transcripts.",
+				Name: "forget", Usage: "delete notes", ArgsUsage: "[ID...]", Action: withConfig(forgetNotes),
+				Description: "Deletes the notes with the given ids, or all of a person, an agent or a key. Transcripts may still contain their text.",
 				Flags:       append(scopeFlags(false), &cli.StringFlag{Name: "key", Usage: "only notes under `KEY`"}),
 			},
 		},
@@ -43,18 +44,8 @@ func scopeFlags(limit bool) []cli.Flag {
 	return flags
 }
 
-func listNotes(ctx context.Context, cmd *cli.Command) error { return printNotes(ctx, cmd, "") }
-
-func searchNotes(ctx context.Context, cmd *cli.Command) error {
-	words := strings.Join(cmd.Args().Slice(), " ")
-	if words == "" {
-		return usagef("name a word to look for")
-	}
-	return printNotes(ctx, cmd, words)
-}
-
-func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
-	q := memory.NoteQuery{Agent: cmd.String("agent"), Words: words, Limit: cmd.Int("limit")}
+func printNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	q := memory.NoteQuery{Agent: cmd.String("agent"), Words: strings.Join(cmd.Args().Slice(), " "), Limit: cmd.Int("limit")}
 	switch {
 	case cmd.String("person") != "" && cmd.Bool("shared"):
 		return usagef("choose --person or --shared")
@@ -65,10 +56,6 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 	case cmd.Bool("shared"):
 		q.Persons = []string{memory.Own}
 	}
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
 	notes, err := admin.Notes(ctx, c, q)
 	if err != nil {
 		return err
@@ -77,19 +64,9 @@ func printNotes(ctx context.Context, cmd *cli.Command, words string) error {
 }
 
 func showNotes(o *output, notes []memory.Note) error {
-	if o.asJSON {
-		if notes == nil {
-			notes = []memory.Note{}
-		}
-		return o.json(notes)
-	}
-	var rows [][]string
-	for _, n := range notes {
-		rows = append(rows, []string{
-			strconv.FormatInt(n.ID, 10), n.Agent, n.Person, n.Key, beginning(n.Text), n.By, localTime(n.Updated), n.Turn, strings.Join(n.Labels, " "),
-		})
-	}
-	return o.table([]string{"ID", "AGENT", "PERSON", "KEY", "TEXT", "BY", "WRITTEN", "TURN", "LABELS"}, rows)
+	return printList(o, notes, []string{"ID", "AGENT", "PERSON", "KEY", "TEXT", "BY", "WRITTEN", "TURN", "LABELS"}, func(n memory.Note) []string {
+		return []string{number(n.ID), n.Agent, n.Person, n.Key, beginning(n.Text), n.By, localTime(n.Updated), n.Turn, strings.Join(n.Labels, " ")}
+	})
 }
 
 // beginning is as much of a note as a table shows.
@@ -101,27 +78,19 @@ func beginning(text string) string {
 	return text
 }
 
-func forgetNotes(ctx context.Context, cmd *cli.Command) error {
+func forgetNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	f := gateway.Forget{Agent: cmd.String("agent"), Person: cmd.String("person"), Shared: cmd.Bool("shared"), Key: cmd.String("key")}
 	for _, arg := range cmd.Args().Slice() {
 		id, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || id <= 0 {
-			return usagef("%q is no id of a note (run %q)", arg, "flynn memory list")
+			return usagef("%q is not the id of a note (run %q)", arg, "flynn memory list")
 		}
 		f.IDs = append(f.IDs, id)
 	}
 	if len(f.Queries()) == 0 {
 		return usagef("name notes by their ids, or by --person, --shared, --agent or --key")
 	}
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	var gone []memory.Note
-	err = client.Ask(ctx, c, "/api/v1/memory/forget", f, &gone)
-	if errors.Is(err, client.ErrNotRunning) {
-		gone, err = admin.ForgetNotes(ctx, c, f)
-	}
+	gone, err := askOrRead(ctx, c, "/api/v1/memory/forget", f, func() ([]memory.Note, error) { return admin.ForgetNotes(ctx, c, f) })
 	if err != nil {
 		return err
 	}
@@ -129,24 +98,21 @@ func forgetNotes(ctx context.Context, cmd *cli.Command) error {
 	if o.asJSON {
 		err = showNotes(o, gone)
 	} else if len(gone) > 0 || len(f.IDs) == 0 {
-		o.line("%d forgotten", len(gone))
+		o.line("%d notes deleted", len(gone))
 	}
 	return errors.Join(err, unknownNotes(f.IDs, gone))
 }
 
-// unknownNotes says which of the notes that were named are not among those that are gone.
+// unknownNotes is the error for ids that are not among the deleted notes.
 func unknownNotes(ids []int64, gone []memory.Note) error {
 	var none []string
 	for _, id := range ids {
 		if !slices.ContainsFunc(gone, func(n memory.Note) bool { return n.ID == id }) {
-			none = append(none, strconv.FormatInt(id, 10))
+			none = append(none, number(id))
 		}
 	}
-	switch len(none) {
-	case 0:
+	if len(none) == 0 {
 		return nil
-	case 1:
-		return fmt.Errorf("there is no note %s (run %q)", none[0], "flynn memory list")
 	}
-	return fmt.Errorf("there are no notes %s (run %q)", strings.Join(none, ", "), "flynn memory list")
+	return fmt.Errorf("no note with id %s (run %q)", strings.Join(none, ", "), "flynn memory list")
 }

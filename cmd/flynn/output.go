@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"text/tabwriter"
+	"time"
 	"unicode"
 
 	"github.com/urfave/cli/v3"
@@ -49,7 +51,7 @@ func newOutput(ctx context.Context, cmd *cli.Command) *output {
 	}
 }
 
-// inTurn is written to from wherever something happens: what the command prints, progress, a line that was held back.
+// inTurn serializes writes: a command, its progress and lines that were held back print at the same time.
 type inTurn struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -92,11 +94,29 @@ func encode(w io.Writer, v any) error {
 // line prints one line for people to stdout.
 func (o *output) line(format string, args ...any) { fmt.Fprintf(o.out, format+"\n", args...) }
 
-// done says in one line that what was asked for is done, and what may come next.
+// done reports success in one line, with the next step where there is one.
 func (o *output) done(format string, args ...any) {
 	if !o.asJSON && !o.quiet {
 		fmt.Fprintf(o.err, format+"\n", args...)
 	}
+}
+
+// result prints v as JSON where that is asked for, and else one line for people to stdout.
+func (o *output) result(v any, format string, args ...any) error {
+	if o.asJSON {
+		return o.json(v)
+	}
+	o.line(format, args...)
+	return nil
+}
+
+// success is result for what yields nothing to read: its line goes to stderr.
+func (o *output) success(v any, format string, args ...any) error {
+	if o.asJSON {
+		return o.json(v)
+	}
+	o.done(format, args...)
+	return nil
 }
 
 // table prints rows under a header.
@@ -111,6 +131,31 @@ func (o *output) table(header []string, rows [][]string) error {
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
+}
+
+// printList prints a table with a row for each item, or the items as JSON.
+func printList[T any](o *output, items []T, header []string, row func(T) []string) error {
+	if o.asJSON {
+		if items == nil {
+			items = []T{}
+		}
+		return o.json(items)
+	}
+	var rows [][]string
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	return o.table(header, rows)
+}
+
+func number[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+// localTime is a time for people, in this machine's zone; "" for none.
+func localTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
 }
 
 // cell makes text fit for one column of one line. What strangers wrote, such as names and reasons, must not move the
@@ -161,7 +206,7 @@ func (o *output) inWords(err error) string {
 	return text
 }
 
-// inOneLine says what several errors that have been joined say, each of it once, though one may have more put before it.
+// inOneLine puts the texts of joined errors on one line. A text that another one ends with is left out.
 func inOneLine(err error) string {
 	var said []string
 	for _, text := range joined(err) {
@@ -175,7 +220,7 @@ func inOneLine(err error) string {
 	return strings.Join(said, "; ")
 }
 
-// joined are the texts of the errors that errors.Join has put together, or of the one that it is.
+// joined returns the texts of the errors that errors.Join has put together, or that of a single error.
 func joined(err error) (texts []string) {
 	if inner := errors.Unwrap(err); inner != nil {
 		before, ok := strings.CutSuffix(err.Error(), inner.Error())

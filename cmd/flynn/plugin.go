@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/plugin"
+
+	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
 func pluginCommand() *cli.Command {
@@ -22,15 +22,15 @@ func pluginCommand() *cli.Command {
 		Name:  "plugin",
 		Usage: "install, inspect, write and remove plugins",
 		Commands: append([]*cli.Command{
-			withFlags(sub("install", "DIR|FILE|URL", "lock the files of a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
-			sub("list", "", "list what is installed, and how each instance is", listPlugins),
-			sub("info", "NAME", "show what a plugin asks for, its versions, and what holds it in", pluginInfo),
-			sub("verify", "[NAME...]", "compare every file with the lock", verifyPlugins),
+			withFlags(sub("install", "DIR|FILE|URL", "install a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
+			sub("list", "", "list installed plugins, and the state of their instances", listPlugins),
+			sub("info", "NAME", "show a plugin's permissions, versions and containment", pluginInfo),
+			sub("verify", "[NAME...]", "compare every file of installed plugins with the lock", verifyPlugins),
 			withFlags(sub("upgrade", "NAME DIR|FILE|URL", "move a plugin to another version; a running flynn goes back when that fails", upgradePlugin), privateFlag()),
 			sub("rollback", "NAME", "move a plugin to the version before", rollbackPlugin),
 			sub("enable", "NAME", "let a plugin that was disabled start again", enablePlugin),
-			sub("disable", "NAME", "stop a plugin, and start it no more", disablePlugin),
-			withFlags(sub("remove", "NAME", "take a plugin out of the lock and delete it", removePlugin),
+			sub("disable", "NAME", "stop a plugin and do not start it again", disablePlugin),
+			withFlags(sub("remove", "NAME", "delete an installed plugin", removePlugin),
 				&cli.BoolFlag{Name: "force", Usage: "remove it even if a channel or tool provider uses it"}),
 			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
 		}, append(runningCommands(), authorCommands()...)...),
@@ -54,27 +54,22 @@ func pluginStore(ctx context.Context, cmd *cli.Command) (*plugin.Store, error) {
 	return plugin.OpenStore(c.Plugins.Dir)
 }
 
-// configOf is the configuration that the command works on; nil where --dir names a folder or there is none to be had.
+// configOf is the configuration that the command works on; nil if --dir is set or the configuration cannot be loaded.
 func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
 	if cmd.String("dir") != "" {
 		return nil
 	}
-	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
-	if err != nil {
-		return nil
-	}
+	c, _ := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	return c
 }
 
-// oneArgument returns the only argument of a command.
-func oneArgument(cmd *cli.Command) (string, error) {
-	if cmd.Args().Len() != 1 {
-		return "", usagef("needs one argument: %s %s", cmd.FullName(), cmd.ArgsUsage)
-	}
-	return cmd.Args().First(), nil
+// storeAndName opens the store of plugins, and returns the first argument of the command.
+func storeAndName(ctx context.Context, cmd *cli.Command) (*plugin.Store, string, error) {
+	store, err := pluginStore(ctx, cmd)
+	return store, cmd.Args().First(), err
 }
 
-// showPermissions tells the operator what the plugin wants, at the moment at which it can still be removed.
+// showPermissions prints the permissions that a plugin asks for.
 func showPermissions(out *output, p plugin.Manifest) {
 	asks := p.Permissions
 	for _, row := range []struct {
@@ -98,41 +93,22 @@ func verifyPlugins(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	names := cmd.Args().Slice()
-	if len(names) == 0 {
-		list, err := store.List()
-		if err != nil {
-			return err
-		}
-		for _, p := range list {
-			names = append(names, p.Name)
-		}
-	}
-	return verifyAll(newOutput(ctx, cmd), names, func(name string) (string, error) {
-		locked, err := store.Verify(name)
-		return locked.Version, err
-	})
+	return verifyAll(newOutput(ctx, cmd), cmd.Args().Slice(), store.List, func(p plugin.Locked) string { return p.Name },
+		func(name string) (string, error) {
+			locked, err := store.Verify(name)
+			return locked.Version, err
+		})
 }
 
 func removePlugin(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
+	store, name, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
 	if c := configOf(ctx, cmd); c != nil && !cmd.Bool("force") {
-		for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
-			if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
-				return fmt.Errorf("remove plugin %s: [channels.%s] uses it: set enabled = false there, or say --force", name, instance)
-			}
-		}
-		for _, instance := range slices.Sorted(maps.Keys(c.Tools)) {
-			if use := c.Tools[instance]; use.Enabled && use.Plugin == name {
-				return fmt.Errorf("remove plugin %s: [tools.%s] uses it: set enabled = false there, or say --force", name, instance)
-			}
+		for _, i := range instances.Of(c, name) {
+			section := plugin.AllKinds().Get(i.Kind).Section()
+			return fmt.Errorf("remove plugin %s: [%s.%s] uses it: set enabled = false there, or add --force", name, section, i.Name)
 		}
 	}
 	return store.Remove(name)

@@ -17,9 +17,9 @@ func pluginConformCommand() *cli.Command {
 		Name:      "conform",
 		ArgsUsage: "DIR",
 		Usage:     "check that a plugin obeys the contract",
-		Description: "Each check starts the plugin as the host would, does one thing to it and ends it. Settings that work, and a program\n" +
+		Description: "Each check starts the plugin as the host would, does one thing to it and stops it. Settings that work, and a program\n" +
 			"that pretends to be the platform, come from conform.toml beside plugin.toml. The exit code is 1 if a check fails;\n" +
-			"what could not be tried is shown as skipped, with the reason.",
+			"a check that could not run is shown as skipped, with the reason.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "check", Usage: "run only the check `NAME`; may be repeated"},
 			&cli.DurationFlag{Name: "limit", Value: 30 * time.Second, Usage: "time limit of one check", Validator: positive},
@@ -30,12 +30,8 @@ func pluginConformCommand() *cli.Command {
 }
 
 func conformPlugin(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	out := newOutput(ctx, cmd)
-	c := conform.Config{Dir: dir, Config: suite.Config{Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}}
+	c := conform.Config{Dir: cmd.Args().First(), Config: suite.Config{Limit: cmd.Duration("limit"), Only: cmd.StringSlice("check")}}
 	if cmd.Bool("verbose") {
 		c.Log = slog.New(slog.NewTextHandler(out.err, nil))
 	}
@@ -47,21 +43,15 @@ func conformPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	failed := report.Count(suite.Fail)
-	if out.asJSON {
-		if err := out.json(report); err != nil {
-			return err
-		}
-	} else {
-		out.line("%s %s: %d passed, %d failed, %d skipped",
-			report.Plugin, report.Version, report.Count(suite.Pass), failed, report.Count(suite.Skip))
+	err = out.result(report, "%s %s: %d passed, %d failed, %d skipped",
+		report.Plugin, report.Version, report.Count(suite.Pass), failed, report.Count(suite.Skip))
+	if err == nil && failed > 0 {
+		return reported{fmt.Errorf("%d checks failed", failed)}
 	}
-	if failed > 0 {
-		return asReported(fmt.Errorf("%d checks failed", failed))
-	}
-	return nil
+	return err
 }
 
-// showCheck prints a result as it comes, in the order in which the checks end.
+// showCheck prints one result.
 func showCheck(out *output, r suite.Result) {
 	out.line("%-4s  %-25s %6d ms  %s", r.Outcome, r.Check, r.TookMS, cell(r.Detail))
 	if r.Next != "" {

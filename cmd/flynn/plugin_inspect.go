@@ -19,19 +19,15 @@ func pluginInspectCommand(dir cli.Flag) *cli.Command {
 		Name:      "inspect",
 		ArgsUsage: "DIR|NAME",
 		Usage:     "start a plugin and show its description",
-		Description: "NAME is an installed plugin, DIR a folder with plugin.toml. The process gets no configuration and no secret, and ends\n" +
-			"when it has answered. The exit code is 1 if the host would refuse it.",
+		Description: "NAME is an installed plugin, DIR a folder with plugin.toml. The process gets no configuration and no secret, and is\n" +
+			"stopped when it has answered. The exit code is 1 if the host would refuse it.",
 		Flags:  []cli.Flag{dir},
 		Action: inspectPlugin,
 	}
 }
 
 func inspectPlugin(ctx context.Context, cmd *cli.Command) error {
-	what, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	c, err := probeOf(ctx, cmd, what)
+	c, err := probeOf(ctx, cmd, cmd.Args().First())
 	if err != nil {
 		return err
 	}
@@ -46,12 +42,12 @@ func inspectPlugin(ctx context.Context, cmd *cli.Command) error {
 		showInspection(out, i)
 	}
 	if err == nil && len(i.Disagreements) > 0 {
-		err = asReported(fmt.Errorf("the process is not what %s says", plugin.ManifestName))
+		err = reported{fmt.Errorf("the process contradicts %s", plugin.ManifestName)}
 	}
 	return err
 }
 
-// probeOf tells a folder from the name of an installed plugin, as people do: by the manifest in it.
+// probeOf takes an argument for a folder if it holds a manifest or has a slash in it, and else for the name of an installed plugin.
 func probeOf(ctx context.Context, cmd *cli.Command, what string) (plugin.ProbeConfig, error) {
 	if _, err := os.Stat(filepath.Join(what, plugin.ManifestName)); err == nil || strings.ContainsRune(what, filepath.Separator) {
 		return plugin.ProbeConfig{Dir: what}, nil
@@ -74,7 +70,7 @@ func showInspection(out *output, i plugin.Inspection) {
 	row("kinds", fmt.Sprint(m.Kinds))
 	row("encryption", m.Run.TLS)
 	row("network", strings.Join(m.Permissions.Network, ", "))
-	row("of the host", strings.Join(m.Permissions.Host, ", "))
+	row("host", strings.Join(m.Permissions.Host, ", "))
 	row("secrets", strings.Join(m.Config.Secrets, ", "))
 	row("serves", strings.Join(i.Services, ", "))
 	row("says", string(i.Describe))

@@ -24,7 +24,7 @@ func privateFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "allow-private", Usage: "accept a URL that leads to this machine or its network"}
 }
 
-// obtain says on whose word a plugin is installed.
+// obtain returns how a plugin is fetched and checked: the keys to trust, and the settings that it must accept.
 func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	o := plugin.Obtain{Client: fetch.Client{Private: cmd.Bool("allow-private")}}
 	o.Trust.Table = "[plugin_trust]"
@@ -37,15 +37,15 @@ func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	return o
 }
 
-// againstSettings refuses a version of a plugin with which instances that the configuration has would not start.
+// againstSettings is the error for a version of a plugin that does not accept the settings of its configured instances.
 func againstSettings(wrong config.Errors, name, version string) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("plugin %s %s does not take the settings that it is to run with; mend them, then run the same command again:\n%v", name, version, wrong)
+	return fmt.Errorf("plugin %s %s does not accept its settings in flynn.toml; correct them, then run the same command again:\n%v", name, version, wrong)
 }
 
-// fitsSettings asks an installed version.
+// fitsSettings checks the configuration against the settings of an installed version.
 func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, name, version string) error {
 	c := configOf(ctx, cmd)
 	if c == nil {
@@ -59,11 +59,7 @@ func fitsSettings(ctx context.Context, cmd *cli.Command, store *plugin.Store, na
 }
 
 func installPlugin(ctx context.Context, cmd *cli.Command) error {
-	from, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
+	store, from, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func signedBy(signer string) string {
 	return "signed by " + signer
 }
 
-// moved is what became of an upgrade or a rollback.
+// moved is the result of an upgrade or a rollback.
 type moved struct {
 	Name    string `json:"name"`
 	From    string `json:"from"`
@@ -100,11 +96,8 @@ type moved struct {
 }
 
 func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() != 2 {
-		return usagef("needs two arguments: %s %s", cmd.FullName(), cmd.ArgsUsage)
-	}
-	name, from := cmd.Args().Get(0), cmd.Args().Get(1)
-	store, err := pluginStore(ctx, cmd)
+	from := cmd.Args().Get(1)
+	store, name, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -122,11 +115,7 @@ func upgradePlugin(ctx context.Context, cmd *cli.Command) error {
 }
 
 func rollbackPlugin(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
+	store, name, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -144,7 +133,7 @@ func rollbackPlugin(ctx context.Context, cmd *cli.Command) error {
 	return movePlugin(ctx, cmd, store, before, version)
 }
 
-// movePlugin makes a version the active one: at once where no flynn runs, by way of a trial where one does.
+// movePlugin makes a version the active one: at once if no flynn runs, else after a trial by the running one.
 func movePlugin(ctx context.Context, cmd *cli.Command, store *plugin.Store, before plugin.Record, version string) error {
 	done := moved{Name: before.Name, From: before.Active, Version: version, Running: isRunning(ctx, cmd)}
 	var err error
@@ -153,7 +142,7 @@ func movePlugin(ctx context.Context, cmd *cli.Command, store *plugin.Store, befo
 		return fmt.Errorf("plugin %s runs in version %s already", before.Name, version)
 	case done.Running && !before.Disabled:
 		if err = store.Propose(before.Name, version); err == nil {
-			err = awaitVerdict(ctx, store, before.Name, version)
+			err = awaitTrial(ctx, store, before.Name, version)
 		}
 	default:
 		err = store.Activate(before.Name, version)
@@ -161,22 +150,17 @@ func movePlugin(ctx context.Context, cmd *cli.Command, store *plugin.Store, befo
 	if err != nil {
 		return err
 	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(done)
-	}
-	out.line("%s %s, before: %s", done.Name, done.Version, done.From)
-	return nil
+	return newOutput(ctx, cmd).result(done, "%s %s, before: %s", done.Name, done.Version, done.From)
 }
 
 const (
-	verdictTime = 3 * time.Minute
-	verdictPoll = 100 * time.Millisecond
+	trialTime = 3 * time.Minute
+	trialPoll = 100 * time.Millisecond
 )
 
-// awaitVerdict waits until a running flynn has taken a version or has given it up.
-func awaitVerdict(ctx context.Context, store *plugin.Store, name, version string) error {
-	ctx, cancel := context.WithTimeout(ctx, verdictTime)
+// awaitTrial waits until a running flynn has accepted or rejected a version.
+func awaitTrial(ctx context.Context, store *plugin.Store, name, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
 	for {
 		r, err := store.Record(name)
@@ -187,14 +171,14 @@ func awaitVerdict(ctx context.Context, store *plugin.Store, name, version string
 		case r.Active == version:
 			return nil
 		case len(r.Rejected) > 0 && r.Rejected[0].Version == version:
-			return fmt.Errorf("plugin %s stays at %s, which goes on: %s: when that is mended, run the same command again", name, r.Active, r.Rejected[0].Why)
+			return fmt.Errorf("plugin %s stays at %s, which keeps running: %s: correct that, then run the same command again", name, r.Active, r.Rejected[0].Why)
 		default:
 			return fmt.Errorf("plugin %s stays at %s: the upgrade was called off", name, r.Active)
 		}
 		select {
-		case <-time.After(verdictPoll):
+		case <-time.After(trialPoll):
 		case <-ctx.Done():
-			return fmt.Errorf("plugin %s: the running flynn says nothing of version %s: see its log", name, version)
+			return fmt.Errorf("plugin %s: the running flynn has not tried version %s: see its log", name, version)
 		}
 	}
 }
@@ -204,11 +188,7 @@ func enablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPl
 func disablePlugin(ctx context.Context, cmd *cli.Command) error { return switchPlugin(ctx, cmd, true) }
 
 func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
+	store, name, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -224,15 +204,11 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 	if err := store.SetDisabled(name, disabled); err != nil {
 		return err
 	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(map[string]any{"name": name, "disabled": disabled})
-	}
-	out.done("%s is %s", name, map[bool]string{true: "disabled", false: "enabled"}[disabled])
-	return nil
+	answer := map[string]any{"name": name, "disabled": disabled}
+	return newOutput(ctx, cmd).success(answer, "%s is %s", name, map[bool]string{true: "disabled", false: "enabled"}[disabled])
 }
 
-// authorCommands are those of who writes plugins.
+// authorCommands are the commands for authors of plugins.
 func authorCommands() []*cli.Command {
 	return []*cli.Command{
 		{Name: "build", Usage: "compile a Go plugin to the path in plugin.toml", ArgsUsage: "DIR", Action: buildPlugin},
@@ -250,45 +226,26 @@ func authorCommands() []*cli.Command {
 }
 
 func buildPlugin(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	out := newOutput(ctx, cmd)
-	program, err := plugin.Build(ctx, dir, out.err)
+	program, err := plugin.Build(ctx, cmd.Args().First(), out.err)
 	if err != nil {
 		return err
 	}
-	if out.asJSON {
-		return out.json(map[string]string{"program": program})
-	}
-	out.line("%s", program)
-	return nil
+	return out.result(map[string]string{"program": program}, "%s", program)
 }
 
-// generateKey makes a key for plugins and for policies alike.
+// generateKey generates a key that signs plugins and policies alike.
 func generateKey(ctx context.Context, cmd *cli.Command) error {
-	file, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	file := cmd.Args().First()
 	key, err := signing.Generate(file)
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(map[string]string{"file": file, "key": string(key)})
-	}
-	o.line("%s", key)
-	return nil
+	return newOutput(ctx, cmd).result(map[string]string{"file": file, "key": string(key)}, "%s", key)
 }
 
 func signPlugin(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	dir := cmd.Args().First()
 	private, err := signing.ReadPrivate(cmd.String("key"))
 	if err != nil {
 		return err
@@ -297,21 +254,14 @@ func signPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(map[string]string{"name": m.Name, "version": m.Version, "signer": string(signing.Of(private))})
-	}
-	o.done("%s %s is signed by %s. Pass it on with: flynn plugin pack %s", m.Name, m.Version, signing.Of(private), dir)
-	return nil
+	signer := string(signing.Of(private))
+	return newOutput(ctx, cmd).success(map[string]string{"name": m.Name, "version": m.Version, "signer": signer},
+		"%s %s is signed by %s. Pack it with: flynn plugin pack %s", m.Name, m.Version, signer, dir)
 }
 
 func packPlugin(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	var packed bytes.Buffer
-	m, err := plugin.Pack(dir, &packed)
+	m, err := plugin.Pack(cmd.Args().First(), &packed)
 	if err != nil {
 		return err
 	}
@@ -320,12 +270,8 @@ func packPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(map[string]string{"name": m.Name, "version": m.Version, "file": file, "sha256": sum})
-	}
-	o.line("%s#sha256=%s", file, sum)
-	return nil
+	answer := map[string]string{"name": m.Name, "version": m.Version, "file": file, "sha256": sum}
+	return newOutput(ctx, cmd).result(answer, "%s#sha256=%s", file, sum)
 }
 
 // isRunning reports whether the configuration's flynn runs.

@@ -23,20 +23,11 @@ func pluginNewCommand() *cli.Command {
 }
 
 func newPlugin(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	dir, err := scaffold.Write(scaffold.Config{
-		Name: name, Language: cmd.String("lang"), Kind: kind.Name(cmd.String("kind")), Release: version(),
+		Name: cmd.Args().First(), Language: cmd.String("lang"), Kind: kind.Name(cmd.String("kind")), Release: version(),
 	})
 	if err != nil {
 		return err
 	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(map[string]string{"dir": dir})
-	}
-	out.line("%s is a plugin that works: read %s/README.md for the next step", dir, dir)
-	return nil
+	return newOutput(ctx, cmd).result(map[string]string{"dir": dir}, "%s is a plugin that works: read %s/README.md for the next step", dir, dir)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
-// runningCommands are those that need a running flynn.
+// runningCommands are the commands that need a running flynn.
 func runningCommands() []*cli.Command {
 	return []*cli.Command{
 		{
@@ -35,7 +34,7 @@ func runningCommands() []*cli.Command {
 	}
 }
 
-// listed is one plugin of the list.
+// listed is a plugin in the JSON of flynn plugin list.
 type listed struct {
 	plugin.Locked
 	Disabled  bool                   `json:"disabled,omitempty"`
@@ -45,15 +44,13 @@ type listed struct {
 	Instances []gateway.PluginStatus `json:"instances,omitempty"`
 }
 
-// runningInstances asks the running flynn; none where there is none.
+// runningInstances returns the instances of the running flynn, or none if none runs.
 func runningInstances(ctx context.Context, c *config.Config) []gateway.PluginStatus {
 	if c == nil {
 		return nil
 	}
 	var list []gateway.PluginStatus
-	if client.Ask(ctx, c, "/api/v1/plugins", nil, &list) != nil {
-		return nil
-	}
+	_ = client.Ask(ctx, c, "/api/v1/plugins", nil, &list)
 	return list
 }
 
@@ -78,17 +75,12 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 		list = append(list, l)
 	}
 	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(list)
-	}
-	var rows [][]string
-	for _, l := range list {
-		rows = append(rows, l.row())
-	}
-	if err := out.table([]string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, rows); err != nil {
+	err = printList(out, list, []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
+	if err != nil || out.asJSON || len(running) == 0 {
 		return err
 	}
-	return showInstances(out, running)
+	out.line("")
+	return printList(out, running, []string{"INSTANCE", "PLUGIN", "VERSION", "STATE", "PID", "RESTARTS", "NOT HELD", "DETAIL"}, instanceRow)
 }
 
 func (l listed) row() []string {
@@ -103,35 +95,25 @@ func (l listed) row() []string {
 	if l.Platform != "" {
 		platforms = []string{l.Platform}
 	}
-	return []string{
-		l.Name, version, strings.Join(platforms, ","), fmt.Sprint(len(l.Files)), signed, l.Installed.Local().Format(time.DateTime), l.Source,
-	}
+	return []string{l.Name, version, strings.Join(platforms, ","), number(len(l.Files)), signed, localTime(l.Installed), l.Source}
 }
 
-func showInstances(out *output, running []gateway.PluginStatus) error {
-	if len(running) == 0 {
-		return nil
+func instanceRow(i gateway.PluginStatus) []string {
+	pid := ""
+	if i.PID != 0 {
+		pid = number(i.PID)
 	}
-	out.line("")
-	var rows [][]string
-	for _, i := range running {
-		pid := ""
-		if i.PID != 0 {
-			pid = strconv.Itoa(i.PID)
-		}
-		said := cmp.Or(i.Detail, i.LastError)
-		if i.State == "quarantined" || i.State == "backoff" {
-			said = i.LastError
-		}
-		if i.Login {
-			said = "run flynn plugin login " + i.Name
-		}
-		rows = append(rows, []string{i.Name, i.Plugin, i.Version, i.State, pid, strconv.Itoa(i.Restarts), notHeld(i), said})
+	detail := cmp.Or(i.Detail, i.LastError)
+	if i.State == "quarantined" || i.State == "backoff" {
+		detail = i.LastError
 	}
-	return out.table([]string{"INSTANCE", "PLUGIN", "VERSION", "STATE", "PID", "RESTARTS", "NOT HELD", "DETAIL"}, rows)
+	if i.Login {
+		detail = "run flynn plugin login " + i.Name
+	}
+	return []string{i.Name, i.Plugin, i.Version, i.State, pid, number(i.Restarts), notHeld(i), detail}
 }
 
-// notHeld names the measures of containment that do not hold a process in; flynn plugin info says why.
+// notHeld names the containment measures that are off for a process; flynn plugin info shows the reasons.
 func notHeld(i gateway.PluginStatus) string {
 	var off []string
 	for _, m := range i.Containment {
@@ -142,21 +124,17 @@ func notHeld(i gateway.PluginStatus) string {
 	return strings.Join(off, ", ")
 }
 
-// pluginAccount is all that info says.
+// pluginAccount is the JSON of flynn plugin info.
 type pluginAccount struct {
 	plugin.Record
 	Manifest  plugin.Manifest        `json:"manifest"`
 	Instances []gateway.PluginStatus `json:"instances"`
-	// Settings is what the plugin does not take of the configuration.
+	// Settings are the errors in the plugin's settings in flynn.toml.
 	Settings config.Errors `json:"settings,omitempty"`
 }
 
 func pluginInfo(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	store, err := pluginStore(ctx, cmd)
+	store, name, err := storeAndName(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -205,7 +183,7 @@ func (a pluginAccount) show(out *output) error {
 		out.line("  %s %s, %s, plugin.toml %.12s, from %s", what, r.Version, signedBy(r.Signer), r.Files[plugin.ManifestName], cell(r.Source))
 	}
 	for _, r := range a.Rejected {
-		out.line("  rejected %s at %s: %s", r.Version, r.At.Local().Format(time.DateTime), cell(r.Why))
+		out.line("  rejected %s at %s: %s", r.Version, localTime(r.At), cell(r.Why))
 	}
 	for _, e := range a.Settings {
 		out.line("  does not start with %v", e)
@@ -223,14 +201,10 @@ func (a pluginAccount) show(out *output) error {
 	return nil
 }
 
-// runningConfig is the configuration of the flynn that a command asks.
+// runningConfig is the configuration of the flynn to ask, and the path of the instance that the command names.
 func runningConfig(ctx context.Context, cmd *cli.Command) (*config.Config, string, error) {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return nil, "", err
-	}
 	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
-	return c, "/api/v1/plugins/" + url.PathEscape(name), err
+	return c, "/api/v1/plugins/" + url.PathEscape(cmd.Args().First()), err
 }
 
 const followPoll = 300 * time.Millisecond
@@ -252,7 +226,7 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 		}
 		for _, l := range lines {
 			if gone := missed(last, l.Seq); gone > 0 {
-				out.warn("%d lines came too fast and are gone", gone)
+				out.warn("%d lines came too fast and are lost", gone)
 			}
 			last = l.Seq
 			if err := showLine(out, l); err != nil {
@@ -270,8 +244,8 @@ func pluginLogs(ctx context.Context, cmd *cli.Command) error {
 	}
 }
 
-// missed is how many lines were between two that follow each other here; last is 0 before the first one, and the numbers begin anew with
-// each host.
+// missed counts the lines between two lines that were received one after the other. last is 0 before the first line; numbers start again
+// with each host.
 func missed(last, now uint64) uint64 {
 	if last == 0 || now <= last {
 		return 0
@@ -296,12 +270,7 @@ func restartPlugin(ctx context.Context, cmd *cli.Command) error {
 	if err := client.Ask(ctx, c, path+"/restart", struct{}{}, &answer); err != nil {
 		return err
 	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(answer)
-	}
-	out.done("it starts anew: flynn plugin list shows how it does")
-	return nil
+	return newOutput(ctx, cmd).success(answer, "restarting: see flynn plugin list")
 }
 
 func loginPlugin(ctx context.Context, cmd *cli.Command) error {
@@ -314,17 +283,13 @@ func loginPlugin(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(login)
+	if !out.asJSON && len(login.Rows) == 0 {
+		return errors.New("there is nothing to scan: run flynn plugin list to see the state of the instance")
 	}
-	if len(login.Rows) == 0 {
-		return errors.New("there is nothing to scan: run flynn plugin list to see how the instance is")
-	}
-	out.line("%s", strings.Join(blocks(login.Rows), "\n"))
-	return nil
+	return out.result(login, "%s", strings.Join(blocks(login.Rows), "\n"))
 }
 
-// blocks draws rows of 1 (dark) and 0 for a terminal that writes light on dark, two rows to a line, with a margin of light.
+// blocks draws rows of 1 (dark) and 0 (light) for a terminal with a dark background, two rows to a line, with a light margin.
 func blocks(rows []string) []string {
 	const margin = 2
 	wide := strings.Repeat("0", len(rows)+2*margin)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -64,9 +63,6 @@ func policyCommand() *cli.Command {
 }
 
 func newPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() != 1 {
-		return usagef("name one folder: flynn policy new DIR --lang %s", cmd.String("lang"))
-	}
 	dir := cmd.Args().First()
 	if err := author.New(dir, cmd.String("lang"), cmd.String("kind")); err != nil {
 		return err
@@ -97,12 +93,12 @@ func buildPolicies(ctx context.Context, cmd *cli.Command) error {
 		return o.json(built)
 	}
 	for i, a := range built {
-		o.done("%s: %d bytes in %v. Ask it its cases with: flynn policy test %s", a.Path, a.Bytes, a.Took.Round(time.Millisecond), policyDirs(cmd)[i])
+		o.done("%s: %d bytes in %v. Run its test cases with: flynn policy test %s", a.Path, a.Bytes, a.Took.Round(time.Millisecond), policyDirs(cmd)[i])
 	}
 	return nil
 }
 
-// testPolicies tests every folder before it reports a failure, so that one run shows all that is wrong.
+// testPolicies tests every folder before it reports a failure, so that one run shows every error.
 func testPolicies(ctx context.Context, cmd *cli.Command) error {
 	only, err := regexp.Compile(cmd.String("run"))
 	if err != nil {
@@ -182,7 +178,7 @@ func explainWhat(ctx context.Context, cmd *cli.Command) (author.Explanation, err
 	if cmd.IsSet("decision") && name == "" && file == "" && cmd.Args().Len() == 0 {
 		return explainDecision(ctx, cmd)
 	}
-	if (name == "") == (file == "") || cmd.Args().Len() > 1 {
+	if (name == "") == (file == "") {
 		return author.Explanation{}, usagef("name one folder, and either --case NAME or --frame FILE; or --decision ID alone")
 	}
 	dir := policyDirs(cmd)[0]
@@ -201,22 +197,17 @@ func explainWhat(ctx context.Context, cmd *cli.Command) (author.Explanation, err
 }
 
 func printExplanation(o *output, x author.Explanation) error {
-	rows := make([][]string, len(x.Facts))
-	for i, f := range x.Facts {
-		rows[i] = []string{f.Name, string(f.Use), f.Value}
-	}
-	if err := o.table([]string{"FACT", "USE", "VALUE"}, rows); err != nil {
-		return err
-	}
-	if len(x.Calls) > 0 {
+	err := printList(o, x.Facts, []string{"FACT", "USE", "VALUE"}, func(f author.FactUse) []string {
+		return []string{f.Name, string(f.Use), f.Value}
+	})
+	if err == nil && len(x.Calls) > 0 {
 		o.line("")
-		rows = make([][]string, len(x.Calls))
-		for i, c := range x.Calls {
-			rows[i] = []string{c.Name, c.Args, strconv.Itoa(int(c.Return)), c.Data}
-		}
-		if err := o.table([]string{"CALL", "ARGUMENTS", "RETURN", "DATA"}, rows); err != nil {
-			return err
-		}
+		err = printList(o, x.Calls, []string{"CALL", "ARGUMENTS", "RETURN", "DATA"}, func(c author.CallMade) []string {
+			return []string{c.Name, c.Args, number(int(c.Return)), c.Data}
+		})
+	}
+	if err != nil {
+		return err
 	}
 	o.line("")
 	o.line("%s", x.Outcome)

@@ -15,7 +15,7 @@ import (
 func benchPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bench", Usage: "benchmark a policy's decisions on this machine", ArgsUsage: "[DIR]", Action: benchPolicy,
-		Description: "Asks the built module its own cases over and over: warm, and put back to its first state before each decision; with one\n" +
+		Description: "Runs the built module's own test cases again and again: warm, and reset to its first state before each decision; with one\n" +
 			"worker and with one for each core. Fuel is exact and the same on every machine.",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "time", Usage: "run each benchmark for `DURATION`", Value: time.Second, Validator: positive},
@@ -27,9 +27,6 @@ func benchPolicyCommand() *cli.Command {
 var errTooDear = errors.New("a case costs more fuel than --max-fuel allows")
 
 func benchPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one folder: flynn policy bench DIR")
-	}
 	r, err := author.Bench(ctx, policyDirs(cmd)[0], cmd.Duration("time"))
 	if err != nil {
 		return err

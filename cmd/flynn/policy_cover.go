@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
-// testPolicy asks the cases, and counts what they run where that is asked for.
+// testPolicy runs the test cases, with coverage if a flag asks for it.
 func testPolicy(ctx context.Context, cmd *cli.Command, dir string, only *regexp.Regexp) (author.Report, error) {
 	if cmd.Bool("cover") || cmd.String("cover-out") != "" {
 		return author.TestCovered(ctx, dir, only)
@@ -21,7 +21,7 @@ func testPolicy(ctx context.Context, cmd *cli.Command, dir string, only *regexp.
 	return author.Test(ctx, dir, only)
 }
 
-// printCoverage prints the share that ran and every place that did not; verbose adds the functions.
+// printCoverage prints the share of the code that ran and every place that did not run; verbose adds the functions.
 func printCoverage(o *output, r *cover.Report, verbose bool) {
 	if r == nil {
 		return

@@ -3,28 +3,24 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
-	"github.com/flynnhost/flynn/host/gateway/client"
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
 func listPoliciesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "list the policies in force",
-		Description: "Asks the running flynn. When none runs, it shows the configured policies and how they were left.",
-		Action:      listPolicies,
+		Description: "Asks the running flynn. If none runs, it shows the configured policies in their last known state.",
+		Action:      withConfig(listPolicies),
 	}
 }
 
@@ -32,7 +28,7 @@ func policyHistoryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "history", Usage: "show the history of modules, loaded and refused", ArgsUsage: "[NAME]",
 		Flags:  []cli.Flag{&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 100}},
-		Action: showPolicyHistory,
+		Action: withConfig(showPolicyHistory),
 	}
 }
 
@@ -45,57 +41,32 @@ func rollbackPolicyCommand() *cli.Command {
 			&cli.StringFlag{Name: "to", Usage: "the module whose SHA-256 begins with `DIGEST` (default: the one before the current)"},
 			&cli.BoolFlag{Name: "clear", Usage: "stop overriding the policy file, also for a policy that was disabled"},
 		},
-		Action: rollbackPolicy,
+		Action: withConfig(rollbackPolicy),
 	}
 }
 
-func listPolicies(ctx context.Context, cmd *cli.Command) error {
-	c, err := loadConfig(ctx, cmd)
+func listPolicies(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	status, err := askOrRead(ctx, c, "/api/v1/status", nil, func() (s gateway.Status, err error) {
+		s.Policies, err = admin.Policies(ctx, c)
+		return s, err
+	})
 	if err != nil {
 		return err
 	}
-	var status gateway.Status
-	err = client.Ask(ctx, c, "/api/v1/status", nil, &status)
-	if errors.Is(err, client.ErrNotRunning) {
-		status.Policies, err = admin.Policies(ctx, c)
-	}
-	if err != nil {
-		return err
-	}
-	return showPolicies(newOutput(ctx, cmd), status.Policies)
+	header := []string{"NAME", "KINDS", "STATE", "VERSION", "MODULE", "SINCE", "DECISIONS", "FAILURES", "ERROR"}
+	return printList(newOutput(ctx, cmd), status.Policies, header, func(p gateway.PolicyStatus) []string {
+		return []string{
+			p.Name, strings.Join(p.Kinds, ","), policyState(p), p.Version, short(p.File), localTime(p.Since), number(p.Decisions), number(p.Failures), p.Detail,
+		}
+	})
 }
 
-func showPolicies(o *output, list []gateway.PolicyStatus) error {
-	if o.asJSON {
-		return o.json(list)
-	}
-	var rows [][]string
-	for _, p := range list {
-		rows = append(rows, []string{
-			p.Name, strings.Join(p.Kinds, ","), policyState(p), p.Version, short(p.File), localTime(p.Since), strconv.FormatInt(p.Decisions, 10),
-			strconv.FormatInt(p.Failures, 10), p.Detail,
-		})
-	}
-	return o.table([]string{"NAME", "KINDS", "STATE", "VERSION", "MODULE", "SINCE", "DECISIONS", "FAILURES", "ERROR"}, rows)
-}
-
-// short is the beginning of a digest, which --to takes.
+// short abbreviates a digest; --to accepts it.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-func localTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Local().Format(time.DateTime)
-}
-
-func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	if cmd.Args().Len() > 1 || cmd.Int("limit") <= 0 {
-		return usagef("needs at most one name, and a limit above 0")
+func showPolicyHistory(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	if cmd.Int("limit") <= 0 {
+		return usagef("--limit: must be a number above 0")
 	}
 	name := cmd.Args().First()
 	changes, err := admin.PolicyHistory(ctx, c, journal.ChangeFilter{Policy: name, Limit: cmd.Int("limit")})
@@ -105,21 +76,13 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		if changes == nil {
-			changes = []journal.Change{}
-		}
-		return o.json(changes)
-	}
-	var rows [][]string
-	for _, p := range changes {
-		rows = append(rows, []string{localTime(p.At), p.Policy, p.Outcome, p.Version, short(p.File), short(p.NowFile), p.By, p.Reason})
-	}
-	return o.table([]string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}, rows)
+	header := []string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}
+	return printList(newOutput(ctx, cmd), changes, header, func(p journal.Change) []string {
+		return []string{localTime(p.At), p.Policy, p.Outcome, p.Version, short(p.File), short(p.NowFile), p.By, p.Reason}
+	})
 }
 
-// mustName refuses the name of a policy that the configuration does not have; none is all of them.
+// mustName is the error for the name of a policy that the configuration does not have. The empty name stands for all.
 func mustName(c *config.Config, name string) error {
 	if name == "" || slices.ContainsFunc(c.Policies, func(p config.Policy) bool { return p.Name == name }) {
 		return nil
@@ -127,43 +90,23 @@ func mustName(c *config.Config, name string) error {
 	return fmt.Errorf("there is no policy %q: flynn policy list shows those that are configured", name)
 }
 
-func rollbackPolicy(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	r := gateway.Rollback{To: cmd.String("to"), Clear: cmd.Bool("clear")}
+func rollbackPolicy(ctx context.Context, cmd *cli.Command, c *config.Config) error {
+	name, r := cmd.Args().First(), gateway.Rollback{To: cmd.String("to"), Clear: cmd.Bool("clear")}
 	if r.Clear && r.To != "" {
-		return usagef("--clear goes back to nothing: leave --to out")
+		return usagef("--clear goes with no --to")
 	}
-	c, err := loadConfig(ctx, cmd)
+	when := ""
+	now, err := askOrRead(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, func() (gateway.PolicyStatus, error) {
+		row, err := admin.RollbackPolicy(ctx, c, name, r)
+		when = " from the next start on"
+		return gateway.PolicyStatus{Name: name, File: row.File, Pinned: row.File, Version: row.Version, State: "not running", OK: true}, err
+	})
 	if err != nil {
 		return err
 	}
 	o := newOutput(ctx, cmd)
-	var now gateway.PolicyStatus
-	err = client.Ask(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, &now)
-	if errors.Is(err, client.ErrNotRunning) {
-		row, err := admin.RollbackPolicy(ctx, c, name, r)
-		if err != nil {
-			return err
-		}
-		now = gateway.PolicyStatus{Name: name, File: row.File, Pinned: row.File, Version: row.Version, State: "not running", OK: true}
-		return showRollback(o, now, " from the next start on")
+	if !o.asJSON && now.Detail != "" {
+		o.warn("%s", cell(now.Detail))
 	}
-	if err != nil {
-		return err
-	}
-	return showRollback(o, now, "")
-}
-
-func showRollback(o *output, p gateway.PolicyStatus, when string) error {
-	if o.asJSON {
-		return o.json(p)
-	}
-	o.line("%s: module %s is in force%s", p.Name, cmp.Or(short(p.File), "of the file"), when)
-	if p.Detail != "" {
-		o.warn("%s", cell(p.Detail))
-	}
-	return nil
+	return o.result(now, "%s: module %s is in force%s", now.Name, cmp.Or(short(now.File), "of the file"), when)
 }

@@ -27,9 +27,6 @@ func fuzzCommand() *cli.Command {
 }
 
 func fuzzPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one folder")
-	}
 	o := newOutput(ctx, cmd)
 	r, err := fuzz.Run(ctx, fuzzConfig(cmd, o))
 	if err != nil {

@@ -13,14 +13,11 @@ import (
 
 func inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Usage: "inspect a policy's module without running it", ArgsUsage: "[DIR or FILE]", Action: inspectPolicy,
+		Name: "inspect", Usage: "inspect a policy's module without running it", ArgsUsage: "[DIR|FILE]", Action: inspectPolicy,
 	}
 }
 
 func inspectPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one folder or module")
-	}
 	s, err := author.Inspect(ctx, policyDirs(cmd)[0])
 	if err != nil {
 		return err
@@ -47,7 +44,7 @@ func printSheet(o *output, s author.Sheet) error {
 		o.line("%s: %s", word, cell(p.Text))
 	}
 	if s.Functions == 0 {
-		return nil // there is nothing that could be told
+		return nil
 	}
 	for _, row := range [][2]string{
 		{"module", fmt.Sprintf("%s, %d bytes", s.Path, s.Bytes)},
@@ -79,11 +76,9 @@ func printSheet(o *output, s author.Sheet) error {
 		}
 	}
 	o.line("")
-	rows := make([][]string, len(s.Limits))
-	for i, l := range s.Limits {
-		rows[i] = []string{l.Name, l.Asked, l.Default}
-	}
-	return o.table([]string{"LIMIT", "ASKED", "DEFAULT"}, rows)
+	return printList(o, s.Limits, []string{"LIMIT", "ASKED", "DEFAULT"}, func(l author.LimitAsked) []string {
+		return []string{l.Name, l.Asked, l.Default}
+	})
 }
 
 func pages(s author.Sheet) string {

@@ -19,31 +19,27 @@ import (
 
 func lintPoliciesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "lint", Usage: "find policies of the configuration that conflict", ArgsUsage: "[DIR...]", Action: lintPolicies,
-		Description: "Looks at the configured policies as \"flynn config check\" does, asks them the cases beside their modules, and reads what they\n" +
-			"have decided. A DIR is the folder of a policy that should be in force. Exits with 1 when something was found.",
+		Name: "lint", Usage: "find policies of the configuration that conflict", ArgsUsage: "[DIR...]", Action: withConfig(lintPolicies),
+		Description: "Checks the configured policies as \"flynn config check\" does, runs the test cases beside their modules, and reads their\n" +
+			"recorded decisions. DIR is the folder of a policy that should be in force. Exits with 1 if there are findings.",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "since", Usage: "read the decision log of the last `TIME`; 0 ignores it", Value: 7 * 24 * time.Hour},
 		},
 	}
 }
 
-// lintReport is the answer of policy lint.
+// lintReport is the JSON of flynn policy lint.
 type lintReport struct {
 	File      string         `json:"file"`
 	Policies  int            `json:"policies"`
-	Cases     int            `json:"cases"`     // that were asked
-	Decisions int            `json:"decisions"` // that were read in the log
+	Cases     int            `json:"cases"`     // test cases that ran
+	Decisions int            `json:"decisions"` // recorded decisions that were read
 	Findings  []config.Error `json:"findings"`
 }
 
 var errFindings = errors.New("there are findings")
 
-func lintPolicies(ctx context.Context, cmd *cli.Command) error {
-	cfg, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
+func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
 	sources := configured.Sources(cfg)
 	r := lintReport{File: cfg.Path, Policies: len(sources), Findings: append([]config.Error{}, lint.Policies(cfg, sources)...)}
 	add := func(found []config.Error, err error) error {
@@ -55,7 +51,7 @@ func lintPolicies(ctx context.Context, cmd *cli.Command) error {
 	}
 	found, cases, err := lint.Chain(ctx, cfg, sources)
 	if err := add(found, err); err != nil {
-		return fmt.Errorf("ask the policies their cases: %w", err)
+		return fmt.Errorf("run the policies' test cases: %w", err)
 	}
 	r.Cases = cases
 	if since := cmd.Duration("since"); since > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
-// distributionCommands are those that carry policies from who writes them to who runs them.
+// distributionCommands are the commands that sign, pack and install policies.
 func distributionCommands() []*cli.Command {
 	return []*cli.Command{
 		{Name: "keygen", Usage: "generate a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
@@ -26,7 +26,7 @@ func distributionCommands() []*cli.Command {
 			Name: "sign", Usage: "write a policy's digests and sign them", ArgsUsage: "DIR", Action: signPolicy,
 			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
 				"limits, module and source.",
-			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`"}},
+			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`, which flynn policy keygen makes", Required: true}},
 		},
 		{
 			Name: "pack", Usage: "pack a policy into an archive", ArgsUsage: "[DIR]", Action: packPolicy,
@@ -34,9 +34,9 @@ func distributionCommands() []*cli.Command {
 			Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
 		},
 		{
-			Name: "install", Usage: "lock a policy, so that policy = \"NAME\" brings it into force", ArgsUsage: "DIR|FILE|URL", Action: installPolicy,
-			Description: "Checks digests and signature, asks the module its cases, copies the policy into the store and writes policies.lock\n" +
-				"beside the configuration. A running flynn that has the policy takes the new version at once.",
+			Name: "install", Usage: "install a policy, so that policy = \"NAME\" puts it in force", ArgsUsage: "DIR|FILE|URL", Action: installPolicy,
+			Description: "Checks digests and signature, runs the module's test cases, copies the policy into the store and writes policies.lock\n" +
+				"beside the configuration. A running flynn that uses the policy switches to the new version at once.",
 			Flags: []cli.Flag{&cli.BoolFlag{Name: "allow-downgrade", Usage: "accept an older version, or one that lacks the signature of the last one"}},
 		},
 		{Name: "verify", Usage: "check installed policies against the lock", ArgsUsage: "[NAME...]", Action: verifyPolicies},
@@ -44,7 +44,7 @@ func distributionCommands() []*cli.Command {
 	}
 }
 
-// described is what sign and pack say of a package.
+// described is the JSON of sign and pack.
 type described struct {
 	Name    string   `json:"name"`
 	Version string   `json:"version"`
@@ -60,13 +60,7 @@ func describe(p *pack.Package, file string) described {
 }
 
 func signPolicy(ctx context.Context, cmd *cli.Command) error {
-	dir, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	if cmd.String("key") == "" {
-		return usagef("name a private key: flynn policy sign %s --key FILE; flynn policy keygen FILE makes one", dir)
-	}
+	dir := cmd.Args().First()
 	private, err := signing.ReadPrivate(cmd.String("key"))
 	if err != nil {
 		return err
@@ -75,18 +69,11 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(describe(p, ""))
-	}
-	o.done("%s %s is signed by %s. Pass it on with: flynn policy pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
-	return nil
+	return newOutput(ctx, cmd).success(describe(p, ""),
+		"%s %s is signed by %s. Pack it with: flynn policy pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
 }
 
 func packPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one folder")
-	}
 	p, err := pack.Open(policyDirs(cmd)[0])
 	if err != nil {
 		return err
@@ -99,15 +86,10 @@ func packPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err := os.WriteFile(file, packed.Bytes(), 0o644); err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(describe(p, file))
-	}
-	o.line("%s", file)
-	return nil
+	return newOutput(ctx, cmd).result(describe(p, file), "%s", file)
 }
 
-// openPackage reads what is to be installed, and says where it came from.
+// openPackage reads the package to install, and returns where it came from.
 func openPackage(ctx context.Context, from string, trust pack.Trust) (*pack.Package, string, error) {
 	if fetch.IsURL(from) {
 		p, err := pack.Fetch(ctx, from, trust, nil)
@@ -121,8 +103,8 @@ func openPackage(ctx context.Context, from string, trust pack.Trust) (*pack.Pack
 	return p, from, err
 }
 
-// policyStore opens the store of installed policies. A configuration that names one which is not installed yet must not keep
-// it from being installed.
+// policyStore opens the store of installed policies. It loads the configuration without its checks: one that names a policy which is
+// not installed yet must not keep it from being installed.
 func policyStore(ctx context.Context, cmd *cli.Command) (*pack.Store, error) {
 	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	if err != nil {
@@ -132,15 +114,11 @@ func policyStore(ctx context.Context, cmd *cli.Command) (*pack.Store, error) {
 }
 
 func installPolicy(ctx context.Context, cmd *cli.Command) error {
-	from, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	store, err := policyStore(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	p, from, err := openPackage(ctx, from, store.Trust())
+	p, from, err := openPackage(ctx, cmd.Args().First(), store.Trust())
 	if err != nil {
 		return err
 	}
@@ -178,31 +156,19 @@ func verifyPolicies(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	names := cmd.Args().Slice()
-	if len(names) == 0 {
-		list, err := store.List()
-		if err != nil {
-			return err
-		}
-		for _, l := range list {
-			names = append(names, l.Name)
-		}
-	}
-	return verifyAll(newOutput(ctx, cmd), names, func(name string) (string, error) {
-		locked, err := store.Verify(name)
-		return locked.Version, err
-	})
+	return verifyAll(newOutput(ctx, cmd), cmd.Args().Slice(), store.List, func(l pack.Locked) string { return l.Name },
+		func(name string) (string, error) {
+			locked, err := store.Verify(name)
+			return locked.Version, err
+		})
 }
 
 func removePolicy(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
 	store, err := policyStore(ctx, cmd)
 	if err != nil {
 		return err
 	}
+	name := cmd.Args().First()
 	if err := store.Remove(name); err != nil {
 		return err
 	}

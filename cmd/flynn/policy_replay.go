@@ -17,9 +17,9 @@ import (
 func replayPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "replay", Usage: "replay recorded decisions, and show what would change", Action: replayPolicies,
-		Description: "Goes over the log of decisions, of a host that runs as of one that does not. With --candidate it shows what that module would\n" +
-			"answer otherwise. Without, the modules in force are asked what they were asked: answer, host calls and fuel have to be the same,\n" +
-			"and what is not is a fault of the policy or of this machine. Exit code 4 with --fail-on-change or --max-change.",
+		Description: "Reads the decision log, whether a host runs or not. With --candidate it shows which answers that module would change.\n" +
+			"Without it, the modules in force decide again: answer, host calls and fuel have to be the same, and a difference is a fault of\n" +
+			"the policy or of this machine. Exit code 4 with --fail-on-change or --max-change.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "candidate", Usage: "use the module in `FILE`, with the policy's data and limits"},
 			&cli.StringFlag{Name: "policy", Usage: "only decisions of the policy `NAME`"},
@@ -44,7 +44,7 @@ func replayPolicies(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if until.IsZero() {
-		until = now // a host that runs goes on writing
+		until = now // a running host keeps writing
 	}
 	most, err := maxChange(cmd)
 	if err != nil {
@@ -75,7 +75,7 @@ func replayPolicies(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// examplesOf is the flag in the words of package compare, where 0 is the default.
+// examplesOf translates --examples for package compare, in which 0 is the default and a negative number none.
 func examplesOf(cmd *cli.Command) int {
 	if n := cmd.Int("examples"); n > 0 {
 		return n
@@ -83,7 +83,7 @@ func examplesOf(cmd *cli.Command) int {
 	return -1
 }
 
-// when reads a moment: a distance into the past, a day or a time. "" is none.
+// when parses a point in time: a duration back from now, a day or a time. "" is the zero time.
 func when(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -101,7 +101,7 @@ func when(flag, text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("--%s: %q is no time; write 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z", flag, text)
+	return time.Time{}, usagef("--%s: %q is not a time; write 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z", flag, text)
 }
 
 // maxChange is the share of changes that is allowed, or -1 for any.
@@ -119,7 +119,7 @@ func maxChange(cmd *cli.Command) (float64, error) {
 		share /= 100
 	}
 	if err != nil || !(share >= 0 && share <= 1) {
-		return 0, usagef("--max-change: %q is no share; write 1%% or 0.01", text)
+		return 0, usagef("--max-change: %q is not a share; write 1%% or 0.01", text)
 	}
 	if cmd.Bool("fail-on-change") {
 		return 0, nil
@@ -194,7 +194,7 @@ func answerAndWhy(answer, why string) string {
 	return answer + " (" + why + ")"
 }
 
-// effectOf is the direction of a change, or what is different where the answer is the same.
+// effectOf is the direction of a changed answer, or what else differs if the answer is the same.
 func effectOf(g *compare.Group) string {
 	if g.Change == compare.KindAnswer {
 		return string(g.Effect)
@@ -216,7 +216,7 @@ func explainDecision(ctx context.Context, cmd *cli.Command) (author.Explanation,
 	return author.ExplainRecord(ctx, source, record)
 }
 
-// printWas prints what was answered then, if it is known.
+// printWas prints the recorded answer, if there is one.
 func printWas(o *output, was *author.Was) {
 	if was == nil {
 		return

@@ -9,13 +9,15 @@ import (
 	"github.com/flynnhost/flynn/host/admin"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/policy/journal"
+
+	"github.com/flynnhost/flynn/host/config"
 )
 
 func shadowPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "shadow", Usage: "show what shadow policies would have changed", ArgsUsage: "[NAME]", Action: showShadows,
-		Description: "Policies with shadow = true are asked on live traffic without effect. What they would have changed is kept for a month, of a host\n" +
-			"that runs as of one that does not. Each module of a policy has a table of its own, the latest first.",
+		Name: "shadow", Usage: "show what shadow policies would have changed", ArgsUsage: "[NAME]", Action: withConfig(showShadows),
+		Description: "Policies with shadow = true decide on live traffic without effect. The decisions that they would have changed are kept for a\n" +
+			"month, and can be read whether a host runs or not. Each module of a policy has a table of its own, the latest first.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "since", Usage: "only decisions after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z; those that did not change are counted by day"},
 			&cli.IntFlag{Name: "examples", Usage: "show `N` decisions of each group", Value: 3},
@@ -23,15 +25,8 @@ func shadowPolicyCommand() *cli.Command {
 	}
 }
 
-func showShadows(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one policy, or none for all")
-	}
+func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	since, err := when("since", cmd.String("since"), time.Now())
-	if err != nil {
-		return err
-	}
-	c, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -47,7 +42,7 @@ func showShadows(ctx context.Context, cmd *cli.Command) error {
 		return o.json(reports)
 	}
 	if len(reports) == 0 && since.IsZero() {
-		o.line("nothing was compared: shadow = true in a [[policies]] of the configuration has it answer without effect")
+		o.line("nothing was compared: set shadow = true in a [[policies]] table to let a policy decide without effect")
 	}
 	for i := range reports {
 		r := &reports[i]
@@ -66,7 +61,7 @@ func showShadows(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// policyState marks what has no effect, and what remembers.
+// policyState is a policy's state, with marks for shadow and stateful policies.
 func policyState(p gateway.PolicyStatus) string {
 	state := p.State
 	if p.Shadow {

@@ -11,15 +11,12 @@ import (
 func watchPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "watch", Usage: "build, test and install a policy at every save", ArgsUsage: "[DIR]", Action: watchPolicy,
-		Description: "A module that cannot be built, or that fails a case, is not put in place. A running host that has the module's path in its\n" +
-			"configuration puts each new one in force by itself.",
+		Description: "A module that cannot be built, or that fails a test case, is not installed. A running host whose configuration has the\n" +
+			"module's path puts each new one in force by itself.",
 	}
 }
 
 func watchPolicy(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
-		return usagef("name one folder: flynn policy watch DIR")
-	}
 	o := newOutput(ctx, cmd)
 	return author.Watch(ctx, policyDirs(cmd)[0], func(r author.Round) { printRound(o, r) })
 }

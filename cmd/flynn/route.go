@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,8 +26,8 @@ func routeCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name:  "test",
 			Usage: "print whether a message is admitted, which agent would answer it, and why",
-			Description: "Asks admission, the static table and the route policies as flynn serve does, with the pairings of its store. Nothing is\n" +
-				"sent and nothing is recorded; rates begin anew with each question.\n" +
+			Description: "Decides on admission and route as flynn serve does, with the pairings of its store. Nothing is sent and nothing is recorded;\n" +
+				"rate limits start from zero each time.\n" +
 				"A sender is written as the channel knows it, without the channel's name before it.",
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "channel", Usage: "`NAME` of the channel instance, or web or terminal", Required: true},
@@ -50,16 +51,12 @@ func routeCommand() *cli.Command {
 				&cli.StringFlag{Name: "chosen", Usage: "the `AGENT` chosen in the conversation (default: the stored choice)"},
 				&cli.DurationFlag{Name: "age", Usage: "the session began `TIME` ago"},
 			},
-			Action: testRoute,
+			Action: withConfig(testRoute),
 		}},
 	}
 }
 
-func testRoute(ctx context.Context, cmd *cli.Command) error {
-	cfg, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
+func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
 	roles, err := admin.Roles(ctx, cfg)
 	if err != nil {
 		return err
@@ -95,7 +92,7 @@ func testRoute(ctx context.Context, cmd *cli.Command) error {
 	return e.print(out)
 }
 
-// notAdmitted says why, and what to do about it.
+// notAdmitted is why a sender is not admitted, with what to do about it.
 func notAdmitted(a channel.Admission) string {
 	switch a.Ruling {
 	case channel.NotListed:
@@ -119,7 +116,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 	return at.Agent, err
 }
 
-// routeFacts are the facts of a message of the kind that the flags describe.
+// routeFacts are the facts of the message that the flags describe.
 func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
 	instance := cmd.String("channel")
 	if known := cfg.ChannelNames(); !slices.Contains(known, instance) {
@@ -148,22 +145,20 @@ func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (polic
 	for _, t := range cmd.StringSlice("attachment") {
 		m.Attachments = append(m.Attachments, message.Attachment{Type: t})
 	}
-	if m.Conversation.ID == "" {
-		m.Conversation.ID = m.Sender.ID
-	}
+	m.Conversation.ID = cmp.Or(m.Conversation.ID, m.Sender.ID)
 	facts := route.Facts(m.Bounded(), roles, time.Now())
 	facts.Labels = tool.JoinLabels(nil, cmd.StringSlice("label"))
 	facts.Used = policy.Usage{Turns: cmd.Int("turns"), Tokens: cmd.Int64("tokens"), Cost: cmd.Int64("cost"), Age: cmd.Duration("age")}
 	return policy.RouteFacts{Facts: facts}, nil
 }
 
-// explanation is the answer of route test.
+// explanation is the JSON of flynn route test.
 type explanation struct {
 	Sender string `json:"sender"`
 	Role   string `json:"role"`
-	// Identity says whether the channel proves that the sender is who the id says.
+	// Identity says whether the platform proves that the id is the sender's.
 	Identity string `json:"identity"`
-	// Admission is channel.Ruling: how the message is admitted before anything is routed.
+	// Admission is a channel.Ruling: whether the message is admitted at all.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`
@@ -202,6 +197,9 @@ func newExplanation(cfg *config.Config, facts policy.RouteFacts, d route.Decisio
 	return e
 }
 
+// policyHeader is the header of a table of policies that were asked.
+var policyHeader = []string{"POLICY", "ANSWER", "FUEL", "TOOK", "WHY"}
+
 func (e explanation) print(out *output) error {
 	place := e.File
 	if e.Line > 0 {
@@ -212,16 +210,11 @@ func (e explanation) print(out *output) error {
 		return err
 	}
 	if len(e.Policies) > 0 {
-		rows := make([][]string, len(e.Policies))
-		for i, p := range e.Policies {
-			why := p.Reason
-			if p.Error != "" {
-				why = p.Error
-			}
-			rows[i] = []string{p.Name, p.Answer, strconv.FormatInt(p.Fuel, 10), time.Duration(p.Nanos).String(), why}
-		}
 		out.line("")
-		if err := out.table([]string{"POLICY", "ANSWER", "FUEL", "TOOK", "WHY"}, rows); err != nil {
+		err := printList(out, e.Policies, policyHeader, func(p askedPolicy) []string {
+			return []string{p.Name, p.Answer, number(p.Fuel), time.Duration(p.Nanos).String(), cmp.Or(p.Error, p.Reason)}
+		})
+		if err != nil {
 			return err
 		}
 	}

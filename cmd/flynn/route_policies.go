@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// openRoutePolicies loads the route policies of a configuration. The caller calls release when it has asked them.
+// openRoutePolicies loads the route policies of a configuration. The caller calls release when it is done with them.
 func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.Policies, release func(), err error) {
 	sources := slices.DeleteFunc(configured.Sources(cfg), func(s policy.Source) bool {
 		return !slices.Contains(s.Kinds, policy.KindRoute)
@@ -20,7 +20,7 @@ func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.
 	if len(sources) == 0 {
 		return nil, func() {}, nil
 	}
-	// No log: a policy that cannot be loaded decides by failing, and its answer tells why.
+	// No log: a policy that cannot be loaded fails each decision, and its answer says why.
 	engine, err := policy.New(ctx, policy.Config{Sources: sources, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, fmt.Errorf("load the route policies: %w", err)
@@ -28,6 +28,6 @@ func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.
 	set := engine.Pin()
 	return set, func() {
 		set.Release()
-		_ = engine.Close() // nothing is left to lose
+		_ = engine.Close()
 	}, nil
 }

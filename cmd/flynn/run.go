@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,6 +17,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
+
+	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
 // commands lists the subcommands, in the order of the help text.
@@ -48,7 +52,7 @@ func commands() []*cli.Command {
 // renamed is a command under the name that it had before, for one release: it works, and names the new one. Those of a group pass the
 // group's name.
 func renamed(old string, c *cli.Command, group ...string) *cli.Command {
-	now, action := strings.Join(append(append([]string{"flynn"}, group...), c.Name), " "), c.Action
+	now, action := strings.Join(slices.Concat([]string{"flynn"}, group, []string{c.Name}), " "), c.Action
 	c.Name, c.Hidden = old, true
 	c.Action = func(ctx context.Context, cmd *cli.Command) error {
 		fmt.Fprintf(cmd.Root().ErrWriter, "flynn: %s is now %s; the next release drops the old name\n", cmd.FullName(), now)
@@ -77,12 +81,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	return exitCode(err)
 }
 
-// attended ends ctx as well when the terminal is closed, or when a write to out shows that nobody reads it any more. Either would
-// end the program before a command has taken away what it has made.
+// attended returns a context that also ends when the terminal is closed, or when a write to out shows that nobody reads it any more.
+// Without it either would end the program before a command has removed what it made.
 //
-// SIGPIPE itself must not end ctx: a program that asks for it gets it for each broken pipe and socket that it writes to, such as
-// that of a container which has just gone. It is asked for, and dropped, because otherwise a write to standard output that
-// fails kills the program.
+// SIGPIPE itself must not end the context: a program that asks for the signal gets it for each broken pipe and socket that it writes to,
+// such as that of a container that has just gone. It is asked for, and dropped, because otherwise a failed write to standard output kills
+// the program.
 func attended(ctx context.Context, out *output) (context.Context, context.CancelFunc) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,15 +133,15 @@ func rootCommand() *cli.Command {
 	}
 }
 
-// prepare gives every command of the tree the same manners: wrong usage is an error of its own
-// class, a group refuses a subcommand that it does not know, and a command refuses arguments that it does not name.
+// prepare makes every command of the tree behave alike: wrong usage is an error of its own class, a group refuses a subcommand that it
+// does not know, and a command refuses arguments that its ArgsUsage does not name.
 func prepare(c *cli.Command) {
 	c.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usageError{err} }
 	switch {
 	case c.Action == nil:
 		c.Action = unknownCommand
-	case len(c.Arguments) == 0 && c.ArgsUsage == "" && c.ArgValidator == nil:
-		c.ArgValidator = noArguments
+	default:
+		c.ArgValidator = checkArguments
 	}
 	for _, sub := range c.Commands {
 		prepare(sub)
@@ -163,7 +167,7 @@ func unknownCommandNamed(cmd *cli.Command, name string) error {
 // ending are commands that stop, delete or refuse something. They are never suggested: a suggestion may be run without a second look.
 var ending = []string{"stop", "halt", "delete", "remove", "forget", "prune", "revoke", "deny", "restart", "rollback"}
 
-// suggestible are the names that a misspelled one may stand for.
+// suggestible returns the names that may be suggested for a misspelled one.
 func suggestible(cmd *cli.Command) (names []string) {
 	for _, c := range cmd.VisibleCommands() {
 		names = append(names, c.Names()...)
@@ -171,11 +175,53 @@ func suggestible(cmd *cli.Command) (names []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ending, name) })
 }
 
-func noArguments(_ context.Context, cmd *cli.Command) error {
-	if arg := cmd.Args().First(); arg != "" {
-		return usagef("unexpected argument %q (run %q)", arg, cmd.FullName()+" --help")
+// checkArguments counts a command's arguments against its ArgsUsage, in which [NAME] may be left out and NAME... may be repeated.
+func checkArguments(_ context.Context, cmd *cli.Command) error {
+	words := strings.Fields(cmd.ArgsUsage)
+	least, most := 0, len(words)
+	for _, word := range words {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if strings.Contains(word, "...") {
+			most = math.MaxInt
+		}
 	}
-	return nil
+	needs := ""
+	switch n := cmd.Args().Len(); {
+	case n >= least && n <= most:
+		return nil
+	case most == 0:
+		return usagef("unexpected argument %q (run %q)", cmd.Args().First(), cmd.FullName()+" --help")
+	case most == math.MaxInt:
+		needs = "at least one argument"
+	case least < most:
+		needs = "at most one argument"
+	case most == 1:
+		needs = "one argument"
+	default:
+		needs = "two arguments"
+	}
+	return usagef("needs %s: %s %s", needs, cmd.FullName(), cmd.ArgsUsage)
+}
+
+// withConfig is an action on the configuration, as loadConfig returns it.
+func withConfig(do func(context.Context, *cli.Command, *config.Config) error) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		c, err := loadConfig(ctx, cmd)
+		if err != nil {
+			return err
+		}
+		return do(ctx, cmd, c)
+	}
+}
+
+// askOrRead asks the running host or, while none runs, reads the answer from its store.
+func askOrRead[T any](ctx context.Context, c *config.Config, path string, body any, read func() (T, error)) (answer T, err error) {
+	if err = client.Ask(ctx, c, path, body, &answer); errors.Is(err, client.ErrNotRunning) {
+		return read()
+	}
+	return answer, err
 }
 
 type getenvKey struct{}
@@ -191,13 +237,7 @@ func getenvOf(ctx context.Context) func(string) string {
 
 // configPath is the configuration file that the command works on.
 func configPath(ctx context.Context, cmd *cli.Command) string {
-	if path := cmd.String("config"); path != "" {
-		return path
-	}
-	if path := getenvOf(ctx)("FLYNN_CONFIG"); path != "" {
-		return path
-	}
-	return "flynn.toml"
+	return cmp.Or(cmd.String("config"), getenvOf(ctx)("FLYNN_CONFIG"), "flynn.toml")
 }
 
 func version() string {

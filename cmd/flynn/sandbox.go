@@ -37,8 +37,8 @@ func sandboxCommand() *cli.Command {
 			egressCommand(),
 			{
 				Name: "prune", Usage: "remove containers left by an earlier host, and images that no sandbox needs",
-				Description: "Only what belongs to this store is touched, and only while no host is running on it. Containers with\n" +
-					"background processes, which the next host would go on with, are removed as well.",
+				Description: "Removes only what belongs to this store, and only while no host is running on it. Containers with\n" +
+					"background processes, which the next host would keep, are removed as well.",
 				Flags: []cli.Flag{
 					&cli.BoolFlag{Name: "volumes", Usage: "also remove the volumes of its sandboxes, with their content"},
 				},
@@ -50,7 +50,7 @@ func sandboxCommand() *cli.Command {
 
 type sandboxAction func(ctx context.Context, s *sandboxes.Admin, out *output) error
 
-// withSandboxes runs action on the configuration's sandboxes, where programs in them may use credentials.
+// withSandboxes runs action on the configuration's sandboxes, with the secrets that programs in them may use.
 func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
 	c, err := loadWhole(ctx, cmd)
 	if err != nil {
@@ -59,7 +59,7 @@ func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) 
 	return onSandboxes(ctx, cmd, c, action)
 }
 
-// besideSandboxes runs action on the configuration's sandboxes, where no program runs in them: no secret need be set for that.
+// besideSandboxes is withSandboxes for actions that run no program in a sandbox: they need no secrets.
 func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
@@ -80,7 +80,7 @@ func onSandboxes(ctx context.Context, cmd *cli.Command, c *config.Config, action
 	return action(ctx, s, out)
 }
 
-// sandboxLog is where the sandboxes' own warnings go.
+// sandboxLog prints the warnings of the sandboxes' code.
 func sandboxLog(cmd *cli.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
@@ -89,7 +89,7 @@ func sandboxLog(cmd *cli.Command) *slog.Logger {
 type container struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
-	Session string `json:"session"` // empty while it waits in the pool
+	Session string `json:"session"` // empty for a container in the pool
 	Sandbox string `json:"sandbox"`
 	State   string `json:"state"`
 	Image   string `json:"image"`
@@ -110,15 +110,10 @@ func containers(owned []driver.Owned) []container {
 }
 
 func showContainers(out *output, owned []driver.Owned) error {
-	list := containers(owned)
-	if out.asJSON {
-		return out.json(list)
-	}
-	var rows [][]string
-	for _, c := range list {
-		rows = append(rows, []string{c.ID[:min(12, len(c.ID))], c.Name, cmp.Or(c.Session, "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires})
-	}
-	return out.table([]string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}, rows)
+	header := []string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}
+	return printList(out, containers(owned), header, func(c container) []string {
+		return []string{short(c.ID), c.Name, cmp.Or(c.Session, "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires}
+	})
 }
 
 func listSandboxes(ctx context.Context, cmd *cli.Command) error {
@@ -155,7 +150,7 @@ type pruned struct {
 	Kind    string `json:"kind"` // container, image or volume
 	ID      string `json:"id"`
 	Name    string `json:"name"`
-	Session string `json:"session"` // whose it was, if it was a session's
+	Session string `json:"session"` // empty if it belonged to no session
 	Sandbox string `json:"sandbox"`
 }
 
@@ -168,15 +163,9 @@ func prunedOf(kind string, owned []driver.Owned) []pruned {
 }
 
 func showPruned(out *output, list []pruned) error {
-	if out.asJSON {
-		return out.json(list)
-	}
-	var rows [][]string
-	for _, p := range list {
-		id := strings.TrimPrefix(p.ID, "sha256:")
-		rows = append(rows, []string{p.Kind, id[:min(12, len(id))], p.Name, p.Session, p.Sandbox})
-	}
-	return out.table([]string{"KIND", "ID", "NAME", "SESSION", "SANDBOX"}, rows)
+	return printList(out, list, []string{"KIND", "ID", "NAME", "SESSION", "SANDBOX"}, func(p pruned) []string {
+		return []string{p.Kind, short(strings.TrimPrefix(p.ID, "sha256:")), p.Name, p.Session, p.Sandbox}
+	})
 }
 
 func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
@@ -191,14 +180,10 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 		if places, err = ofAgents(places, cmd.Args().Slice()); err != nil {
 			return err
 		}
-		if out.asJSON {
-			return out.json(places)
-		}
-		var rows [][]string
-		for _, p := range places {
-			rows = append(rows, []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, p.Disk, strings.Join(p.Reasons, "; ")})
-		}
-		return out.table([]string{"AGENT", "DOOR", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "DISK", "WHY"}, rows)
+		header := []string{"AGENT", "FRONTEND", "ACTION", "WHERE", "IMAGE", "STRATEGY", "NETWORK", "DISK", "WHY"}
+		return printList(out, places, header, func(p sandboxes.Placement) []string {
+			return []string{p.Agent, p.Door, p.Action, p.Where, p.Image, p.Strategy, p.Network, p.Disk, strings.Join(p.Reasons, "; ")}
+		})
 	})
 }
 

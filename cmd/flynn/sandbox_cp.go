@@ -17,17 +17,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox"
 	"github.com/flynnhost/flynn/host/sandbox/archive"
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
+
+	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 func copySandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "cp", Usage: "copy files into a session's sandbox and out of it", ArgsUsage: "SOURCE DEST",
 		Description: "One of the two is SESSION:PATH, with a path in the session's workspace, the other a path of this machine. A folder is\n" +
-			"copied with everything in it, into DEST if that is a folder. With - as the other one, a folder goes to standard output\n" +
-			"as a tar, and a tar, tar.gz or zip from standard input is unpacked into PATH; a single file goes as it is.\n" +
-			"A DEST that ends with a slash is a folder, and made if it is missing. Hooks of git stay behind, both ways but for a\n" +
-			"folder of this machine, because git runs them. It also runs what .git/config names: look there before you use git in\n" +
-			"a copied repository, or clone the copy.",
+			"copied with everything in it, into DEST if that is a folder. With - as the other one, a folder is written to standard\n" +
+			"output as a tar, and a tar, tar.gz or zip from standard input is unpacked into PATH; a single file is copied as it is.\n" +
+			"A DEST that ends with a slash is a folder, and created if it is missing. Git hooks are left out, except from a folder of\n" +
+			"this machine, because git runs them. Git also runs what .git/config names: check that file before you use git in a\n" +
+			"copied repository, or clone the copy.",
 		Flags: []cli.Flag{
 			name, &cli.BoolFlag{Name: "hooks", Usage: "also copy git hooks, which git runs"},
 		},
@@ -36,16 +38,13 @@ func copySandboxCommand(name cli.Flag) *cli.Command {
 }
 
 func copySandbox(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() != 2 {
-		return usagef("needs a source and a destination: flynn sandbox cp [flags] SOURCE DEST")
-	}
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		from, to := cmd.Args().Get(0), cmd.Args().Get(1)
-		source, isSource, err := findPlace(s, from)
+		source, isSource, err := findPath(s, from)
 		if err != nil {
 			return err
 		}
-		dest, isDest, err := findPlace(s, to)
+		dest, isDest, err := findPath(s, to)
 		if err != nil {
 			return err
 		}
@@ -60,27 +59,34 @@ func copySandbox(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// place is a path in a session's workspace.
-type place struct{ session, path string }
+// sessionPath is a path in a session's workspace.
+type sessionPath struct{ session, path string }
 
-// findPlace reads SESSION:PATH. Sessions have colons in their names as well, so what counts is which of them there is.
-func findPlace(s *sandboxes.Admin, arg string) (place, bool, error) {
+// findPath reads SESSION:PATH. Names of sessions contain colons as well, so it looks for the longest one that exists.
+func findPath(s *sandboxes.Admin, arg string) (sessionPath, bool, error) {
 	if arg == "-" || filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || !strings.Contains(arg, ":") {
-		return place{}, false, nil
+		return sessionPath{}, false, nil
 	}
 	for i := len(arg) - 1; i > 0; i-- {
 		if arg[i] != ':' {
 			continue
 		}
 		if _, err := os.Stat(workspace.Path(s.Root, arg[:i])); err == nil {
-			return place{arg[:i], arg[i+1:]}, true, nil
+			return sessionPath{arg[:i], arg[i+1:]}, true, nil
 		}
 	}
-	return place{}, false, fmt.Errorf("no session in %q has a workspace: see flynn sandbox list; a file of this machine with a colon is written ./%s", arg, arg)
+	return sessionPath{}, false, fmt.Errorf("no session in %q has a workspace: see flynn sandbox list; a file of this machine with a colon is written ./%s", arg, arg)
 }
 
-// inSession does something in a container of its own for the session's workspace.
-func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, do func(*sandbox.Session) error) (err error) {
+// inSession does something in a container that it starts for the session's workspace.
+func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, do func(*sandbox.Session) error) error {
+	return inContainer(ctx, s, cmd, session, false, func(b *sandbox.Session, _ spec.Spec) error { return do(b) })
+}
+
+// inContainer does something in a container that is removed afterwards, with the session if that is ephemeral.
+func inContainer(
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, session string, ephemeral bool, do func(*sandbox.Session, spec.Spec) error,
+) (err error) {
 	name := cmd.String("sandbox")
 	spec, err := s.Spec(name)
 	if err != nil {
@@ -93,13 +99,21 @@ func inSession(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, sessio
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
+		if ephemeral {
+			err = errors.Join(err, manager.Discard(ctx, session))
+		}
 		err = errors.Join(err, manager.DestroyAll(ctx))
 	}()
-	b, err := manager.Get(ctx, session, name, spec)
+	if ephemeral {
+		if err := manager.Ephemeral(session); err != nil {
+			return err
+		}
+	}
+	box, err := manager.Get(ctx, session, name, spec)
 	if err != nil {
 		return err
 	}
-	return do(b)
+	return do(box, spec)
 }
 
 // copying is one run of the command.
@@ -110,7 +124,7 @@ type copying struct {
 	limits archive.Limits
 }
 
-// report says what was copied where that was asked for, and always what was not.
+// report prints what was left out, and with --json everything that was copied.
 func (c copying) report(t archive.Tally, err error) error {
 	if err != nil {
 		return err
@@ -127,7 +141,7 @@ func (c copying) report(t archive.Tally, err error) error {
 	return nil
 }
 
-// leftOut names the entries that were left out, as far as they are known, and why.
+// leftOut names the entries that were left out, as far as the tally has them, with the reasons.
 func leftOut(t archive.Tally) string {
 	var named []string
 	hooks := false
@@ -178,7 +192,7 @@ func (c copying) down(b *sandbox.Session, from, to string) (t archive.Tally, err
 	return archive.Tally{Files: 1, Bytes: info.Size}, writeFile(to, r, info.Mode.Perm())
 }
 
-// writeFile replaces a file when all of it has come.
+// writeFile replaces a file once all of it has been read.
 func writeFile(name string, r io.Reader, mode fs.FileMode) error {
 	draft, err := os.CreateTemp(filepath.Dir(name), ".flynn-*")
 	if err != nil {
@@ -218,7 +232,7 @@ func (c copying) downFolder(b *sandbox.Session, from, to string) (t archive.Tall
 	return b.CopyOut(c.ctx, from, root, c.limits)
 }
 
-// makeFolders makes a folder with those above it, and returns the ones that were missing, the innermost first.
+// makeFolders creates a folder with its parents, and returns those that were missing, innermost first.
 func makeFolders(name string) (made []string, err error) {
 	for at := filepath.Clean(name); ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
@@ -229,7 +243,7 @@ func makeFolders(name string) (made []string, err error) {
 	return made, os.MkdirAll(name, 0o755)
 }
 
-// removeEmpty removes folders that nothing has come into.
+// removeEmpty removes folders up to the first one that is not empty.
 func removeEmpty(made []string) {
 	for _, name := range made {
 		if os.Remove(name) != nil {

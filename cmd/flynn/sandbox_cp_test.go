@@ -117,7 +117,7 @@ func TestSandboxCp(t *testing.T) {
 		args   []string
 		stderr string
 	}{
-		{exitUsage, []string{"one"}, "needs a source and a destination"},
+		{exitUsage, []string{"one"}, "needs two arguments"},
 		{exitUsage, []string{in("src"), in("dst")}, "must be SESSION:PATH"},
 		{exitUsage, []string{session + ":a", session + ":b"}, "must be SESSION:PATH"},
 		{exitUsage, []string{"--json", session + ":copied", "-"}, "both need standard output"},

@@ -23,12 +23,12 @@ import (
 func execSandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "exec", Usage: "run a command in a configured sandbox", ArgsUsage: "COMMAND...",
-		Description: "Runs the command line with /bin/sh in a container of its own and prints all of its output, then the verdict on stderr.\n" +
+		Description: "Runs the command line with /bin/sh in a container of its own and prints all of its output, then the result on stderr.\n" +
 			"With --session it works in that session's workspace, otherwise in an empty one that is removed afterwards.\n" +
 			"On a terminal the command gets one as well: flynn sandbox exec sh\n" +
-			"It gets what is piped in only with --stdin: tar c . | flynn sandbox exec -i tar x\n" +
-			"The exit code is the command's; 128 and the signal's number if one has ended it; 124 if it took too long; 125 if it was not run.\n" +
-			"--json prints the verdict with the first 256 KiB of each stream.",
+			"It reads standard input only with --stdin: tar c . | flynn sandbox exec -i tar x\n" +
+			"The exit code is the command's; 128 plus the number of the signal that killed it; 124 if it timed out; 125 if it could not run.\n" +
+			"--json prints the result with the first 256 KiB of each stream.",
 		Flags: []cli.Flag{
 			name, &cli.StringFlag{Name: "session", Usage: "work in the workspace of session `ID`"},
 			&cli.DurationFlag{
@@ -60,12 +60,8 @@ func execInSandbox(ctx context.Context, cmd *cli.Command) error {
 }
 
 func execScript(ctx context.Context, cmd *cli.Command) error {
-	script := strings.Join(cmd.Args().Slice(), " ")
-	if script == "" {
-		return usagef("needs a command: flynn sandbox exec [flags] COMMAND...")
-	}
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
-		command := machine.Command{Script: script, Timeout: cmd.Duration("timeout")}
+		command := machine.Command{Script: strings.Join(cmd.Args().Slice(), " "), Timeout: cmd.Duration("timeout")}
 		ctx, stop := out.noticed(ctx)
 		defer stop()
 		heads := [2]head{}
@@ -92,7 +88,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 			r.Dropped += heads[0].dropped + heads[1].dropped
 			err = out.json(ran{r, string(heads[0].text), string(heads[1].text)})
 		} else {
-			fmt.Fprintln(out.err, "flynn:", verdictLine(r))
+			fmt.Fprintln(out.err, "flynn:", resultLine(r))
 		}
 		if code := execCode(r); err == nil && code != exitOK {
 			err = exited{reported{errors.New("the command failed")}, code}
@@ -101,7 +97,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// execCode is the exit code of a command, as a shell would have it.
+// execCode is the exit code of a command, as a shell reports it.
 func execCode(r machine.Result) int {
 	switch {
 	case r.TimedOut:
@@ -114,7 +110,7 @@ func execCode(r machine.Result) int {
 	return r.ExitCode
 }
 
-// ran is a verdict with its output as text.
+// ran is the JSON of a result with its output as text.
 type ran struct {
 	machine.Result
 	Stdout string `json:"stdout"`
@@ -134,7 +130,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pipes are what a command without a terminal reads and writes. It waits for those at the other end: nothing is lost.
+// pipes are the streams of a command without a terminal. They are copied without loss, however slow the other ends are.
 type pipes struct {
 	in       io.Reader // nil: nothing
 	out, err io.Writer
@@ -147,9 +143,9 @@ func (p pipes) run(ctx context.Context, box *sandbox.Session, command machine.Co
 	}
 	defer func() { err = errors.Join(err, live.Close()) }()
 	fed := make(chan error, 1)
-	go func() { // ends with the program at the latest: a read cannot be called back
+	go func() { // ends with the process at the latest: a read cannot be cancelled
 		fed <- feed(live.Stdin, p.in)
-		_ = live.Stdin.Close() // behind the verdict on the input, for the command may end at once
+		_ = live.Stdin.Close() // after the result is sent: the command may end at once
 	}()
 	shown := make(chan error, 2)
 	for _, stream := range []struct {
@@ -163,7 +159,7 @@ func (p pipes) run(ctx context.Context, box *sandbox.Session, command machine.Co
 	}
 	for range 2 {
 		if err := <-shown; err != nil {
-			return r, err // closing ends the command, and with it the other stream
+			return r, err // closing ends the command and the other stream
 		}
 	}
 	if r, err = live.Wait(context.WithoutCancel(ctx)); err != nil {
@@ -171,12 +167,12 @@ func (p pipes) run(ctx context.Context, box *sandbox.Session, command machine.Co
 	}
 	select {
 	case err = <-fed:
-	default: // it ended without reading to the end
+	default: // it ended without reading all of its input
 	}
 	return r, err
 }
 
-// feed passes on all input, which a command may leave unread.
+// feed copies all input. It is no error if the command does not read it.
 func feed(to io.Writer, from io.Reader) error {
 	if from == nil {
 		return nil
@@ -187,51 +183,29 @@ func feed(to io.Writer, from io.Reader) error {
 	return nil
 }
 
-// endTimeout bounds the removal of what exec and verify have made.
+// endTimeout bounds the removal of containers after a command.
 const endTimeout = time.Minute
 
-// runOnce runs a command in a container that lives no longer.
+// runOnce runs a command in a container that is removed afterwards.
 func runOnce(
-	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(box *sandbox.Session, spec spec.Spec) (machine.Result, error),
+	ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, run func(*sandbox.Session, spec.Spec) (machine.Result, error),
 ) (r machine.Result, err error) {
-	name := cmd.String("sandbox")
-	spec, err := s.Spec(name)
-	if err != nil {
-		return r, err
-	}
 	session := cmd.String("session")
-	passing := session == ""
-	if passing {
+	ephemeral := session == ""
+	if ephemeral {
 		session = "exec-" + rand.Text()[:12]
 	} else if _, err := os.Stat(workspace.Path(s.Root, session)); err != nil {
 		return r, fmt.Errorf("session %q has no workspace: see flynn session list", session)
 	}
-	manager, err := s.Manager(sandboxLog(cmd))
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		defer cancel()
-		if passing {
-			err = errors.Join(err, manager.Discard(ctx, session))
-		}
-		err = errors.Join(err, manager.DestroyAll(ctx))
-	}()
-	if passing {
-		if err := manager.Ephemeral(session); err != nil {
-			return r, err
-		}
-	}
-	box, err := manager.Get(ctx, session, name, spec)
-	if err != nil {
-		return r, err
-	}
-	return run(box, spec)
+	err = inContainer(ctx, s, cmd, session, ephemeral, func(box *sandbox.Session, spec spec.Spec) error {
+		r, err = run(box, spec)
+		return err
+	})
+	return r, err
 }
 
-// verdictLine says in one line how a command ended.
-func verdictLine(r machine.Result) string {
+// resultLine says in one line how a command ended.
+func resultLine(r machine.Result) string {
 	words := []string{fmt.Sprintf("exit code %d", r.ExitCode)}
 	if r.Signal != "" {
 		words[0] = "ended by " + r.Signal

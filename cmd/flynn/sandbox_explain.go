@@ -12,21 +12,21 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// sessionPlace is what a session has, and why.
-type sessionPlace struct {
+// sessionSandboxes is the JSON of flynn sandbox explain --session.
+type sessionSandboxes struct {
 	Session    string                `json:"session"`
-	Workspace  string                `json:"workspace"` // empty while there is none
+	Workspace  string                `json:"workspace"` // empty if there is none
 	Containers []container           `json:"containers"`
-	Places     []sandboxes.Placement `json:"places"` // of the agents whose commands run in a sandbox that the session has
+	Places     []sandboxes.Placement `json:"places"` // of the agents whose commands run in one of the containers
 }
 
-// explainSession says what is there of a session, running or not, and which settings lead there.
+// explainSession prints a session's workspace and containers, running or not, and the settings behind them.
 func explainSession(ctx context.Context, s *sandboxes.Admin, out *output, session string) error {
 	owned, err := s.Containers(ctx)
 	if err != nil {
 		return err
 	}
-	e := sessionPlace{Session: session, Containers: []container{}, Places: []sandboxes.Placement{}}
+	e := sessionSandboxes{Session: session, Containers: []container{}, Places: []sandboxes.Placement{}}
 	names := map[string]bool{}
 	for _, c := range containers(owned) {
 		if c.Session == session {
@@ -60,7 +60,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func showSession(out *output, e sessionPlace) error {
+func showSession(out *output, e sessionSandboxes) error {
 	out.line("workspace: %s", cell(e.Workspace))
 	if len(e.Containers) == 0 {
 		out.line("container: none; the next command gets one")
@@ -69,7 +69,7 @@ func showSession(out *output, e sessionPlace) error {
 		out.line("container: %s, %s, of image %s, since %s", c.Name, c.State, c.Image, c.Created)
 	}
 	for _, p := range e.Places {
-		out.line("agent %s at %s doors: network %s, disk %s, engine %s: %s", p.Agent, p.Door, p.Network, p.Disk, p.Engine, strings.Join(p.Reasons, "; "))
+		out.line("agent %s (%s): network %s, disk %s, engine %s: %s", p.Agent, p.Door, p.Network, p.Disk, p.Engine, strings.Join(p.Reasons, "; "))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestSandboxExplainsASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := s.flynn(exitOK, "explain", "--json", "--session", "ours")
-	var e sessionPlace
+	var e sessionSandboxes
 	if err := json.Unmarshal([]byte(out), &e); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestSandboxExplainsASession(t *testing.T) {
 	if len(e.Places) == 0 || e.Places[0].Engine == "" || e.Places[0].Network != "none" || e.Places[0].Reasons[0] != "[sandbox] enabled = true" {
 		t.Errorf("places: %+v", e.Places)
 	}
-	if out, _ := s.flynn(exitOK, "explain", "--session", "ours"); !strings.Contains(out, "container: flynn-left-") || !strings.Contains(out, "agent main at channel doors") {
+	if out, _ := s.flynn(exitOK, "explain", "--session", "ours"); !strings.Contains(out, "container: flynn-left-") || !strings.Contains(out, "agent main (channel): ") {
 		t.Errorf("for people: %s", out)
 	}
 	if out, _ := s.flynn(exitOK, "list"); !strings.Contains(out, "STATE") || !strings.Contains(out, "created") {

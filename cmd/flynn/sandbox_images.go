@@ -14,8 +14,8 @@ import (
 func rebuildSandboxCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "rebuild", Usage: "rebuild a sandbox's image",
-		Description: "Packages are installed again and every step of a Dockerfile is done again. The image before it is removed unless a\n" +
-			"container needs it. Sandboxes that run keep theirs; the next one gets the new image.",
+		Description: "Installs packages again and runs every step of a Dockerfile again. The old image is removed unless a container needs it.\n" +
+			"Running sandboxes keep theirs; the next one gets the new image.",
 		Flags:  []cli.Flag{name},
 		Action: rebuildSandbox,
 	}
@@ -36,7 +36,7 @@ func rebuildSandbox(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// noticed has everything that keeps the person waiting printed to stderr, at most a line a second.
+// noticed returns a context in which slow steps report their progress to stderr, at most a line a second.
 func (o *output) noticed(ctx context.Context) (_ context.Context, stop func()) {
 	tell, stop := machine.Throttle(time.Second, func(line string) { fmt.Fprintln(o.err, "flynn:", cell(line)) })
 	return machine.WithNotice(ctx, tell), stop

@@ -15,11 +15,11 @@ import (
 func selftestCommand(name cli.Flag) *cli.Command {
 	return &cli.Command{
 		Name: "selftest", Usage: "attack a sandbox from inside, and report which defences hold",
-		Description: "Tries some hundred attacks in a sandbox of this engine, image and configuration. Prints pass, weak (the configuration\n" +
-			"allows it) or fail, with the setting to change; fails if one does. No packet leaves: addresses of strangers are\n" +
-			"tried only where the loopback is the one interface.\n" +
-			"With --controls every attack is tried on a container weakened on purpose as well, in which it must succeed. Some\n" +
-			"of these have, for a moment, many rights on this machine, with nothing but this program's own attacks in them.",
+		Description: "Tries about a hundred attacks in a sandbox of this engine, image and configuration. Prints pass, weak (the configuration\n" +
+			"allows it) or fail, with the setting to change, and fails if an attack does. No packet leaves this machine: public\n" +
+			"addresses are tried only in a container that has no interface but the loopback.\n" +
+			"With --controls every attack also runs in a container weakened on purpose, in which it must succeed. Some of these\n" +
+			"containers have, for a moment, many rights on this machine; only this program's own attacks run in them.",
 		Flags: []cli.Flag{
 			name,
 			&cli.BoolFlag{Name: "controls", Usage: "also run each attack without its defence, to show that it can succeed"},
@@ -40,7 +40,7 @@ func selftestSandbox(ctx context.Context, cmd *cli.Command) error {
 	return withSandboxes(ctx, cmd, func(ctx context.Context, s *sandboxes.Admin, out *output) error {
 		ctx, stop := out.noticed(ctx)
 		defer stop()
-		suite, err := newSuite(ctx, s, cmd, selftest.Config{Only: only, Progress: shower(cmd, out)})
+		suite, err := newSuite(ctx, s, cmd, selftest.Config{Only: only, Progress: printer(cmd, out)})
 		if err != nil {
 			return err
 		}
@@ -74,13 +74,13 @@ func newSuite(ctx context.Context, s *sandboxes.Admin, cmd *cli.Command, c selft
 	if c.Spec, err = s.Prepared(ctx, c.Spec, c.Log); err != nil {
 		return nil, err
 	}
-	c.Log = nil // what the attacks are refused is the verdict's to tell
+	c.Log = nil // the report says which attacks were refused
 	c.Driver, c.Dir, c.Controls, c.MountRules = s.Driver, s.Root, cmd.Bool("controls"), s.MountRules
 	return selftest.New(c)
 }
 
-// shower prints outcomes as they come, what held only if asked for.
-func shower(cmd *cli.Command, out *output) func(selftest.Outcome) {
+// printer returns a function that prints outcomes as they come, those of defended attacks only with --verbose.
+func printer(cmd *cli.Command, out *output) func(selftest.Outcome) {
 	verbose := cmd.Bool("verbose")
 	return func(o selftest.Outcome) {
 		spoilt := o.Control != nil && !o.Control.Failed
@@ -93,19 +93,15 @@ func shower(cmd *cli.Command, out *output) func(selftest.Outcome) {
 			out.line("      what to change: %s", o.Setting)
 		}
 		if spoilt {
-			out.line("      control: the attack did not succeed on a weak container either: %s", cell(o.Control.Detail))
+			out.line("      control: the attack failed in a weakened container as well: %s", cell(o.Control.Detail))
 		}
 	}
 }
 
 func showReport(out *output, r selftest.Report) error {
-	if out.asJSON {
-		return out.json(r)
-	}
 	controls := ""
 	if n := len(r.Outcomes); n > 0 && r.Outcomes[0].Control != nil {
 		controls = fmt.Sprintf("; %d of %d controls succeeded", r.Controlled, n)
 	}
-	out.line("%s, image %s, network %s: %d pass, %d weak, %d fail%s", r.Engine, r.Image, r.Network, r.Passed, r.Weak, r.Failed, controls)
-	return nil
+	return out.result(r, "%s, image %s, network %s: %d pass, %d weak, %d fail%s", r.Engine, r.Image, r.Network, r.Passed, r.Weak, r.Failed, controls)
 }

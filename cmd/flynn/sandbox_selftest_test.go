@@ -110,7 +110,7 @@ func TestSandboxVerifyOfAnImageWithoutAShell(t *testing.T) {
 	s := newSandboxes(t, fmt.Sprintf("enabled = true\n[sandboxes.bare]\ndockerfile = %q\nbuild_network = \"none\"", dockerfile))
 	s.forgetImages()
 	out, stderr := s.flynn(exitFailure, "selftest", "--sandbox", "bare", "--run", "^rights/user$")
-	if out != "" || !strings.Contains(stderr, "prepare verification") || !strings.Contains(stderr, "no /bin/sh") {
+	if out != "" || !strings.Contains(stderr, "prepare the self-test") || !strings.Contains(stderr, "no /bin/sh") {
 		t.Errorf("printed %q; %s", out, stderr)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,19 +17,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// wantsTerminal says whether a command in a sandbox gets a terminal: if asked for, else if both ends here are one.
+// wantsTerminal reports whether a command in a sandbox gets a terminal: if --terminal is set, else if stdin and stdout are terminals.
 func wantsTerminal(cmd *cli.Command, out *output) bool {
 	if cmd.IsSet("terminal") {
 		return cmd.Bool("terminal")
 	}
 	return !out.asJSON && cmd.Root().Reader == os.Stdin && cmd.Root().Writer == os.Stdout &&
-		term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+		isTerminal(os.Stdin) && isTerminal(os.Stdout)
 }
 
-// defaultSize is a terminal's that nobody looks at.
-func defaultSize() executor.Size { return executor.Size{Rows: 24, Cols: 80} }
+// defaultSize is the size of a terminal that is not shown on one.
+var defaultSize = executor.Size{Rows: 24, Cols: 80}
 
-// converse runs a command on a terminal of its own, which this one shows.
+// converse runs a command on a new terminal, and connects this one to it.
 func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.Session, command machine.Command) (r machine.Result, err error) {
 	stdin, _ := cmd.Root().Reader.(*os.File)
 	size, restore, err := takeTerminal(stdin)
@@ -36,7 +37,7 @@ func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.S
 		return r, err
 	}
 	defer restore()
-	command.Env = map[string]string{"TERM": termName()}
+	command.Env = map[string]string{"TERM": cmp.Or(os.Getenv("TERM"), "dumb")}
 	command.Progress = nil
 	live, err := box.Spawn(ctx, command, size)
 	if err != nil {
@@ -44,7 +45,7 @@ func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.S
 	}
 	defer live.Close()
 	defer followSize(stdin, live)()
-	go func() { // ends with the program: a read from a terminal cannot be called back
+	go func() { // ends with the process: a read from a terminal cannot be cancelled
 		_, _ = io.Copy(live.Stdin, cmd.Root().Reader)
 		live.Stdin.Close()
 	}()
@@ -54,10 +55,10 @@ func converse(ctx context.Context, cmd *cli.Command, out *output, box *sandbox.S
 	return live.Wait(context.WithoutCancel(ctx))
 }
 
-// takeTerminal switches this terminal to passing on every key, and says how large it is. What is no terminal is left alone.
+// takeTerminal switches stdin to raw mode if it is a terminal, and returns its size.
 func takeTerminal(stdin *os.File) (size executor.Size, restore func(), err error) {
 	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
-		return defaultSize(), func() {}, nil
+		return defaultSize, func() {}, nil
 	}
 	before, err := term.MakeRaw(int(stdin.Fd()))
 	if err != nil {
@@ -69,12 +70,12 @@ func takeTerminal(stdin *os.File) (size executor.Size, restore func(), err error
 func sizeOf(stdin *os.File) executor.Size {
 	cols, rows, err := term.GetSize(int(stdin.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 || cols > 1<<15 || rows > 1<<15 {
-		return defaultSize()
+		return defaultSize
 	}
 	return executor.Size{Rows: uint16(rows), Cols: uint16(cols)}
 }
 
-// followSize passes on changes of this terminal's size until the function returned is called.
+// followSize passes changes of this terminal's size on until stop is called.
 func followSize(stdin *os.File, live *executor.Live) (stop func()) {
 	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
 		return func() {}
@@ -87,7 +88,7 @@ func followSize(stdin *os.File, live *executor.Live) (stop func()) {
 		for {
 			select {
 			case <-changed:
-				_ = live.Resize(sizeOf(stdin)) // if it fails the stream has ended, too
+				_ = live.Resize(sizeOf(stdin)) // fails only if the stream has ended
 			case <-done:
 				return
 			}
@@ -98,12 +99,4 @@ func followSize(stdin *os.File, live *executor.Live) (stop func()) {
 		close(done)
 		<-ended
 	}
-}
-
-// termName is the kind of terminal that programs inside are to expect.
-func termName() string {
-	if name := os.Getenv("TERM"); name != "" {
-		return name
-	}
-	return "dumb"
 }

@@ -116,7 +116,7 @@ func TestSandboxExec(t *testing.T) {
 		{"named sandbox", exitOK, []string{"--sandbox", "small", "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; true"}, "67108864\n", ""},
 		{"unknown sandbox", exitNotRun, []string{"--sandbox", "nosuch", "true"}, "", "no [sandboxes.nosuch]"},
 		{"unknown session", exitNotRun, []string{"--session", "nosuch", "true"}, "", `session "nosuch" has no workspace`},
-		{"no command", exitUsage, nil, "", "needs a command"},
+		{"no command", exitUsage, nil, "", "needs at least one argument"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := s

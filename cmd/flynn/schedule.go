@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,9 +17,9 @@ import (
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "schedule", Usage: "show and run the schedules of agents",
-		Description: "Schedules are configured as [[schedules]]. They run while the host does; what it was not there for is in the history as missed.",
+		Description: "Schedules are configured as [[schedules]]. They run while the host runs; the history lists the other runs as missed.",
 		Commands: []*cli.Command{
-			{Name: "list", Usage: "list schedules with their next runs", Action: listSchedules},
+			{Name: "list", Usage: "list schedules with their next runs", Action: withConfig(listSchedules)},
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},
 			{Name: "run", Usage: "run a schedule now", ArgsUsage: "NAME", Action: runSchedule},
@@ -29,11 +28,8 @@ func scheduleCommand() *cli.Command {
 	}
 }
 
-// scheduleNamed is the argument of a command, and the configuration that has it.
+// scheduleNamed returns the schedule that a command names, and the configuration that has it.
 func scheduleNamed(ctx context.Context, cmd *cli.Command) (*config.Config, string, error) {
-	if cmd.Args().Len() != 1 {
-		return nil, "", usagef("name one schedule (run %q)", "flynn schedule list")
-	}
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
 		return nil, "", err
@@ -51,47 +47,27 @@ func scheduleNamed(ctx context.Context, cmd *cli.Command) (*config.Config, strin
 	return nil, "", fmt.Errorf("no schedule %q: add one with [[schedules]] to %s", name, c.Path)
 }
 
-// changeSchedule has the running host do something about a schedule.
-func changeSchedule(ctx context.Context, c *config.Config, path string, answer any) error {
-	err := client.Ask(ctx, c, "/api/v1/schedules/"+path, struct{}{}, answer)
-	if errors.Is(err, client.ErrNotRunning) {
-		return fmt.Errorf("%w: start it with %q", err, "flynn serve")
-	}
-	return err
-}
-
-func listSchedules(ctx context.Context, cmd *cli.Command) error {
-	c, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
+func listSchedules(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	list, atRest, err := schedulesOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(list)
-	}
-	var rows [][]string
-	for _, s := range list {
+	return printList(newOutput(ctx, cmd), list, []string{"NAME", "AGENT", "WHEN", "STATE", "NEXT", "LAST"}, func(s gateway.ScheduleStatus) []string {
 		last := ""
 		if s.Last != nil {
 			last = s.Last.State + " " + clock(s.Last.At)
 		}
-		rows = append(rows, []string{s.Name, s.Agent, s.Timing, scheduleState(s, atRest), clock(s.Next), last})
-	}
-	return o.table([]string{"NAME", "AGENT", "WHEN", "STATE", "NEXT", "LAST"}, rows)
+		return []string{s.Name, s.Agent, s.Timing, scheduleState(s, atRest), clock(s.Next), last}
+	})
 }
 
-// schedulesOf are those of the running host or, while none runs, as they were left.
+// schedulesOf returns the schedules of the running host or, while none runs, their last known state.
 func schedulesOf(ctx context.Context, c *config.Config) (list []gateway.ScheduleStatus, atRest bool, err error) {
-	err = client.Ask(ctx, c, "/api/v1/schedules", nil, &list)
-	if errors.Is(err, client.ErrNotRunning) {
-		list, err = admin.Schedules(ctx, c)
-		return list, true, err
-	}
-	return list, false, err
+	list, err = askOrRead(ctx, c, "/api/v1/schedules", nil, func() ([]gateway.ScheduleStatus, error) {
+		atRest = true
+		return admin.Schedules(ctx, c)
+	})
+	return list, atRest, err
 }
 
 func scheduleState(s gateway.ScheduleStatus, atRest bool) string {
@@ -106,7 +82,7 @@ func scheduleState(s gateway.ScheduleStatus, atRest bool) string {
 	return "waiting"
 }
 
-// clock is a time for people, in this machine's zone; "" for none.
+// clock is a time with its zone for people; "" for none.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -128,7 +104,7 @@ func showSchedule(ctx context.Context, cmd *cli.Command) error {
 			return printSchedule(newOutput(ctx, cmd), s, atRest)
 		}
 	}
-	return fmt.Errorf("the running flynn has no schedule %q yet: its configuration is an older one", name)
+	return fmt.Errorf("the running flynn has no schedule %q yet: it runs with an older configuration", name)
 }
 
 func printSchedule(o *output, s gateway.ScheduleStatus, atRest bool) error {
@@ -151,7 +127,7 @@ func printSchedule(o *output, s gateway.ScheduleStatus, atRest bool) error {
 	return nil
 }
 
-// shownRuns is how many runs are shown, as by the running host.
+// shownRuns is how many runs the history shows; the running host shows as many.
 const shownRuns = 100
 
 func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
@@ -159,23 +135,15 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var runs []gateway.ScheduleRun
-	err = client.Ask(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, &runs)
-	if errors.Is(err, client.ErrNotRunning) {
-		runs, err = admin.ScheduleRuns(ctx, c, name, shownRuns)
-	}
+	runs, err := askOrRead(ctx, c, "/api/v1/schedules/"+name+"/runs", nil, func() ([]gateway.ScheduleRun, error) {
+		return admin.ScheduleRuns(ctx, c, name, shownRuns)
+	})
 	if err != nil {
 		return err
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(runs)
-	}
-	var rows [][]string
-	for _, r := range runs {
-		rows = append(rows, []string{clock(r.Due), r.State, strconv.Itoa(r.Count), clock(r.At), r.Note})
-	}
-	return o.table([]string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, rows)
+	return printList(newOutput(ctx, cmd), runs, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
+		return []string{clock(r.Due), r.State, number(r.Count), clock(r.At), r.Note}
+	})
 }
 
 func runSchedule(ctx context.Context, cmd *cli.Command) error {
@@ -184,15 +152,10 @@ func runSchedule(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	var run gateway.ScheduleRun
-	if err := changeSchedule(ctx, c, name+"/run", &run); err != nil {
-		return err
+	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/run", struct{}{}, &run); err != nil {
+		return startHint(err)
 	}
-	o := newOutput(ctx, cmd)
-	if o.asJSON {
-		return o.json(run)
-	}
-	o.line("runs: %s", run.Event)
-	return nil
+	return newOutput(ctx, cmd).result(run, "runs: %s", run.Event)
 }
 
 func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
@@ -200,8 +163,8 @@ func resumeSchedule(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := changeSchedule(ctx, c, name+"/resume", new(map[string]bool)); err != nil {
-		return err
+	if err := client.Ask(ctx, c, "/api/v1/schedules/"+name+"/resume", struct{}{}, new(map[string]bool)); err != nil {
+		return startHint(err)
 	}
 	newOutput(ctx, cmd).done("%s runs at its times again", name)
 	return nil

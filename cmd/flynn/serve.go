@@ -16,10 +16,10 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run the host until it is stopped",
-		Description: "A change of the file reloads the configuration, and so does SIGHUP. A configuration that is wrong changes\n" +
-			"nothing and is reported. SIGINT and SIGTERM stop the host, and so does its terminal when that is closed, except under\n" +
-			"nohup; what is under way is taken up at the next start. The address of the chat page carries the gateway's token, so it is\n" +
-			"printed to a terminal only; flynn web prints it again.",
+		Description: "The configuration is reloaded when the file changes and on SIGHUP. A file with errors is reported and changes nothing.\n" +
+			"SIGINT and SIGTERM stop the host, and so does closing its terminal, except under nohup; the next start continues the work\n" +
+			"under way. The address of the chat page contains the gateway's token, so it is printed only to a terminal; flynn web prints\n" +
+			"it again.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last-good", Usage: "fall back to the last working configuration if the file has errors"},
 			&cli.StringSliceFlag{Name: "attach", Usage: "use the running plugin process at `INSTANCE=unix:PATH` (started with -debug) instead of starting one"},
@@ -60,8 +60,8 @@ func serve(ctx context.Context, cmd *cli.Command) error {
 	return h.Run(ctx)
 }
 
-// welcome says where the chat page is. Its address carries the token, which stays for good: it goes to a person's screen, and never to a
-// file or a journal.
+// welcome says where the chat page is. The page's address contains the token, which does not expire: it is shown on a person's screen, but
+// never written to a file or a journal.
 func welcome(url, tokenFile string, screen bool) string {
 	if screen {
 		return "Flynn is ready: open " + url

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -35,25 +34,25 @@ func sessionCommand() *cli.Command {
 			{Name: "show", Usage: "print a session's transcript", ArgsUsage: "KEY", Action: sessionShow},
 			{
 				Name: "export", Usage: "export a session as JSON lines", ArgsUsage: "KEY", Action: sessionExport,
-				Description: "Turns and steps with their provenance labels, and the summary of older ones; no files of the workspace. A turn that runs is left out.",
+				Description: "Turns and steps with their provenance labels, and the summary of older ones; no files of the workspace. A running turn is left out.",
 				Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, which must not exist (default: stdout)"}},
 			},
 			{
-				Name: "import", Usage: "import an exported session under its own key", ArgsUsage: "FILE", Action: sessionImport,
-				Description: "- reads stdin. A session that is there is not touched. Policies are told that nobody here has said what is in it.\n" +
-					"A running flynn takes files up to 64 MiB.",
+				Name: "import", Usage: "import an exported session under its own key", ArgsUsage: "FILE", Action: withConfig(sessionImport),
+				Description: "- reads stdin. An existing session is not changed. Policies see a label which says that the content comes from elsewhere.\n" +
+					"A running flynn accepts files up to 64 MiB.",
 			},
 			{
-				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: sessionDelete,
-				Description: "With it go its turns, summaries and notes, what its messages say, grants for it, its containers and volumes, and files that no other\n" +
-					"session has. The logs of decisions, audit, egress and usage and the files of the workspace stay. In chat it is /delete.",
+				Name: "delete", Usage: "remove a session", ArgsUsage: "KEY", Action: withConfig(sessionDelete),
+				Description: "Deletes its turns, summaries and notes, the text of its messages, its grants, containers and volumes, and files that no other\n" +
+					"session has. The logs of decisions, audit, egress and usage and the files of the workspace stay. The chat command is /delete.",
 				Flags: []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop a running answer first"}},
 			},
 		},
 	}
 }
 
-// withSessions lets do read the sessions of the configuration.
+// withSessions calls do with the sessions of the configuration's store.
 func withSessions(ctx context.Context, cmd *cli.Command, do func(admin.Sessions) error) error {
 	cfg, err := loadConfig(ctx, cmd)
 	if err != nil {
@@ -62,7 +61,7 @@ func withSessions(ctx context.Context, cmd *cli.Command, do func(admin.Sessions)
 	return admin.ReadSessions(ctx, cfg, do)
 }
 
-// noSession puts words to the commonest mistake.
+// noSession replaces the error of a session that does not exist.
 func noSession(key string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("no session %q (run \"flynn session list\")", key)
@@ -83,16 +82,13 @@ func sessionList(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		lines, rows := []sessionLine{}, [][]string{}
+		var lines []sessionLine
 		for _, s := range all {
 			lines = append(lines, sessionLine(s))
-			rows = append(rows, []string{s.Key, s.Agent, strconv.Itoa(s.Turns), s.Last.Format(time.RFC3339)})
 		}
-		out := newOutput(ctx, cmd)
-		if out.asJSON {
-			return out.json(lines)
-		}
-		return out.table([]string{"SESSION", "AGENT", "TURNS", "LAST"}, rows)
+		return printList(newOutput(ctx, cmd), lines, []string{"SESSION", "AGENT", "TURNS", "LAST"}, func(s sessionLine) []string {
+			return []string{s.Key, s.Agent, number(s.Turns), s.Last.Format(time.RFC3339)}
+		})
 	})
 }
 
@@ -104,10 +100,7 @@ type sessionPiece struct {
 }
 
 func sessionShow(ctx context.Context, cmd *cli.Command) error {
-	key, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	key := cmd.Args().First()
 	return withSessions(ctx, cmd, func(r admin.Sessions) error {
 		if _, err := r.Session(ctx, key); err != nil {
 			return noSession(key, err)
@@ -116,7 +109,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		pieces, rows := []sessionPiece{}, [][]string{}
+		var pieces []sessionPiece
 		for _, t := range turns {
 			steps, err := r.Steps(ctx, t.ID)
 			if err != nil {
@@ -127,20 +120,16 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 				return err
 			}
 			for _, p := range told {
-				s := sessionPiece{t.ID, p.At, from(t, p), p.Text}
-				pieces = append(pieces, s)
-				rows = append(rows, []string{s.At.Format(time.RFC3339), s.From, s.Text})
+				pieces = append(pieces, sessionPiece{t.ID, p.At, from(t, p), p.Text})
 			}
 		}
-		out := newOutput(ctx, cmd)
-		if out.asJSON {
-			return out.json(pieces)
-		}
-		return out.table([]string{"TIME", "FROM", "TEXT"}, rows)
+		return printList(newOutput(ctx, cmd), pieces, []string{"TIME", "FROM", "TEXT"}, func(s sessionPiece) []string {
+			return []string{s.At.Format(time.RFC3339), s.From, s.Text}
+		})
 	})
 }
 
-// from tells who a piece of a turn is by.
+// from names the author of a piece of a turn.
 func from(t turnlog.Turn, p agent.Piece) string {
 	switch {
 	case p.Said:
@@ -152,12 +141,9 @@ func from(t turnlog.Turn, p agent.Piece) string {
 }
 
 func sessionExport(ctx context.Context, cmd *cli.Command) error {
-	key, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
+	key := cmd.Args().First()
 	return withSessions(ctx, cmd, func(r admin.Sessions) error {
-		if _, err := r.Session(ctx, key); err != nil { // before a file is made
+		if _, err := r.Session(ctx, key); err != nil { // before the file is created
 			return noSession(key, err)
 		}
 		name := cmd.String("output")
@@ -166,7 +152,7 @@ func sessionExport(ctx context.Context, cmd *cli.Command) error {
 		}
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
-			return fmt.Errorf("make the file: %w", err)
+			return fmt.Errorf("create the file: %w", err)
 		}
 		if err := errors.Join(session.Export(ctx, r, key, time.Now(), f), f.Sync(), f.Close()); err != nil {
 			return errors.Join(err, os.Remove(name))
@@ -175,12 +161,8 @@ func sessionExport(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-func sessionImport(ctx context.Context, cmd *cli.Command) error {
-	name, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	in := cmd.Root().Reader
+func sessionImport(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
+	name, in := cmd.Args().First(), cmd.Root().Reader
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -189,26 +171,17 @@ func sessionImport(ctx context.Context, cmd *cli.Command) error {
 		defer f.Close()
 		in = f
 	}
-	cfg, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
 	s, err := importInto(ctx, cfg, in)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", name, err)
 	}
-	out := newOutput(ctx, cmd)
-	if out.asJSON {
-		return out.json(sessionLine(s))
-	}
-	out.done("imported: flynn session show %s", s.Key)
-	return nil
+	return newOutput(ctx, cmd).success(sessionLine(s), "imported: flynn session show %s", s.Key)
 }
 
-// importInto has the running host take a file in or, while none runs, the store.
+// importInto imports a file into the running host or, while none runs, into its store.
 func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.ImportedSession, error) {
 	var taken gateway.ImportedSession
-	kept := &bytes.Buffer{} // what the attempt has read of a file that cannot be read twice
+	kept := &bytes.Buffer{} // what the first attempt read: stdin cannot be read twice
 	err := client.Send(ctx, cfg, http.MethodPost, gateway.ImportPath, "application/jsonl", io.TeeReader(in, kept), &taken)
 	if !errors.Is(err, client.ErrNotRunning) {
 		return taken, err
@@ -221,17 +194,10 @@ func importInto(ctx context.Context, cfg *config.Config, in io.Reader) (gateway.
 	return taken, err
 }
 
-func sessionDelete(ctx context.Context, cmd *cli.Command) error {
-	key, err := oneArgument(cmd)
-	if err != nil {
-		return err
-	}
-	cfg, err := loadConfig(ctx, cmd)
-	if err != nil {
-		return err
-	}
+func sessionDelete(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
+	key := cmd.Args().First()
 	var deleted struct{ Deleted bool }
-	err = client.Ask(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
+	err := client.Ask(ctx, cfg, gateway.DeleteSessionPath, gateway.DeleteSession{Key: key, Stop: cmd.Bool("stop")}, &deleted)
 	out := newOutput(ctx, cmd)
 	if errors.Is(err, client.ErrNotRunning) {
 		var left error

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,20 +19,20 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
-		Description: "Exit code 0 says that flynn runs, whatever the state of its parts; 1 that none answers. Without a running flynn,\n" +
-			"flynn config check says whether one would start.",
+		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check says whether\n" +
+			"flynn would start.",
 		Action: showStatus,
 	}
 }
 
-// state is the answer of flynn status in JSON.
+// state is the JSON of flynn status.
 type state struct {
 	gateway.Status
 	Approvals []gateway.Approval `json:"approvals"`
 }
 
 func showStatus(ctx context.Context, cmd *cli.Command) error {
-	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // as for the kill switch, an error elsewhere in the file is no obstacle
+	g, err := config.LoadGateway(configPath(ctx, cmd), getenvOf(ctx)) // an error elsewhere in the file does not matter here
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func showStatus(ctx context.Context, cmd *cli.Command) error {
 	}
 	o.line("Flynn %s runs since %s with configuration %d.", cell(s.Version), localTime(s.Started), s.Generation)
 	if h := s.Halt; h != nil {
-		o.line("HALTED since %s by %s%s. Let it go on with: flynn resume", localTime(h.Since), cell(h.By), because(h.Reason))
+		o.line("HALTED since %s by %s%s. Continue with: flynn resume", localTime(h.Since), cell(h.By), because(h.Reason))
 	}
 	for _, e := range s.Elevated {
 		o.line("Elevated mode (%s) in %s until %s.", e.State, cell(e.Conversation), localTime(e.Until))
@@ -74,19 +75,14 @@ func because(reason string) string {
 	return " (" + cell(reason) + ")"
 }
 
-// rows are the parts of the host, those that need somebody marked.
+// rows are the parts of the host; a state that needs attention ends with "!".
 func (s state) rows() (rows [][]string) {
 	add := func(part, name, state string, ok bool, details ...string) {
-		var said []string
-		for _, d := range details {
-			if d != "" {
-				said = append(said, d)
-			}
-		}
+		details = slices.DeleteFunc(details, func(d string) bool { return d == "" })
 		if !ok {
 			state += " !"
 		}
-		rows = append(rows, []string{part, name, state, strings.Join(said, ", ")})
+		rows = append(rows, []string{part, name, state, strings.Join(details, ", ")})
 	}
 	for _, c := range s.Channels {
 		add("channel", c.Name, c.State, c.OK, c.Plugin, c.Detail)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -20,13 +19,13 @@ func toolCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the tools of plugins in the running flynn", Action: listTools,
-				Description: "Effect and approve are what flynn.toml says, and count. Claims is what the tool says of itself, and does not.",
+				Description: "EFFECT and APPROVE come from flynn.toml and are enforced. CLAIMS is what the tool says about itself, and is ignored.",
 			},
 			{
-				Name: "explain", Usage: "show a tool, or dry-run a call of it", ArgsUsage: "NAME", Action: explainTool, Flags: judgeFlags(),
-				Description: "Of a plugin's tool it shows what the provider says, which nobody has checked.\n" +
-					"With --agent it asks the running flynn what would become of a call of any tool: each restriction with its reason, whether a person would\n" +
-					"be asked or which grant makes that needless, and where it would run. Nothing is run, nobody is asked, no grant is used.",
+				Name: "explain", Usage: "show a tool, or dry-run a call of it", ArgsUsage: "NAME", Action: explainTool, Flags: dryRunFlags(),
+				Description: "For a tool of a plugin it shows what the provider says about it, unchecked.\n" +
+					"With --agent it asks the running flynn what it would do with a call of any tool: each restriction with its reason, whether a person would\n" +
+					"be asked or which grant makes that unnecessary, and where it would run. Nothing runs, nobody is asked, no grant is used.",
 			},
 		},
 	}
@@ -39,15 +38,10 @@ func providers(ctx context.Context, cmd *cli.Command) ([]gateway.ToolsStatus, er
 		return nil, err
 	}
 	var s gateway.Status
-	if err := client.Ask(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, client.ErrNotRunning) {
-		return nil, fmt.Errorf("%w: the tools of plugins are known only then; start it with: flynn serve", err)
-	} else if err != nil {
-		return nil, err
+	if err = client.Ask(ctx, c, "/api/v1/status", nil, &s); errors.Is(err, client.ErrNotRunning) {
+		err = fmt.Errorf("%w: only a running flynn knows the tools of plugins; start it with: flynn serve", err)
 	}
-	if s.Tools == nil {
-		s.Tools = []gateway.ToolsStatus{}
-	}
-	return s.Tools, nil
+	return append([]gateway.ToolsStatus{}, s.Tools...), err
 }
 
 func listTools(ctx context.Context, cmd *cli.Command) error {
@@ -68,24 +62,17 @@ func listTools(ctx context.Context, cmd *cli.Command) error {
 			o.warn("%s: %s", cell(p.Name), cell(problem))
 		}
 		for _, t := range p.Tools {
-			changed := ""
-			if !t.Changed.IsZero() {
-				changed = t.Changed.Local().Format(time.DateTime)
-			}
-			rows = append(rows, []string{t.Name, p.Plugin, t.Effect, t.Approve, strings.Join(t.Agents, ","), t.Claims, short(t.Digest), changed})
+			rows = append(rows, []string{t.Name, p.Plugin, t.Effect, t.Approve, strings.Join(t.Agents, ","), t.Claims, short(t.Digest), localTime(t.Changed)})
 		}
 	}
 	return o.table([]string{"TOOL", "PLUGIN", "EFFECT", "APPROVE", "AGENTS", "CLAIMS", "DIGEST", "CHANGED"}, rows)
 }
 
 func explainTool(ctx context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() != 1 {
-		return usagef("needs one argument: flynn tool explain NAME")
-	}
 	name := cmd.Args().First()
-	for _, f := range judgeFlags() {
+	for _, f := range dryRunFlags() {
 		if cmd.IsSet(f.Names()[0]) {
-			return judgeCall(ctx, cmd, name)
+			return dryRunCall(ctx, cmd, name)
 		}
 	}
 	list, err := providers(ctx, cmd)
@@ -108,25 +95,25 @@ func explainTool(ctx context.Context, cmd *cli.Command) error {
 		if err := printTool(o, p, p.Tools[i]); err != nil {
 			return err
 		}
-		return printGrants(o, grants)
+		return printToolGrants(o, grants)
 	}
 	if len(grants) > 0 { // of one of Flynn's own tools
 		o := newOutput(ctx, cmd)
 		if o.asJSON {
 			return o.json(grants)
 		}
-		return printGrants(o, grants)
+		return printToolGrants(o, grants)
 	}
 	return fmt.Errorf("no provider offers a tool %q now: flynn tool list shows all", name)
 }
 
-// printGrants shows which calls need nobody's approval.
-func printGrants(o *output, grants []gateway.Grant) error {
+// printToolGrants prints the grants by which calls of a tool run without asking a person.
+func printToolGrants(o *output, grants []gateway.Grant) error {
 	if len(grants) == 0 {
 		return nil
 	}
 	o.line("\nWhat is allowed without asking again:")
-	return grantTable(o, grants)
+	return printGrants(o, grants)
 }
 
 func printTool(o *output, p gateway.ToolsStatus, t gateway.ToolStatus) error {
@@ -141,7 +128,7 @@ func printTool(o *output, p gateway.ToolsStatus, t gateway.ToolStatus) error {
 		{"digest", t.Digest},
 	}
 	if t.Was != "" {
-		rows = append(rows, []string{"changed", t.Changed.Local().Format(time.DateTime)}, []string{"was", t.Was})
+		rows = append(rows, []string{"changed", localTime(t.Changed)}, []string{"was", t.Was})
 	}
 	if err := o.table([]string{"TOOL", t.Name}, rows); err != nil {
 		return err

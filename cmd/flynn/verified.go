@@ -2,7 +2,7 @@ package main
 
 import "errors"
 
-// verified is the answer of verify for one plugin or policy.
+// verified is the JSON of verify for one plugin or policy.
 type verified struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
@@ -10,8 +10,19 @@ type verified struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// verifyAll verifies everything that was named before it reports; its error holds every problem.
-func verifyAll(o *output, names []string, verify func(name string) (version string, err error)) error {
+// verifyAll verifies the names, or without names everything in list, before it reports; its error holds every problem.
+func verifyAll[T any](
+	o *output, names []string, list func() ([]T, error), nameOf func(T) string, verify func(name string) (version string, err error),
+) error {
+	if len(names) == 0 {
+		all, err := list()
+		if err != nil {
+			return err
+		}
+		for _, item := range all {
+			names = append(names, nameOf(item))
+		}
+	}
 	results := []verified{}
 	var problems error
 	for _, name := range names {

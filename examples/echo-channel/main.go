@@ -35,7 +35,7 @@ func (e *echo) Configure(_ context.Context, c channel.Config) error {
 		return err
 	}
 	if e.settings.EverySeconds < 1 {
-		return channel.FieldErrors{{Path: "every_seconds", Message: "want at least 1"}}
+		return channel.FieldErrors{{Path: "every_seconds", Message: "must be at least 1"}}
 	}
 	return nil
 }

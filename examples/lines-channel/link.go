@@ -36,7 +36,7 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// link is one connection. What is written gathers while a write is under way and goes out with the next.
+// link is one connection. Lines collect while a write is under way and go out with the next.
 type link struct {
 	conn net.Conn
 	gone chan struct{} // closed when the connection is over
@@ -86,16 +86,11 @@ func (l *link) take(ctx context.Context, in channel.Inbox, m line) error {
 	switch m.Type {
 	case "event":
 		taken := func(err error) {
-			if err == nil || errors.Is(err, channel.ErrMalformed) { // what is malformed would be so the next time as well
+			if channel.Settled(err) {
 				l.put(line{Type: "ack", ID: m.ID})
 			}
 		}
-		err := in.DeliverAsync(ctx, m.event(), taken)
-		if errors.Is(err, channel.ErrMalformed) {
-			taken(err)
-			return nil
-		}
-		return err
+		return in.DeliverAsync(ctx, m.event(), taken)
 	case "sent", "duplicate", "done", "refused":
 		l.answer(m)
 	}

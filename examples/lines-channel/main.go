@@ -71,7 +71,7 @@ func (b *bridge) Configure(_ context.Context, c channel.Config) error {
 		return err
 	}
 	if _, _, err := net.SplitHostPort(b.settings.Address); err != nil {
-		return channel.FieldErrors{{Path: "address", Message: "want host:port"}}
+		return channel.FieldErrors{{Path: "address", Message: "must be host:port"}}
 	}
 	return nil
 }

@@ -86,12 +86,12 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 		if err != nil {
 			return row, err
 		}
-		ledger, err := history.Open(c.Store.Dir, s)
+		past, err := history.Open(c.Store.Dir, s)
 		if err != nil {
 			return row, err
 		}
 		if !r.Clear {
-			if _, err := ledger.Fetch(ctx, row.File); err != nil {
+			if _, err := past.Fetch(ctx, row.File); err != nil {
 				return row, err
 			}
 		}

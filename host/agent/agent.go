@@ -135,7 +135,7 @@ type Machines interface {
 	Available(name string) error
 }
 
-// Approvals asks people. A request ends with its call, whichever way that ends, but not with the process; *approval.Desk implements it.
+// Approvals asks people. A request ends with its call, whichever way that ends, but not with the process; *approval.Service implements it.
 type Approvals interface {
 	tool.Approver
 	// Withdraw ends a request whose call is over.
@@ -144,7 +144,7 @@ type Approvals interface {
 	WithdrawAll(ctx context.Context, ended func(turn string) bool) error
 }
 
-var _ Approvals = (*approval.Desk)(nil)
+var _ Approvals = (*approval.Service)(nil)
 
 // Tools runs calls that may run; tool.Runner implements it.
 type Tools interface {
@@ -245,8 +245,8 @@ type Config struct {
 	Attachments Attachments
 	Views       Views
 	Elevations  Elevations
-	Ledger      *budget.Ledger // of the daily budgets
-	Events      *event.Bus     // gets message.Event, TurnEnded and BudgetExceeded
+	Ledger      *budget.Accounts // of the daily budgets
+	Events      *event.Bus       // gets message.Event, TurnEnded and BudgetExceeded
 	// Stopped returns why the kill switch lets nothing run, or "".
 	Stopped  func() string
 	Now      func() time.Time

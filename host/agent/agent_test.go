@@ -138,7 +138,7 @@ type house struct {
 	t       *testing.T
 	store   Store
 	runner  *Runner
-	desk    *approval.Desk
+	desk    *approval.Service
 	touch   *touch
 	chain   chain
 	gen     *Generation

@@ -254,7 +254,7 @@ func (t *turn) subjectOf(a *Agent, session, turn string) tool.Subject {
 	return tool.Subject{
 		Message: t.origin, Role: t.gen.Roles.Of(t.row.Channel, t.row.Sender), Door: door, Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: t.session.labels,
-		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, LocalDoor: local, Approve: a.Approve,
+		CallsInTurn: t.calls, Used: t.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
 		Dir: t.cfg.Machines.Dir(t.home()), Elevation: t.elevation(a),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Ruling is what admission says of a message, in one word.
+// Ruling is the decision of admission about a message.
 type Ruling string
 
 // The rulings.
@@ -23,15 +23,15 @@ const (
 	NotAClient       Ruling = "not_a_client"
 	NotAddressed     Ruling = "not_addressed"
 	NotListed        Ruling = "not_listed"
-	NotPaired        Ruling = "not_paired" // what Pairing becomes where nobody can be given a code
-	Pairing          Ruling = "pairing"    // the sender may be given a code
+	NotPaired        Ruling = "not_paired" // not paired, in a conversation where no code can be sent
+	Pairing          Ruling = "pairing"    // not paired, and a code may be sent
 	SenderRate       Ruling = "sender_rate"
 	ConversationRate Ruling = "conversation_rate"
 	UnknownRate      Ruling = "unknown_rate"
 	SenderSessions   Ruling = "sender_sessions"
 )
 
-// Why is what an inbox row says of a message that is not answered; "" for Allowed.
+// Why is the reason that an inbox row records for a message that is not answered; "" for Allowed.
 func (r Ruling) Why() string {
 	switch r {
 	case Allowed:
@@ -53,9 +53,9 @@ func (r Ruling) Why() string {
 	case ConversationRate:
 		return "conversation is over access.conversation_rate_per_minute"
 	case UnknownRate:
-		return "people who are not known are over access.unknown_rate_per_minute"
+		return "unknown senders are over access.unknown_rate_per_minute"
 	case SenderSessions:
-		return "sender has begun as many sessions within a day as limits.sender_sessions allows: go on in one of them"
+		return "sender has started as many sessions within a day as limits.sender_sessions allows: continue one of them"
 	}
 	return string(r)
 }
@@ -64,29 +64,29 @@ func (r Ruling) Why() string {
 type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
-	// Sessions bounds the sessions that one sender begins, by the places of Scope; nil bounds none.
+	// Sessions bounds the sessions that one sender starts, by the places of Scope; nil means no bound.
 	Sessions Sessions
 	Scope    *route.Scope
 	Now      func() time.Time
 	Events   *event.Bus // gets Judged; it may be nil
 }
 
-// Sessions counts the sessions that senders have begun; *quota.Keeper implements it.
+// Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
-	// Open returns an error where a sender begins one session too many in a place. A free sender may begin any number.
+	// Open returns an error if a sender would start one session too many in a place. A free sender may start any number.
 	Open(sender, place string, free bool) error
 }
 
-// Gate admits messages by [access]. It is asked about every message of every door, the host's own doors and what schedules and other
-// agents send among them: Inbox.Accept asks Admit before it commits, and who takes a message up later asks Refusal, since meanwhile
-// the configuration may be another, or a pairing revoked.
+// Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
+// other agents: Inbox.Accept calls Admit before it commits, and Refusal is called again when a message is taken up later, because the
+// configuration may have changed by then, or a pairing may be revoked.
 //
-// It goes by Message.Channel and Message.Sender.ID, which a door fills in and a sender cannot choose. A person who speaks over one of
-// config.LocalDoors holds the token of this machine and is its owner; programs at the others of config.OwnDoors are held to
-// [clients]; any other instance is held to the rules of a channel.
+// It decides by Message.Channel and Message.Sender.ID, which the frontend or channel sets and a sender cannot choose. A sender on
+// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by [clients];
+// every other instance is a channel.
 type Gate struct {
 	GateConfig
-	// Rates of known people and of others are kept apart, so that no crowd makes the host forget those of the known.
+	// The rates of known and other senders are kept apart, so that many strangers cannot displace those of known senders.
 	known, others, conversations *rates
 	unknown                      *rate.Limiter
 }
@@ -100,7 +100,7 @@ func NewGate(cfg GateConfig) *Gate {
 	}
 }
 
-// Admit decides whether a message is to be answered, and counts it against the rates.
+// Admit decides whether a message is answered, and counts it against the rates.
 func (g *Gate) Admit(m message.Message) Admission {
 	r := g.judge(m)
 	if r == Allowed || r == Pairing {
@@ -113,7 +113,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
 }
 
-// Refusal tells why a message is not to be answered however seldom its sender writes, or "".
+// Refusal returns why a message is not answered, apart from rates, or "".
 func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 
 func (g *Gate) judge(m message.Message) Ruling {
@@ -148,7 +148,7 @@ func (g *Gate) judge(m message.Message) Ruling {
 	return Pairing
 }
 
-// count takes a message off the rates and tells which of them it is over, if any.
+// count counts a message against the rates, and returns the one that it exceeds, or r.
 func (g *Gate) count(m message.Message, r Ruling) Ruling {
 	if route.Local(m.Channel) || m.Act == message.Delegated { // the answer to a message that was counted
 		return r
@@ -169,7 +169,7 @@ func (g *Gate) count(m message.Message, r Ruling) Ruling {
 	return r
 }
 
-// rates is one rate for each of many.
+// rates has a rate limiter for each key.
 type rates struct {
 	perMinute int
 
@@ -177,12 +177,12 @@ type rates struct {
 	byKey map[string]*rate.Limiter
 }
 
-// maxRates bounds whose rates are remembered; past it the memory starts anew.
+// maxRates bounds the remembered limiters; beyond it all are forgotten.
 const maxRates = 10_000
 
 func newRates(n int) *rates { return &rates{perMinute: n, byKey: map[string]*rate.Limiter{}} }
 
-// perMinute allows n in a minute, all at once if need be.
+// perMinute allows n per minute, in bursts of up to n.
 func perMinute(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(float64(n)/60), max(1, n)) }
 
 func (r *rates) allow(now time.Time, key string) bool {

@@ -8,14 +8,14 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// A reply that amends an earlier one of its turn adds its text to it and takes its buttons away, where the channel can edit its
-// messages. It is a row of the outbox like any other, behind the earlier one in its conversation's lane, so it outlives the host.
-// An edit can be repeated without harm. Where it cannot be made there is nothing to send: what the text says, its turn says too.
+// A reply that amends an earlier one of its turn adds its text to it and removes its buttons, if the channel can edit messages. It is a
+// row of the outbox like any other, behind the earlier one in the queue of its conversation, so it survives a restart. An edit can be
+// repeated without harm. If it is not possible, nothing is sent: the turn says the same.
 
 // The notes of an amendment that is settled.
 const (
 	noteAmended = "amended"
-	noteLeft    = "the message stays as it is"
+	noteLeft    = "the message was left as it is"
 )
 
 func (d *delivery) amend(ctx context.Context, s Sender) (done bool, wait time.Duration, err error) {
@@ -64,7 +64,7 @@ func (d *delivery) amended(ctx context.Context) (mailbox.OutboxRow, bool, error)
 	return mailbox.OutboxRow{}, false, nil
 }
 
-// edit changes the last message that the earlier reply was sent as: it has the buttons.
+// edit changes the last message of the earlier reply, which has the buttons.
 func (d *delivery) edit(ctx context.Context, to Drafter, earlier mailbox.OutboxRow) (message.Revised, error) {
 	text := earlier.Reply.Text
 	if n := len(earlier.Parts); n > 0 {

@@ -3,13 +3,14 @@ package channel
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// upload gives the channel the files of a message and returns the message with their handles. Files that the channel does not
-// take were named in the text when the reply was prepared. later says that the row has to wait or has changed.
+// upload uploads the files of a message and returns the message with their handles. Files that the channel does not accept were named
+// in the text when the reply was prepared. later reports that the row has to wait or has changed.
 func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ message.Reply, later bool, err error) {
 	var given []message.Attachment
 	for i, a := range r.Attachments {
@@ -26,7 +27,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 		if ctx.Err() != nil {
 			return r, false, ctx.Err()
 		}
-		d.logger().Warn("a file could not be given to the channel", "file", a.Digest, "error", err)
+		d.logger().Warn("cannot upload a file to the channel", "file", a.Digest, "error", err)
 		if errors.Is(err, message.ErrNotTaken) || d.row.Attempts >= maxUploads {
 			return r, true, d.without(ctx, i)
 		}
@@ -39,7 +40,7 @@ func (d *delivery) upload(ctx context.Context, s Sender, r message.Reply) (_ mes
 	return r, false, nil
 }
 
-// maxUploads bounds the tries of an upload; with the back-off they last for about a quarter of an hour.
+// maxUploads bounds the attempts of an upload; with the back-off they take about a quarter of an hour.
 const maxUploads = 15
 
 func (d *delivery) uploadOne(ctx context.Context, to Uploader, a message.Attachment) (string, error) {
@@ -56,11 +57,11 @@ func (d *delivery) uploadOne(ctx context.Context, to Uploader, a message.Attachm
 	return to.Upload(ctx, a, body)
 }
 
-// without takes a file out of a reply and names it in the text of the part that was to carry it.
+// without removes a file from a reply and names it in the text of the part that was to carry it.
 func (d *delivery) without(ctx context.Context, file int) error {
 	next := d.row
 	line := missing(next.Reply.Attachments[file], "it could not be sent")
-	parts := append([]string(nil), next.Parts...)
+	parts := slices.Clone(next.Parts)
 	if len(parts) == 0 {
 		parts = []string{next.Reply.Text}
 	}
@@ -70,14 +71,6 @@ func (d *delivery) without(ctx context.Context, file int) error {
 		parts = append(parts, line)
 	}
 	next.Parts, next.Attempts, next.NextTry, next.Pause = parts, 0, time.Time{}, 0
-	next.Reply.Attachments = append(append([]message.Attachment(nil), next.Reply.Attachments[:file]...), next.Reply.Attachments[file+1:]...)
+	next.Reply.Attachments = slices.Delete(slices.Clone(next.Reply.Attachments), file, file+1)
 	return d.save(ctx, next)
-}
-
-// unready is what attempt says of a row whose files are not with the channel yet.
-func (d *delivery) unready(ctx context.Context, err error) (done bool, wait time.Duration, _ error) {
-	if err != nil {
-		return false, 0, err
-	}
-	return false, d.row.Pause, nil
 }

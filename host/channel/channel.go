@@ -1,11 +1,11 @@
 // Package channel is the durable edge of Flynn: the inbox accepts the messages of every channel, and the outbox delivers replies.
 //
-// Start with Inbox.Accept and Outbox.Run; Gate decides which messages are answered, and Live shows an answer while it is made. A message
+// Start with Inbox.Accept and Outbox.Run; Gate decides which messages are answered, and Live shows an answer while it is written. A message
 // is acknowledged to its channel only after it is committed; a reply is committed before it is sent.
 //
-// The parts below it: plugged ties channel plugins to the inbox and the outbox, attachments takes and keeps files, command answers
-// what people tell the host itself, and notice writes what the host says of its own accord. Plugin processes are run by package plugin,
-// and messages are answered by package agent.
+// The parts below it: plugged connects channel plugins to the inbox and the outbox, attachments fetches and stores files, command
+// handles chat commands, and notice writes the host's own messages. Package plugin runs the processes of plugins, and package agent
+// answers messages.
 package channel
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Sender is the way to one channel instance. What it can do besides Send is in its Capabilities; a Sender that claims one of them
-// implements the interface that goes with it: Reconciler, Drafter, Typist or Uploader.
+// Sender sends over one channel instance. A Sender with one of the Capabilities implements the interface for it: Reconciler, Drafter,
+// Typist or Uploader.
 type Sender interface {
-	// Send delivers r or says what it knows. The outcome is always set, and Unknown where it is empty; the error only explains it.
+	// Send delivers r. An empty outcome means Unknown; the error only explains the outcome.
 	Send(ctx context.Context, r message.Reply) (message.Delivery, error)
 	Capabilities() message.Capabilities
 }
@@ -38,37 +38,37 @@ type Drafter interface {
 	Delete(ctx context.Context, where message.Conversation, id string) error
 }
 
-// Typist is a Sender with Capabilities.Typing: it can show that an answer is being written, for as long as ttl.
+// Typist is a Sender with Capabilities.Typing: it can show for ttl that an answer is being written.
 type Typist interface {
 	Typing(ctx context.Context, where message.Conversation, on bool, ttl time.Duration) error
 }
 
-// Uploader is a Sender with Capabilities.Upload: it takes media ahead of a send.
+// Uploader is a Sender with Capabilities.Upload: it accepts files before the message.
 type Uploader interface {
-	// Upload returns the handle of a file. message.ErrNotTaken says that the channel will never take it.
+	// Upload returns the handle of a file: message.ErrNotTaken if the channel will never accept it.
 	Upload(ctx context.Context, a message.Attachment, body io.Reader) (handle string, err error)
 }
 
-// reconciler returns a Sender that can look up its sends.
+// reconciler returns s if it can look up its sends.
 func reconciler(s Sender) (Reconciler, bool) {
 	r, ok := s.(Reconciler)
 	return r, ok && s.Capabilities().Reconcile
 }
 
-// drafter returns a Sender that can edit what it sent.
+// drafter returns s if it can edit its messages.
 func drafter(s Sender) (Drafter, bool) {
 	d, ok := s.(Drafter)
 	return d, ok && s.Capabilities().Edit
 }
 
-// uploader returns a Sender that can be given a file.
+// uploader returns s if it accepts the file.
 func uploader(s Sender, a message.Attachment) (Uploader, bool) {
 	u, ok := s.(Uploader)
 	return u, ok && s.Capabilities().Takes(a)
 }
 
-// Local is the way to the frontends of this machine. They have shown the reply as an event when it was committed, or find it in the
-// history: a committed reply is a delivered one.
+// Local is the Sender of the frontends of this machine. They get a reply as an event when it is committed, or find it in the history: a
+// committed reply is delivered.
 type Local struct{}
 
 // Capabilities implements Sender.

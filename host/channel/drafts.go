@@ -11,23 +11,23 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// drafts are the messages that show answers under way, and the views that keep them up to date. The store has every draft before it
-// is sent, so that the process after a crash knows that there may be one.
+// drafts are the messages that show unfinished answers, and the views that update them. Every draft is stored before it is sent, so that
+// the process after a crash knows that there may be one.
 type drafts struct {
 	store  mailbox.Drafts
 	log    *slog.Logger
-	loaded chan struct{} // closed when what an earlier process left is known
+	loaded chan struct{} // closed by load
 
 	mu    sync.Mutex
 	known map[int64]mailbox.Draft // by the message that is answered
-	views map[int64]*view         // at work on a draft
+	views map[int64]*view         // that update a draft
 }
 
 func newDrafts(s mailbox.Drafts, log *slog.Logger) *drafts {
 	return &drafts{store: s, log: log, loaded: make(chan struct{}), known: map[int64]mailbox.Draft{}, views: map[int64]*view{}}
 }
 
-// load learns what an earlier process left.
+// load loads the drafts that an earlier process left.
 func (b *drafts) load(ctx context.Context) error {
 	left, err := b.store.OpenDrafts(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *drafts) get(inbox int64) (mailbox.Draft, bool) {
 	return d, ok
 }
 
-// forget drops a draft that is complete, or that nothing is known of.
+// forget drops a draft that is complete or lost.
 func (b *drafts) forget(ctx context.Context, inbox int64) error {
 	b.mu.Lock()
 	_, ok := b.known[inbox]
@@ -77,7 +77,7 @@ func (b *drafts) forget(ctx context.Context, inbox int64) error {
 	return nil
 }
 
-// watch notes that v works on the draft of an answer until it says that it does no more.
+// watch records that v updates the draft of an answer, until unwatch.
 func (b *drafts) watch(inbox int64, v *view) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *drafts) unwatch(inbox int64, v *view) {
 	}
 }
 
-// settle ends the view of a reply that is ready, waits for the call that it may be in, and returns the draft that is left.
+// settle ends the view of a finished reply, waits for its last call, and returns the draft that it leaves.
 func (b *drafts) settle(ctx context.Context, inbox int64) (mailbox.Draft, bool, error) {
 	b.mu.Lock()
 	v := b.views[inbox]
@@ -109,12 +109,12 @@ func (b *drafts) settle(ctx context.Context, inbox int64) (mailbox.Draft, bool, 
 	return d, ok, nil
 }
 
-// draftKey is the idempotency key of the draft of a reply. It is another one than the reply's: the fate of the draft says
-// nothing about the reply.
+// draftKey is the idempotency key of the draft of a reply. It differs from the reply's, because the outcome of the draft says nothing about
+// the reply.
 func draftKey(key string) string { return key + "/draft" }
 
-// find learns the platform's id of a draft whose sending was cut off. Without one the draft is lost, and nobody minds but who
-// sees the beginning of an answer above the answer.
+// find looks up the platform's id of a draft whose sending was cut off. Without an id the draft is lost, and people see the beginning of
+// an answer above the answer.
 func (b *drafts) find(ctx context.Context, s Sender, d mailbox.Draft, r message.Reply) (mailbox.Draft, bool) {
 	r.Key = d.Key
 	r.Attachments, r.Buttons = nil, nil
@@ -125,7 +125,7 @@ func (b *drafts) find(ctx context.Context, s Sender, d mailbox.Draft, r message.
 	if asks, ok := reconciler(s); ok {
 		res, err = asks.Reconcile(ctx, r)
 	} else if to, ok := drafter(s); ok && s.Capabilities().Idempotent {
-		res, err = to.SendDraft(ctx, r) // which shows it or tells what it was
+		res, err = to.SendDraft(ctx, r) // sends it, or returns the id of the first time
 	}
 	if err != nil || len(res.PlatformIDs) != 1 || !res.Arrived() {
 		return d, false

@@ -1,9 +1,9 @@
 package channel
 
-// Received is published for each message that the inbox took: Fate is the state of its row, or "duplicate".
+// Received is published for each message in the inbox: Fate is the state of its row, or "duplicate".
 type Received struct{ Channel, Fate string }
 
-// Judged is published for each message that admission decided about on its arrival.
+// Judged is published for each decision of admission about an arriving message.
 type Judged struct {
 	Channel string
 	Ruling  Ruling

@@ -8,19 +8,17 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// A reply whose beginning is on show as a draft is delivered by the draft's last edit. An edit can be repeated without harm, so its
-// row never says Sending; Attempts is committed before the first one, so that a later process can tell an edit that came too late
-// from one that the channel had applied before. When editing fails for good, the draft is removed and the reply sent as if
-// there had been none.
+// A reply with a draft is delivered by the draft's last edit. An edit can be repeated without harm, so its row never has the state
+// Sending; Attempts is committed before the first one, so that a later process can tell an edit that came too late from one that the
+// channel applied before. When editing fails for good, the draft is removed and the reply is sent as if there had been none.
 
-// maxEdits bounds the tries of a last edit that fails without a word from the channel about when to try again, or that it never
-// will; with the back-off they last for about two minutes.
+// maxEdits bounds the attempts of a last edit whose error does not say when to try again; with the back-off they take about two minutes.
 const maxEdits = 10
 
-// windowMargin is taken off an edit window, for clocks and ways that differ.
+// windowMargin is subtracted from an edit window, for differences of clocks and transmission times.
 const windowMargin = 5 * time.Second
 
-// draft returns the draft that is to be completed by the part under way, if there is one.
+// draft returns the draft that the current part completes, if there is one.
 func (d *delivery) draft(ctx context.Context, s Sender) (mailbox.Draft, Drafter, error) {
 	if d.drafts == nil || d.row.Part > 0 || d.row.Reply.Answers == 0 {
 		return mailbox.Draft{}, nil, nil
@@ -39,7 +37,7 @@ func (d *delivery) draft(ctx context.Context, s Sender) (mailbox.Draft, Drafter,
 	return draft, to, nil
 }
 
-// first is the reply with what a draft of it shows.
+// first is the reply with the text of its draft.
 func (d *delivery) first(s Sender) message.Reply {
 	r := d.row.Reply
 	r.Text = split(r.Text, s.Capabilities().MaxTextRunes)[0]
@@ -69,7 +67,7 @@ func (d *delivery) finish(ctx context.Context, s Sender, draft mailbox.Draft, to
 		d.after(&next, e.RetryAfter)
 		return false, e.RetryAfter, d.save(ctx, next)
 	case e.Never, e.Stale, next.Attempts >= maxEdits:
-		d.logger().Warn("a draft could not be completed; the reply is sent anew", "error", failed)
+		d.logger().Warn("cannot complete a draft; sending the reply as a new message", "error", failed)
 		return d.replace(ctx, s, draft, to, !e.Never && !e.Stale)
 	}
 	return false, pauseAfter(next.Attempts), nil
@@ -84,8 +82,8 @@ func (d *delivery) lastEdit(ctx context.Context, draft mailbox.Draft, to Drafter
 	})
 }
 
-// replace takes a draft away, where the channel can, and leaves the reply to be sent like any other. Where the draft stays and may
-// show all of the answer after all, the reply is marked.
+// replace removes a draft, if the channel can, so that the reply is sent like any other. If the draft stays and may show the whole
+// answer, the reply is marked as a possible duplicate.
 func (d *delivery) replace(ctx context.Context, s Sender, draft mailbox.Draft, to Drafter, unclear bool) (done bool, wait time.Duration, err error) {
 	gone := false
 	if s.Capabilities().Delete {

@@ -15,31 +15,31 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/bounds"
 )
 
-// Admission is the answer to "may this sender be heard here".
+// Admission is the decision whether a message is answered.
 type Admission struct {
 	Allowed bool
 	Ruling  Ruling
-	Why     string // when not
+	Why     string // if not allowed
 }
 
-// Admitter decides on a message, once, before its commit: the row keeps the answer. *Gate implements it.
+// Admitter decides about a message once, before its commit; the row keeps the decision. *Gate implements it.
 type Admitter interface {
 	Admit(m message.Message) Admission
 }
 
-// Strangers gives a sender who is not known a pairing code; *pairing.Desk implements it.
+// Strangers gives pairing codes to unknown senders; *pairing.Desk implements it.
 type Strangers interface {
 	// Offer records the message together with the code, or leaves that to the inbox.
 	Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error)
 }
 
-// Takers take up the messages that the inbox has committed. None of the methods may block.
+// Takers take up committed messages. None of the methods may block.
 type Takers interface {
-	// Deliver takes a message that is to be answered.
+	// Deliver is called with a message to answer.
 	Deliver(row mailbox.InboxRow)
-	// Note takes a message that the next turn of its conversation is to be told of.
+	// Note is called with a message that the next turn of its conversation should see.
 	Note(row mailbox.InboxRow)
-	// Refused takes a message that is not admitted, unless it is too old.
+	// Refused is called with a message that was not admitted, unless it is too old.
 	Refused(row mailbox.InboxRow, r Ruling)
 }
 
@@ -49,7 +49,7 @@ type InboxConfig struct {
 	Admitter  Admitter
 	Strangers Strangers // nil: strangers get no code
 	Takers    Takers
-	// MaxAge is the age past which a message is recorded and not answered.
+	// MaxAge is the age beyond which a message is recorded and not answered.
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger // of trouble with the store; it may be nil
@@ -59,11 +59,11 @@ type InboxConfig struct {
 // Inbox accepts messages.
 type Inbox struct {
 	cfg InboxConfig
-	// notes bounds how often a message that is not admitted is written down at all: anybody can send those.
+	// notes bounds how often messages that are not admitted are recorded: anybody can send them.
 	notes *rate.Limiter
 }
 
-// Messages that are not admitted are recorded at this rate over all channels, in bursts of notesBurst; a busy group comes nowhere near.
+// Messages that are not admitted are recorded at this rate over all channels, which is far above that of a busy group.
 const (
 	notesPerSecond = 10
 	notesBurst     = 200
@@ -80,14 +80,14 @@ func NewInbox(cfg InboxConfig) *Inbox {
 	return &Inbox{cfg, rate.NewLimiter(notesPerSecond, notesBurst)}
 }
 
-// Accept commits a message and hands it on. When it returns without error the message is on stable storage and
-// may be acknowledged to its channel; a message that is there already is acknowledged and not handed on again.
+// Accept commits a message and passes it to Takers. When it returns without error the message is on stable storage and may be
+// acknowledged to its channel; a message that was accepted before is acknowledged and not passed on again.
 //
-// Of a message that is not admitted only its circumstances are kept: what people say past Flynn is not its business, and
-// strangers must not fill the disk. When they write faster than that can be recorded, the rest is only counted.
+// The content of a message that is not admitted is not stored: what people say to each other is not Flynn's business, and
+// strangers must not fill the disk. If they write faster than the rate at which this is recorded, the rest is only counted.
 //
-// The end of ctx does not cut the commit short. A commit that was given up may still happen; when the message comes again it
-// would be taken for one that was handed on, and wait for the next start of the host.
+// The end of ctx does not cancel the commit. A cancelled commit may still happen; when the message comes again it would be
+// taken for one that was passed on, and wait for the next start of the host.
 func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	if err := check(m); err != nil {
 		return fmt.Errorf("accept message: %w", err)
@@ -95,8 +95,8 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	return in.accept(m.Bounded(), func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
 }
 
-// Take is Accept for a message that package plugin made of an event, checked and bounded, and that its channel may not be able to send
-// again: while the store has trouble it tries until ctx ends.
+// Take is Accept for a message that package plugin has made of an event, checked and bounded. Its channel may not be able to send it
+// again, so while the store fails it tries until ctx ends.
 func (in *Inbox) Take(ctx context.Context, m message.Message) error {
 	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
 }
@@ -159,12 +159,12 @@ func (in *Inbox) judge(m message.Message, a Admission) (mailbox.InboxState, stri
 	return mailbox.InboxNew, ""
 }
 
-// tooOld reports whether a message is past the age to which one is answered; never when its channel does not say.
+// tooOld reports whether a message is too old to be answered, as far as its channel gives its time.
 func (in *Inbox) tooOld(m message.Message) bool {
 	return in.cfg.MaxAge > 0 && !m.SentAt.IsZero() && m.ReceivedAt.Sub(m.SentAt) > in.cfg.MaxAge
 }
 
-// check refuses a message of a frontend of the host's own whose identifiers no channel could have.
+// check refuses a message of a frontend whose identifiers are invalid.
 func check(m message.Message) error {
 	sender := m.Sender.ID
 	if m.Channel == message.ScheduleDoor { // its senders have their channel in front

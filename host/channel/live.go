@@ -13,13 +13,13 @@ import (
 // LiveConfig is what a Live needs.
 type LiveConfig struct {
 	Outbox *Outbox
-	// Stream reports whether answers on a channel are shown while they are made, if the channel can.
+	// Stream reports whether answers on a channel are shown while they are written, if the channel can.
 	Stream func(channel string) bool
 	Log    *slog.Logger
 }
 
-// Live shows the turns that run to those who wait for them: that an answer is being written, and on channels with edit what there
-// is of it. It is a view. It commits nothing but the drafts that it sends, and a turn never waits for it.
+// Live shows running turns to the people who wait for them: a typing notice and, on channels that can edit, the answer so far. It commits
+// nothing but the drafts that it sends, and a turn never waits for it.
 type Live struct {
 	cfg LiveConfig
 
@@ -31,7 +31,7 @@ type Live struct {
 // NewLive returns a Live.
 func NewLive(cfg LiveConfig) *Live { return &Live{cfg: cfg} }
 
-// Run lets views work until ctx ends and returns when the last one has.
+// Run lets views work until ctx ends, and returns when the last one has ended.
 func (l *Live) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.ctx = ctx
@@ -44,8 +44,7 @@ func (l *Live) Run(ctx context.Context) error {
 	return nil
 }
 
-// Show begins the view of a turn, by the reply that will end it. It returns nil where there is nothing to show, which costs a look at
-// the channel and no more.
+// Show starts the view of a turn, given the reply that will end it. It returns nil, at little cost, if there is nothing to show.
 func (l *Live) Show(r message.Reply) *View {
 	s := l.cfg.Outbox.now(r.Channel)
 	if s == nil {
@@ -66,8 +65,8 @@ func (l *Live) Show(r message.Reply) *View {
 	return &View{v}
 }
 
-// start gives a view its goroutines, one for each thing that it shows, so that a slow call about the one does not hold up the
-// other. They end with the view, or with Run.
+// start starts a goroutine for each thing that a view shows, so that a slow call for one does not delay the other. They end with the view,
+// or with Run.
 func (l *Live) start(v *view, stream bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,34 +89,34 @@ func (l *Live) start(v *view, stream bool) bool {
 	return true
 }
 
-// View is a turn on show.
+// View shows a turn.
 type View struct{ v *view }
 
-// Event takes note of what happened in the turn. It does not block.
+// Event shows an event of the turn. It does not block.
 func (w *View) Event(e message.Event) { w.v.event(e) }
 
-// Over ends the view, whatever became of the turn.
+// Over ends the view.
 func (w *View) Over() { w.v.end() }
 
-// view is what is known of a turn on show.
+// view is the state of a View.
 type view struct {
 	live  *Live
 	reply message.Reply // that will end the turn; its text is not known yet
 	can   message.Capabilities
 
 	wake     chan struct{} // capacity 1: the text has changed
-	moved    chan struct{} // capacity 1: whether a person is awaited has changed
+	moved    chan struct{} // capacity 1: waiting has changed
 	quit     chan struct{} // closed when the view is to end
 	once     sync.Once     // of quit
-	streamed chan struct{} // closed when no call about the draft is under way any more, and none follows
+	streamed chan struct{} // closed after the last call about the draft
 
 	mu      sync.Mutex
 	text    []byte
-	stale   bool // what comes next is another text
+	stale   bool // the next delta starts another text
 	waiting bool // for a person
 }
 
-// maxShown bounds what is kept of a text that streams, in bytes; channels show less in one message.
+// maxShown bounds the kept text, in bytes; channels show less in one message.
 const maxShown = 128 << 10
 
 func (v *view) end() { v.once.Do(func() { close(v.quit) }) }
@@ -159,7 +158,7 @@ func (v *view) awaitsPerson() bool {
 	return v.waiting
 }
 
-// rest waits for d, and reports whether the view goes on.
+// rest waits for d, and reports whether the view continues.
 func (v *view) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -172,7 +171,7 @@ func (v *view) rest(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// until waits for c, and reports whether the view goes on.
+// until waits for c, and reports whether the view continues.
 func (v *view) until(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -183,14 +182,14 @@ func (v *view) until(ctx context.Context, c <-chan struct{}) bool {
 	return false
 }
 
-// Typing is shown when a turn has taken typingDelay, for typingTTL at a time, and again every typingEvery.
+// A typing notice is sent when a turn has taken typingDelay, for typingTTL, and again every typingEvery.
 const (
 	typingDelay = 300 * time.Millisecond
 	typingTTL   = 5 * time.Second
 	typingEvery = 4 * time.Second
 )
 
-// showTyping keeps "typing" on show while nobody but Flynn is waited for.
+// showTyping keeps a typing notice up while the turn does not wait for a person.
 func (v *view) showTyping(ctx context.Context) {
 	on := false
 	defer func() {
@@ -216,7 +215,7 @@ func (v *view) showTyping(ctx context.Context) {
 	}
 }
 
-// setTyping tells the channel. What it makes of that is nobody's concern.
+// setTyping sends a typing notice. Errors do not matter.
 func (v *view) setTyping(ctx context.Context, on bool) {
 	s, ok := v.live.cfg.Outbox.now(v.reply.Channel).(Typist)
 	if !ok {
@@ -227,13 +226,13 @@ func (v *view) setTyping(ctx context.Context, on bool) {
 	}
 }
 
-// draftDelay is how long a turn runs before a draft is sent: what is ready by then needs none.
+// draftDelay is how long a turn runs before a draft is sent: an answer that is ready by then needs none.
 const draftDelay = time.Second
 
-// maxEditFailures ends a view whose edits fail one after the other; the reply finds its way by itself.
+// maxEditFailures ends a view after that many failed edits in a row; the reply is delivered all the same.
 const maxEditFailures = 5
 
-// stream shows the text as a draft, and keeps the draft up to date.
+// stream sends the text as a draft, and keeps the draft up to date.
 func (v *view) stream(ctx context.Context, b *drafts) {
 	if !v.rest(ctx, draftDelay) || !v.until(ctx, b.loaded) {
 		return
@@ -250,7 +249,7 @@ func (v *view) stream(ctx context.Context, b *drafts) {
 			continue
 		}
 		if full {
-			w.later(0) // it is not cut anew with each word that comes
+			w.later(0) // the text is not split again for each new word
 		}
 		if !v.until(ctx, v.wake) {
 			return
@@ -258,7 +257,7 @@ func (v *view) stream(ctx context.Context, b *drafts) {
 	}
 }
 
-// first is what fits one message of what there is, and whether that is not all. The rest comes with the reply.
+// first is the part of the text that fits one message, and whether there is more. The rest comes with the reply.
 func (v *view) first() (text string, full bool) {
 	v.mu.Lock()
 	text = string(v.text)
@@ -267,25 +266,25 @@ func (v *view) first() (text string, full bool) {
 	return parts[0], len(parts) > 1
 }
 
-// writing is a draft in the making.
+// writing is an unfinished draft.
 type writing struct {
 	*view
 	drafts   *drafts
 	draft    mailbox.Draft
 	begun    bool // the store has the draft
 	shown    string
-	next     time.Time // not before is the channel spoken to again
+	next     time.Time // of the next call to the channel, at the earliest
 	revision uint64
 	failures int
-	over     bool // the draft stays as it is
+	over     bool // the draft is not updated any more
 }
 
 // show sends the draft or edits it.
 func (w *writing) show(ctx context.Context, text string) {
 	s := w.live.cfg.Outbox.now(w.reply.Channel)
-	to, ok := s.(Drafter) // s is nil, or of an instance that could edit when the turn began
+	to, ok := s.(Drafter) // the instance could edit when the turn began, but s may be nil now
 	switch {
-	case !ok: // the plugin is being started again
+	case !ok: // the plugin is being restarted
 		w.later(time.Second)
 	case w.draft.MessageID != "":
 		w.edit(ctx, to, text)
@@ -311,11 +310,11 @@ func (w *writing) recover(ctx context.Context, s Sender, text string) {
 	w.later(0)
 }
 
-// send shows the draft for the first time. The store hears of it before, and of the platform's id before anything is edited.
+// send sends the draft. It is stored before, and its platform id is stored before the first edit.
 func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 	d := mailbox.Draft{Inbox: w.reply.Answers, Key: draftKey(w.reply.Key), SentAt: time.Now().UTC()}
 	if err := w.drafts.put(ctx, d); err != nil {
-		w.live.cfg.Log.Warn("cannot keep a draft, so none is sent", "channel", w.reply.Channel, "error", err)
+		w.live.cfg.Log.Warn("cannot store a draft, so none is sent", "channel", w.reply.Channel, "error", err)
 		w.over = true
 		return
 	}
@@ -334,7 +333,7 @@ func (w *writing) send(ctx context.Context, s Sender, to Drafter, text string) {
 		w.keep(ctx, d)
 		w.shown = text
 		w.later(0)
-	case delivered: // nothing that edits could complete
+	case delivered: // edits cannot complete it
 		w.discard(ctx, to, res.PlatformIDs)
 	case res.Outcome == message.NotSent, res.Outcome == message.Refused:
 		w.over = res.Outcome == message.Refused
@@ -356,7 +355,7 @@ func (w *writing) keep(ctx context.Context, d mailbox.Draft) {
 	w.draft, w.begun = d, true
 }
 
-// discard takes away what was sent as several messages or as none that has a name.
+// discard removes a draft that became several messages, or one without an id.
 func (w *writing) discard(ctx context.Context, to Drafter, ids []string) {
 	w.over = true
 	for _, id := range ids {
@@ -371,7 +370,7 @@ func (w *writing) discard(ctx context.Context, to Drafter, ids []string) {
 	w.forget(ctx)
 }
 
-// fail waits as long as the channel asks; a draft that was surely not sent leaves no trace.
+// fail forgets a draft that was not sent, and waits as long as the channel asks.
 func (w *writing) fail(ctx context.Context, wait time.Duration) {
 	w.forget(ctx)
 	w.failures++
@@ -385,7 +384,7 @@ func (w *writing) forget(ctx context.Context) {
 	}
 }
 
-// edit brings the draft up to date.
+// edit updates the draft.
 func (w *writing) edit(ctx context.Context, to Drafter, text string) {
 	w.revision = revision(time.Now(), w.revision)
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftTimeout)

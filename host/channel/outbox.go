@@ -23,30 +23,30 @@ import (
 // OutboxConfig is what an Outbox needs.
 type OutboxConfig struct {
 	Store mailbox.Outbox
-	// Drafts keeps what Live shows of replies before they are ready; without it there are no drafts.
+	// Drafts stores the drafts that Live shows; without it there are none.
 	Drafts mailbox.Drafts
 	// Media opens the files that go with replies, by digest; without it they are only named.
 	Media func(digest string) (io.ReadCloser, error)
 	Log   *slog.Logger
 	Now   func() time.Time
-	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute, and each beginning that a channel has delivered of a
-	// message (message.Delivery.Resume) begins it anew.
+	// SendTimeout bounds one send; 3 min when zero. Each attachment adds a minute. It starts again whenever a channel has delivered a
+	// part of a message (message.Delivery.Resume).
 	SendTimeout time.Duration
 	Events      *event.Bus // gets Delivered; it may be nil
 }
 
-// Outbox delivers replies: in order within a conversation, side by side otherwise. A channel
-// that is not there keeps its replies waiting; other channels do not notice.
+// Outbox delivers replies: in order within a conversation, concurrently otherwise. Replies wait while their channel is not
+// attached; those of other channels do not.
 type Outbox struct {
 	cfg    OutboxConfig
-	lanes  *keyed.Group[mailbox.OutboxRow]
-	drafts *drafts // nil without OutboxConfig.Drafts
+	queues *keyed.Group[mailbox.OutboxRow] // by conversation
+	drafts *drafts                         // nil without OutboxConfig.Drafts
 
 	mu      sync.Mutex
 	senders map[string]Sender
 	changed chan struct{} // closed and replaced whenever senders changes
 	loaded  bool
-	early   []mailbox.OutboxRow // pushed before what an earlier process left was loaded
+	early   []mailbox.OutboxRow // pushed before load
 	waiting map[string]int      // by channel: replies that are queued or under way
 }
 
@@ -65,7 +65,7 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	if cfg.Drafts != nil {
 		o.drafts = newDrafts(cfg.Drafts, cfg.Log)
 	}
-	o.lanes = keyed.New(maxConversations, o.deliver)
+	o.queues = keyed.New(maxConversations, o.deliver)
 	return o
 }
 
@@ -81,11 +81,11 @@ func (o *Outbox) Run(ctx context.Context) error {
 		return fmt.Errorf("load outbox: %w", err)
 	}
 	o.load(rows)
-	return o.lanes.Run(ctx)
+	return o.queues.Run(ctx)
 }
 
-// load queues what an earlier process left, then what was pushed meanwhile. A reply of the second sort may be among the
-// first; it must neither overtake an older one nor be queued twice.
+// load queues the replies that an earlier process left, and then those that were pushed meanwhile. One of these may be among the first;
+// it must neither overtake an older one nor be queued twice.
 func (o *Outbox) load(rows []mailbox.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +102,7 @@ func (o *Outbox) load(rows []mailbox.OutboxRow) {
 	o.early, o.loaded = nil, true
 }
 
-// Push takes a reply that was committed.
+// Push queues a committed reply.
 func (o *Outbox) Push(turn string, r message.Reply) {
 	row := mailbox.OutboxRow{Turn: turn, Reply: r, State: mailbox.OutboxPending}
 	o.mu.Lock()
@@ -114,20 +114,20 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 	o.queue(row)
 }
 
-// queue puts a reply into the lane of its conversation; o.mu is held.
+// queue puts a reply into the queue of its conversation; o.mu is held.
 func (o *Outbox) queue(r mailbox.OutboxRow) {
 	o.waiting[r.Reply.Channel]++
-	o.lanes.Push(r.Reply.ConversationKey(), r)
+	o.queues.Push(r.Reply.ConversationKey(), r)
 }
 
-// Waiting returns how many replies of each channel are not delivered yet.
+// Waiting counts the undelivered replies of each channel.
 func (o *Outbox) Waiting() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.waiting)
 }
 
-// settled counts a reply that does not wait any more.
+// settled removes a reply from the count of Waiting.
 func (o *Outbox) settled(r mailbox.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +139,7 @@ func (o *Outbox) settled(r mailbox.OutboxRow) {
 	}
 }
 
-// Attach makes s the way to a channel instance until the returned function is called.
+// Attach makes s the sender of a channel instance until detach is called.
 func (o *Outbox) Attach(channel string, s Sender) (detach func()) {
 	o.set(channel, s)
 	return func() {
@@ -159,14 +159,14 @@ func (o *Outbox) set(channel string, s Sender) {
 	o.changed = make(chan struct{})
 }
 
-// now returns the way to a channel, or nil while there is none.
+// now returns the sender of a channel, or nil while there is none.
 func (o *Outbox) now(channel string) Sender {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.senders[channel]
 }
 
-// sender waits for the way to a channel.
+// sender waits for the sender of a channel.
 func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 	for {
 		o.mu.Lock()
@@ -183,7 +183,7 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 	}
 }
 
-// deliver sends the first reply of a conversation for as long as it takes.
+// deliver sends the first reply of a conversation, and returns the others when it is settled.
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow) []mailbox.OutboxRow {
 	d := delivery{Outbox: o, row: rows[0]}
 	for wait := left(d.row, o.cfg.Now()); ; {
@@ -214,8 +214,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow
 	}
 }
 
-// left is what is left of the pause of a row that was loaded. The clock may have been set back since: a pause is never longer than it was
-// when it began.
+// left is the rest of the pause of a loaded row. The clock may have been set back since: a pause is never longer than when it began.
 func left(r mailbox.OutboxRow, now time.Time) time.Duration {
 	most := r.Pause
 	if most == 0 { // written by an earlier version
@@ -229,17 +228,17 @@ func (d *delivery) after(next *mailbox.OutboxRow, wait time.Duration) {
 	next.NextTry, next.Pause = d.cfg.Now().Add(wait).UTC(), wait
 }
 
-// delivery is one reply on its way. row is what the store has: nothing is done about a state that is not committed, and
-// nothing that is known is forgotten because it could not be committed at once.
+// delivery is the delivery of one reply. row is the committed state: nothing is done before its state is committed, and no outcome
+// is forgotten because it could not be committed at once.
 type delivery struct {
 	*Outbox
 	row mailbox.OutboxRow
-	// recognised says that the channel would recognise the send under way if it were repeated.
+	// recognised is true if the channel would recognise a repetition of the current send.
 	recognised bool
-	resumed    int // times that the part under way stopped in the middle
+	resumed    int // times that the current part stopped in the middle
 }
 
-// logger tells of the reply. It is made when there is something to tell: hardly ever.
+// logger names the reply. It is made only when there is something to log, which is rare.
 func (d *delivery) logger() *slog.Logger {
 	return d.cfg.Log.With("channel", d.row.Reply.Channel, "turn", d.row.Turn, "key", d.row.Reply.Key)
 }
@@ -257,8 +256,8 @@ func (d *delivery) saveBy(ctx context.Context, next mailbox.OutboxRow, set func(
 	return err
 }
 
-// saveSent is save for a reply that has arrived. A channel that recognises a repeated send would do nothing if that were lost, so nobody
-// need be kept waiting for the disk by it.
+// saveSent is save for a delivered reply. If the channel would recognise a repetition, losing this write does no harm, so it need not wait
+// for the disk.
 func (d *delivery) saveSent(ctx context.Context, next mailbox.OutboxRow) error {
 	if by, ok := d.cfg.Store.(mailbox.Settler); ok && d.recognised {
 		return d.saveBy(ctx, next, by.SettleOutbox)
@@ -266,8 +265,8 @@ func (d *delivery) saveSent(ctx context.Context, next mailbox.OutboxRow) error {
 	return d.save(ctx, next)
 }
 
-// attempt makes one try and commits what came of it. A crash between its two commits leaves the row in state
-// Sending, which says "may have been sent".
+// attempt makes one attempt and commits its outcome. A crash between its two commits leaves the row in state Sending, which means "may
+// have been sent".
 func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, err error) {
 	s, err := d.sender(ctx, d.row.Reply.Channel)
 	if err != nil {
@@ -293,8 +292,11 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		}
 	}
 	reply, later, err := d.upload(ctx, s, due(next))
-	if err != nil || later {
-		return d.unready(ctx, err)
+	if err != nil {
+		return false, 0, err
+	}
+	if later {
+		return false, d.row.Pause, nil
 	}
 	next.Attempts++
 	if !s.Capabilities().Idempotent {
@@ -304,15 +306,15 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		}
 	}
 	d.recognised = s.Capabilities().Idempotent
-	// A send that has begun is completed, so that its outcome is known.
+	// A send that has started is completed, so that its outcome is known.
 	res := d.send(context.WithoutCancel(ctx), s, reply)
 	d.cfg.Events.Publish(Delivered{next.Reply.Channel, string(res.Outcome)})
 	return d.record(ctx, next, res)
 }
 
-// settle decides on a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
+// settle handles a row whose send may have happened: the channel knows, or it is sent again with a mark, or it is given up.
 func (d *delivery) settle(ctx context.Context, s Sender, next *mailbox.OutboxRow) (bool, error) {
-	// A channel may send the files as messages of their own: then its answer would be about the first of several.
+	// A channel may send files as separate messages: then its answer would be about the first of several.
 	if r, ok := reconciler(s); ok && next.Reply.Resume == "" && len(due(*next).Attachments) == 0 {
 		ask, cancel := context.WithTimeout(ctx, d.cfg.SendTimeout)
 		defer cancel()
@@ -333,12 +335,12 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *mailbox.OutboxRow
 	return false, nil
 }
 
-// noteUnknown distinguishes a send whose channel does not know its outcome from one that was cut off by the end of the
-// host. The first is given up when it happens to a marked resend, for the channel will not know the next time either. The
-// second says nothing about the channel: a loss would be worse than a further copy with a mark.
+// noteUnknown distinguishes a send whose outcome the channel does not know from one that the end of the host cut off. The first is
+// given up when it happens to a marked resend, because the channel will not know the next time either. The second says nothing about the
+// channel: a loss would be worse than another copy with a mark.
 const noteUnknown = string(message.Unknown)
 
-// maxResends bounds the latter, should it be this very send that ends the host.
+// maxResends bounds the latter, in case this very send crashes the host.
 const maxResends = 10
 
 func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.Delivery {
@@ -355,7 +357,7 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.De
 // record commits an outcome and says whether the row is settled, or when to try again.
 func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
 	pause := pauseAfter
-	if d.stopped(res) { // the rest is a message of its own: what its beginning took does not count against it
+	if d.stopped(res) { // the rest counts as a new message: attempts of its beginning do not count
 		next.PlatformIDs, next.Reply.Resume = append(slices.Clip(next.PlatformIDs), res.PlatformIDs...), res.Resume
 		next.Attempts, next.Reply.PossibleDuplicate = 0, false
 		pause = func(int) time.Duration { return 0 }
@@ -370,7 +372,7 @@ func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res messa
 		}
 		next.State = mailbox.OutboxSent
 		return true, 0, d.saveSent(ctx, next)
-	case message.Refused: // those behind it need not wait until it is given up
+	case message.Refused: // the replies behind it need not wait
 		next.State, next.Note = mailbox.OutboxDead, "the channel refused it for good"
 		return true, 0, d.save(ctx, next)
 	case message.NotSent:
@@ -386,8 +388,7 @@ func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res messa
 	return false, wait, d.save(ctx, next)
 }
 
-// stopped reports whether a send stopped in the middle, further on than the one before. A channel that never comes to an end is not
-// believed for ever.
+// stopped reports whether a send stopped in the middle, beyond the previous stop. A channel may do so maxResumed times.
 func (d *delivery) stopped(res message.Delivery) bool {
 	if res.Resume == "" || res.Resume == d.row.Reply.Resume || res.Outcome != message.NotSent && res.Outcome != message.Unknown {
 		return false
@@ -399,10 +400,10 @@ func (d *delivery) stopped(res message.Delivery) bool {
 // maxResumed bounds the stops of one message: 10,000 lines, one at a time.
 const maxResumed = 10_000
 
-// maxAttempts bounds the tries of one reply; with the back-off they last for about a day.
+// maxAttempts bounds the attempts of one reply; with the back-off they take about a day.
 const maxAttempts = 300
 
-// maxPause is the longest wait between tries that is not the channel's wish.
+// maxPause is the longest pause between attempts that the channel did not ask for.
 const maxPause = 5 * time.Minute
 
 // pauseAfter is the wait after attempt n.

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/markdown"
 )
 
-// split cuts text into pieces that a channel takes, of limit code points each.
+// split splits text into parts of at most limit code points.
 func split(text string, limit int) []string {
 	if limit <= 0 || utf8.RuneCountInString(text) <= limit {
 		return []string{text}
@@ -23,13 +23,13 @@ func split(text string, limit int) []string {
 	return []string{text}
 }
 
-// takes reports whether a channel can be given a file.
+// takes reports whether a channel accepts a file.
 func takes(s Sender, a message.Attachment) bool {
 	_, can := uploader(s, a)
 	return can
 }
 
-// due is the message of a row that is to be sent next. Attachments and buttons go with the last one.
+// due is the next message to send of a row. Attachments and buttons go with the last one.
 func due(row mailbox.OutboxRow) message.Reply {
 	r := row.Reply
 	if len(row.Parts) == 0 {
@@ -45,8 +45,8 @@ func due(row mailbox.OutboxRow) message.Reply {
 	return r
 }
 
-// prepare decides, before anything of a reply is sent, in which messages it goes. The decision is committed unless the reply
-// goes as it is: its parts must be the same ones after a restart, whatever the channel says of its limits then.
+// prepare splits a reply into messages before the first of them is sent. The parts are committed unless the reply is sent as it is: they
+// must be the same after a restart, even if the channel's limits have changed.
 func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
 	if len(d.row.Parts) > 0 || d.row.Part > 0 || d.row.State != mailbox.OutboxPending {
 		return nil
@@ -55,7 +55,7 @@ func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
 	text := withNames(r.Text, slices.DeleteFunc(slices.Clone(r.Attachments), func(a message.Attachment) bool { return takes(s, a) }))
 	parts := split(text, s.Capabilities().MaxTextRunes)
 	if drafted && slices.ContainsFunc(r.Attachments, func(a message.Attachment) bool { return takes(s, a) }) {
-		parts = append(parts, "") // a draft cannot get files any more; they follow it
+		parts = append(parts, "") // a draft cannot get files; they follow it
 	}
 	if len(parts) == 1 && parts[0] == r.Text {
 		return nil
@@ -65,11 +65,11 @@ func (d *delivery) prepare(ctx context.Context, s Sender, drafted bool) error {
 	return d.save(ctx, prepared)
 }
 
-// withNames adds a line for each file that the channel does not take, so that people know that there is one.
+// withNames adds a line for each file that the channel does not accept, so that people know about it.
 func withNames(text string, files []message.Attachment) string {
 	lines := []string{text}
 	for _, a := range files {
-		lines = append(lines, missing(a, "this channel does not take it"))
+		lines = append(lines, missing(a, "this channel does not accept it"))
 	}
 	return strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
 }

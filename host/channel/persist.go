@@ -9,23 +9,23 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Waits between the tries of one write.
+// Pauses between the attempts of a write.
 const (
 	persistFirst = 100 * time.Millisecond
 	persistMost  = 5 * time.Second
 )
 
-// persist makes one write until the store has taken it, for as long as the store has trouble: a full disk has room again
-// some day. It ends without that when the row is not what it was, or with ctx.
+// persist repeats a write until it succeeds: a full disk may have room again later. It gives up if the row was changed by somebody else
+// (store.ErrConflict), or when ctx ends.
 //
-// The end of ctx does not cut a try short. A write that was given up may still happen, and would not be noticed.
+// The end of ctx does not cancel an attempt. A cancelled write may still happen, and would not be noticed.
 func persist(ctx context.Context, log *slog.Logger, write func(ctx context.Context) error) error {
 	for wait := persistFirst; ; wait = min(2*wait, persistMost) {
 		err := write(context.WithoutCancel(ctx))
 		if err == nil || errors.Is(err, store.ErrConflict) || ctx.Err() != nil {
 			return err
 		}
-		log.Error("the store has trouble; trying again", "error", err, "wait", wait)
+		log.Error("cannot write to the store; trying again", "error", err, "wait", wait)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

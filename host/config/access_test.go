@@ -13,8 +13,8 @@ func TestAccessOn(t *testing.T) {
 		{"what stands in [access]", "plain", AccessPair, "addressed"},
 		{"a mode of its own", "quiet", AccessAllowlist, "addressed"},
 		{"groups of its own", "busy", AccessOpen, "all"},
-		{"a door of the host's own gives no codes", "openai", AccessAllowlist, "addressed"},
-		{"a local door neither", "web", AccessAllowlist, "addressed"},
+		{"a built-in channel gives no codes", "openai", AccessAllowlist, "addressed"},
+		{"a local frontend neither", "web", AccessAllowlist, "addressed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := c.AccessOn(tt.channel)

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// channel reads one channel instance: our own keys, references to secrets, and what belongs to the plugin.
+// channel reads one channel instance: our own keys, references to secrets, and the keys of the plugin.
 func (d *decoder) channel(at keyPath, raw any, into *Channel) {
 	v := reflect.ValueOf(into).Elem()
-	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), into)
+	var rest Channel
+	own, ok := d.split(at, raw, keysOf(fieldsOf(v.Type())), &rest)
 	if !ok {
 		return
 	}
-	for _, key := range []string{"Enabled", "Stream"} {
-		v.FieldByName(key).Set(defaults(v.Type()).FieldByName(key))
-	}
+	v.Set(defaults(v.Type()))
+	into.Settings, into.Secrets, into.refs = rest.Settings, rest.Secrets, rest.refs
 	d.table(at, own, v)
 }
 
-// split keeps what belongs to the plugin of an instance, references to secrets among it, and returns the keys that are ours.
+// split stores the keys of an instance's plugin, including references to secrets, and returns our own keys.
 func (d *decoder) split(at keyPath, raw any, ours []string, into *Channel) (own map[string]any, ok bool) {
 	table, ok := want[map[string]any](d, at, raw)
 	if !ok {
@@ -57,7 +57,7 @@ func (d *decoder) secretRef(at keyPath, raw any, into *Channel) {
 	into.refs[at.last()] = ref
 }
 
-// secretStem is the name of the secret that a key refers to, or "" when it refers to none.
+// secretStem is the name of the secret that a key refers to, or "".
 func secretStem(key string) string {
 	for _, suffix := range []string{"_env", fileSuffix} {
 		if stem, ok := strings.CutSuffix(key, suffix); ok {
@@ -74,7 +74,7 @@ func secretHint(key string) string {
 	return fmt.Sprintf("secrets never stand here: write %s_env with the name of an environment variable, or %s_file with a path", key, key)
 }
 
-// nestedSecrets reports secrets deeper in what belongs to the plugin. Only keys of the channel itself can refer to one.
+// nestedSecrets reports secrets deeper in the keys of the plugin. Only keys of the channel itself can refer to one.
 func (d *decoder) nestedSecrets(at keyPath, value any) {
 	if table, ok := value.(map[string]any); ok {
 		for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -90,8 +90,8 @@ func (d *decoder) nestedSecrets(at keyPath, value any) {
 	}
 }
 
-// looksSecret guards against the common mistake of writing a secret itself. It goes by the key, since the plugin's own
-// keys are unknown here.
+// looksSecret guards against the common mistake of writing a secret into the file. It goes by the name of the key, since the
+// keys of plugins are unknown here.
 func looksSecret(key string, value any) bool {
 	if _, isString := value.(string); !isString {
 		return false

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checker judges a whole configuration: what single values cannot tell. Each method reports what it finds and goes on.
+// checker checks a whole configuration for errors that no single value shows. Each method reports its findings and goes on.
 type checker struct {
 	*decoder
 	cfg        *Config
@@ -31,8 +31,8 @@ func (c *checker) all() {
 	c.channels()
 	c.toolProviders()
 	c.policies()
-	c.policyTrust()
-	c.pluginTrust()
+	c.trust("policy_trust", "policy", c.cfg.Trust)
+	c.trust("plugin_trust", "plugin", c.cfg.PluginTrust)
 	c.gateway()
 	c.clients()
 	c.media()
@@ -43,7 +43,7 @@ func (c *checker) all() {
 	c.schedules()
 }
 
-// references checks that each value of a field with the tag ref names something that the file configures.
+// references checks that each value of a field with the tag ref names an agent or a tier of the file.
 func (c *checker) references(at keyPath, v reflect.Value, f field) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -87,20 +87,20 @@ func (c *checker) reference(at keyPath, name, kind string) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// LocalDoors are the channel instances where a person sits at this machine.
-func LocalDoors() []string { return []string{"terminal", "web"} }
+// LocalFrontends are the channel instances whose user sits at this machine.
+func LocalFrontends() []string { return []string{"terminal", "web"} }
 
-// OwnDoors are the channel instances that every Flynn has: the local doors, those for programs, and that of the schedules.
-func OwnDoors() []string { return append(LocalDoors(), "mcp", "openai", "schedule") }
+// BuiltinChannels are the channel instances that every Flynn has: the local frontends, those for API clients, and that of the schedules.
+func BuiltinChannels() []string { return append(LocalFrontends(), "mcp", "openai", "schedule") }
 
-// ChannelNames are the names of all channel instances, the host's own doors included, sorted.
+// ChannelNames are the names of all channel instances, built-in ones included, sorted.
 func (c *Config) ChannelNames() []string {
-	names := append(OwnDoors(), sorted(c.Channels)...)
+	names := append(BuiltinChannels(), sorted(c.Channels)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// names checks what owners call things. Names become parts of keys ("channel:conversation:agent"), of file names and
+// names checks the names in the file. They become parts of keys ("channel:conversation:agent"), of file names and
 // of container labels.
 func (c *checker) names() {
 	for _, name := range sorted(c.cfg.Agents) {
@@ -108,14 +108,14 @@ func (c *checker) names() {
 	}
 	for _, name := range sorted(c.cfg.Sandboxes) {
 		c.name(keyPath{"sandboxes", name}, name)
-		if slices.Contains(placesOfOurOwn(), name) {
-			c.report(keyPath{"sandboxes", name}, fmt.Sprintf("%q means a place of its own where a call is approved", name), "choose another name")
+		if slices.Contains(reservedSandboxes(), name) {
+			c.report(keyPath{"sandboxes", name}, fmt.Sprintf("%q is reserved: approvals show it for the host or for [sandbox]", name), "choose another name")
 		}
 	}
 	for _, name := range sorted(c.cfg.Channels) {
 		c.name(keyPath{"channels", name}, name)
-		if slices.Contains(OwnDoors(), name) {
-			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is a door of the host's own and needs no channel", name), "choose another name")
+		if slices.Contains(BuiltinChannels(), name) {
+			c.report(keyPath{"channels", name}, fmt.Sprintf("%q is built in and needs no channel", name), "choose another name")
 		}
 	}
 	for _, name := range sorted(c.cfg.Tools) {
@@ -128,9 +128,9 @@ func (c *checker) names() {
 	}
 }
 
-// placesOfOurOwn are what people read for the host and for [sandbox] itself: who approves a call in one place must not have
-// approved it in another.
-func placesOfOurOwn() []string { return []string{"host", "sandbox"} }
+// reservedSandboxes are the names that an approval shows for the host and for [sandbox] itself: an approval for one machine must not
+// hold for another of the same name.
+func reservedSandboxes() []string { return []string{"host", "sandbox"} }
 
 const (
 	nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

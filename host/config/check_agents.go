@@ -21,21 +21,21 @@ func (c *checker) agents() {
 		c.sandboxOf(at.child("sandbox"), agent.Sandbox)
 		c.cli(at, name, agent)
 		c.delegates(at.child("delegates"), name, agent.Delegates)
-		c.toolNames(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
-		c.toolNames(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
+		c.globs(at.child("tool_overrides").child("allow"), agent.ToolOverrides.Allow)
+		c.globs(at.child("tool_overrides").child("deny"), agent.ToolOverrides.Deny)
 	}
 }
 
-// delegates refuses an agent itself, to which no call would ever come, and programs as delegates: what they do inside their containers
-// cannot be held to what the agent above may do.
+// delegates refuses the agent itself, and agents of kind cli: the rights of the delegating agent cannot be enforced inside their
+// containers.
 func (c *checker) delegates(at keyPath, agent string, names []string) {
 	for i, name := range names {
 		if name == agent {
-			c.report(at.index(i), "an agent gives no work to itself", "remove it")
+			c.report(at.index(i), "an agent cannot delegate to itself", "remove it")
 			continue
 		}
 		if c.cfg.Agents[name].Kind == "cli" {
-			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and takes no work from other agents", name),
+			c.report(at.index(i), fmt.Sprintf("agent %q is of kind cli and cannot be a delegate", name),
 				"remove it; people reach it with [routing], or with /agent where [routing] selectable has it, and an agent whose image has the program can run it in its shell")
 		}
 	}
@@ -53,7 +53,7 @@ func (c *checker) tier(at keyPath, agent Agent) {
 	c.report(at, fmt.Sprintf("no model tier %q", agent.ModelTier), hint)
 }
 
-// sandboxOf checks that the sandbox which an agent asks for is there: its tools would act on the host, and nobody would know.
+// sandboxOf checks that the sandbox of an agent exists: without it the agent's tools would silently act on the host.
 func (c *checker) sandboxOf(at keyPath, ref SandboxRef) {
 	sandbox, ok := c.cfg.Sandboxes[ref.Name]
 	switch {
@@ -71,12 +71,6 @@ func (c *checker) sandboxOf(at keyPath, ref SandboxRef) {
 	}
 }
 
-func (c *checker) toolNames(at keyPath, names []string) {
-	for i, name := range names {
-		c.glob(at.index(i), name)
-	}
-}
-
 func (c *checker) sandboxes() {
 	c.sandbox(keyPath{"sandbox"}, c.cfg.Sandbox)
 	for _, name := range sorted(c.cfg.Sandboxes) {
@@ -84,8 +78,8 @@ func (c *checker) sandboxes() {
 	}
 }
 
-// withoutInherited is a named sandbox that differs from [sandbox] or is faultless, key by key: what it inherits is
-// judged where it stands.
+// withoutInherited is a named sandbox whose inherited keys are replaced by valid ones, so that an error in [sandbox] is reported
+// once.
 func (c *Config) withoutInherited(name string) Sandbox {
 	s, base, good := c.Sandboxes[name], c.Sandbox, defaultsOf[Sandbox]()
 	if s.WorkspaceDir == base.WorkspaceDir && reflect.DeepEqual(s.Mounts, base.Mounts) && reflect.DeepEqual(s.Volumes, base.Volumes) &&
@@ -133,7 +127,7 @@ func (c *checker) sandbox(at keyPath, s Sandbox) {
 	}
 }
 
-// target checks an entry of an allowlist as the sandbox will read it.
+// target checks an entry of an allowlist.
 func (c *checker) target(at keyPath, target string) {
 	if _, err := netaddr.ParseRule(target); err != nil {
 		c.report(at, err.Error(), `write a host, such as "registry.npmjs.org:443", "*.debian.org:80" or "GET,HEAD example.com"`)

@@ -9,25 +9,24 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// Bridge is a command that programs in a sandbox may call and that runs in a second container, which has what it needs, or on this
-// machine.
+// Bridge is a command that programs in a sandbox may call and that runs in a second container or on this machine.
 type Bridge struct {
 	Name string `toml:"name"` // of the command
 	// Sandbox is the [sandboxes.NAME] that the second container is made of.
 	Sandbox string `toml:"sandbox"`
-	// Host has the program run on this machine instead, with Flynn's own rights.
+	// Host runs the program on this machine instead, with Flynn's own rights.
 	Host bool `toml:"host"`
 	// Program is its absolute path there.
 	Program string            `toml:"program"`
 	Env     map[string]string `toml:"env"`
 	// SecretsEnv are variables of the program alone.
 	SecretsEnv map[string]SecretRef `toml:"secrets_env"`
-	// Workspace is what the program sees of the session's.
+	// Workspace is the program's access to the session's workspace.
 	Workspace string   `toml:"workspace" default:"none" oneof:"none ro rw"`
 	Timeout   Duration `toml:"timeout" default:"1m" range:"1s..1h"`
 	MaxOutput Size     `toml:"max_output" default:"256k" range:"1k..64m"` // of each stream
 	Stdin     bool     `toml:"stdin"`
-	// Rules are the ways to call it; what fits none is refused.
+	// Rules are the ways to call it; a call that fits none is refused.
 	Rules []BridgeRule `toml:"rules"`
 }
 
@@ -37,14 +36,14 @@ type BridgeRule struct {
 	Flags map[string]string `toml:"flags"`
 }
 
-// BridgeArg says what an argument may be.
+// BridgeArg describes an argument.
 type BridgeArg struct {
 	Pattern string `toml:"pattern"`
 	Path    bool   `toml:"path"`
 	Rest    bool   `toml:"rest"`
 }
 
-// SecretRef says where a secret is: in a variable or in a file.
+// SecretRef names the source of a secret: a variable or a file.
 type SecretRef struct {
 	Env   string `toml:"env"`
 	File  string `toml:"file" is:"path"` // mode 0600 or stricter
@@ -67,7 +66,7 @@ func (b Bridge) Forms() []bridge.Form {
 	return forms
 }
 
-// bridges checks those that stand at a sandbox itself, and resolves their secrets.
+// bridges checks the bridges that a sandbox sets itself, and resolves their secrets.
 func (c *checker) bridges(at keyPath, s Sandbox) {
 	at = at.child("bridges")
 	if !c.lines.has(at) {
@@ -83,7 +82,7 @@ func (c *checker) bridges(at keyPath, s Sandbox) {
 		c.bridgeRules(each, b)
 		c.bridgeSecrets(each, b)
 		if seen[b.Name] && b.Name != "" {
-			c.report(each.child("name"), fmt.Sprintf("bridge %q is there twice", b.Name), "choose another name, or join their rules")
+			c.report(each.child("name"), fmt.Sprintf("two bridges are named %q", b.Name), "choose another name, or join their rules")
 		}
 		seen[b.Name] = true
 	}
@@ -96,7 +95,7 @@ func (c *checker) bridge(at keyPath, b Bridge) {
 		c.name(at.child("name"), b.Name)
 	}
 	if !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program {
-		c.report(at.child("program"), fmt.Sprintf("%q is no program of an image", b.Program), `write its absolute path, such as "/usr/bin/gh"`)
+		c.report(at.child("program"), fmt.Sprintf("%q is not a program of an image", b.Program), `write its absolute path, such as "/usr/bin/gh"`)
 	}
 	if b.Host {
 		c.hostBridge(at, b)
@@ -113,7 +112,7 @@ func (c *checker) bridge(at keyPath, b Bridge) {
 	}
 }
 
-// hostBridge checks one that leads to this machine, where nothing but the rules holds the program in.
+// hostBridge checks a bridge to this machine, where only the rules restrict the program.
 func (c *checker) hostBridge(at keyPath, b Bridge) {
 	switch {
 	case b.Sandbox != "":
@@ -141,8 +140,7 @@ func (c *checker) bridgeRules(at keyPath, b Bridge) {
 	}
 }
 
-// bridgeSecrets resolves what the program is given. Where files of the workspace may make it show its environment there
-// must be nothing in it.
+// bridgeSecrets resolves the secrets of a program. They exclude a workspace, whose files may make the program show its environment.
 func (c *checker) bridgeSecrets(at keyPath, b Bridge) {
 	at = at.child("secrets_env")
 	if len(b.SecretsEnv) > 0 && b.Workspace != "none" {
@@ -174,6 +172,6 @@ func (c *checker) bridgeSecrets(at keyPath, b Bridge) {
 
 func (c *checker) variable(at keyPath, name string) {
 	if name == "" || strings.ContainsAny(name, "= \x00") {
-		c.report(at, fmt.Sprintf("%q is no name of an environment variable", name), `write one such as "GH_TOKEN"`)
+		c.report(at, fmt.Sprintf("%q is not a name of an environment variable", name), `write one such as "GH_TOKEN"`)
 	}
 }

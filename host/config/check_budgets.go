@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// compaction refuses a share of the window in which no conversation has room, but for 0.
+// compaction refuses a share of the window that is too small for any conversation; 0 turns compaction off.
 func (c *checker) compaction() {
 	if pct := c.cfg.Compaction.ThresholdPct; pct > 0 && pct < 10 {
 		c.report(keyPath{"compaction", "threshold_pct"}, fmt.Sprintf("%d is out of range", pct), "from 10 to 100, or 0 to switch compaction off")
@@ -31,7 +31,7 @@ func (c *checker) budgets() {
 	}
 }
 
-// tokensPerDay reports a daily budget in which not one call of any of the tiers has room: what a call may answer is reserved.
+// tokensPerDay reports a daily budget that is too small for one call of any of the tiers, as the longest answer is reserved.
 func (c *checker) tokensPerDay(at keyPath, tokens int, tiers []string) {
 	least := math.MaxInt
 	for _, tier := range tiers {
@@ -40,7 +40,7 @@ func (c *checker) tokensPerDay(at keyPath, tokens int, tiers []string) {
 		}
 	}
 	if tokens > 0 && tokens <= least && least < math.MaxInt {
-		c.report(at, "no model call has room in it", fmt.Sprintf("one may answer %d tokens: raise it, or lower max_output_tokens", least))
+		c.report(at, "too small for one model call", fmt.Sprintf("an answer may have %d tokens: raise it, or lower max_output_tokens", least))
 	}
 }
 

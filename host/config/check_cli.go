@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// cli checks the program of an agent, as far as that can be told without knowing the program; package host does the rest.
+// cli checks the agent CLI of an agent as far as its preset does not matter; package host checks the rest.
 func (c *checker) cli(at keyPath, name string, agent Agent) {
 	at = at.child("cli")
 	if agent.Kind != "cli" {
@@ -54,7 +54,7 @@ func (c *checker) cli(at keyPath, name string, agent Agent) {
 	}
 }
 
-// cliPlace makes sure that a program has a container, or that its owner has said twice that it shall have none.
+// cliPlace makes sure that an agent CLI has a container, or that two keys say that it has none.
 func (c *checker) cliPlace(at keyPath, agent Agent) {
 	sandbox := at[:len(at)-1].child("sandbox")
 	switch {
@@ -70,21 +70,14 @@ func (c *checker) cliPlace(at keyPath, agent Agent) {
 		c.report(at, "on the host nothing is mounted", `remove folder, config_dir, mounts and auth = "mount"`)
 	}
 	if s := agent.CLI.StateDir; !path.IsAbs(s) || path.Clean(s) != s || s == "/" {
-		c.report(at.child("state_dir"), fmt.Sprintf("%q is no folder inside the container", s), `write a clean absolute path below /, such as "/state"`)
+		c.report(at.child("state_dir"), fmt.Sprintf("%q is not a folder inside the container", s), `write a clean absolute path below /, such as "/state"`)
 	}
 }
 
-// cliKey resolves the key. One that is missing stops no start: the agent says so when it is spoken to.
+// cliKey resolves the key. A missing key does not prevent a start: the agent reports it when it gets a message.
 func (c *checker) cliKey(at keyPath, name string, agent Agent) {
 	program := agent.CLI
-	switch {
-	case program.APIKeyEnv != "" && program.APIKeyFile != "":
-		c.report(at.child("api_key_file"), "two sources of one secret", "keep api_key_env or api_key_file")
-	case program.APIKeyEnv != "":
-		program.APIKey = c.fromEnv(at.child("api_key_env"), program.APIKeyEnv, false)
-	case program.APIKeyFile != "":
-		program.APIKey = c.fromFile(at.child("api_key_file"), program.APIKeyFile, false)
-	}
+	program.APIKey = c.secret(at, "api_key", program.APIKeyEnv, program.APIKeyFile, false, "")
 	if strings.ContainsAny(program.APIKey.Reveal(), "\r\n") {
 		c.report(at, "the key has more than one line", "a header has one")
 	}
@@ -106,7 +99,7 @@ func (c *checker) cliKey(at keyPath, name string, agent Agent) {
 	c.cfg.Agents[name] = agent
 }
 
-// cliAddress checks where the API is said to be. Flynn itself is not there: a client that reaches it has what its token allows.
+// cliAddress checks the address of the API. It must not be Flynn's own, whose clients have the rights of their token.
 func (c *checker) cliAddress(at keyPath, agent Agent) {
 	program := agent.CLI
 	if program.APIAddress == "" {
@@ -132,7 +125,7 @@ func (c *checker) cliAddress(at keyPath, agent Agent) {
 	}
 }
 
-// cliFolder checks a folder that a program works in against the roots that are for that.
+// cliFolder checks the working folder of an agent CLI against the roots of [cli].
 func (c *checker) cliFolder(at keyPath, folder string) {
 	if folder == "" {
 		return
@@ -143,8 +136,8 @@ func (c *checker) cliFolder(at keyPath, folder string) {
 	}
 }
 
-// CLIRules say which folders of the host programs may work in. They are asked when the configuration is read and each time that a
-// program is run, since what a path leads to may change.
+// CLIRules say which folders of the host agent CLIs may work in. They are checked when the configuration is read and before each run,
+// since the target of a path may change.
 func (c *Config) CLIRules(getenv func(string) string) mounts.Rules {
 	rules := c.MountRules(getenv)
 	rules.Roots, rules.RootsKey = c.CLI.Roots, "roots of [cli]"

@@ -1,6 +1,6 @@
 package config
 
-// code checks what an agent's programs run in.
+// code checks the containers of an agent's programs.
 func (c *checker) code(at keyPath, agent Agent) {
 	if agent.Kind != "code" {
 		return

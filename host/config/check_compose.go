@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/compose"
 )
 
-// composed checks that a compose file and the service to work in come together.
+// composed checks that a compose file and the service for commands are set together.
 func (c *checker) composed(at keyPath, s Sandbox) {
 	switch {
 	case s.Compose != "" && s.Service == "":
@@ -55,7 +55,7 @@ func (c *checker) project(at keyPath, s Sandbox, read map[string]*compose.Projec
 	return p
 }
 
-// composeErrors passes on what is wrong with a file, with that file's lines.
+// composeErrors reports the errors in a compose file, with that file's lines.
 func (c *checker) composeErrors(at keyPath, err error) {
 	var wrong compose.Errors
 	if !errors.As(err, &wrong) {
@@ -67,7 +67,7 @@ func (c *checker) composeErrors(at keyPath, err error) {
 	}
 }
 
-// composeBinds judges the folders of the host that services mount.
+// composeBinds checks the folders of the host that services mount.
 func (c *checker) composeBinds(p *compose.Project) {
 	rules := c.cfg.MountRules(c.getenv)
 	for _, s := range p.Services {
@@ -86,7 +86,7 @@ func (c *checker) composeBinds(p *compose.Project) {
 	}
 }
 
-// apart takes the next step out of an error.
+// apart splits an error into the problem and the hint after it.
 func apart(err error) (problem, hint string) {
 	text := err.Error()
 	if i := strings.LastIndex(text, ": "); i >= 0 {

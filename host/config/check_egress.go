@@ -8,9 +8,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
-// Credential is a secret that requests to a host are given on their way out of the sandbox.
+// Credential is a secret that the proxy adds to requests to a host.
 type Credential struct {
-	// Host is one of the allowlist, with at most one port; 443 without.
+	// Host is a host of the allowlist, with at most one port. Default port: 443
 	Host   string `toml:"host"`
 	Header string `toml:"header" default:"Authorization"`
 	// Prefix stands before the secret in the header.
@@ -18,14 +18,14 @@ type Credential struct {
 	Value     Secret `toml:"-"` // from ValueEnv or ValueFile
 	ValueEnv  string `toml:"value_env"`
 	ValueFile string `toml:"value_file" is:"path"` // mode 0600 or stricter
-	// Methods and beginnings of Paths that may be asked for; any, if empty.
+	// Methods and prefixes of Paths that are allowed; all, if empty.
 	Methods []string `toml:"methods"`
 	Paths   []string `toml:"paths"`
-	// Upgrade lets programs ask for http:// and be answered by TLS.
+	// Upgrade lets programs use http://; the proxy speaks TLS to the host.
 	Upgrade bool `toml:"upgrade"`
 }
 
-// SecretName names where a secret comes from: what a sandbox knows of it.
+// SecretName names the source of a secret, which a sandbox may know.
 func SecretName(env, file string) string {
 	if env != "" {
 		return "env " + env
@@ -36,7 +36,7 @@ func SecretName(env, file string) string {
 // SecretName names the credential's secret.
 func (c Credential) SecretName() string { return SecretName(c.ValueEnv, c.ValueFile) }
 
-// Secrets are those of all sandboxes by their names.
+// Secrets returns the secrets of all sandboxes by their names.
 func (c *Config) Secrets() map[string]Secret {
 	known := map[string]Secret{}
 	for _, s := range append([]Sandbox{c.Sandbox}, valuesOf(c.Sandboxes)...) {
@@ -65,7 +65,7 @@ func valuesOf[V any](m map[string]V) []V {
 	return all
 }
 
-// credentials checks those that stand at a sandbox itself, and resolves their secrets; what another one inherits shares them.
+// credentials checks the credentials that a sandbox sets itself, and resolves their secrets; sandboxes that inherit them share these.
 func (c *checker) credentials(at keyPath, s Sandbox) {
 	at = at.child("credentials")
 	if !c.lines.has(at) {
@@ -77,7 +77,8 @@ func (c *checker) credentials(at keyPath, s Sandbox) {
 	}
 	for i := range s.Credentials {
 		cred, each := &s.Credentials[i], at.index(i)
-		cred.Value = c.secret(each, "value", cred.ValueEnv, cred.ValueFile)
+		cred.Value = c.secret(each, "value", cred.ValueEnv, cred.ValueFile, true,
+			"name the environment variable of the secret, or its file with value_file")
 		c.credential(each, *cred, rules, err == nil && s.Network == "allowlist")
 		if s.Network != "allowlist" {
 			c.report(each, "credentials go through the proxy, and there is none", `write network = "allowlist", and the host under allowlist`)
@@ -107,17 +108,17 @@ func (c *checker) credential(at keyPath, cred Credential, rules netaddr.Rules, l
 	}
 }
 
-// secret resolves one of two sources.
-func (c *checker) secret(at keyPath, stem, env, file string) Secret {
+// secret resolves a secret that one of two keys names. missing is the hint where neither is set; "" allows that.
+func (c *checker) secret(at keyPath, stem, env, file string, needed bool, missing string) Secret {
 	switch {
 	case env != "" && file != "":
 		c.report(at.child(stem+fileSuffix), "two sources of one secret", fmt.Sprintf("keep %s_env or %s_file", stem, stem))
 	case env != "":
-		return c.fromEnv(at.child(stem+"_env"), env, true)
+		return c.fromEnv(at.child(stem+"_env"), env, needed)
 	case file != "":
-		return c.fromFile(at.child(stem+fileSuffix), file, true)
-	default:
-		c.report(at.child(stem+"_env"), "missing", fmt.Sprintf("name the environment variable of the secret, or its file with %s_file", stem))
+		return c.fromFile(at.child(stem+fileSuffix), file, needed)
+	case missing != "":
+		c.report(at.child(stem+"_env"), "missing", missing)
 	}
 	return ""
 }

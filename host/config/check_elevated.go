@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// elevated checks that everybody who may begin elevated mode is named outright: a pattern would let in who was not thought of.
+// elevated checks that senders who may begin elevated mode are named in full: a pattern could match unexpected people.
 func (c *checker) elevated() {
 	at := keyPath{"elevated"}
 	for i, sender := range c.cfg.Elevated.Senders {

@@ -6,13 +6,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
-// engine checks where the engine is and how it is reached. All sandboxes are on the same one.
+// engine checks the address of the engine and its certificates. All sandboxes use the same engine.
 func (c *checker) engine(at keyPath, s Sandbox) {
 	keys := []struct{ name, value string }{{"engine_ca", s.EngineCA}, {"engine_cert", s.EngineCert}, {"engine_key", s.EngineKey}}
 	some := cmp.Or(s.EngineCA, s.EngineCert, s.EngineKey) != ""
 	if len(at) == 2 {
 		if some || s.Engine != "" {
-			c.report(at.child("engine"), "all sandboxes are on one engine", "write it in [sandbox]")
+			c.report(at.child("engine"), "all sandboxes use one engine", "write it in [sandbox]")
 		}
 		return
 	}

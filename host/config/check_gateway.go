@@ -15,12 +15,12 @@ func (c *checker) gateway() {
 	for i, origin := range g.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
-			c.report(at.child("origins").index(i), fmt.Sprintf("%q is no origin", origin), `write scheme and host, such as "https://flynn.example.com"`)
+			c.report(at.child("origins").index(i), fmt.Sprintf("%q is not an origin", origin), `write scheme and host, such as "https://flynn.example.com"`)
 		}
 	}
 }
 
-// hooks checks the door for webhooks. It is not the gateway's own: what a proxy opens to the internet must not lead to the page.
+// hooks checks the listener for webhooks. It must differ from the gateway's: a proxy on the internet must not lead to the page.
 func (c *checker) hooks(at keyPath, g Gateway) {
 	if g.HooksListen != "" {
 		c.loopback(at.child("hooks_listen"), g.HooksListen)
@@ -32,25 +32,25 @@ func (c *checker) hooks(at keyPath, g Gateway) {
 		return
 	}
 	if g.HooksListen == "" {
-		c.report(at.child("public_url"), "there is no door behind it", `set hooks_listen = "127.0.0.1:7352" and point the proxy there`)
+		c.report(at.child("public_url"), "hooks_listen is not set", `set hooks_listen = "127.0.0.1:7352" and point the proxy there`)
 	}
 	u, err := url.Parse(g.PublicURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		c.report(at.child("public_url"), fmt.Sprintf("%q is no address of a server", g.PublicURL), `write one such as "https://flynn.example.com"`)
+		c.report(at.child("public_url"), fmt.Sprintf("%q is not an address of a server", g.PublicURL), `write one such as "https://flynn.example.com"`)
 	case u.User != nil:
-		c.report(at.child("public_url"), "it holds a password or a user", "plugins and platforms are told this address")
+		c.report(at.child("public_url"), "it contains a user or a password", "remove them: plugins and platforms see this address")
 	}
 }
 
-// loopback keeps the gateway off the network: anyone who reaches it can run tools.
+// loopback keeps the gateway off the network.
 func (c *checker) loopback(at keyPath, address string) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		c.report(at, fmt.Sprintf("%q is no address and port", address), `write one such as "127.0.0.1:7351"`)
+		c.report(at, fmt.Sprintf("%q is not an address and port", address), `write one such as "127.0.0.1:7351"`)
 		return
 	}
 	ip, err := netip.ParseAddr(host)

@@ -9,10 +9,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
-// An image comes about in one of several ways, and a sandbox inherits the way of [sandbox] as a whole or not at all: a
+// An image has one of several sources, and a sandbox inherits the source of [sandbox] as a whole or not at all: a
 // variation with an image of its own is not built from the Dockerfile of [sandbox], nor the other way round.
 
-// fillImage drops what comes from a default or from [sandbox] but does not go with the table's own keys.
+// fillImage drops defaults and inherited keys that conflict with the table's own keys.
 func (d *decoder) fillImage(at keyPath, s *Sandbox) {
 	own := func(key string) bool { return d.lines.has(at.child(key)) }
 	switch {
@@ -37,7 +37,7 @@ func (d *decoder) fillImage(at keyPath, s *Sandbox) {
 	}
 }
 
-// image checks how a sandbox's image comes about. What a variation inherits is judged where it stands.
+// image checks the source of a sandbox's image. Inherited keys are checked with [sandbox].
 func (c *checker) image(at keyPath, s Sandbox) {
 	own := func(key string) bool { return len(at) == 1 || c.lines.has(at.child(key)) }
 	if s.Dockerfile == "" {
@@ -45,7 +45,7 @@ func (c *checker) image(at keyPath, s Sandbox) {
 			c.required(at.child("image"), s.Image, `"node:22-slim"`)
 		}
 		if s.BuildContext != "" && own("build_context") {
-			c.report(at.child("build_context"), "it is of no use without dockerfile", "name the Dockerfile, or remove build_context")
+			c.report(at.child("build_context"), "it needs dockerfile", "name the Dockerfile, or remove build_context")
 		}
 	} else {
 		c.dockerfile(at, s, own)
@@ -56,7 +56,7 @@ func (c *checker) image(at keyPath, s Sandbox) {
 	if own("packages") {
 		for i, name := range s.Packages {
 			if image.CheckPackage(name) != nil {
-				c.report(at.child("packages").index(i), fmt.Sprintf("%q is no name of a package", name), `write one such as "git" or "git=1:2.39.5-0+deb12u2"`)
+				c.report(at.child("packages").index(i), fmt.Sprintf("%q is not a name of a package", name), `write one such as "git" or "git=1:2.39.5-0+deb12u2"`)
 			}
 		}
 	}
@@ -65,10 +65,10 @@ func (c *checker) image(at keyPath, s Sandbox) {
 	}
 }
 
-// dockerfile checks what has to be there, and that nothing else says how the image comes about.
+// dockerfile checks that the files exist and that no other source of the image is set.
 func (c *checker) dockerfile(at keyPath, s Sandbox, own func(string) bool) {
 	if s.Image != "" && own("image") {
-		c.report(at.child("dockerfile"), "image says already what the sandbox is made of", "keep one of image and dockerfile")
+		c.report(at.child("dockerfile"), "image is set as well", "keep one of image and dockerfile")
 	}
 	const elsewhere = "add them in the Dockerfile, or write image"
 	if len(s.Packages) > 0 && own("packages") {
@@ -85,14 +85,14 @@ func (c *checker) dockerfile(at keyPath, s Sandbox, own func(string) bool) {
 	}
 }
 
-// besidesCompose reports what has no meaning where a compose file says which image the sandbox is made of.
+// besidesCompose reports keys that have no effect with a compose file, which names the image.
 func (c *checker) besidesCompose(at keyPath, s Sandbox, own func(string) bool) {
 	for _, k := range []struct {
 		key string
 		set bool
 	}{{"binaries", len(s.Binaries) > 0}, {"dockerfile", s.Dockerfile != ""}, {"packages", len(s.Packages) > 0}} {
 		if k.set && own(k.key) {
-			c.report(at.child(k.key), "compose says already what the sandbox is made of", "keep one of compose and "+k.key)
+			c.report(at.child(k.key), "compose is set as well", "keep one of compose and "+k.key)
 		}
 	}
 }
@@ -104,9 +104,9 @@ func (c *checker) there(at keyPath, path string, folder bool) {
 	case err != nil:
 		c.report(at, fmt.Sprintf("%s: %v", path, cause(err)), "paths count from the folder of the configuration file")
 	case folder && !info.IsDir():
-		c.report(at, path+" is no folder", "name the folder that COPY takes files from")
+		c.report(at, path+" is not a folder", "name the folder that COPY takes files from")
 	case !folder && !info.Mode().IsRegular():
-		c.report(at, path+" is no regular file", "name a file")
+		c.report(at, path+" is not a regular file", "name a file")
 	}
 }
 
@@ -130,8 +130,7 @@ func (c *checker) binaries(at keyPath, all []Binary) {
 	}
 }
 
-// beside checks that a file is there, at or below the configuration's folder: what goes into a sandbox is kept with what
-// says so.
+// beside checks that a file exists, in or below the configuration's folder.
 func (c *checker) beside(at keyPath, path string) {
 	folder, err := filepath.Abs(filepath.Dir(c.cfg.Path))
 	if err == nil {
@@ -143,7 +142,7 @@ func (c *checker) beside(at keyPath, path string) {
 	c.there(at, path, false)
 }
 
-// Recipe is the binary as the making of images wants it.
+// Recipe is the binary in the type of package image.
 func (b Binary) Recipe() image.Binary {
 	return image.Binary{Name: b.Name, URL: b.URL, File: b.File, SHA256: b.SHA256}
 }

@@ -11,7 +11,7 @@ func (c *checker) media() {
 	}
 	for i, glob := range c.cfg.Media.Accept {
 		if _, err := path.Match(glob, ""); err != nil {
-			c.report(keyPath{"media", "accept"}.index(i), fmt.Sprintf("%q is no pattern", glob), `write "image/*" or "application/pdf"`)
+			c.report(keyPath{"media", "accept"}.index(i), fmt.Sprintf("%q is not a pattern", glob), `write "image/*" or "application/pdf"`)
 		}
 	}
 }

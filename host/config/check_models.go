@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 func (c *checker) models() {
+	providers := strings.ReplaceAll(list(oneofOf[Model]("provider")), ", ", " or ")
 	if len(c.cfg.Models) == 0 {
 		c.report(keyPath{"models"}, "no model tier", `add [models.default] with a provider, or remove [models] to use the demo provider`)
 	}
 	for _, tier := range sorted(c.cfg.Models) {
 		m, at := c.cfg.Models[tier], keyPath{"models", tier}
-		c.required(at.child("provider"), m.Provider, `"anthropic", "openai" or "demo"`)
+		c.required(at.child("provider"), m.Provider, providers)
 		if m.Provider == "anthropic" || m.Provider == "openai" {
 			c.required(at.child("model"), m.Model, `"the provider's name of it"`)
 		}
@@ -29,17 +31,11 @@ func (c *checker) models() {
 }
 
 func (c *checker) apiKey(at keyPath, m Model) Secret {
-	switch hosted := m.BaseURL == "" && (m.Provider == "anthropic" || m.Provider == "openai"); {
-	case m.APIKeyEnv != "" && m.APIKeyFile != "":
-		c.report(at.child("api_key_file"), "two sources of one secret", "keep api_key_env or api_key_file")
-	case m.APIKeyEnv != "":
-		return c.fromEnv(at.child("api_key_env"), m.APIKeyEnv, true)
-	case m.APIKeyFile != "":
-		return c.fromFile(at.child("api_key_file"), m.APIKeyFile, true)
-	case hosted:
-		c.report(at.child("api_key_env"), "missing", "name the environment variable of the key, or its file with api_key_file")
+	missing := ""
+	if m.BaseURL == "" && (m.Provider == "anthropic" || m.Provider == "openai") {
+		missing = "name the environment variable of the key, or its file with api_key_file"
 	}
-	return ""
+	return c.secret(at, "api_key", m.APIKeyEnv, m.APIKeyFile, true, missing)
 }
 
 func (c *checker) baseURL(at keyPath, address string) {

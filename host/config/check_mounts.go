@@ -4,16 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// MountRules say which folders of the host a sandbox may see. What Flynn reads and keeps is none of them: who
-// writes to the configuration runs commands on the host.
+// MountRules say which folders of the host a sandbox may see. Flynn's own files are excluded: a program that writes to
+// the configuration could run commands on the host.
 func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 	hidden := absolute(c.hidden(getenv))
 	secret := append([]string{filepath.Join(c.folder(), filepath.Base(c.Path))}, hidden...)
@@ -29,12 +27,12 @@ func (c *Config) MountRules(getenv func(string) string) mounts.Rules {
 		secret = append(secret, path)
 	}
 	for _, name := range sorted(c.Agents) {
-		hidden = append(hidden, absolute([]string{c.Agents[name].CLI.AuthDir})...) // mounted into its own container, and copied nowhere else
+		hidden = append(hidden, absolute([]string{c.Agents[name].CLI.AuthDir})...) // only the agent's own container sees it
 	}
 	return mounts.Rules{Roots: c.Sandbox.MountRoots, Home: getenv("HOME"), Secret: absolute(secret), Hidden: hidden}
 }
 
-// folder is the absolute one that the configuration lies in.
+// folder is the absolute path of the configuration's folder.
 func (c *Config) folder() string {
 	folder := filepath.Dir(c.Path)
 	if absolute, err := filepath.Abs(folder); err == nil {
@@ -43,7 +41,7 @@ func (c *Config) folder() string {
 	return folder
 }
 
-// absolute are those paths that are set.
+// absolute returns the paths that are set.
 func absolute(paths []string) (set []string) {
 	for _, path := range paths {
 		if filepath.IsAbs(path) {
@@ -53,7 +51,7 @@ func absolute(paths []string) (set []string) {
 	return set
 }
 
-// engineSocket is the path of an engine's address, if it has one.
+// engineSocket is the path in an engine's address, or "".
 func engineSocket(address string) string {
 	path, is := strings.CutPrefix(address, "unix://")
 	if !is {
@@ -62,10 +60,10 @@ func engineSocket(address string) string {
 	return path
 }
 
-// mounts checks everything that a sandbox finds in places of its own.
+// mounts checks the mounts, volumes and folders in memory of a sandbox.
 func (c *checker) mounts(at keyPath, s Sandbox) {
 	if !slices.Equal(s.MountRoots, c.cfg.Sandbox.MountRoots) {
-		c.report(at.child("mount_roots"), "it is the same for all sandboxes", "write it in [sandbox]")
+		c.report(at.child("mount_roots"), "all sandboxes share one list", "write it in [sandbox]")
 	}
 	c.mountRoots(at.child("mount_roots"), s.MountRoots)
 	var targets []string
@@ -117,7 +115,7 @@ func (c *checker) source(at keyPath, source string) {
 	}
 }
 
-// overWritable refuses a source inside a folder that some sandbox can write to: a command could put a link in its place.
+// overWritable refuses a source inside a folder that some sandbox can write to: a command could replace it by a link.
 func (c *checker) overWritable(at keyPath, m Mount) {
 	if above := c.writableAbove(m.Source); above != "" {
 		c.report(at, fmt.Sprintf("%s lies in %s, which a sandbox may write to, and so may be swapped for a link", m.Source, above),
@@ -125,8 +123,8 @@ func (c *checker) overWritable(at keyPath, m Mount) {
 	}
 }
 
-// writableAbove returns a folder around a source that some sandbox may write to, if there is one. A source that is wrong in
-// itself has none: that is said already.
+// writableAbove returns a folder around a source that some sandbox may write to, or "". It returns "" for an invalid source, which is
+// reported elsewhere.
 func (c *checker) writableAbove(source string) string {
 	rules := c.cfg.MountRules(c.getenv)
 	resolved, err := rules.Check(source)
@@ -143,10 +141,7 @@ func (c *checker) writableAbove(source string) string {
 
 // writable are the folders of the host that sandboxes may write to.
 func (c *checker) writable() (sources []string) {
-	all := []Sandbox{c.cfg.Sandbox}
-	for _, name := range sorted(c.cfg.Sandboxes) {
-		all = append(all, c.cfg.Sandboxes[name])
-	}
+	all := append([]Sandbox{c.cfg.Sandbox}, valuesOf(c.cfg.Sandboxes)...)
 	for _, name := range sorted(c.cfg.Agents) {
 		program := c.cfg.Agents[name].CLI
 		all = append(all, Sandbox{Mounts: program.Mounts})
@@ -175,14 +170,8 @@ func (c *checker) writable() (sources []string) {
 	return sources
 }
 
-// volumeNames is what a volume may be called.
-var volumeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`) })
-
 func (c *checker) volumeName(at keyPath, name string) {
-	if c.required(at, name, `"cache"`); name == "" {
-		return
-	}
-	if len(name) > maxName || !volumeNames().MatchString(name) {
-		c.report(at, fmt.Sprintf("bad name %q", name), "use letters, digits, - and _, with a letter or digit first")
+	if c.required(at, name, `"cache"`); name != "" {
+		c.name(at, name)
 	}
 }

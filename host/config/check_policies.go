@@ -32,42 +32,31 @@ func (c *checker) policies() {
 	}
 }
 
-// policyScope checks what narrows a policy or lets calls past it.
+// policyScope checks the keys that narrow a policy or let calls past it.
 func (c *checker) policyScope(i int, p Policy) {
-	for key, patterns := range map[string][]string{"agents": p.Agents, "channels": p.Channels} {
-		for n, pattern := range patterns {
-			c.glob(policyPath(i, key).index(n), pattern)
-		}
-	}
+	c.globs(policyPath(i, "agents"), p.Agents)
+	c.globs(policyPath(i, "channels"), p.Channels)
 	if p.DangerouslyAllowOnError && len(p.Kinds) > 0 && !slices.Contains(p.Kinds, "tool") {
 		c.report(policyPath(i, "dangerously_allow_on_error"), "is for tool policies",
-			"who answers when a route policy fails is said by on_error_agent")
+			"for a route policy, on_error_agent names who answers when it fails")
 	}
 }
 
 // keyBytes is the length of an ed25519 public key.
 const keyBytes = 32
 
-func (c *checker) policyTrust() {
-	c.trust("policy_trust", "policy", c.cfg.Trust.Keys, c.cfg.Trust.RequireSignature)
-}
-
-func (c *checker) pluginTrust() {
-	c.trust("plugin_trust", "plugin", c.cfg.PluginTrust.Keys, c.cfg.PluginTrust.RequireSignature)
-}
-
-// trust checks a table of keys; what is the command that makes them.
-func (c *checker) trust(table, what string, keys []string, required bool) {
-	for i, key := range keys {
+// trust checks a table of keys; what is the name of the command that makes them.
+func (c *checker) trust(table, what string, t Trust) {
+	for i, key := range t.Keys {
 		digits, ok := strings.CutPrefix(key, "ed25519:")
 		raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 		if !ok || err != nil || len(raw) != keyBytes || strings.ContainsAny(digits, "\r\n") {
 			at := keyPath{table, "keys"}
-			c.report(at.index(i), fmt.Sprintf("%.80q is no key", key), "write ed25519: and 44 characters, as flynn "+what+" keygen prints it")
+			c.report(at.index(i), fmt.Sprintf("%.80q is not a key", key), "write ed25519: and 44 characters, as flynn "+what+" keygen prints it")
 		}
 	}
-	if required && len(keys) == 0 {
-		c.report(keyPath{table, "require_signature"}, "no signature could ever count", "write the keys that do under keys")
+	if t.RequireSignature && len(t.Keys) == 0 {
+		c.report(keyPath{table, "require_signature"}, "without keys no signature is accepted", "write the accepted keys under keys")
 	}
 }
 
@@ -80,6 +69,6 @@ func (c *checker) policyFile(at keyPath, path string) {
 	case err != nil:
 		c.report(at, fmt.Sprintf("%s: %v", path, cause(err)), "paths count from the folder of the configuration file")
 	case !info.Mode().IsRegular():
-		c.report(at, path+" is no regular file", "name a .wasm file")
+		c.report(at, path+" is not a regular file", "name a .wasm file")
 	}
 }

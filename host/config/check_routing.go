@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flynnhost/flynn/host/internal/glob"
@@ -30,16 +31,9 @@ func (c *checker) noChannel(at keyPath, instance string, known []string) {
 	c.report(at, fmt.Sprintf("no channel %q", instance), hint)
 }
 
-func (c *checker) knownChannel(name string) bool {
-	for _, known := range c.cfg.ChannelNames() {
-		if name == known {
-			return true
-		}
-	}
-	return false
-}
+func (c *checker) knownChannel(name string) bool { return slices.Contains(c.cfg.ChannelNames(), name) }
 
-// approvals checks where people are asked.
+// approvals checks the conversations in which people are asked.
 func (c *checker) approvals() {
 	for i, where := range c.cfg.Approvals.Conversations {
 		c.conversation(keyPath{"approvals", "conversations"}.index(i), where)
@@ -71,6 +65,12 @@ func (c *checker) sender(at keyPath, pattern string) {
 		c.noChannel(at, sender.Channel, c.cfg.ChannelNames())
 	case sender.ID == "":
 		c.report(at, "empty id", fmt.Sprintf("write %q for everyone there", sender.Channel+":*"))
+	}
+}
+
+func (c *checker) globs(at keyPath, patterns []string) {
+	for i, pattern := range patterns {
+		c.glob(at.index(i), pattern)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// schedules checks when and for whom agents answer by themselves.
+// schedules checks [[schedules]].
 func (c *checker) schedules() {
 	first := map[string]int{}
 	for i, s := range c.cfg.Schedules {
@@ -19,7 +19,7 @@ func (c *checker) schedules() {
 			c.name(at.child("name"), s.Name)
 		}
 		if n, taken := first[s.Name]; taken && s.Name != "" {
-			c.report(at.child("name"), fmt.Sprintf("%q is the name of schedules[%d] already", s.Name, n), "choose another name")
+			c.report(at.child("name"), fmt.Sprintf("schedules[%[2]d] is named %[1]q already", s.Name, n), "choose another name")
 		} else {
 			first[s.Name] = i
 		}

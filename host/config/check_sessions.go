@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// sessions checks the links. Who is in one reads what the others said, so nothing in them may be open or mean two things.
+// sessions checks the links. The people in a link read each other's messages, so their ids must be exact and unambiguous.
 func (c *checker) sessions() {
 	owner := map[string]string{} // of an id
 	for _, name := range sorted(c.cfg.Sessions.Links) {
@@ -40,8 +40,8 @@ func (c *checker) linked(at keyPath, id string) bool {
 		c.report(at, fmt.Sprintf("%q is a glob", id), "a link names each id in full")
 	case !found || sender.ID == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id"`)
-	case slices.Contains(OwnDoors(), sender.Channel):
-		c.report(at, fmt.Sprintf("%q is a door of this machine", sender.Channel), "its conversations are sessions of their own and cannot be linked")
+	case slices.Contains(BuiltinChannels(), sender.Channel):
+		c.report(at, fmt.Sprintf("%q is a built-in channel", sender.Channel), "its conversations are separate sessions and cannot be linked")
 	case !c.knownChannel(sender.Channel):
 		c.noChannel(at, sender.Channel, sorted(c.cfg.Channels))
 	default:

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// policyShadow makes sure that a shadow is compared with a policy that is asked.
+// policyShadow checks the policy that a shadow is compared with.
 func (c *checker) policyShadow(i int, p Policy) {
 	at := policyPath(i, "shadow_of")
 	if p.ShadowOf == "" {

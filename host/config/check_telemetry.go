@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// telemetry checks that spans leave this machine only encrypted.
+// telemetry checks that spans leave this machine encrypted.
 func (c *checker) telemetry() {
 	endpoint := c.cfg.Telemetry.OTLPEndpoint
 	if endpoint == "" {
@@ -16,7 +16,7 @@ func (c *checker) telemetry() {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		c.report(at, fmt.Sprintf("%q is no address of a collector", endpoint), `write one such as "http://127.0.0.1:4318"`)
+		c.report(at, fmt.Sprintf("%q is not an address of a collector", endpoint), `write one such as "http://127.0.0.1:4318"`)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		c.report(at, "spans would leave this machine unencrypted", `write an https address, or one of this machine such as "http://127.0.0.1:4318"`)
 	}

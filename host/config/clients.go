@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// Client is a program that asks agents over the OpenAI or the MCP door with a token of its own.
+// Client is an API client of the OpenAI or the MCP frontend with a token of its own.
 type Client struct {
 	Token     Secret `toml:"-"` // from TokenEnv or TokenFile
 	TokenEnv  string `toml:"token_env"`
 	TokenFile string `toml:"token_file" is:"path"` // mode 0600 or stricter
-	// Role is what the program is to policies and tools; a program is never an owner.
+	// Role is the client's role for policies and tools; a client is never an owner.
 	Role string `toml:"role" default:"guest" oneof:"member guest"`
-	// Agents are the ones that it may ask.
+	// Agents are the agents that it may use.
 	Agents []string `toml:"agents" ref:"agent"` // required
-	// Ignore are parts of its requests at /v1 that are passed over, where they would be refused otherwise.
+	// Ignore are parts of its requests at /v1 that are ignored instead of refused.
 	Ignore []string `toml:"ignore" oneof:"tools response_format"`
 }
 
-// Gatekeeper is what the gateway's own token stands for at the doors of programs.
+// Gatekeeper is the name of the client that has the gateway's own token.
 const Gatekeeper = "owner"
 
 // minToken keeps tokens from being guessed, in bytes.
 const minToken = 24
 
-// ClientOf names the client of a token. It takes the same time for every wrong one.
+// ClientOf returns the client of a token. It takes the same time for every wrong token.
 func (c *Config) ClientOf(token string) (name string, ok bool) {
 	for _, n := range sorted(c.Clients) {
 		if subtle.ConstantTimeCompare([]byte(c.Clients[n].Token.Reveal()), []byte(token)) == 1 {
@@ -40,12 +40,13 @@ func (c *checker) clients() {
 		at, cl := keyPath{"clients", name}, c.cfg.Clients[name]
 		c.name(at, name)
 		if name == Gatekeeper {
-			c.report(at, fmt.Sprintf("%q is who has the gateway's own token", name), "choose another name")
+			c.report(at, fmt.Sprintf("%q is the client with the gateway's own token", name), "choose another name")
 		}
 		if len(cl.Agents) == 0 {
 			c.report(at.child("agents"), "missing", `name the agents that it may ask, such as agents = ["helper"]`)
 		}
-		cl.Token = c.clientToken(at, cl)
+		cl.Token = c.secret(at, "token", cl.TokenEnv, cl.TokenFile, true,
+			"name the environment variable of its token, or the token's file with token_file")
 		c.cfg.Clients[name] = cl
 		switch other := seen[cl.Token]; {
 		case cl.Token == "":
@@ -57,18 +58,4 @@ func (c *checker) clients() {
 			seen[cl.Token] = name
 		}
 	}
-}
-
-func (c *checker) clientToken(at keyPath, cl Client) Secret {
-	switch {
-	case cl.TokenEnv != "" && cl.TokenFile != "":
-		c.report(at.child("token_file"), "two sources of one secret", "keep token_env or token_file")
-	case cl.TokenEnv != "":
-		return c.fromEnv(at.child("token_env"), cl.TokenEnv, true)
-	case cl.TokenFile != "":
-		return c.fromFile(at.child("token_file"), cl.TokenFile, true)
-	default:
-		c.report(at.child("token_env"), "missing", "name the environment variable of its token, or the token's file with token_file")
-	}
-	return ""
 }

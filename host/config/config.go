@@ -2,10 +2,9 @@
 // file at once with its line, defaults filled in, and generations for reload.
 //
 // Start with Load and Config; Holder keeps the configuration of a running process and
-// swaps it. The package decides nothing about messages or tools; it only says what
-// the owner wrote, and refuses what makes no sense.
+// swaps it. The package decides nothing about messages or tools.
 //
-// The struct tags of Config are the one schema. What Load accepts, the defaults, the checks of single values, Show
+// The struct tags of Config are the one schema. The accepted keys, the defaults, the checks of single values, Show
 // and the reference file in examples follow from them:
 //
 //	toml     the key
@@ -40,11 +39,11 @@ type Config struct {
 	Tools     map[string]ToolProvider `toml:"tools"`
 	Plugins   Plugins                 `toml:"plugins"`
 	Policies  []Policy                `toml:"policies"`
-	Trust     PolicyTrust             `toml:"policy_trust"`
+	Trust     Trust                   `toml:"policy_trust"`
 	// PluginTrust says whose plugins may be installed.
-	PluginTrust PluginTrust `toml:"plugin_trust"`
-	Gateway     Gateway     `toml:"gateway"`
-	// Clients are the programs that ask agents over the doors openai and mcp.
+	PluginTrust Trust   `toml:"plugin_trust"`
+	Gateway     Gateway `toml:"gateway"`
+	// Clients are the API clients of the frontends openai and mcp.
 	Clients    map[string]Client `toml:"clients"`
 	Store      Store             `toml:"store"`
 	Retention  Retention         `toml:"retention"`
@@ -66,7 +65,7 @@ type Config struct {
 	Path       string `toml:"-"`
 	Digest     string `toml:"-"`
 	Generation uint64 `toml:"-"`
-	// Renamed warns of keys that stand under the names of the last release.
+	// Renamed warns of keys that have the names of the last release.
 	Renamed []Error `toml:"-"`
 	lines   *positions
 }
@@ -77,13 +76,13 @@ type Sandbox struct {
 	Image   string `toml:"image" default:"node:22-slim"`
 	// WorkspaceDir is the workspace's absolute path inside the container.
 	WorkspaceDir string `toml:"workspace_dir" default:"/workspace"`
-	// Network says what the container reaches; allowlist goes through the host's proxy.
+	// Network is the network of the container; allowlist goes through the host's proxy.
 	Network string `toml:"network" default:"none" oneof:"none bridge host allowlist"`
-	// Allowlist names what is reachable when Network is allowlist; netaddr.ParseRule says how.
+	// Allowlist names the hosts that are reachable when Network is allowlist, in the form of netaddr.ParseRule.
 	Allowlist []string `toml:"allowlist"`
 	// MemoryLimit bounds memory; swap is off.
 	MemoryLimit Size `toml:"memory_limit" default:"512m" range:"16m..1024g"`
-	// DiskLimit bounds what the workspace holds; 0 is no limit.
+	// DiskLimit bounds the workspace; 0 is no limit.
 	DiskLimit Size `toml:"disk_limit" default:"2g" range:"0b..1024g"`
 	// CPULimit is a number of cores as a decimal string.
 	CPULimit CPUs `toml:"cpu_limit" default:"1.0" range:"0.05..512"`
@@ -94,53 +93,53 @@ type Sandbox struct {
 	Runtime string `toml:"runtime" oneof:"runsc runc"`
 	// Engine is the address of the Docker engine; empty means DOCKER_HOST or the default socket.
 	Engine string `toml:"engine"`
-	// EngineCA, EngineCert and EngineKey are PEM files for an engine that is reached over TLS: whom to trust, who we are.
+	// EngineCA, EngineCert and EngineKey are PEM files for an engine over TLS: its authority, and our certificate and key.
 	EngineCA   string `toml:"engine_ca" is:"path"`
 	EngineCert string `toml:"engine_cert" is:"path"`
 	EngineKey  string `toml:"engine_key" is:"secret"`
-	// OnUnavailable says how a sandboxed tool call is treated while the engine is missing.
+	// OnUnavailable is deny or host: where a sandboxed tool call runs while the engine is missing.
 	OnUnavailable string `toml:"on_unavailable" default:"deny" oneof:"deny host"`
 	// LocalFrontends puts the tools of the web page and the terminal into the sandbox as well.
 	LocalFrontends bool `toml:"local_frontends" was:"local_doors"`
 	// WarmPool is the number of containers kept ready. Named sandboxes do not inherit it.
 	WarmPool int `toml:"warm_pool" range:"0..64"`
-	// WarmPoolCPU is the percentage of the machine's time that making them may take; [sandbox] sets it for all.
+	// WarmPoolCPU is the percentage of the machine's CPU time for making them; [sandbox] sets it for all.
 	WarmPoolCPU int `toml:"warm_pool_cpu" default:"25" range:"1..100"`
-	// PauseAfter has what runs in a container that nothing has used for so long stand still, 0 is never; IdleAfter ends it.
+	// PauseAfter pauses a container after that long without use, 0 is never; IdleAfter ends it.
 	PauseAfter Duration `toml:"pause_after" default:"5m" range:"0s..720h"`
 	IdleAfter  Duration `toml:"idle_after" default:"30m" range:"1s..720h"`
 	// MaxAge replaces a container at its first idle moment.
 	MaxAge Duration `toml:"max_age" default:"24h" range:"1s..8760h"`
 	// Lease is how long containers with background processes outlast the host.
 	Lease Duration `toml:"lease" default:"10m" range:"0s..168h"`
-	// Packages and Binaries are put on top of Image, once.
+	// Packages and Binaries are installed on top of Image, once.
 	Packages []string `toml:"packages"`
 	Binaries []Binary `toml:"binaries"`
-	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in.
+	// Dockerfile replaces Image; its context is BuildContext or its own folder.
 	Dockerfile   string `toml:"dockerfile" is:"path"`
 	BuildContext string `toml:"build_context" is:"path"`
-	// BuildNetwork is what the making of the image reaches.
+	// BuildNetwork is the network of the build.
 	BuildNetwork string `toml:"build_network" default:"bridge" oneof:"none bridge host"`
-	// StartCommand starts beside the session's commands: nil nothing, empty the image's own command.
+	// StartCommand is a program that starts beside the session's commands: nil is none, empty is the image's own command.
 	StartCommand []string `toml:"start_command"`
 	// Compose is a compose file whose services are started for each session.
 	Compose string `toml:"compose" is:"path"`
-	// Service is the one among them where commands run.
+	// Service is the one of them in which commands run.
 	Service string `toml:"service"`
-	// Project is what Compose says.
+	// Project is the content of Compose.
 	Project *compose.Project `toml:"-"`
-	// MountRoots are the folders of the host that mounts lie below; of [sandbox] only.
+	// MountRoots are the folders of the host that may contain mounts; only [sandbox] sets them.
 	MountRoots []string `toml:"mount_roots" is:"path"`
 	Mounts     []Mount  `toml:"mounts"`
 	Volumes    []Volume `toml:"volumes"`
 	Tmpfs      []Tmpfs  `toml:"tmpfs"`
-	// EgressLimit bounds what a container's connections through the proxy carry together.
+	// EgressLimit bounds the bytes of all connections of a container through the proxy.
 	EgressLimit Size         `toml:"egress_limit" default:"10g" range:"1m.."`
 	Credentials []Credential `toml:"credentials"`
 	Bridges     []Bridge     `toml:"bridges"`
 }
 
-// Binary is a program from elsewhere in /usr/local/bin; either URL or File is set.
+// Binary is a program that is installed in /usr/local/bin; either URL or File is set.
 type Binary struct {
 	Name   string `toml:"name"`
 	URL    string `toml:"url"`
@@ -175,27 +174,27 @@ type Agent struct {
 	ModelTier     string        `toml:"model_tier" default:"default" oneof:"fast default complex local"`
 	ToolProfile   string        `toml:"tool_profile" default:"minimal" oneof:"minimal messaging coding full"`
 	ToolOverrides ToolOverrides `toml:"tool_overrides"`
-	// Sandbox is true, false, or the name of a [sandboxes.NAME]; missing, it is [sandbox] enabled.
+	// Sandbox is true, false, or the name of a [sandboxes.NAME]. Default: enabled of [sandbox]
 	Sandbox SandboxRef `toml:"sandbox"`
 	Kind    string     `toml:"kind" default:"chat" oneof:"chat code cli"`
-	// Code is about the programs of kind code.
+	// Code describes the programs of kind code.
 	Code Code `toml:"code"`
-	// Approve says which tool calls wait for a person at local doors when they would run on the host.
+	// Approve says which tool calls on the host need an approval at local frontends.
 	Approve string `toml:"approve" default:"shell" oneof:"shell none"`
-	// Delegates are the agents that it may give work to; without any it is not offered the tool.
+	// Delegates are the agents that it may delegate to; without any it has no tool for that.
 	Delegates []string `toml:"delegates" ref:"agent"`
-	// Queue is its own [sessions] queue.
+	// Queue overrides the queue of [sessions].
 	Queue string `toml:"queue" oneof:"collect followup interrupt"`
-	// SelectableBy is the least role that may choose it with /agent, where [routing] selectable has it.
+	// SelectableBy is the least role that may choose it with /agent, if it is in selectable of [routing].
 	SelectableBy string `toml:"selectable_by" default:"member" oneof:"owner member guest"`
 	// ModelTiers are those that people may choose for it with /model, besides its own.
 	ModelTiers []string `toml:"model_tiers" ref:"tier"`
-	// TokensPerDay and USDPerDay are its budget; missing, they are those of [budgets] for agents.
+	// TokensPerDay and USDPerDay are its daily budget. Default: that of [budgets] for agents
 	TokensPerDay int     `toml:"tokens_per_day" range:"0.."`
 	USDPerDay    float64 `toml:"usd_per_day" range:"0..1_000_000"`
 	// Elevated lets the agent's machine tools leave the sandbox while elevated mode holds; see [elevated].
 	Elevated bool `toml:"elevated"`
-	// CLI is the program of an agent of kind cli.
+	// CLI describes the agent CLI of kind cli.
 	CLI CLI `toml:"cli"`
 }
 
@@ -234,17 +233,17 @@ type Model struct {
 	ContextWindow   int      `toml:"context_window" range:"0.."` // tokens; 0 means unknown
 	MaxOutputTokens int      `toml:"max_output_tokens" default:"4096" range:"1.."`
 	TimeoutSeconds  int      `toml:"timeout_seconds" default:"300" range:"1..3600"` // of one call
-	// Images says that the model understands images.
+	// Images is true for a model that understands images.
 	Images bool `toml:"images"`
-	// Reasoning is how much it thinks before it answers.
+	// Reasoning is how much the model thinks before it answers.
 	Reasoning Reasoning `toml:"reasoning" default:"off"`
 	Prices    Prices    `toml:"prices"`
 }
 
-// Title is the model as people know it; a provider with one model alone needs no name for it.
+// Title is the provider and the name of the model, if it has one.
 func (m Model) Title() string { return strings.TrimSuffix(m.Provider+"/"+m.Model, "/") }
 
-// Prices are in US dollars for a million tokens.
+// Prices are US dollars for a million tokens.
 type Prices struct {
 	Input      float64 `toml:"input" range:"0.."`
 	Output     float64 `toml:"output" range:"0.."`
@@ -252,20 +251,20 @@ type Prices struct {
 	CacheWrite float64 `toml:"cache_write" range:"0.."`
 }
 
-// Channel is one channel instance. Keys other than those below belong to the plugin and
-// are handed to it as Settings; keys ending in _env or _file are resolved to secrets under their
-// stem ("token_env" becomes the secret "token"). Secrets are empty while the channel is disabled and
-// their source is missing.
+// Channel is one channel instance. Keys other than those below belong to the plugin and are
+// passed to it as Settings; keys ending in _env or _file are resolved to secrets under their
+// stem ("token_env" becomes the secret "token"). A secret is empty if the channel is disabled and
+// the source is missing.
 type Channel struct {
 	Plugin  string `toml:"plugin"` // required
 	Enabled bool   `toml:"enabled" default:"true"`
-	// Critical channels have to be ready, or the host does not serve.
+	// Critical channels have to be ready before the host serves.
 	Critical bool `toml:"critical" default:"false"`
-	// Queue is its own [sessions] queue.
+	// Queue overrides the queue of [sessions].
 	Queue string `toml:"queue" oneof:"collect followup interrupt"`
-	// Stream shows answers while they are made, where the channel can edit its messages.
+	// Stream shows answers while they are made, if the channel can edit its messages.
 	Stream bool `toml:"stream" default:"true"`
-	// Access and AccessGroups are mode and groups of [access] for this channel; empty means what stands there.
+	// Access and AccessGroups override mode and groups of [access] for this channel.
 	Access       string `toml:"access" oneof:"allowlist open pair"`
 	AccessGroups string `toml:"access_groups" oneof:"addressed all"`
 	// TrustSenders lets rules give rights to senders whose ids the channel does not prove.
@@ -275,16 +274,16 @@ type Channel struct {
 	refs         map[string]string // the _env and _file keys as written, files made absolute
 }
 
-// ToolProvider is one instance of a plugin that brings tools, which are called NAME.TOOL. The keys below are the host's: what a tool says
-// of itself is not believed. All others belong to the plugin, as those of a Channel do.
+// ToolProvider is one instance of a plugin with tools, which are called NAME.TOOL. The keys below are the host's, which does not believe
+// the tool's own description. All other keys belong to the plugin, as with Channel.
 type ToolProvider struct {
 	Plugin  string `toml:"plugin"` // required
 	Enabled bool   `toml:"enabled" default:"true"`
-	// Effect is what its tools can do. Who says nothing gets the worst.
+	// Effect is what its tools can do.
 	Effect string `toml:"effect" default:"execute" oneof:"read write network execute destructive"`
 	// Approve is effect (execute and destructive wait for a person), always or never.
 	Approve string `toml:"approve" default:"effect" oneof:"effect always never"`
-	// Profiles are the tool profiles that offer its tools; missing, it is full alone.
+	// Profiles are the tool profiles that offer its tools. Default: full
 	Profiles []string `toml:"profiles" oneof:"minimal messaging coding full"`
 	// Allow and Deny are globs of the provider's own names; deny wins, an empty Allow is all.
 	Allow []string `toml:"allow"`
@@ -294,14 +293,14 @@ type ToolProvider struct {
 	// Sandbox runs the plugin's server, the program of the plugin's own keys command, args and env, in a sandbox: true, or the name of a
 	// [sandboxes.NAME]. The plugin itself stays outside.
 	Sandbox SandboxRef `toml:"sandbox"`
-	// Read and Write are files and folders that the plugin and what it starts may use beside the system's own, Network is what they may
-	// connect to ("host:port", or "*"). Its manifest need not ask for them.
+	// Read and Write are files and folders that the plugin and its child processes may use besides the system's, Network is what they
+	// may connect to ("host:port", or "*"). Its manifest need not ask for them.
 	Read    []string `toml:"read" is:"path"`
 	Write   []string `toml:"write" is:"path"`
 	Network []string `toml:"network"`
-	// MemoryLimit is where they are ended; missing, it is twice what the manifest says, or 1 GiB.
+	// MemoryLimit ends them when they use more. Default: twice the figure of the manifest, or 1 GiB
 	MemoryLimit Size `toml:"memory_limit" range:"0m..1024g"`
-	// Tool says otherwise for single tools, by the provider's own name.
+	// Tool overrides keys for single tools, by the provider's own name.
 	Tool map[string]ToolRule `toml:"tool"`
 
 	Settings map[string]any
@@ -309,31 +308,31 @@ type ToolProvider struct {
 	refs     map[string]string
 }
 
-// ToolRule is what the host holds of one tool; what is missing is the provider's.
+// ToolRule overrides keys of the provider for one tool.
 type ToolRule struct {
 	Effect         string `toml:"effect" oneof:"read write network execute destructive"`
 	Approve        string `toml:"approve" oneof:"effect always never"`
 	TimeoutSeconds int    `toml:"timeout_seconds" range:"0..3600"`
-	// Rename is another name for the part after NAME.
+	// Rename replaces the part after NAME.
 	Rename string `toml:"rename"`
 }
 
-// Plugins says where plugins are installed.
+// Plugins configures how plugins are installed and run.
 type Plugins struct {
 	Dir string `toml:"dir" is:"path"` // <store dir>/plugins
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being
 	// installed and locked: for development and first-party plugins of a checkout.
 	DevPaths map[string]string `toml:"dev_paths" is:"path"`
-	// Containment holds plugins in by what the system has for it: auto uses what there is, required starts no plugin whose files
-	// and connections cannot be cut down, off does nothing.
+	// Containment restricts plugins by the means of the system: auto uses those that exist, required starts no plugin whose files
+	// and connections cannot be restricted, off does nothing.
 	Containment string `toml:"containment" default:"auto" oneof:"auto required off"`
 }
 
-// PluginTrust says whose plugins may be installed.
-type PluginTrust struct {
+// Trust says whose plugins or policies may be installed.
+type Trust struct {
 	// Keys are public keys, "ed25519:BASE64"; a signature by any other is refused.
 	Keys []string `toml:"keys"`
-	// RequireSignature refuses plugins that none of the Keys has signed.
+	// RequireSignature refuses those that none of the Keys has signed.
 	RequireSignature bool `toml:"require_signature"`
 }
 
@@ -344,38 +343,29 @@ type Policy struct {
 	Kinds []string `toml:"kinds" oneof:"route tool"` // required
 	// Policy names an installed policy, instead of Path.
 	Policy string `toml:"policy"`
-	// Data is handed to the policy by its `data` import.
+	// Data is what the policy reads by its `data` import.
 	Data   map[string]string `toml:"data"`
 	Limits PolicyLimits      `toml:"limits"`
-	// OnErrorAgent takes messages whose route policy failed; empty means none does.
+	// OnErrorAgent answers messages whose route policy failed; empty means that no agent does.
 	OnErrorAgent string `toml:"on_error_agent" ref:"agent"`
-	// DangerouslyAllowOnError lets tool calls pass that the policy could not decide about; without it they are denied.
+	// DangerouslyAllowOnError lets tool calls pass when the policy fails; without it they are denied.
 	DangerouslyAllowOnError bool `toml:"dangerously_allow_on_error"`
-	// Agents and Channels are globs: where given, the policy is asked only there. Of a route policy, Agents are about the agent
-	// that [routing] names.
+	// Agents and Channels are globs that limit the policy. For a route policy the agent is the one that [routing] names.
 	Agents   []string `toml:"agents"`
 	Channels []string `toml:"channels"`
 	// Isolation is pure (reset before each call) or warm; pure for tool, warm for route.
 	Isolation string `toml:"isolation" oneof:"pure warm"`
-	// Shadow asks the policy without effect, and counts what it would have changed.
+	// Shadow asks the policy without effect, and records what it would have changed.
 	Shadow bool `toml:"shadow"`
 	// ShadowOf names the policy that a shadow is compared with; empty means the whole chain.
 	ShadowOf string `toml:"shadow_of"`
-	// RevertAfterFailures takes a new module out of force after so many failures among its first decisions, when it fails clearly more
-	// often than the one before it; 0 never does.
+	// RevertAfterFailures replaces a new module by the previous one after so many failures among its first decisions, if it fails clearly
+	// more often than that; 0 never does.
 	RevertAfterFailures int `toml:"revert_after_failures" default:"5" range:"0..1000"`
-	// MaxChange is how many of the last recorded decisions a new module may answer otherwise; 100% is not asked.
+	// MaxChange is the share of the last recorded decisions that a new module may change; 100% turns the check off.
 	MaxChange Percent `toml:"max_change" default:"100%"`
-	// MaxLoosened is how many of them it may restrict less than they were; where only max_change is written, none.
+	// MaxLoosened is the share of them that it may restrict less; none, if only max_change is set.
 	MaxLoosened Percent `toml:"max_loosened" default:"100%"`
-}
-
-// PolicyTrust says whose policies may be installed and come into force by their name.
-type PolicyTrust struct {
-	// Keys are public keys, "ed25519:BASE64"; a signature by any other is refused.
-	Keys []string `toml:"keys"`
-	// RequireSignature refuses policies that none of the Keys has signed.
-	RequireSignature bool `toml:"require_signature"`
 }
 
 // PolicyLimits bound one decision.
@@ -387,7 +377,7 @@ type PolicyLimits struct {
 	Wall      Duration `toml:"wall" default:"50ms" range:"1ms..10s"`
 }
 
-// Gateway is the local HTTP door.
+// Gateway is the local HTTP server.
 type Gateway struct {
 	// Listen is a loopback address and port; port 0 takes any free one.
 	Listen string `toml:"listen" default:"127.0.0.1:7351"`
@@ -395,22 +385,22 @@ type Gateway struct {
 	TokenFile string `toml:"token_file" is:"path"`
 	// Origins lists further allowed Origin values besides the listener's own.
 	Origins []string `toml:"origins"`
-	// HooksListen is the loopback address for the webhooks of plugins; empty takes none. PublicURL is how platforms reach it.
+	// HooksListen is the loopback address for the webhooks of plugins; empty turns them off. PublicURL is how platforms reach it.
 	HooksListen string `toml:"hooks_listen"`
 	PublicURL   string `toml:"public_url"`
-	// Ignore is that of Clients, for programs that have the gateway's own token.
+	// Ignore is as in Clients, for clients with the gateway's own token.
 	Ignore []string `toml:"ignore" oneof:"tools response_format"`
 }
 
-// Store is where durable state lives.
+// Store configures the durable state.
 type Store struct {
 	// Dir holds the database, plugin state and workspaces; $XDG_DATA_HOME/flynn, else ~/.local/share/flynn
 	Dir string `toml:"dir" is:"path"`
-	// MaxAgeHours is the age past which a message is recorded and not answered.
+	// MaxAgeHours is the age above which a message is recorded but not answered.
 	MaxAgeHours int `toml:"max_age_hours" default:"24" range:"1..8760"`
 }
 
-// Retention is for how many days what is only looked back at is kept; 0 is for ever.
+// Retention is for how many days records are kept that only people read; 0 is for ever.
 type Retention struct {
 	SessionsDays  int `toml:"sessions_days" range:"0..36_500"`
 	ResultsDays   int `toml:"results_days" default:"30" range:"0..36_500"`
@@ -419,36 +409,36 @@ type Retention struct {
 	UsageDays     int `toml:"usage_days" default:"400" range:"0..36_500"`
 }
 
-// Media bounds what attachments take below the store's folder.
+// Media bounds the attachments in the store's folder.
 type Media struct {
 	MaxObject Size     `toml:"max_object" default:"64m" range:"64k..4g"`
 	MaxTotal  Size     `toml:"max_total" default:"2g" range:"1m..65536g"`
 	MaxAge    Duration `toml:"max_age" default:"720h" range:"1h..87600h"`
-	// MaxFiles bounds the attachments of one message that agents are given.
+	// MaxFiles bounds the attachments of one message that agents get.
 	MaxFiles int `toml:"max_files" default:"10" range:"0..32"`
-	// Accept are globs of the media types that they are given; empty means what people usually send. Programs never are.
+	// Accept are globs of the media types that agents get; empty means the usual types. Executables are never accepted.
 	Accept []string `toml:"accept"`
 }
 
-// Limits bound what senders, and all of them together, hold of the host; 0 is no limit. See package quota.
+// Limits bound the resources of the host that one sender, and all together, may hold; 0 is no limit. See package quota.
 type Limits struct {
-	// SenderSessions are those that one sender begins within a day.
+	// SenderSessions bounds the sessions that one sender begins within a day.
 	SenderSessions int `toml:"sender_sessions" default:"200" range:"0..1_000_000"`
-	// SenderSandboxes and Sandboxes are containers that live, SenderProcesses and Processes run in the background.
+	// SenderSandboxes and Sandboxes bound live containers, SenderProcesses and Processes background processes.
 	SenderSandboxes int `toml:"sender_sandboxes" default:"8" range:"0..100_000"`
 	Sandboxes       int `toml:"sandboxes" default:"64" range:"0..100_000"`
 	SenderProcesses int `toml:"sender_processes" default:"32" range:"0..1_000_000"`
 	Processes       int `toml:"processes" default:"256" range:"0..1_000_000"`
-	// SessionDisk, SenderDisk and Disk are what workspaces take.
+	// SessionDisk, SenderDisk and Disk bound the size of workspaces.
 	SessionDisk Size `toml:"session_disk" default:"4g" range:"0b..65536g"`
 	SenderDisk  Size `toml:"sender_disk" default:"16g" range:"0b..65536g"`
 	Disk        Size `toml:"disk" default:"64g" range:"0b..65536g"`
 }
 
-// Approvals says how people are asked about tool calls.
+// Approvals configures how people are asked about tool calls.
 type Approvals struct {
-	// Conversations get every request over a channel, besides the one that it comes from: "instance:conversation-id".
+	// Conversations get every request over a channel, besides the conversation of the call: "instance:conversation-id".
 	Conversations []string `toml:"conversations"`
-	// Self lets an owner approve over a channel what he asked for himself.
+	// Self lets owners approve their own requests over a channel.
 	Self bool `toml:"self"`
 }

@@ -11,25 +11,25 @@ import (
 )
 
 // decoder moves a parsed file into a Config along the schema. It goes on after an error, so
-// that it finds all of them, and leaves the default where a value was wrong.
+// that it finds all of them, and keeps the default of a wrong value.
 type decoder struct {
 	file   string
 	lines  *positions
 	errs   Errors
 	expand func(path string) (string, error) // makes a path absolute
-	// unread holds the keys whose value could not be taken. What follows from the default in their place is no news.
+	// unread holds the keys with wrong values. Errors that follow from the default in their place are not reported.
 	unread map[string]bool
-	// renamed holds a warning for each key that stands under the name of the last release.
+	// renamed holds a warning for each key that has the name of the last release.
 	renamed []Error
 }
 
-// refuse reports a value that cannot be taken; the default stays.
+// refuse reports a wrong value; the default stays.
 func (d *decoder) refuse(at keyPath, problem, hint string) {
 	d.report(at, problem, hint)
 	d.unread[at.String()] = true
 }
 
-// report reports what is wrong about a key, unless it or a table around it was refused before.
+// report reports an error of a key, unless the key or a table around it was refused before.
 func (d *decoder) report(at keyPath, problem, hint string) {
 	for n := range len(at) {
 		if d.unread[at[:n+1].String()] {
@@ -54,7 +54,7 @@ func (d *decoder) table(at keyPath, raw map[string]any, into reflect.Value) {
 		if before, old := raw[f.was]; old && f.was != "" {
 			at := at.child(f.was)
 			if ok {
-				d.report(at, "it is now "+f.key+", which stands here too", "remove "+f.was)
+				d.report(at, "it is now "+f.key+", which is set as well", "remove "+f.was)
 			} else {
 				d.renamed = append(d.renamed, Error{File: d.file, Line: d.lines.line(at), Key: at.String(),
 					Problem: "it is now " + f.key + "; the next release drops the old name", Hint: "rename it"})
@@ -91,7 +91,7 @@ func (d *decoder) unknown(at keyPath, raw map[string]any, known []string) {
 	}
 }
 
-// value reads one value of any kind. base holds the defaults for entries of a map; when invalid, the schema's are taken.
+// value reads one value of any kind. base holds the defaults for entries of a map; an invalid base means those of the schema.
 func (d *decoder) value(at keyPath, raw any, into reflect.Value, f field, base reflect.Value) {
 	switch target := into.Addr().Interface().(type) {
 	case *Channel:

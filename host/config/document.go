@@ -25,8 +25,8 @@ const maxSyntaxErrors = 20
 // means the same without it.
 var plainPair = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^\[\]{}#=]*=[^\[{]*$`) })
 
-// readDocument parses a file. The parser gives up at its first error, so a faulty line is left out, if it is one that can
-// be, and the rest read again: that way one run tells all errors.
+// readDocument parses a file. The parser stops at its first error, so a faulty line is left out, if that does not change
+// the meaning of the others, and the rest is parsed again: so one run finds all errors.
 func readDocument(path, src string) document {
 	var doc document
 	if valid := strings.ToValidUTF8(src, "\x00"); valid != src {
@@ -77,14 +77,14 @@ func syntaxError(path, text string, err error) (Error, int) {
 	return e, line
 }
 
-// pair is a key and what stands behind its equals sign.
+// pair is a key and the text after its equals sign.
 var pair = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*([A-Za-z0-9_."'-]+)\s*=\s*(\S.*?)\s*$`) })
 
-// curly are quotation marks that word processors and web pages put in the place of straight ones.
+// curly are quotation marks that word processors and web pages use instead of straight ones.
 const curly = "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u00ab\u00bb\u2033\uff02"
 
-// explainUnquoted rewords an error about a text without quotes, or with curly ones. It does not repeat the parser's words, nor the value of a
-// key that holds a secret: they would show it.
+// explainUnquoted rewords an error about a text without quotes, or with curly ones. It repeats neither the parser's message nor the value
+// of a secret key, as both would show the secret.
 func explainUnquoted(e *Error, line string) {
 	found := pair().FindStringSubmatch(line)
 	if found == nil || strings.ContainsAny(found[2][:1], "\"'[{") {
@@ -101,7 +101,7 @@ func explainUnquoted(e *Error, line string) {
 		return
 	}
 	if boolean := strings.ToLower(value); boolean == "true" || boolean == "false" {
-		e.Problem, e.Hint = "not TOML: "+value+" is no boolean", fmt.Sprintf("write %s = %s", key, boolean)
+		e.Problem, e.Hint = "not TOML: "+value+" is not a boolean", fmt.Sprintf("write %s = %s", key, boolean)
 		return
 	}
 	if !looksSecret(strings.Trim(key, `"'`), "") && !strings.ContainsAny(value, "\"\\#") {
@@ -116,7 +116,7 @@ func lower(s string) string {
 	return s
 }
 
-// alreadyDefined is what the parser says of a key that stands twice.
+// alreadyDefined matches the parser's message about a repeated key.
 var alreadyDefined = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^not TOML: key '(.*)' has already been defined$`) })
 
 func explainDuplicate(e *Error, lines *positions) {
@@ -124,7 +124,7 @@ func explainDuplicate(e *Error, lines *positions) {
 	if found == nil {
 		return
 	}
-	e.Key, e.Problem = found[1], "key stands twice"
+	e.Key, e.Problem = found[1], "key is set twice"
 	if first, ok := lines.keys[found[1]]; ok {
 		e.Hint = fmt.Sprintf("first in line %d; keep one", first.line)
 	} else {

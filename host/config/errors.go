@@ -14,7 +14,7 @@ type Error struct {
 	Line int `json:"line"`
 	// Key is the dotted path of the key, as TOML writes it; empty for a syntax error.
 	Key string `json:"key,omitempty"`
-	// Problem says what is wrong, Hint what to write instead.
+	// Problem describes the error, Hint the remedy.
 	Problem string `json:"problem"`
 	Hint    string `json:"hint,omitempty"`
 }

@@ -37,7 +37,7 @@ func (d *decoder) fill(cfg *Config, getenv func(string) string) {
 		if p.Isolation == "" {
 			p.Isolation = defaultIsolation(p.Kinds)
 		}
-		// A bound on changes does not mean those that open something.
+		// A bound on changes does not permit changes that loosen restrictions.
 		if d.lines.has(policyPath(i, "max_change")) && !d.lines.has(policyPath(i, "max_loosened")) {
 			p.MaxLoosened = 0
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// hidden are the files and folders that hold secrets and conversations: the store, the folder secrets beside the configuration, and
-// whatever a key ending in _file names, in sections of the host's own and of plugins alike.
+// hidden are the files and folders with secrets and conversations: the store, the folder secrets beside the configuration, and
+// every path of a key ending in _file, in sections of the host and of plugins.
 func (c *Config) hidden(getenv func(string) string) []string {
 	f := secretFinder{expand: expander(c.Path, getenv)}
 	f.paths = []string{filepath.Join(c.folder(), "secrets"), c.Store.Dir, getenv("DOCKER_CERT_PATH")}
@@ -21,7 +21,7 @@ type secretFinder struct {
 	paths  []string
 }
 
-// value looks through a value of the schema.
+// value searches a value of the schema.
 func (f *secretFinder) value(v reflect.Value) {
 	switch value := v.Interface().(type) {
 	case SecretRef:
@@ -54,8 +54,8 @@ func (f *secretFinder) value(v reflect.Value) {
 	}
 }
 
-// plugin looks through the keys of a plugin's instance: its references to secrets, and keys deeper in what belongs to the plugin. A
-// relative path there is taken to count from the configuration's folder.
+// plugin searches the keys of a plugin's instance: its references to secrets, and its settings at any depth. It takes a relative path
+// there from the configuration's folder.
 func (f *secretFinder) plugin(settings map[string]any, refs map[string]string) {
 	for key, path := range refs {
 		f.key(key, path)

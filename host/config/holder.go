@@ -13,10 +13,10 @@ import (
 // stageTimeout bounds all stages of one reload together.
 const stageTimeout = time.Minute
 
-// Stage prepares a part of the program for a new configuration, without letting go of the old one. It returns what
-// makes the preparation count and what undoes it; either may be nil. Exactly one of the two is called, unless err
-// is not nil: then nothing must be left behind and neither is called. A commit cannot fail: whatever can
-// belongs into the stage.
+// Stage prepares a part of the program for a new configuration while the old one stays in force. It returns a function
+// that puts the preparation in force and one that undoes it; either may be nil. Exactly one of them is called, unless
+// err is not nil: then the stage has cleaned up and neither is called. A commit cannot fail: do everything that can fail
+// in the stage.
 type Stage func(ctx context.Context, old, new *Config) (commit, rollback func(), err error)
 
 // Holder keeps the configuration of a running process. Load makes a generation; a reload makes the next one in four steps:
@@ -53,10 +53,10 @@ func newHolder(path string, cfg *Config, getenv func(string) string, log *slog.L
 	return h
 }
 
-// Current is the configuration in force. A caller that works for a while keeps the value it got.
+// Current is the configuration in force. A caller keeps the value for the whole of its work.
 func (h *Holder) Current() *Config { return h.current.Load() }
 
-// Subscribe has stage called at each reload, after those that subscribed before, until unsubscribe is called. Neither may be
+// Subscribe registers a stage for each reload, in the order of subscription, until unsubscribe is called. Neither may be
 // called from within a stage or commit.
 func (h *Holder) Subscribe(stage Stage) (unsubscribe func()) {
 	h.mu.Lock()
@@ -69,8 +69,8 @@ func (h *Holder) Subscribe(stage Stage) (unsubscribe func()) {
 	}
 }
 
-// Reload makes the file the configuration in force, even when it has not changed: secrets may have. An error leaves the
-// old generation running.
+// Reload puts the file in force, even if it has not changed: secrets may have. After an error the old generation stays
+// in force.
 func (h *Holder) Reload(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +99,7 @@ func (h *Holder) Reload(ctx context.Context) error {
 	return nil
 }
 
-// warn logs what works still but should be changed.
+// warn logs the use of old names.
 func (h *Holder) warn(cfg *Config) {
 	for _, w := range cfg.Renamed {
 		h.log.Warn("a key of the configuration has a new name", "problem", w.Error())
@@ -137,7 +137,7 @@ func (h *Holder) stage(ctx context.Context, old, new *Config) (commits []func(),
 	return commits, ctx.Err()
 }
 
-// confirm keeps a copy of what is in force. Without it the configuration still works, so a failure is only told.
+// confirm keeps a copy of the configuration in force. A failure is only logged: nothing depends on the copy yet.
 func (h *Holder) confirm(cfg *Config) {
 	if err := keepLastGood(cfg); err != nil {
 		h.log.Warn("cannot keep the last good configuration", "error", err)

@@ -134,7 +134,7 @@ func next(t *testing.T, generations <-chan *Config) *Config {
 	select {
 	case cfg := <-generations:
 		return cfg
-	case <-time.After(time.Minute): // where nothing is told of a change it takes pollEvery and two looks
+	case <-time.After(time.Minute): // without events for changes it takes pollEvery and two looks
 		t.Fatal("no new generation")
 		return nil
 	}

@@ -6,13 +6,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
 const lastGoodName = "last-good.toml"
 
 // OpenLastGood is NewHolder for a start that must not fail on a bad file: it falls back to the last configuration that
-// was in force, and says so. The file at path stays the one that is watched. When there
-// is no good copy either, the error is that of the file.
+// was in force, and logs that. The file at path is watched nevertheless. Without a good copy, the error is that of the
+// file.
 func OpenLastGood(path string, getenv func(string) string, log *slog.Logger, checks ...Check) (*Holder, error) {
 	holder, bad := NewHolder(path, getenv, log, checks...)
 	if bad == nil {
@@ -28,7 +30,7 @@ func OpenLastGood(path string, getenv func(string) string, log *slog.Logger, che
 	return newHolder(path, cfg, getenv, log, checks), nil
 }
 
-// storeDirOf finds the store of a file that may be bad in every other respect.
+// storeDirOf finds the store of a file that may be wrong in all other keys.
 func storeDirOf(path string, getenv func(string) string) string {
 	fallback := defaultStoreDir(getenv)
 	src, err := readFile(path)
@@ -61,31 +63,7 @@ func keepLastGood(cfg *Config) error {
 	}
 	path := filepath.Join(cfg.Store.Dir, lastGoodName)
 	if kept, err := os.ReadFile(path); err == nil && bytes.Equal(kept, b.Bytes()) {
-		return nil // as at most starts; writing it waits for the disk
+		return nil // the usual case: do not wait for the disk
 	}
-	return replaceFile(path, b.Bytes())
-}
-
-// replaceFile writes a file, readable by its owner, so that a crash leaves either the old or the new one.
-func replaceFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return durable.WriteFile(path, b.Bytes(), 0o600)
 }

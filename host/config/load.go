@@ -17,12 +17,12 @@ import (
 // maxFile bounds the configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Check is a further check of a configuration, by a package above this one. It sees a Config
-// in which single values may have been wrong and replaced by their defaults.
+// Check is a further check of a configuration, by a package above this one. In its Config,
+// wrong values may have been replaced by their defaults.
 type Check func(*Config) Errors
 
-// Load reads the file at path, fills in the defaults and resolves secrets from the environment and from files. When
-// anything is wrong, the error is of type Errors and holds all that is wrong, by line, what the checks found included.
+// Load reads the file at path, fills in the defaults and resolves secrets from the environment and from files. Its error
+// is of type Errors and holds all errors by line, those of the checks included.
 func Load(path string, getenv func(string) string, checks ...Check) (*Config, error) {
 	src, err := readSource(path)
 	if err != nil {
@@ -31,8 +31,8 @@ func Load(path string, getenv func(string) string, checks ...Check) (*Config, er
 	return parse(path, src, getenv, checks...)
 }
 
-// LoadBeside is Load for what works beside a host, or on what one has stored: a secret that is not there is left empty and no error. The
-// host alone needs it, and has an environment of its own.
+// LoadBeside is Load for commands that work beside a host or on its store. A missing secret is left empty: only the host needs it, and the
+// host has another environment.
 func LoadBeside(path string, getenv func(string) string, checks ...Check) (*Config, error) {
 	src, err := readSource(path)
 	if err != nil {
@@ -41,8 +41,8 @@ func LoadBeside(path string, getenv func(string) string, checks ...Check) (*Conf
 	return result(parseBeside(path, src, getenv, checks...))
 }
 
-// LoadGateway reads where the gateway of a host is that runs by the file at path. Nothing else that is wrong with it is an error: a host
-// goes on with what it had when the file is broken, and is to be found, and stopped, all the same.
+// LoadGateway reads the address of the gateway of a running host. It ignores errors in other sections: a host keeps running when its file
+// is broken, and commands must still reach and stop it.
 func LoadGateway(path string, getenv func(string) string) (Gateway, error) {
 	src, err := readSource(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func cause(err error) error {
 	return err
 }
 
-// parse is Load of text that was read already.
+// parse is Load for a text.
 func parse(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
 	return result(judge(path, src, &checker{getenv: getenv}, checks))
 }
@@ -101,7 +101,7 @@ func parseBeside(path string, src []byte, getenv func(string) string, checks ...
 	return judge(path, src, &checker{getenv: getenv, secretless: true}, checks)
 }
 
-// result is a configuration in which nothing is wrong.
+// result returns a configuration without errors.
 func result(cfg *Config, errs Errors) (*Config, error) {
 	if len(errs) > 0 {
 		return nil, errs
@@ -109,7 +109,7 @@ func result(cfg *Config, errs Errors) (*Config, error) {
 	return cfg, nil
 }
 
-// judge reads a configuration and tells all that is wrong with it. There is none where lines could not be read.
+// judge reads a configuration and returns all its errors. The configuration is nil if lines could not be parsed.
 func judge(path string, src []byte, c *checker, checks []Check) (*Config, Errors) {
 	getenv := c.getenv
 	doc := readDocument(path, string(src))
@@ -120,7 +120,7 @@ func judge(path string, src []byte, c *checker, checks []Check) (*Config, Errors
 	d.table(nil, doc.keys, v)
 	cfg.Path, cfg.Digest, cfg.lines, cfg.Renamed = path, digest(src), doc.lines, d.renamed
 	if len(doc.errs) > 0 {
-		// Lines were left out: what seems to be missing may stand there.
+		// Lines were left out: keys that seem to be missing may be there.
 		return nil, d.errs.sort()
 	}
 	d.fill(cfg, getenv)

@@ -6,15 +6,15 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// locate finds the line of every key of a file. The file must be valid TOML: the decoder, which gives no
-// positions, has accepted it; what locate reads of anything else means nothing, but it comes to an end.
+// locate finds the line of every key of a file. The file must be valid TOML, which the decoder has checked; that gives
+// no positions. For any other text the result is meaningless, but locate terminates.
 func locate(src string) *positions {
 	l := &locator{src: src, line: 1, found: &positions{keys: map[string]position{}}, elements: map[string]int{}}
 	l.file()
 	return l.found
 }
 
-// locator walks over the text once. It knows only as much of TOML as it takes to tell keys from values.
+// locator walks over the text once. It knows just enough of TOML to tell keys from values.
 type locator struct {
 	src      string
 	at       int
@@ -38,7 +38,7 @@ func (l *locator) file() {
 	}
 }
 
-// header reads [a.b] or [[a.b]] and returns where its keys belong.
+// header reads [a.b] or [[a.b]] and returns the path of its keys.
 func (l *locator) header() keyPath {
 	line := l.line
 	list := strings.HasPrefix(l.src[l.at:], "[[")
@@ -173,7 +173,7 @@ func (l *locator) quoted() {
 			l.forward(2)
 		case strings.HasPrefix(l.src[l.at:], end):
 			l.forward(len(end))
-			// A long string may end in up to two quotes of its own before the three that close it.
+			// A long string may end in up to two quotes before the three that close it.
 			for len(end) == 3 && strings.HasPrefix(l.src[l.at:], quote) {
 				l.next()
 			}

@@ -50,7 +50,7 @@ func TestMounts(t *testing.T) {
 		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
 		"volume's name":       {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
 		"volume's scope":      {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
-		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: it is the same for all sandboxes"},
+		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: all sandboxes share one list"},
 		"workspace elsewhere": {sandbox: `tmpfs = [{ target = "/x" }]`, rest: "[sandboxes.x]\nworkspace_dir = \"/x/y\"", want: "hides the workspace"},
 		"start":               {sandbox: `start_command = ["", "x"]`, want: "sandbox.start_command[0]: the program has no name"},
 		"no service":          {sandbox: `compose = "stack.yaml"`, want: "sandbox.service: missing"},
@@ -140,8 +140,8 @@ func TestWorkspacePlaces(t *testing.T) {
 		{"/a:b", `"/a:b" has a colon`},
 		{`/a\nb`, "has a colon or another character that no such path should have"},
 		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
-		{"ws", `"ws" is no folder inside the container`},
-		{"/", `"/" is no folder inside the container`},
+		{"ws", `"ws" is not a folder inside the container`},
+		{"/", `"/" is not a folder inside the container`},
 	} {
 		for _, table := range []string{"[sandbox]\nimage = \"i\"\nworkspace_dir = \"DIR\"\n", "[sandbox]\nimage = \"i\"\n[sandboxes.x]\nworkspace_dir = \"DIR\"\n"} {
 			text := strings.Replace(table, "DIR", c.dir, 1) + "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n"

@@ -2,8 +2,8 @@ package config
 
 import "fmt"
 
-// Nearest is the candidate that name is most likely a misspelling of, or "". A name of up to three letters may have one wrong, or every
-// other short name would be near.
+// Nearest returns the candidate that name is most likely a misspelling of, or "". In a name of up to three letters it accepts one error
+// only, or every other short name would be near.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	if len(name) <= 3 {

@@ -19,7 +19,7 @@ func (p *Percent) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return unitError{fmt.Sprintf("%q is no share", text), `write a decimal from 0 to 100 with a percent sign, such as "1%"`}
+	return unitError{fmt.Sprintf("%q is not a share", text), `write a decimal from 0 to 100 with a percent sign, such as "1%"`}
 }
 
 // String writes the share with its sign.

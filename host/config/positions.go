@@ -1,6 +1,6 @@
 package config
 
-// positions knows where each key of a file stands. It is made by locate.
+// positions has the position of each key of a file. It is made by locate.
 type positions struct {
 	keys map[string]position
 }
@@ -16,7 +16,7 @@ func (p *positions) has(path keyPath) bool {
 	return ok
 }
 
-// line is where the key stands, or what is nearest above it in the tree; 0 when the file has no part of it.
+// line is the line of the key, or of the nearest table around it; 0 if the file has none of them.
 func (p *positions) line(path keyPath) int {
 	for ; len(path) > 0; path = path[:len(path)-1] {
 		if at, ok := p.keys[path.String()]; ok {
@@ -26,8 +26,8 @@ func (p *positions) line(path keyPath) int {
 	return 0
 }
 
-// Line is the line of the file where a key stands, given by its segments ("routing", "senders", "slack:U0"), or of the
-// nearest table around it; 0 when the file has neither.
+// Line is the line of a key, given by its segments ("routing", "senders", "slack:U0"), or of the nearest table around
+// it; 0 if the file has neither.
 func (c *Config) Line(key ...string) int {
 	if c.lines == nil {
 		return 0
@@ -38,7 +38,7 @@ func (c *Config) Line(key ...string) int {
 // Has reports whether the file has a key, given by its segments.
 func (c *Config) Has(key ...string) bool { return c.lines != nil && c.lines.has(keyPath(key)) }
 
-// Order counts the keys of the file up to the given one, so that keys of one table can be put in file order.
+// Order counts the keys of the file up to the given one; keys of one table can be sorted by it.
 func (c *Config) Order(key ...string) int {
 	if c.lines == nil {
 		return 0

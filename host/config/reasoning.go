@@ -22,7 +22,7 @@ const (
 	lowReasoning    = 2 << 10
 	mediumReasoning = 8 << 10
 	highReasoning   = 24 << 10
-	// minReasoning is the least that providers take, maxReasoning more than any model thinks.
+	// minReasoning is the minimum of providers, maxReasoning exceeds the maximum of every model.
 	minReasoning = 1 << 10
 	maxReasoning = 128 << 10
 )
@@ -36,17 +36,17 @@ func (r *Reasoning) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < minReasoning || n > maxReasoning {
-		return unitError{fmt.Sprintf("%q is no amount of reasoning", text),
+		return unitError{fmt.Sprintf("%q is not an amount of reasoning", text),
 			fmt.Sprintf(`write "off", "low", "medium", "high", or tokens from "%d" to "%d"`, minReasoning, maxReasoning)}
 	}
 	*r = Reasoning(strconv.Itoa(n))
 	return nil
 }
 
-// On reports whether the model is to think at all.
+// On reports whether the model thinks at all.
 func (r Reasoning) On() bool { return r != "" && r != ReasoningOff }
 
-// Tokens is the most that the thoughts should take.
+// Tokens bounds the thoughts.
 func (r Reasoning) Tokens() int {
 	switch r {
 	case "", ReasoningOff:
@@ -67,7 +67,7 @@ func (r Reasoning) Counted() bool {
 	return r.On() && r != ReasoningLow && r != ReasoningMedium && r != ReasoningHigh
 }
 
-// Effort is the word, the nearest one for a number of tokens.
+// Effort is the word, or the nearest word for a number of tokens.
 func (r Reasoning) Effort() string {
 	switch n := r.Tokens(); {
 	case !r.Counted():

@@ -18,7 +18,7 @@ func TestRenamedKeys(t *testing.T) {
 	}{
 		"the old name":     {"local_doors = true", "", true, 1},
 		"the new name":     {"local_frontends = true", "", true, 0},
-		"both":             {"local_doors = true\nlocal_frontends = false", `flynn.toml:7: sandbox.local_doors: it is now local_frontends, which stands here too (remove local_doors)`, false, 0},
+		"both":             {"local_doors = true\nlocal_frontends = false", `flynn.toml:7: sandbox.local_doors: it is now local_frontends, which is set as well (remove local_doors)`, false, 0},
 		"of another type":  {`local_doors = "yes"`, "sandbox.local_frontends: must be a boolean, not a string", false, 0},
 		"no name":          {`"" = 1`, "unknown key", false, 0},
 		"not quite either": {"local_door = true", "unknown key", false, 0},

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// RestartNeeded is the error of a new configuration with a change that only a restart can bring into force; nil if there is none.
+// RestartNeeded returns an error for the first change that takes effect after a restart only; nil if there is none.
 func RestartNeeded(old, next *Config) error {
 	for _, k := range []struct {
 		key        string

@@ -26,10 +26,10 @@ type field struct {
 	was      string   // tag was: the key's name in the last release
 }
 
-// schemas keeps what readFields has read, by reflect.Type: each table of a type is decoded, filled with defaults and checked by it.
+// schemas caches the results of readFields by reflect.Type.
 var schemas sync.Map
 
-// fieldsOf is the schema of a struct type, in the order of its fields. It is not to be changed.
+// fieldsOf is the schema of a struct type, in the order of its fields. Callers must not change it.
 func fieldsOf(t reflect.Type) []field {
 	if fields, ok := schemas.Load(t); ok {
 		return fields.([]field)
@@ -87,7 +87,7 @@ func defaults(t reflect.Type) reflect.Value {
 	return v
 }
 
-// set writes a value given in a tag. The tags are ours, so a bad one is a mistake in this package.
+// set writes a value given in a tag. It panics on a bad tag, which is a mistake in this package.
 func set(v reflect.Value, text string) {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if err := u.UnmarshalText([]byte(text)); err != nil {
@@ -120,10 +120,10 @@ func set(v reflect.Value, text string) {
 	}
 }
 
-// isScalar tells values that are written as one TOML value although Go keeps them in a struct.
+// isScalar reports whether a struct is written as one TOML value.
 func isScalar(v reflect.Value) bool { return v.Type() == reflect.TypeFor[SandboxRef]() }
 
-// checkValue checks a single value against the tags of its field and returns what is wrong.
+// checkValue checks a single value against the tags of its field.
 func (f field) checkValue(v reflect.Value) (problem, hint string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -176,7 +176,7 @@ func (f field) outside(v reflect.Value) bool {
 	return false
 }
 
-// less compares numbers; NaN is below everything, so that a range refuses it.
+// less compares numbers; NaN is below all others, so that a range refuses it.
 func less(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Float64 {
 		return !(a.Float() >= b.Float())
@@ -195,3 +195,13 @@ func list(words []string) string {
 
 // defaultsOf is defaults for a type known at compile time.
 func defaultsOf[T any]() T { return defaults(reflect.TypeFor[T]()).Interface().(T) }
+
+// oneofOf returns the values that the tags of a type allow for a key.
+func oneofOf[T any](key string) []string {
+	for _, f := range fieldsOf(reflect.TypeFor[T]()) {
+		if f.key == key {
+			return f.oneof
+		}
+	}
+	return nil
+}

@@ -16,10 +16,10 @@ type Secret = redact.Secret
 // maxSecret bounds a secret read from a file, in bytes.
 const maxSecret = 64 << 10
 
-// fromEnv reads a secret from the environment. One that is not needed may be missing.
+// fromEnv reads a secret from the environment. It may be missing if it is not needed.
 func (c *checker) fromEnv(at keyPath, variable string, needed bool) Secret {
 	if variable == "" || strings.ContainsAny(variable, "=\x00") {
-		c.report(at, fmt.Sprintf("%q is no name of an environment variable", variable), `write one such as "API_KEY"`)
+		c.report(at, fmt.Sprintf("%q is not a name of an environment variable", variable), `write one such as "API_KEY"`)
 		return ""
 	}
 	value := c.getenv(variable)
@@ -29,9 +29,9 @@ func (c *checker) fromEnv(at keyPath, variable string, needed bool) Secret {
 	return Secret(value)
 }
 
-// fromFile reads a secret from a file that only its owner may read; line ends at its end do not count.
+// fromFile reads a secret from a file that only its owner may read. Line ends at the end of the file are dropped.
 func (c *checker) fromFile(at keyPath, path string, needed bool) Secret {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold up the start
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block the start
 	if err != nil {
 		if needed && !c.secretless {
 			c.report(at, fmt.Sprintf("open %s: %v", path, cause(err)), "paths count from the folder of the configuration file")
@@ -45,7 +45,7 @@ func (c *checker) fromFile(at keyPath, path string, needed bool) Secret {
 		c.report(at, fmt.Sprintf("look at %s: %v", path, cause(err)), "")
 		return ""
 	case !info.Mode().IsRegular():
-		c.report(at, path+" is no regular file", "name a file that holds nothing but the secret")
+		c.report(at, path+" is not a regular file", "name a file that holds nothing but the secret")
 		return ""
 	case info.Mode().Perm()&0o077 != 0:
 		c.report(at, fmt.Sprintf("%s is open to others (mode %04o)", path, info.Mode().Perm()), "run chmod 600 "+path)

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 
 	"github.com/BurntSushi/toml"
 )
 
-// Show writes the configuration as TOML with all defaults filled in and all paths absolute. Secrets appear only as the
-// references that the file has. What it writes loads to the same configuration, wherever it lies.
+// Show writes the configuration as TOML with all defaults filled in and all paths absolute. Of secrets it writes the
+// references only. The result loads to the same configuration from any folder.
 func (c *Config) Show(w io.Writer) error {
 	shown := *c
 	shown.Channels, shown.Tools = nil, nil // their keys are the plugin's and come as maps below
@@ -18,10 +19,18 @@ func (c *Config) Show(w io.Writer) error {
 	}
 	plugins := map[string]map[string]any{"channels": {}, "tools": {}}
 	for name, channel := range c.Channels {
-		plugins["channels"][name] = channel.keys()
+		plugins["channels"][name] = ownKeys(channel, channel.Settings, channel.refs)
 	}
 	for name, provider := range c.Tools {
-		plugins["tools"][name] = provider.keys()
+		keys := ownKeys(provider, provider.Settings, provider.refs)
+		rules := map[string]any{}
+		for own, rule := range provider.Tool {
+			rules[own] = ownKeys(rule, nil, nil)
+		}
+		if len(rules) > 0 {
+			keys["tool"] = rules
+		}
+		plugins["tools"][name] = keys
 	}
 	maps.DeleteFunc(plugins, func(_ string, instances map[string]any) bool { return len(instances) == 0 })
 	if len(plugins) == 0 {
@@ -33,21 +42,17 @@ func (c *Config) Show(w io.Writer) error {
 	return encode(w, plugins)
 }
 
-// keys are the channel's keys as the file has them.
-func (c Channel) keys() map[string]any {
-	keys := map[string]any{"plugin": c.Plugin, "enabled": c.Enabled, "stream": c.Stream}
-	for key, set := range map[string]bool{"critical": c.Critical, "trust_senders": c.TrustSenders} {
-		if set {
-			keys[key] = true
+// ownKeys are the keys of a plugin's instance as the file has them, those of the plugin and its references to secrets included. Keys
+// without a value are left out, unless that differs from their default.
+func ownKeys(instance any, settings map[string]any, refs map[string]string) map[string]any {
+	v, keys := reflect.ValueOf(instance), map[string]any{}
+	for _, f := range fieldsOf(v.Type()) {
+		if value := v.Field(f.index); !value.IsZero() || !defaults(v.Type()).Field(f.index).IsZero() {
+			keys[f.key] = value.Interface()
 		}
 	}
-	for key, value := range map[string]string{"queue": c.Queue, "access": c.Access, "access_groups": c.AccessGroups} {
-		if value != "" {
-			keys[key] = value
-		}
-	}
-	maps.Copy(keys, c.Settings)
-	for key, ref := range c.refs {
+	maps.Copy(keys, settings)
+	for key, ref := range refs {
 		keys[key] = ref
 	}
 	return keys

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Stricter reports whether whatever s lets a command do other does too: it reaches no more, has no more to use up, and differs in
-// nothing of which that could not be told. A sandbox is as strict as itself.
+// Stricter reports whether other permits all that s permits: s reaches no more, has no higher limits, and is equal in all keys that cannot
+// be compared. A sandbox is as strict as itself.
 func (s Sandbox) Stricter(other Sandbox) bool {
 	switch {
 	case !s.reachesLess(other):
@@ -22,11 +22,11 @@ func (s Sandbox) Stricter(other Sandbox) bool {
 	return reflect.DeepEqual(s.comparable(), other.comparable())
 }
 
-// boundedBy compares limits of which 0 is none.
+// boundedBy reports whether a is not above b; 0 is no limit.
 func boundedBy(a, b Size) bool { return b == 0 || a != 0 && a <= b }
 
-// reachesLess compares networks. The engine's bridge and the host's network are each only within themselves: what lies on them
-// differs from machine to machine.
+// reachesLess compares networks. The engine's bridge and the host's network are comparable with themselves only, as their hosts differ
+// from machine to machine.
 func (s Sandbox) reachesLess(other Sandbox) bool {
 	switch {
 	case s.Network == "none" || s.Network == other.Network && s.Network != "allowlist":
@@ -37,8 +37,7 @@ func (s Sandbox) reachesLess(other Sandbox) bool {
 	return false
 }
 
-// comparable is what has to be the same in two sandboxes, one of which is stricter: all that was not compared, but for what is
-// no matter of rights.
+// comparable returns the keys that have to be equal: all that are not compared otherwise, except those that concern no rights.
 func (s Sandbox) comparable() Sandbox {
 	s.Network, s.Allowlist, s.MemoryLimit, s.CPULimit, s.PidsLimit, s.TimeoutSeconds, s.EgressLimit, s.DiskLimit = "", nil, 0, 0, 0, 0, 0, 0
 	s.Mounts, s.Volumes, s.Credentials, s.Bridges = nil, nil, nil, nil
@@ -46,7 +45,7 @@ func (s Sandbox) comparable() Sandbox {
 	return s
 }
 
-// subset reports whether each of some is exactly so among all.
+// subset reports whether all contains each element of some.
 func subset[T any](some, all []T) bool {
 	return !slices.ContainsFunc(some, func(v T) bool {
 		return !slices.ContainsFunc(all, func(o T) bool { return reflect.DeepEqual(v, o) })

@@ -1,7 +1,7 @@
 package config
 
-// Telemetry tells others what Flynn does.
+// Telemetry configures the export of traces.
 type Telemetry struct {
-	// OTLPEndpoint is the base address of an OpenTelemetry collector that is sent the spans of each turn; empty sends nothing.
+	// OTLPEndpoint is the base address of an OpenTelemetry collector for the spans of each turn; empty sends nothing.
 	OTLPEndpoint string `toml:"otlp_endpoint"`
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// toolProvider reads one instance of a plugin that brings tools: our own keys, references to secrets, and what belongs to the plugin.
+// toolProvider reads one instance of a plugin with tools: our own keys, references to secrets, and the keys of the plugin.
 func (d *decoder) toolProvider(at keyPath, raw any, into *ToolProvider) {
 	v := reflect.ValueOf(into).Elem()
 	var rest Channel
@@ -28,8 +28,8 @@ func (c *checker) toolProviders() {
 	for _, name := range sorted(c.cfg.Tools) {
 		p, at := c.cfg.Tools[name], keyPath{"tools", name}
 		c.required(at.child("plugin"), p.Plugin, `"mcp" or another installed plugin`)
-		c.toolGlobs(at.child("allow"), p.Allow)
-		c.toolGlobs(at.child("deny"), p.Deny)
+		c.globs(at.child("allow"), p.Allow)
+		c.globs(at.child("deny"), p.Deny)
 		c.toolRules(at.child("tool"), p.Tool)
 		for i, address := range p.Network {
 			c.networkGrant(at.child("network").index(i), address)
@@ -54,13 +54,7 @@ func (c *checker) networkGrant(at keyPath, address string) {
 	}
 }
 
-func (c *checker) toolGlobs(at keyPath, patterns []string) {
-	for i, pattern := range patterns {
-		c.glob(at.index(i), pattern)
-	}
-}
-
-// toolRules checks new names: two tools of one name would hide one another.
+// toolRules checks new names: of two tools with one name, one would hide the other.
 func (c *checker) toolRules(at keyPath, rules map[string]ToolRule) {
 	taken := map[string]string{}
 	for _, name := range sorted(rules) {
@@ -82,26 +76,26 @@ func (c *checker) toolRules(at keyPath, rules map[string]ToolRule) {
 // maxProviderName is the longest first part of a tool's name.
 const maxProviderName = 32
 
-// toolProviderName checks what the tools of a provider begin with.
+// toolProviderName checks the first part of the names of a provider's tools.
 func (c *checker) toolProviderName(at keyPath, name string) {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	switch _, isChannel := c.cfg.Channels[name]; {
 	case name == "" || len(name) > maxProviderName || strings.Trim(name, letters+"0123456789-_") != "" || !strings.Contains(letters, name[:1]):
 		c.report(at, fmt.Sprintf("bad name %q", name),
 			fmt.Sprintf("use at most %d of a-z, 0-9, - and _, with a letter first: its tools are called NAME.TOOL", maxProviderName))
-	case isChannel || slices.Contains(OwnDoors(), name):
+	case isChannel || slices.Contains(BuiltinChannels(), name):
 		c.report(at, fmt.Sprintf("%q is a channel", name), "choose another name")
 	}
 }
 
-// Server is the program that a plugin is the client of, by the keys that all such plugins have.
+// Server is the program that a plugin connects to, by the keys that all such plugins share.
 type Server struct {
 	Command string
 	Args    []string
 	Env     map[string]string
 }
 
-// serverKeys are the plugin's keys that Server takes up.
+// serverKeys are the plugin's keys that Server replaces.
 func serverKeys() []string { return []string{"command", "args", "env", "secret_variables", "dir"} }
 
 // Server is the program of the plugin's settings. Its secret variables are in Env.
@@ -109,7 +103,7 @@ func (p ToolProvider) Server() (Server, error) {
 	s := Server{Env: map[string]string{}}
 	var ok bool
 	if s.Command, ok = p.Settings["command"].(string); !ok || s.Command == "" {
-		return s, fmt.Errorf("there is no program to run in the sandbox")
+		return s, fmt.Errorf("missing: the program to run in the sandbox")
 	}
 	args, _ := elementsOf(p.Settings["args"])
 	for _, a := range args {
@@ -133,7 +127,7 @@ func (p ToolProvider) Server() (Server, error) {
 	return s, nil
 }
 
-// Reach are the plugin's settings when its server is reached by a socket.
+// Reach returns the plugin's settings for a server behind a socket.
 func (p ToolProvider) Reach(socket string) map[string]any {
 	settings := maps.Clone(p.Settings)
 	for _, key := range serverKeys() {
@@ -141,35 +135,4 @@ func (p ToolProvider) Reach(socket string) map[string]any {
 	}
 	settings["socket"] = socket
 	return settings
-}
-
-// keys are the provider's keys as the file has them.
-func (p ToolProvider) keys() map[string]any {
-	keys := map[string]any{
-		"plugin": p.Plugin, "enabled": p.Enabled, "effect": p.Effect, "approve": p.Approve, "profiles": p.Profiles,
-		"allow": p.Allow, "deny": p.Deny, "timeout_seconds": p.TimeoutSeconds, "sandbox": p.Sandbox,
-		"read": p.Read, "write": p.Write, "network": p.Network, "memory_limit": p.MemoryLimit,
-	}
-	rules := map[string]any{}
-	for name, r := range p.Tool {
-		rules[name] = r.keys()
-	}
-	if len(rules) > 0 {
-		keys["tool"] = rules
-	}
-	maps.Copy(keys, p.Settings)
-	for key, ref := range p.refs {
-		keys[key] = ref
-	}
-	return keys
-}
-
-// keys are those that are set.
-func (r ToolRule) keys() map[string]any {
-	keys := map[string]any{"effect": r.Effect, "approve": r.Approve, "rename": r.Rename}
-	maps.DeleteFunc(keys, func(_ string, v any) bool { return v == "" })
-	if r.TimeoutSeconds > 0 {
-		keys["timeout_seconds"] = r.TimeoutSeconds
-	}
-	return keys
 }

@@ -47,7 +47,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 		*s = Size(int64(n) * unit.bytes)
 		return nil
 	}
-	return unitError{fmt.Sprintf("%q is no size", text), `write a whole number with unit k, m or g, such as "512m"`}
+	return unitError{fmt.Sprintf("%q is not a size", text), `write a whole number with unit k, m or g, such as "512m"`}
 }
 
 // String writes the size with the largest unit that loses nothing.
@@ -72,7 +72,7 @@ func (c *CPUs) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return unitError{fmt.Sprintf("%q is no number of cores", text), `write a decimal such as "1.5"`}
+	return unitError{fmt.Sprintf("%q is not a number of cores", text), `write a decimal such as "1.5"`}
 }
 
 // String writes the number with at least one decimal.
@@ -91,7 +91,7 @@ func (c CPUs) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 func (d *Duration) UnmarshalText(text []byte) error {
 	span, err := time.ParseDuration(string(text))
 	if err != nil {
-		return unitError{fmt.Sprintf("%q is no duration", text), `write a number with unit ms, s, m or h, such as "50ms"`}
+		return unitError{fmt.Sprintf("%q is not a duration", text), `write a number with unit ms, s, m or h, such as "50ms"`}
 	}
 	*d = Duration(span)
 	return nil

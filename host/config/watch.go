@@ -13,8 +13,8 @@ import (
 // file can be a valid one.
 const settle = 100 * time.Millisecond
 
-// pollEvery finds what the system did not tell: network file systems, a folder that was itself replaced, a system that
-// has no more watches to give.
+// pollEvery is for changes without an event: on network file systems, after the folder itself was replaced, or when the
+// system has no more watches.
 const pollEvery = 10 * time.Second
 
 // Run reloads when the file changes, and at every signal from hup, until the context ends. Failures are logged; the old
@@ -29,8 +29,8 @@ func (h *Holder) Run(ctx context.Context, hup <-chan os.Signal) error {
 	return nil
 }
 
-// notices tells of events in the file's folder, which is watched instead of the file since editors and deployments
-// replace that by another. A folder that cannot be watched is polled all the same: it is no reason to stop.
+// notices watches the file's folder instead of the file, which editors and deployments replace. A folder that cannot be
+// watched is polled.
 func (h *Holder) notices() (changes <-chan fsnotify.Event, lost <-chan error, closeWatcher func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *Holder) watch(ctx context.Context, changes <-chan fsnotify.Event, lost 
 		case err := <-lost:
 			h.log.Warn("lost events of the configuration's file", "path", h.path, "error", err)
 		}
-		// Not put off by further events: a busy folder must not keep the file from being read.
+		// Further events do not delay it: a busy folder must not keep the file from being read.
 		if !waiting {
 			look.Reset(settle)
 			waiting = true
@@ -87,8 +87,8 @@ func (h *Holder) reload(ctx context.Context) {
 	}
 }
 
-// unseen is the digest of the file when it is another than the last one tried, or "". A file that cannot be read is in
-// the middle of being replaced, or gone; neither asks for a reload.
+// unseen is the digest of the file if it differs from the one tried last, or "". A file that cannot be read is being
+// replaced or is gone; neither needs a reload.
 func (h *Holder) unseen() string {
 	src, err := readFile(h.path)
 	h.mu.Lock()

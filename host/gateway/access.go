@@ -2,33 +2,32 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 )
 
-// Access lets strangers in.
+// Access pairs senders.
 type Access interface {
-	// Access lists the requests that are open, and then the senders who are paired.
+	// Access lists the open requests, and then the paired senders.
 	Access(ctx context.Context) ([]AccessEntry, error)
 	// DecidePairing approves or denies the request of a code: store.ErrNotFound if there is none, store.ErrConflict if it has another
 	// answer, an error with LockedOut after too many wrong codes.
 	DecidePairing(ctx context.Context, code string, approve bool, by string) (AccessEntry, error)
 	// RevokePairing ends a pairing at once: store.ErrNotFound if there is none.
 	RevokePairing(ctx context.Context, sender, by string) error
-	// SetPairingRole makes a paired sender a guest or a member: store.ErrNotFound if he is not paired.
+	// SetPairingRole makes a paired sender a guest or a member: store.ErrNotFound if the sender is not paired.
 	SetPairingRole(ctx context.Context, sender, role, by string) error
 }
 
-// AccessEntry is a request to be let in, or a sender who was.
+// AccessEntry is a pairing request, or a pairing.
 type AccessEntry struct {
 	Sender string `json:"sender"`         // "instance:platform-id"
-	Name   string `json:"name,omitempty"` // what he calls himself
+	Name   string `json:"name,omitempty"` // display name, chosen by the sender
 	State  string `json:"state"`          // "open", "paired", "denied"
 	Role   string `json:"role,omitempty"` // that the pairing gives
-	// Configured is what flynn.toml says of him besides: a role that comes before the pairing's, or "blocked".
+	// Configured is what flynn.toml says about the sender: a role that overrides the pairing's, or "blocked".
 	Configured string `json:"configured,omitempty"`
-	// Identity says whether the channel proves that the sender is who the id says: "proved", "claimed", "none", "accepted" or "unknown".
+	// Identity says whether the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".
 	Identity string    `json:"identity"`
 	Code     string    `json:"code,omitempty"` // of an open request
 	Asked    time.Time `json:"asked,omitzero"`
@@ -40,69 +39,38 @@ type AccessEntry struct {
 // maxSender bounds a sender key, in bytes.
 const maxSender = 1 << 10
 
-// access wraps a handler of the backend's pairings.
-func (s *Server) access(use func(context.Context, Access, http.ResponseWriter, *http.Request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-		defer cancel()
-		w.Header().Set("Cache-Control", "no-store")
-		use(ctx, s.backend.Access, w, r)
-	}
+func (s *Server) listAccess(ctx context.Context, _ *http.Request) (any, error) {
+	list, err := s.backend.Access.Access(ctx)
+	return orEmpty(list), err
 }
 
-func (s *Server) listAccess(ctx context.Context, a Access, w http.ResponseWriter, _ *http.Request) {
-	list, err := a.Access(ctx)
-	s.answer(w, orEmpty(list), err)
+type pairingDecision struct {
+	Code    string `json:"code"`
+	Approve *bool  `json:"approve"`
 }
 
-func (s *Server) decidePairing(ctx context.Context, a Access, w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Code    string `json:"code"`
-		Approve *bool  `json:"approve"`
-	}
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) decidePairing(ctx context.Context, _ *http.Request, body pairingDecision) (any, error) {
 	if body.Approve == nil || !validName(body.Code) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"code":"ABCD-EFGH","approve":true} or false`)
-		return
+		return nil, badRequest(`send {"code":"ABCD-EFGH","approve":true} or false`)
 	}
-	entry, err := a.DecidePairing(ctx, body.Code, *body.Approve, ownerKey(ChannelWeb))
-	var locked interface{ LockedOut() bool }
-	if errors.As(err, &locked) {
-		writeError(w, http.StatusTooManyRequests, CodeLimited, err.Error())
-		return
-	}
-	s.answer(w, entry, err)
+	return s.backend.Access.DecidePairing(ctx, body.Code, *body.Approve, ownerKey(ChannelWeb))
 }
 
-func (s *Server) revokePairing(ctx context.Context, a Access, w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Sender string `json:"sender"`
-	}
-	if !readBody(w, r, &body) {
-		return
-	}
-	if body.Sender == "" || len(body.Sender) > maxSender {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"sender":"instance:platform-id"}`)
-		return
-	}
-	err := a.RevokePairing(ctx, body.Sender, ownerKey(ChannelWeb))
-	s.answer(w, map[string]bool{"revoked": true}, err)
+type pairingChange struct {
+	Sender string `json:"sender"`
+	Role   string `json:"role,omitempty"`
 }
 
-func (s *Server) setPairingRole(ctx context.Context, a Access, w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Sender string `json:"sender"`
-		Role   string `json:"role"`
+func (s *Server) revokePairing(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
+	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "" {
+		return nil, badRequest(`send {"sender":"instance:platform-id"}`)
 	}
-	if !readBody(w, r, &body) {
-		return
-	}
+	return map[string]bool{"revoked": true}, s.backend.Access.RevokePairing(ctx, body.Sender, ownerKey(ChannelWeb))
+}
+
+func (s *Server) setPairingRole(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {
 	if body.Sender == "" || len(body.Sender) > maxSender || body.Role != "guest" && body.Role != "member" {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `say {"sender":"instance:platform-id","role":"guest"} or "member"; owners stand in flynn.toml`)
-		return
+		return nil, badRequest(`send {"sender":"instance:platform-id","role":"guest"} or "member"; owners are set in flynn.toml`)
 	}
-	err := a.SetPairingRole(ctx, body.Sender, body.Role, ownerKey(ChannelWeb))
-	s.answer(w, map[string]string{"role": body.Role}, err)
+	return map[string]string{"role": body.Role}, s.backend.Access.SetPairingRole(ctx, body.Sender, body.Role, ownerKey(ChannelWeb))
 }

@@ -11,32 +11,32 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// ErrBadGrant is returned by Approvals for a request that cannot be granted as was asked for.
+// ErrBadGrant is returned by Approvals for a request that cannot be granted with the given scope, span and pattern.
 var ErrBadGrant = errors.New("the request cannot be granted like that")
 
-// Offer says how a request may be granted for longer than once, what that covers, and why it may not.
+// Offer says how a request may be granted for longer than once, what such a grant covers, or why it is not possible.
 type Offer struct {
 	MaySession  bool   `json:"may_session"`
 	MayStanding bool   `json:"may_standing"`
 	NotSession  string `json:"not_session,omitempty"`
 	NotStanding string `json:"not_standing,omitempty"`
-	// SessionCovers and StandingCovers are for people: exactly what would be allowed.
+	// SessionCovers and StandingCovers tell people exactly what would be allowed.
 	SessionCovers  string `json:"session_covers,omitempty"`
 	StandingCovers string `json:"standing_covers,omitempty"`
-	// SessionShell is why a grant for the session is as good as a shell, or empty.
+	// SessionShell is why a grant for the session would be as good as a shell, or empty.
 	SessionShell string `json:"session_shell,omitempty"`
-	// Unshown says what decides about a command line beside the line itself.
+	// Unshown lists what affects a command besides its command line, such as a Makefile.
 	Unshown []string `json:"not_shown,omitempty"`
 }
 
-// Grant is a lease as people see it.
+// Grant is a stored grant, with a description for people.
 type Grant struct {
 	consent.Grant
 	Open   bool   `json:"open"`
 	Covers string `json:"covers"`
 }
 
-// answer is a decision of a client's.
+// answer is a client's answer to a request for approval.
 type answer struct {
 	Grant   *bool  `json:"grant"`
 	Scope   string `json:"scope,omitempty"` // empty, session or standing
@@ -48,11 +48,11 @@ func (a answer) check() error {
 	_, err := a.span()
 	switch {
 	case a.Grant == nil:
-		return errors.New(`say {"grant":true} or {"grant":false}`)
+		return errors.New(`send {"grant":true} or {"grant":false}`)
 	case err != nil:
 		return fmt.Errorf("span: %w", err)
 	case a.Scope != "" && a.Scope != string(consent.GrantSession) && a.Scope != string(consent.GrantStanding):
-		return fmt.Errorf("scope %.20q is none of session and standing", a.Scope)
+		return fmt.Errorf("scope %.20q is neither session nor standing", a.Scope)
 	case a.Scope == "" && (a.Span != "" || a.Pattern != ""):
 		return errors.New("span and pattern need a scope")
 	case !*a.Grant && a.Scope != "":
@@ -79,67 +79,45 @@ func (s *Server) decide(ctx context.Context, id string, a answer, by string) err
 	return s.backend.Approvals.Grant(ctx, id, a.Scope, span, a.Pattern, by)
 }
 
-func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
+func (s *Server) approvals(ctx context.Context, _ *http.Request) (any, error) {
 	list, err := s.backend.Approvals.Approvals(ctx)
-	s.answer(w, s.approvalViews(list), err)
+	return s.approvalViews(list), err
 }
 
-func (s *Server) decideOne(w http.ResponseWriter, r *http.Request) {
-	var body answer
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) decideOne(ctx context.Context, r *http.Request, body answer) (any, error) {
 	if err := body.check(); err != nil {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
-		return
+		return nil, badRequest(err.Error())
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
 	err := s.decide(ctx, r.PathValue("id"), body, ownerKey(ChannelWeb))
-	s.answer(w, map[string]any{"granted": *body.Grant, "scope": body.Scope}, err)
+	return map[string]any{"granted": *body.Grant, "scope": body.Scope}, err
 }
 
-func (s *Server) grants(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
+func (s *Server) grants(ctx context.Context, _ *http.Request) (any, error) {
 	list, err := s.backend.Approvals.Grants(ctx)
-	s.answer(w, orEmpty(list), err)
+	return orEmpty(list), err
 }
 
-func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
-	var body struct{}
-	if !readBody(w, r, &body) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	err := s.backend.Approvals.Revoke(ctx, r.PathValue("id"), ownerKey(ChannelWeb))
-	s.answer(w, map[string]bool{"revoked": true}, err)
+func (s *Server) revoke(ctx context.Context, r *http.Request, _ struct{}) (any, error) {
+	return map[string]bool{"revoked": true}, s.backend.Approvals.Revoke(ctx, r.PathValue("id"), ownerKey(ChannelWeb))
 }
 
 // auditLimit is the number of audit rows that a client gets.
 const auditLimit = 10_000
 
-func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+func (s *Server) audit(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	f := consent.AuditFilter{Kind: q.Get("kind"), Subject: q.Get("subject"), Limit: 1000}
 	var err error
 	if v := q.Get("limit"); v != "" {
 		if f.Limit, err = strconv.Atoi(v); err != nil || f.Limit < 1 || f.Limit > auditLimit {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, fmt.Sprintf("limit must be 1 to %d", auditLimit))
-			return
+			return nil, badRequest(fmt.Sprintf("limit must be 1 to %d", auditLimit))
 		}
 	}
 	if v := q.Get("since"); v != "" {
 		if f.Since, err = time.Parse(time.RFC3339, v); err != nil {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, "since must be a time like 2026-11-21T12:00:00Z")
-			return
+			return nil, badRequest("since must be a time like 2026-11-21T12:00:00Z")
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
 	rows, err := s.backend.Approvals.Audit(ctx, f)
-	s.answer(w, orEmpty(rows), err)
+	return orEmpty(rows), err
 }

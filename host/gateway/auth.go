@@ -3,23 +3,14 @@ package gateway
 import (
 	"net/http"
 	"strings"
-
-	"golang.org/x/time/rate"
 )
 
-// Failed tokens are answered at this rate. The right token always passes: with 256 random bits there is nothing to
-// guess, and a limit that shut the owner out would be a gift to any other program on the machine.
+// Wrong tokens are answered at this rate. The right token always passes: with 256 random bits there is nothing to
+// guess, and a limit that shut the owner out would help any hostile program on the machine.
 const (
 	failuresPerSecond = 1
 	failuresBurst     = 10
 )
-
-// failures limits what wrong tokens cost: beyond the rate they are neither logged nor answered in detail.
-type failures struct{ limit *rate.Limiter }
-
-func newFailures() failures {
-	return failures{rate.NewLimiter(failuresPerSecond, failuresBurst)}
-}
 
 // check returns 0 for the right token and otherwise the HTTP status of the refusal.
 func (s *Server) check(given, by string) int {
@@ -27,7 +18,7 @@ func (s *Server) check(given, by string) int {
 		return 0
 	}
 	s.metrics.FailedTokens.Inc()
-	if !s.failures.limit.Allow() {
+	if !s.failures.Allow() {
 		return http.StatusTooManyRequests
 	}
 	s.log.Warn("gateway refused a token", "by", by)
@@ -54,7 +45,7 @@ func (s *Server) authorizedOr(refuse func(w http.ResponseWriter, status int, cod
 			refuse(w, status, CodeLimited, "too many wrong tokens; wait a second")
 		default:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="flynn"`)
-			refuse(w, status, CodeUnauthorized, "no such token: send that of the token file, Authorization: Bearer TOKEN")
+			refuse(w, status, CodeUnauthorized, "wrong token: send the one in the token file, as Authorization: Bearer TOKEN")
 		}
 	})
 }

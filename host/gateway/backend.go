@@ -9,9 +9,9 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Backend is what the gateway needs of the host, by subject. Conversations, Approvals and Status are required; the addresses of a subject
-// that is nil are not served. All methods are safe for concurrent use. Their errors are store.ErrNotFound and store.ErrConflict where nothing else
-// is said.
+// Backend is what the gateway needs of the host, by subject. Conversations, Approvals and Status are required; the paths of a subject
+// that is nil are not served. All methods are safe for concurrent use. Unless they say otherwise, their errors are store.ErrNotFound and
+// store.ErrConflict.
 type Backend struct {
 	Conversations Conversations
 	Approvals     Approvals
@@ -19,7 +19,7 @@ type Backend struct {
 	Access        Access
 	Explains      Explains
 	Halter        Halter
-	Judges        Judges
+	DryRuns       DryRuns
 	Memory        Memory
 	Plugins       Plugins
 	Policies      Policies
@@ -28,23 +28,23 @@ type Backend struct {
 	Usages        Usages
 }
 
-// Conversations takes messages, and shows and deletes what was said.
+// Conversations accepts messages, and shows and deletes conversations.
 type Conversations interface {
 	// Submit accepts a message: when it returns nil the message is durable and will be answered. The same
 	// channel and event id twice is accepted once, and nil both times.
 	Submit(ctx context.Context, m message.Message) error
-	// Watch watches a conversation until the function is called. told are the events of the turns that run, for what History cannot
-	// know; see watch.Hub. The buffer is bounded: a watcher that is too slow finds its channel closed, and reads History after watching
-	// again.
-	Watch(channel, conversation string) (told []message.Event, events <-chan message.Event, stop func())
+	// Watch watches a conversation until stop is called. live are the past events of the running turns, which History does not have; see
+	// watch.Hub. The buffer is bounded: the channel of a watcher that is too slow is closed, and the watcher reads History after
+	// watching again.
+	Watch(channel, conversation string) (live []message.Event, events <-chan message.Event, stop func())
 	// History returns the last entries of a conversation, oldest first, those of a running turn included.
 	History(ctx context.Context, channel, conversation string, limit int) ([]Entry, error)
-	// Conversations lists what is known, latest first.
+	// Conversations lists the known conversations, latest first.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
 	// Stop ends the running turn of a conversation; without one it does nothing.
 	Stop(ctx context.Context, channel, conversation string) error
 	// DeleteConversation deletes all sessions of a conversation that Conversations lists: store.ErrNotFound if it has none,
-	// store.ErrConflict while an answer is made there, which stop ends first.
+	// store.ErrConflict while a turn runs there, unless stop is true, which ends the turn first.
 	DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error
 }
 
@@ -63,7 +63,7 @@ type Approvals interface {
 	Grants(ctx context.Context) ([]Grant, error)
 	// Revoke ends a grant: store.ErrNotFound if there is none.
 	Revoke(ctx context.Context, id, by string) error
-	// Audit lists what was allowed, used and ended.
+	// Audit lists when grants were made, used and ended.
 	Audit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 }
 
@@ -120,7 +120,7 @@ type ToolCall struct {
 type ConversationInfo struct {
 	Channel string    `json:"channel"`
 	ID      string    `json:"id"`
-	Title   string    `json:"title,omitempty"` // the first words, say
+	Title   string    `json:"title,omitempty"` // the first words
 	Agent   string    `json:"agent,omitempty"`
 	Last    time.Time `json:"last,omitzero"`
 	Running bool      `json:"running,omitempty"` // a turn is under way
@@ -138,12 +138,12 @@ type Status struct {
 	Policies   []PolicyStatus  `json:"policies"`
 	Models     []ModelStatus   `json:"models,omitempty"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
-	// Halt is there while the kill switch is thrown.
+	// Halt is set while the kill switch is on.
 	Halt *HaltStatus `json:"halt,omitempty"`
-	// Elevated are the conversations whose tools may leave the sandbox at the moment.
+	// Elevated are the conversations whose tools may leave the sandbox now.
 	Elevated []ElevationStatus `json:"elevated"`
-	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), one for each
-	// policy that is not OK among them.
+	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), including one
+	// for each policy that is not OK.
 	Warnings []string `json:"warnings"`
 }
 
@@ -175,7 +175,7 @@ type ChannelStatus struct {
 	Login bool `json:"login,omitempty"`
 }
 
-// ToolsStatus is one provider of tools. Effect and approve are the host's; claims and says are the provider's own words.
+// ToolsStatus is one provider of tools. Effect and Approve come from the configuration; Claims and Says from the provider.
 type ToolsStatus struct {
 	Name     string       `json:"name"`
 	Plugin   string       `json:"plugin,omitempty"`
@@ -196,8 +196,8 @@ type ToolStatus struct {
 	Agents   []string `json:"agents"` // who may call it
 	Claims   string   `json:"claims"`
 	Says     string   `json:"says"`
-	Digest   string   `json:"digest"` // of everything that the provider says of it
-	// Was and Changed tell of the last change of that.
+	Digest   string   `json:"digest"` // of everything that the provider says about the tool
+	// Was is the digest before the last change, Changed the time of that change.
 	Was     string    `json:"was,omitempty"`
 	Changed time.Time `json:"changed,omitzero"`
 }
@@ -211,21 +211,22 @@ type PolicyStatus struct {
 	Detail string   `json:"detail,omitempty"`
 	OK     bool     `json:"ok"`
 	Path   string   `json:"path,omitempty"`
-	// Version is that of the policy.toml beside the module, File the module's SHA-256, Pinned the same of one that a person went back to.
+	// Version comes from the policy.toml beside the module, File is the module's SHA-256, Pinned that of a module that a person rolled
+	// back to.
 	Version   string    `json:"version,omitempty"`
 	File      string    `json:"file,omitempty"`
 	Pinned    string    `json:"pinned,omitempty"`
 	Since     time.Time `json:"since,omitzero"` // it is in force
 	Decisions int64     `json:"decisions"`
 	Failures  int64     `json:"failures"`
-	// Shadow policies are asked without effect, ShadowOf is the one of the chain that it is compared with.
+	// Shadow policies decide without effect; ShadowOf names the policy of the chain that this one is compared with.
 	Shadow   bool   `json:"shadow,omitempty"`
 	ShadowOf string `json:"shadow_of,omitempty"`
-	// Stateful is how many of the sampled decisions a module in its first state makes otherwise.
+	// Stateful counts the sampled decisions that a module in its first state would make differently.
 	Stateful int64 `json:"stateful,omitempty"`
 }
 
-// SandboxStatus reports whether tools can be run apart from the host.
+// SandboxStatus reports whether tools can run in a sandbox.
 type SandboxStatus struct {
 	Enabled   bool   `json:"enabled"`
 	Available bool   `json:"available"`

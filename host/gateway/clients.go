@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ClientAPIs are the APIs for clients such as bots and editors, which speak protocols of their own and have tokens of their own.
+// ClientAPIs are the APIs for clients such as bots and editors, with their own protocols and tokens.
 type ClientAPIs struct {
-	// Client returns the name of the client that has a token other than the gateway's own. It takes as long for a wrong one as for any.
+	// Client returns the name of the client with a token. It takes the same time for every token, right or wrong.
 	Client func(token string) (name string, ok bool)
 	// Owner is the client that the gateway's own token stands for.
 	Owner  string
@@ -20,12 +20,12 @@ type ClientHandler interface {
 	ServeClient(w http.ResponseWriter, r *http.Request, client string)
 }
 
-// Refuser is a ClientHandler whose clients read refusals in a form of their own.
+// Refuser is a ClientHandler whose protocol has its own form of refusals.
 type Refuser interface {
 	Refuse(w http.ResponseWriter, status int, code, text string)
 }
 
-// routeClients adds their addresses.
+// routeClients adds the paths of the client APIs.
 func (s *Server) routeClients(mux *http.ServeMux) {
 	if s.clients == nil {
 		return
@@ -37,7 +37,7 @@ func (s *Server) routeClients(mux *http.ServeMux) {
 	mux.Handle("DELETE /mcp", s.client(s.clients.MCP))
 }
 
-// client lets a request through that carries the gateway's token or that of a client. A client's token opens nothing else.
+// client serves requests with the gateway's token or that of a client. A client's token is good for nothing else.
 func (s *Server) client(next ClientHandler) http.Handler {
 	refuse := writeError
 	if r, ok := next.(Refuser); ok {

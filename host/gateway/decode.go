@@ -20,7 +20,7 @@ const (
 	maxName = 256 // names that channels gave
 )
 
-// shape lists the fields that a type must and may have.
+// shape lists the fields that a type of frame must and may have.
 type shape struct{ must, may []string }
 
 func shapeOf(kind string) (shape, bool) {
@@ -65,7 +65,7 @@ func DecodeFrame(data []byte) (ClientFrame, error) {
 	return f, f.check()
 }
 
-// check refuses values that no client of ours would send.
+// check refuses values that are not allowed.
 func (f ClientFrame) check() error {
 	switch f.Type {
 	case TypeHello:
@@ -103,7 +103,7 @@ func checkSend(id, text string) error {
 	return nil
 }
 
-// checkConversation allows any name that a channel may have given for watching, and plain names only at local frontends.
+// checkConversation allows plain names on local frontends, and any name that a platform may have given on channels.
 func checkConversation(channel, conversation string) error {
 	if localFrontend(channel) {
 		if !validID(conversation) {

@@ -11,7 +11,7 @@ import (
 type Explains interface {
 	// Explain returns the trace of a turn, or of a message by its store.MessageID; store.ErrNotFound if there is none.
 	Explain(ctx context.Context, id string) (explain.Trace, error)
-	// ExplainLast returns that of the latest message of a channel's conversation; empty is any.
+	// ExplainLast returns the trace of the latest message of a channel's conversation; an empty name stands for any.
 	ExplainLast(ctx context.Context, channel, conversation string) (explain.Trace, error)
 }
 
@@ -22,31 +22,26 @@ type TurnTrace struct {
 	Lines []explain.Line `json:"lines"`
 }
 
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
+func (s *Server) explain(ctx context.Context, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	if !validName(id) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a turn by its id, or a message as message/N")
-		return
+		return nil, badRequest("name a turn by its id, or a message as message/N")
 	}
-	s.showTrace(w, r, func(ctx context.Context) (explain.Trace, error) { return s.backend.Explains.Explain(ctx, id) })
+	trace, err := s.backend.Explains.Explain(ctx, id)
+	return turnTrace(trace), err
 }
 
-// explainLast is about the latest message of channel and conversation in the query; without one it is of any.
-func (s *Server) explainLast(w http.ResponseWriter, r *http.Request) {
+// explainLast explains the latest message of the channel and conversation in the query. Without them it is the latest of all.
+func (s *Server) explainLast(ctx context.Context, r *http.Request) (any, error) {
 	channel, conversation := r.URL.Query().Get("channel"), r.URL.Query().Get("conversation")
 	if channel != "" && !validName(channel) || conversation != "" && !validName(conversation) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "channel and conversation are names, or are left out")
-		return
+		return nil, badRequest("channel and conversation are names, or are left out")
 	}
-	s.showTrace(w, r, func(ctx context.Context) (explain.Trace, error) {
-		return s.backend.Explains.ExplainLast(ctx, channel, conversation)
-	})
+	trace, err := s.backend.Explains.ExplainLast(ctx, channel, conversation)
+	return turnTrace(trace), err
 }
 
-func (s *Server) showTrace(w http.ResponseWriter, r *http.Request, read func(context.Context) (explain.Trace, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	trace, err := read(ctx)
-	title, lines := trace.Lines()
-	s.answer(w, TurnTrace{trace, title, lines}, err)
+func turnTrace(t explain.Trace) TurnTrace {
+	title, lines := t.Lines()
+	return TurnTrace{t, title, lines}
 }

@@ -5,12 +5,13 @@
 // passes guard.go: it must be addressed to the loopback name of the listener, come from the page's own
 // origin or from no page at all, and, apart from the page's files and the health probes, carry the token.
 //
-// The package shows and forwards. It does not route, decide about tools, or keep anything: a message counts
-// as accepted when Conversations.Submit has returned, and what a client missed it reads again from Conversations.History. Package backend
-// below it answers from the areas of the host.
+// The package does not route, decide about tools, or store anything: a message is accepted when Conversations.Submit
+// has returned, and a client reads what it missed from Conversations.History. Package backend below it implements Backend with the areas
+// of the host.
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/redact"
 	"github.com/flynnhost/flynn/host/observe/metrics"
+
+	"golang.org/x/time/rate"
 )
 
 // Limits of the HTTP server. Requests and answers are small and the client is on this machine, so
@@ -46,14 +49,14 @@ const (
 type Config struct {
 	// Listen is host:port with a loopback host; empty means 127.0.0.1:7351. Port 0 takes a free one.
 	Listen string
-	// TokenFile holds the token; it is made when it does not exist.
+	// TokenFile holds the token; it is created if it does not exist.
 	TokenFile string
 	// Origins lists further origins ("http://localhost:9000") whose pages and Host names are
 	// accepted, for a forwarded port or a proxy.
 	Origins []string
 	// Clients may be nil.
 	Clients *ClientAPIs
-	// Idle may be nil: then no connection is given up before its time.
+	// Idle may be nil: then idle connections are closed only when they time out.
 	Idle *Idle
 	// Log and Registry default to none.
 	Log      *slog.Logger
@@ -70,21 +73,19 @@ type Server struct {
 	listener net.Listener
 	token    redact.Secret
 	guard    guard
-	failures failures
+	failures *rate.Limiter // of answers to wrong tokens; beyond it they are neither logged nor answered in detail
 	metrics  *metrics.Gateway
 	clients  *ClientAPIs
 	idle     *Idle
-	// strangers are the sockets without a token, open counts the others, held against maxSockets; sockets waits for the handlers of all.
+	// strangers are the sockets that have not shown a token, open counts the others, and sockets waits for the handlers of all.
 	strangers strangers
 	open      atomic.Int64
 	sockets   sync.WaitGroup
 }
 
-// New opens the listener and reads the token, or makes it. The caller must call Run, or Close.
+// New opens the listener and reads the token, or creates it. The caller must call Run or Close.
 func New(cfg Config, backend Backend) (*Server, error) {
-	if cfg.Listen == "" {
-		cfg.Listen = DefaultListen
-	}
+	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,7 +114,7 @@ func New(cfg Config, backend Backend) (*Server, error) {
 		listener: ln,
 		token:    tok,
 		guard:    newGuard(ln.Addr().String(), origins),
-		failures: newFailures(),
+		failures: rate.NewLimiter(failuresPerSecond, failuresBurst),
 		metrics:  m,
 		clients:  cfg.Clients,
 		idle:     cfg.Idle,
@@ -133,45 +134,49 @@ func (s *Server) URL() string {
 	return PageURL("http://"+s.listener.Addr().String(), string(s.token))
 }
 
-// Close gives up the listener of a server that was never run.
+// Close closes the listener of a server that was never run.
 func (s *Server) Close() error { return s.listener.Close() }
 
 // Run serves until ctx ends, and returns when every connection is closed. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
+	s.log.Info("gateway listens", "addr", s.listener.Addr().String())
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	srv := &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return serving },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	srv := &http.Server{Handler: s.handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	err := serve(ctx, serving, cancel, srv, s.listener, s.idle, s.log)
+	cancel() // http.Server does not wait for sockets; they end with their context
+	s.sockets.Wait()
+	if err != nil {
+		return fmt.Errorf("serve the gateway: %w", err)
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- s.idle.serve(srv, s.listener) }()
-	s.log.Info("gateway listens", "addr", s.listener.Addr().String())
+	return nil
+}
 
+// serve runs srv on ln until ctx ends, and returns when every connection is closed. Requests have the context base, which cut cancels if they
+// outlive the grace of the shutdown.
+func serve(ctx, base context.Context, cut func(), srv *http.Server, ln net.Listener, idle *Idle, log *slog.Logger) error {
+	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes = headerTimeout, idleTimeout, maxHeader
+	srv.BaseContext = func(net.Listener) context.Context { return base }
+	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	failed := make(chan error, 1)
+	go func() { failed <- idle.serve(srv, ln) }()
 	var err error
 	select {
 	case err = <-failed:
 		failed <- nil
 	case <-ctx.Done():
 	}
-	cancel() // sockets are not Shutdown's; they end with their context
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer done()
 	if srv.Shutdown(closing) != nil {
-		_ = srv.Close() // a request outlived the grace; cut it
+		cut()
+		_ = srv.Close()
 	}
-	s.sockets.Wait()
 	<-failed
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the gateway: %w", err)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // listenLoopback opens addr and refuses anything that other machines could reach.
@@ -187,7 +192,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w; is another flynn running? set [gateway] listen to another port", addr, err)
 	}
-	// "localhost" is whatever the resolver says; only the address that it became counts.
+	// A resolver may map "localhost" to any address; only the address that it returned counts.
 	if tcp, ok := ln.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		_ = ln.Close()
 		return nil, fmt.Errorf("gateway listen %q resolves to %s, which is not loopback; write %q", addr, ln.Addr(), DefaultListen)

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// guard decides which requests reach a handler at all. A page from anywhere can make the owner's browser send
-// requests to a loopback port; these rules keep such a page out even before the token does.
+// guard decides which requests reach a handler at all. Any web page can make the owner's browser send requests to a
+// loopback port; these rules keep such a page out even before the token does.
 //
-//   - The Host must be a name of the listener. A foreign name that was re-bound to 127.0.0.1 keeps its own Host.
+//   - The Host must be a name of the listener. A foreign name that was rebound to 127.0.0.1 is still sent as the Host.
 //   - An Origin, if there is one, must be that of the Host itself or a configured one.
 //   - Sec-Fetch-Site, where the browser sends it, must not be cross-site, except for opening the page.
 type guard struct {
@@ -48,7 +48,7 @@ func parseOrigins(list []string) ([]*url.URL, error) {
 	return out, nil
 }
 
-// refusal says why a request may not pass; empty means that it may.
+// refusal is why a request may not pass, or empty if it may.
 func (g guard) refusal(r *http.Request) string {
 	host := strings.ToLower(r.Host)
 	if !slices.Contains(g.hosts, host) {
@@ -66,7 +66,7 @@ func (g guard) refusal(r *http.Request) string {
 	return ""
 }
 
-// navigation tells that a person followed a link to the page.
+// navigation reports whether a person followed a link to the page.
 func navigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate"
 }
@@ -96,8 +96,8 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
-// policyHeader lets the page load its own files and nothing else. Trusted types with no policy make any
-// use of innerHTML and its kin throw, should one ever slip in.
+// policyHeader lets the page load its own files and nothing else. Trusted types without a policy make every use of
+// innerHTML and the like throw, should one ever be added.
 const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

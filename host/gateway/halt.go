@@ -8,36 +8,30 @@ import (
 
 // Halter is the kill switch.
 type Halter interface {
-	// Halt throws the kill switch, with why, or takes it back. Doing either twice changes nothing.
+	// Halt turns the kill switch on, with a reason, or off. Doing either twice changes nothing.
 	Halt(ctx context.Context, on bool, reason, by string) error
 }
 
-// HaltStatus says that nothing runs, and why.
+// HaltStatus is the kill switch while it is on.
 type HaltStatus struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by"`
 	Since  time.Time `json:"since"`
 }
 
-// maxReason bounds why the switch was thrown, in bytes.
+// maxReason bounds the reason of a halt, in bytes.
 const maxReason = 500
 
-// halt answers POST /api/v1/halt (on) and POST /api/v1/resume.
+type haltReason struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// halt handles POST /api/v1/halt (on) and POST /api/v1/resume.
 func (s *Server) halt(on bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			Reason string `json:"reason,omitempty"`
-		}
-		if !readBody(w, r, &body) {
-			return
-		}
+	return post(s, backendTimeout, func(ctx context.Context, _ *http.Request, body haltReason) (any, error) {
 		if len(body.Reason) > maxReason || !on && body.Reason != "" {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, `send {"reason":"at most 500 bytes"} to halt, {} to resume`)
-			return
+			return nil, badRequest(`send {"reason":"at most 500 bytes"} to halt, {} to resume`)
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-		defer cancel()
-		err := s.backend.Halter.Halt(ctx, on, body.Reason, ownerKey(ChannelWeb))
-		s.answer(w, map[string]bool{"halted": on}, err)
-	}
+		return map[string]bool{"halted": on}, s.backend.Halter.Halt(ctx, on, body.Reason, ownerKey(ChannelWeb))
+	})
 }

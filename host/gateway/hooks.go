@@ -2,17 +2,17 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
-// Hooks is the listener for the webhooks of platforms, apart from the gateway's so that a proxy that is open to the internet, however
-// it is configured, cannot lead to the page and its API. It has no token and no guard; the handler has to be made for that.
+// Hooks is the listener for the webhooks of platforms. It is separate from the gateway's, so that a proxy that is open to the internet
+// cannot lead to the page and its API, however it is configured. It has no token and no guard; its handler must not rely on them.
 type Hooks struct {
 	listener net.Listener
 	log      *slog.Logger
@@ -20,7 +20,7 @@ type Hooks struct {
 	Idle *Idle
 }
 
-// Limits of the listener for webhooks. Its clients are proxies on this machine, and what they let through.
+// Limits of the listener for webhooks. Its clients are proxies on this machine.
 const (
 	hooksReadTimeout = 15 * time.Second // of a whole request
 	hooksTimeout     = 40 * time.Second // from its header to the end of the answer; the handler's own deadline is shorter
@@ -39,71 +39,17 @@ func NewHooks(listen string, log *slog.Logger) (*Hooks, error) {
 // Addr is the address of the listener.
 func (h *Hooks) Addr() net.Addr { return h.listener.Addr() }
 
-// Close gives up the listener of Hooks that were never run.
+// Close closes the listener of Hooks that were never run.
 func (h *Hooks) Close() error { return h.listener.Close() }
 
 // Run serves until ctx ends, and returns when every connection is closed.
 func (h *Hooks) Run(ctx context.Context, handler http.Handler) error {
+	h.log.Info("webhooks are accepted", "addr", h.listener.Addr().String())
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	srv := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       hooksReadTimeout,
-		WriteTimeout:      hooksTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return serving },
-		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
-	}
-	failed := make(chan error, 1)
-	go func() {
-		failed <- h.Idle.serve(srv, &fewClients{Listener: h.listener, slots: make(chan struct{}, maxHookClients)})
-	}()
-	h.log.Info("webhooks are accepted", "addr", h.listener.Addr().String())
-	var err error
-	select {
-	case err = <-failed:
-		failed <- nil
-	case <-ctx.Done():
-	}
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer done()
-	if srv.Shutdown(closing) != nil {
-		cancel() // a request outlived the grace; cut it
-		_ = srv.Close()
-	}
-	<-failed
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+	srv := &http.Server{Handler: handler, ReadTimeout: hooksReadTimeout, WriteTimeout: hooksTimeout}
+	if err := serve(ctx, serving, cancel, srv, netutil.LimitListener(h.listener, maxHookClients), h.Idle, h.log); err != nil {
 		return fmt.Errorf("serve webhooks: %w", err)
 	}
 	return nil
-}
-
-// fewClients is a listener that lets so many connections in at a time; further ones wait in the system's queue.
-type fewClients struct {
-	net.Listener
-	slots chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *fewClients) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.slots <- struct{}{}
-	return &client{Conn: c, leave: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// client is a connection that gives back its place.
-type client struct {
-	net.Conn
-	leave func()
-}
-
-// Close implements net.Conn.
-func (c *client) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// Idle are the connections of several servers over which nothing is asked at the moment. Clients keep them to be quicker next time; where
-// descriptors run short they are given up, so that they are there for somebody who asks something. The zero value is ready to use.
+// Idle closes the idle connections of several servers when file descriptors run short, so that new requests get them. The zero value is
+// ready to use.
 type Idle struct {
 	mu      sync.Mutex
 	servers []*http.Server
 }
 
-// serve is srv.Serve, among those whose idle connections are given up.
+// serve is srv.Serve for a server whose idle connections may be closed.
 func (i *Idle) serve(srv *http.Server, ln net.Listener) error {
 	if i == nil {
 		return srv.Serve(ln)
@@ -42,8 +42,8 @@ func (i *Idle) drop() {
 	}
 }
 
-// sparing is a listener that gives up idle connections when there is nothing left to accept another one with. The server tries again
-// after a pause.
+// sparing is a listener that closes idle connections when the process has no descriptor or memory left to accept another one. The server
+// tries again after a pause.
 type sparing struct {
 	net.Listener
 	idle *Idle
@@ -61,7 +61,7 @@ func (l sparing) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// lacking is an error of Accept for which an http.Server pauses. For a lack of memory alone it would end.
+// lacking is an error of Accept after which an http.Server pauses. Without it, the server would end for a lack of memory.
 type lacking struct{ error }
 
 // Temporary implements net.Error, as Timeout does.

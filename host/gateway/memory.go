@@ -7,19 +7,19 @@ import (
 	"github.com/flynnhost/flynn/host/agent/memory"
 )
 
-// Forget chooses notes to be deleted: by their ids, or all of a person, an agent or a key. Something has to be named.
+// Forget chooses notes to delete: by their ids, or all of a person, an agent or a key. At least one must be named.
 type Forget struct {
 	IDs    []int64 `json:"ids,omitempty"`
 	Agent  string  `json:"agent,omitempty"`
 	Person string  `json:"person,omitempty"`
-	Shared bool    `json:"shared,omitempty"` // those that are about nobody
+	Shared bool    `json:"shared,omitempty"` // notes about no person
 	Key    string  `json:"key,omitempty"`
 }
 
 // maxForget bounds the ids of one request.
 const maxForget = 1000
 
-// Queries are what has to be deleted, or nothing where the choice would be everything.
+// Queries select the notes to delete. There are none if the choice is invalid or would be everything.
 func (f Forget) Queries() []memory.NoteQuery {
 	q := memory.NoteQuery{Agent: f.Agent, Key: f.Key}
 	switch {
@@ -47,7 +47,7 @@ func (f Forget) Queries() []memory.NoteQuery {
 	return out
 }
 
-// From deletes the notes that f chooses, and returns what they were.
+// From deletes the notes that f chooses, and returns them.
 func (f Forget) From(ctx context.Context, notes interface {
 	ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
 }) ([]memory.Note, error) {
@@ -62,24 +62,16 @@ func (f Forget) From(ctx context.Context, notes interface {
 	return all, nil
 }
 
-// Memory is what agents remember.
+// Memory deletes notes of agents.
 type Memory interface {
-	// Forget deletes notes and returns what they were.
+	// Forget deletes notes and returns them.
 	Forget(ctx context.Context, f Forget) ([]memory.Note, error)
 }
 
-func (s *Server) forgetNotes(w http.ResponseWriter, r *http.Request) {
-	var body Forget
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) forgetNotes(ctx context.Context, _ *http.Request, body Forget) (any, error) {
 	if len(body.Queries()) == 0 {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, `choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
-		return
+		return nil, badRequest(`choose notes by {"ids":[N]}, "person", "agent", "key" or "shared"`)
 	}
-	notes, err := s.backend.Memory.Forget(r.Context(), body)
-	if notes == nil {
-		notes = []memory.Note{}
-	}
-	s.answer(w, notes, err)
+	notes, err := s.backend.Memory.Forget(ctx, body)
+	return orEmpty(notes), err
 }

@@ -371,7 +371,7 @@ func pageDeletes(t *testing.T, b context.Context) {
 	p.click("#delete")
 	p.visible("#removal")
 	p.want(`document.querySelector("#removal-name").textContent`, "<b>away with me")
-	p.until(`["all that was said here (1 answer) for good", "sandbox", "workspace stay", "logs"].every((s) => document.querySelector("#removal-what").textContent.includes(s))`)
+	p.until(`["this conversation (1 answer) for good", "sandbox", "workspace stay", "logs"].every((s) => document.querySelector("#removal-what").textContent.includes(s))`)
 	p.want(`document.activeElement.id`, "keep")
 	p.click("#keep")
 	p.until(`!document.querySelector("#removal").open`)

@@ -14,11 +14,11 @@ import (
 type Plugins interface {
 	// Plugins returns the status of every instance, by name.
 	Plugins(ctx context.Context) []PluginStatus
-	// PluginLogs returns the last lines of an instance's log that came after a number.
+	// PluginLogs returns the last lines of an instance's log with a number above after.
 	PluginLogs(ctx context.Context, instance string, after uint64) ([]PluginLine, error)
-	// RestartPlugin starts an instance's process anew; a quarantine ends.
+	// RestartPlugin restarts an instance's process; a quarantine ends.
 	RestartPlugin(ctx context.Context, instance string) error
-	// PluginLogin is the code that the operator has to scan; "" while there is none. Anybody who sees it can take the account over.
+	// PluginLogin is the code that the operator has to scan, or "". Anybody who sees it can take the account over.
 	PluginLogin(ctx context.Context, instance string) (string, error)
 }
 
@@ -35,9 +35,9 @@ type PluginStatus struct {
 	LastError string    `json:"last_error,omitempty"`
 	Critical  bool      `json:"critical,omitempty"`
 	Dev       bool      `json:"dev,omitempty"`
-	// Login is true while a code waits to be scanned; GET login has it.
+	// Login is true while a code waits to be scanned; GET login returns it.
 	Login bool `json:"login,omitempty"`
-	// Containment is what holds the process in, as it found itself when it started.
+	// Containment lists the containment measures as the process reported them when it started.
 	Containment []PluginMeasure `json:"containment,omitempty"`
 }
 
@@ -56,58 +56,53 @@ type PluginLine struct {
 	Text  string    `json:"text"`
 }
 
-// PluginLogin is a code to be scanned, as the squares of a QR code: a row is a string of 1 (dark) and 0.
+// PluginLogin is a QR code to be scanned: a row is a string of 1 (dark) and 0 (light).
 type PluginLogin struct {
 	Rows []string `json:"rows"` // none while there is no code
 }
 
-// plugins wraps a handler of the backend's plugins.
-func (s *Server) plugins(use func(context.Context, Plugins, http.ResponseWriter, *http.Request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if name := r.PathValue("instance"); name != "" && !validName(name) {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, "name an instance of a plugin")
-			return
+// onInstance is a handler about the instance in the path.
+func (s *Server) onInstance(do func(ctx context.Context, instance string, r *http.Request) (any, error)) http.HandlerFunc {
+	return s.get(backendTimeout, func(ctx context.Context, r *http.Request) (any, error) {
+		name := r.PathValue("instance")
+		if !validName(name) {
+			return nil, badRequest("name an instance of a plugin")
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-		defer cancel()
-		w.Header().Set("Cache-Control", "no-store")
-		use(ctx, s.backend.Plugins, w, r)
-	}
+		return do(ctx, name, r)
+	})
 }
 
-func (s *Server) listPlugins(ctx context.Context, p Plugins, w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, orEmpty(p.Plugins(ctx)))
+func (s *Server) listPlugins(ctx context.Context, _ *http.Request) (any, error) {
+	return orEmpty(s.backend.Plugins.Plugins(ctx)), nil
 }
 
-func (s *Server) pluginLogs(ctx context.Context, p Plugins, w http.ResponseWriter, r *http.Request) {
+func (s *Server) pluginLogs(ctx context.Context, instance string, r *http.Request) (any, error) {
 	var after uint64
 	if text := r.URL.Query().Get("after"); text != "" {
 		var err error
 		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, "after must be the number of a line")
-			return
+			return nil, badRequest("after must be the number of a line")
 		}
 	}
-	lines, err := p.PluginLogs(ctx, r.PathValue("instance"), after)
-	s.answer(w, orEmpty(lines), err)
+	lines, err := s.backend.Plugins.PluginLogs(ctx, instance, after)
+	return orEmpty(lines), err
 }
 
-func (s *Server) restartPlugin(ctx context.Context, p Plugins, w http.ResponseWriter, r *http.Request) {
-	err := p.RestartPlugin(ctx, r.PathValue("instance"))
-	s.answer(w, map[string]bool{"restarted": true}, err)
+func (s *Server) restartPlugin(ctx context.Context, instance string, _ *http.Request) (any, error) {
+	return map[string]bool{"restarted": true}, s.backend.Plugins.RestartPlugin(ctx, instance)
 }
 
-func (s *Server) pluginLogin(ctx context.Context, p Plugins, w http.ResponseWriter, r *http.Request) {
-	code, err := p.PluginLogin(ctx, r.PathValue("instance"))
+func (s *Server) pluginLogin(ctx context.Context, instance string, _ *http.Request) (any, error) {
+	code, err := s.backend.Plugins.PluginLogin(ctx, instance)
 	var login PluginLogin
 	if err == nil && code != "" {
 		login.Rows, err = squares(code)
 	}
 	login.Rows = orEmpty(login.Rows)
-	s.answer(w, login, err)
+	return login, err
 }
 
-// squares draws a code. The error does not quote it.
+// squares draws a QR code. The error does not quote the code, which is a secret.
 func squares(code string) ([]string, error) {
 	drawn, err := qr.Encode(code, qr.L)
 	if err != nil {

@@ -82,7 +82,7 @@ const (
 	CodeNotFound     = "not_found"   // no such approval
 	CodeConflict     = "conflict"    // the approval is answered already, or has expired
 	CodeNotAllowed   = "not_allowed" // the request cannot be granted like that
-	CodeUnavailable  = "unavailable" // the host could not do it now; try again
+	CodeUnavailable  = "unavailable" // the host cannot do it now; try again later
 )
 
 // The local frontends: the channels that can be written to through the gateway.
@@ -153,6 +153,8 @@ func (s *Server) approvalViews(list []consent.Approval) []Approval {
 
 // errorCode names the class of a backend's error.
 func errorCode(err error) string {
+	var bad badRequest
+	var locked interface{ LockedOut() bool }
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return CodeNotFound
@@ -160,6 +162,10 @@ func errorCode(err error) string {
 		return CodeConflict
 	case errors.Is(err, ErrBadGrant):
 		return CodeNotAllowed
+	case errors.As(err, &bad):
+		return CodeBadRequest
+	case errors.As(err, &locked):
+		return CodeLimited
 	}
 	return CodeUnavailable
 }

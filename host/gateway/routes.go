@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -71,23 +72,23 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.authorized(s.metrics.Handler.ServeHTTP))
 	mux.HandleFunc("GET "+SocketPath, s.socket)
-	mux.Handle("GET /api/v1/status", s.authorized(s.status))
-	mux.Handle("GET /api/v1/conversations", s.authorized(s.conversations))
-	mux.Handle("POST /api/v1/conversations/delete", s.authorized(s.deleteConversation))
-	mux.Handle("GET /api/v1/history", s.authorized(s.history))
+	mux.Handle("GET /api/v1/status", s.authorized(s.get(backendTimeout, s.status)))
+	mux.Handle("GET /api/v1/conversations", s.authorized(s.get(backendTimeout, s.conversations)))
+	mux.Handle("POST /api/v1/conversations/delete", s.authorized(post(s, deleteTimeout, s.deleteConversation)))
+	mux.Handle("GET /api/v1/history", s.authorized(s.get(backendTimeout, s.history)))
 	mux.Handle("POST /api/v1/messages", s.authorized(s.send))
-	mux.Handle("POST /api/v1/stop", s.authorized(s.stop))
-	mux.Handle("GET /api/v1/approvals", s.authorized(s.approvals))
-	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(s.decideOne))
-	mux.Handle("GET /api/v1/grants", s.authorized(s.grants))
-	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(s.revoke))
-	mux.Handle("GET /api/v1/audit", s.authorized(s.audit))
+	mux.Handle("POST /api/v1/stop", s.authorized(post(s, backendTimeout, s.stop)))
+	mux.Handle("GET /api/v1/approvals", s.authorized(s.get(backendTimeout, s.approvals)))
+	mux.Handle("POST /api/v1/approvals/{id}", s.authorized(post(s, backendTimeout, s.decideOne)))
+	mux.Handle("GET /api/v1/grants", s.authorized(s.get(backendTimeout, s.grants)))
+	mux.Handle("POST /api/v1/grants/{id}/revoke", s.authorized(post(s, backendTimeout, s.revoke)))
+	mux.Handle("GET /api/v1/audit", s.authorized(s.get(backendTimeout, s.audit)))
 	s.routeSubjects(mux)
 	s.routeClients(mux)
 	return s.admit(s.metrics.Measure(mux))
 }
 
-// routeSubjects adds the addresses of the subjects that the backend has.
+// routeSubjects adds the paths of the subjects that the backend has.
 func (s *Server) routeSubjects(mux *http.ServeMux) {
 	handle := func(there bool, pattern string, h http.HandlerFunc) {
 		if there {
@@ -95,36 +96,36 @@ func (s *Server) routeSubjects(mux *http.ServeMux) {
 		}
 	}
 	b := s.backend
-	handle(b.Access != nil, "GET /api/v1/access", s.access(s.listAccess))
-	handle(b.Access != nil, "POST /api/v1/access/decide", s.access(s.decidePairing))
-	handle(b.Access != nil, "POST /api/v1/access/revoke", s.access(s.revokePairing))
-	handle(b.Access != nil, "POST /api/v1/access/role", s.access(s.setPairingRole))
-	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.explain)
-	handle(b.Explains != nil, "GET /api/v1/turns", s.explainLast)
+	handle(b.Access != nil, "GET /api/v1/access", s.get(backendTimeout, s.listAccess))
+	handle(b.Access != nil, "POST /api/v1/access/decide", post(s, backendTimeout, s.decidePairing))
+	handle(b.Access != nil, "POST /api/v1/access/revoke", post(s, backendTimeout, s.revokePairing))
+	handle(b.Access != nil, "POST /api/v1/access/role", post(s, backendTimeout, s.setPairingRole))
+	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.get(backendTimeout, s.explain))
+	handle(b.Explains != nil, "GET /api/v1/turns", s.get(backendTimeout, s.explainLast))
 	handle(b.Halter != nil, "POST /api/v1/halt", s.halt(true))
 	handle(b.Halter != nil, "POST /api/v1/resume", s.halt(false))
-	handle(b.Judges != nil, "POST /api/v1/tools/judge", s.judge)
-	handle(b.Memory != nil, "POST /api/v1/memory/forget", s.forgetNotes)
-	handle(b.Plugins != nil, "GET /api/v1/plugins", s.plugins(s.listPlugins))
-	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.plugins(s.pluginLogs))
-	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.plugins(s.pluginLogin))
-	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.plugins(s.restartPlugin))
-	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", s.rollbackPolicy)
-	handle(b.Schedules != nil, "GET /api/v1/schedules", s.schedules(listSchedules))
-	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.schedules(scheduleRuns))
-	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.schedules(runSchedule))
-	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/resume", s.schedules(resumeSchedule))
+	handle(b.DryRuns != nil, "POST /api/v1/tools/judge", post(s, dryRunTimeout, s.dryRun))
+	handle(b.Memory != nil, "POST /api/v1/memory/forget", post(s, deleteTimeout, s.forgetNotes))
+	handle(b.Plugins != nil, "GET /api/v1/plugins", s.get(backendTimeout, s.listPlugins))
+	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.onInstance(s.pluginLogs))
+	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.onInstance(s.pluginLogin))
+	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.onInstance(s.restartPlugin))
+	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", post(s, rollbackTimeout, s.rollbackPolicy))
+	handle(b.Schedules != nil, "GET /api/v1/schedules", s.get(backendTimeout, s.listSchedules))
+	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.onSchedule(s.scheduleRuns))
+	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.onSchedule(s.runSchedule))
+	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/resume", s.onSchedule(s.resumeSchedule))
 	handle(b.Sessions != nil, "POST "+ImportPath, s.importSession)
-	handle(b.Sessions != nil, "POST "+DeleteSessionPath, s.deleteSession)
-	handle(b.Usages != nil, "GET /api/v1/usage", s.usage)
-	handle(b.Usages != nil, "GET /api/v1/usage/held", s.held)
+	handle(b.Sessions != nil, "POST "+DeleteSessionPath, post(s, deleteTimeout, s.deleteSession))
+	handle(b.Usages != nil, "GET /api/v1/usage", s.get(backendTimeout, s.usage))
+	handle(b.Usages != nil, "GET /api/v1/usage/held", s.get(backendTimeout, s.held))
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// readyz does not say why not: the probe carries no token. The status page does.
+// readyz does not say why the host is not ready, because a probe carries no token. The status does.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -136,37 +137,26 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ready\n")
 }
 
-func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	writeJSON(w, http.StatusOK, s.backend.Status.Status(ctx))
+func (s *Server) status(ctx context.Context, _ *http.Request) (any, error) {
+	return s.backend.Status.Status(ctx), nil
 }
 
-func (s *Server) conversations(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
+func (s *Server) conversations(ctx context.Context, _ *http.Request) (any, error) {
 	list, err := s.backend.Conversations.Conversations(ctx)
-	s.answer(w, orEmpty(list), err)
+	return orEmpty(list), err
 }
 
-func (s *Server) history(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
+func (s *Server) history(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	limit, err := strconv.Atoi(q.Get("limit"))
-	if q.Get("limit") == "" {
-		limit, err = historyLimit, nil
-	}
+	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(historyLimit)))
 	if err != nil || limit < 1 || limit > historyLimit {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, fmt.Sprintf("limit must be 1 to %d", historyLimit))
-		return
+		return nil, badRequest(fmt.Sprintf("limit must be 1 to %d", historyLimit))
 	}
 	if !validName(q.Get("channel")) || !validName(q.Get("conversation")) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
-		return
+		return nil, badRequest("name a channel and a conversation")
 	}
 	list, err := s.backend.Conversations.History(ctx, q.Get("channel"), q.Get("conversation"), limit)
-	s.answer(w, orEmpty(list), err)
+	return orEmpty(list), err
 }
 
 func (s *Server) send(w http.ResponseWriter, r *http.Request) {
@@ -192,25 +182,19 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusAccepted, map[string]string{"id": body.ID})
 }
 
-func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Channel      string `json:"channel"`
-		Conversation string `json:"conversation"`
-	}
-	if !readBody(w, r, &body) {
-		return
-	}
-	if !validName(body.Channel) || !validName(body.Conversation) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	err := s.backend.Conversations.Stop(ctx, body.Channel, body.Conversation)
-	s.answer(w, map[string]bool{"stopped": true}, err)
+type inConversation struct {
+	Channel      string `json:"channel"`
+	Conversation string `json:"conversation"`
 }
 
-// owner is the sender of everything that comes through the gateway: who has the token is the owner.
+func (s *Server) stop(ctx context.Context, _ *http.Request, body inConversation) (any, error) {
+	if !validName(body.Channel) || !validName(body.Conversation) {
+		return nil, badRequest("name a channel and a conversation")
+	}
+	return map[string]bool{"stopped": true}, s.backend.Conversations.Stop(ctx, body.Channel, body.Conversation)
+}
+
+// owner is the sender of everything that comes through the gateway: the token proves it.
 const owner = "owner"
 
 func ownerKey(channel string) string { return message.SenderKey{Channel: channel, ID: owner}.String() }

@@ -11,7 +11,7 @@ type Schedules interface {
 	Schedules(ctx context.Context) ([]ScheduleStatus, error)
 	// ScheduleRuns are the last runs, latest first.
 	ScheduleRuns(ctx context.Context, name string, limit int) ([]ScheduleRun, error)
-	// RunSchedule makes a run now, besides those that are due.
+	// RunSchedule starts a run now, in addition to those that are due.
 	RunSchedule(ctx context.Context, name string) (ScheduleRun, error)
 	// ResumeSchedule lets a paused schedule run again.
 	ResumeSchedule(ctx context.Context, name string) error
@@ -28,13 +28,13 @@ type ScheduleStatus struct {
 	CatchUp  string       `json:"catch_up"`
 	Next     time.Time    `json:"next,omitzero"`
 	Running  bool         `json:"running"`
-	Waiting  int          `json:"waiting"`  // runs that are due and wait for the one under way
+	Waiting  int          `json:"waiting"`  // runs that are due and wait for the running one
 	Failures int          `json:"failures"` // in a row
 	Paused   string       `json:"paused,omitempty"`
 	Last     *ScheduleRun `json:"last,omitempty"`
 }
 
-// ScheduleRun is one time that a schedule was due, or several that were missed or skipped together.
+// ScheduleRun is one run of a schedule, or several that were missed or skipped together.
 type ScheduleRun struct {
 	Event string    `json:"event"`
 	Due   time.Time `json:"due"`
@@ -44,38 +44,34 @@ type ScheduleRun struct {
 	At    time.Time `json:"at"`
 }
 
-// runsLimit is how many runs are shown.
+// runsLimit bounds the runs in an answer.
 const runsLimit = 100
 
-// schedules wraps a handler of the backend's schedules.
-func (s *Server) schedules(use func(context.Context, Schedules, string) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// onSchedule is a handler about the schedule in the path.
+func (s *Server) onSchedule(do func(ctx context.Context, name string) (any, error)) http.HandlerFunc {
+	return s.get(backendTimeout, func(ctx context.Context, r *http.Request) (any, error) {
 		name := r.PathValue("name")
-		if name != "" && !validName(name) {
-			writeError(w, http.StatusBadRequest, CodeBadRequest, "name a schedule")
-			return
+		if !validName(name) {
+			return nil, badRequest("name a schedule")
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-		defer cancel()
-		v, err := use(ctx, s.backend.Schedules, name)
-		s.answer(w, v, err)
-	}
+		return do(ctx, name)
+	})
 }
 
-func listSchedules(ctx context.Context, b Schedules, _ string) (any, error) {
-	list, err := b.Schedules(ctx)
+func (s *Server) listSchedules(ctx context.Context, _ *http.Request) (any, error) {
+	list, err := s.backend.Schedules.Schedules(ctx)
 	return orEmpty(list), err
 }
 
-func scheduleRuns(ctx context.Context, b Schedules, name string) (any, error) {
-	runs, err := b.ScheduleRuns(ctx, name, runsLimit)
+func (s *Server) scheduleRuns(ctx context.Context, name string) (any, error) {
+	runs, err := s.backend.Schedules.ScheduleRuns(ctx, name, runsLimit)
 	return orEmpty(runs), err
 }
 
-func runSchedule(ctx context.Context, b Schedules, name string) (any, error) {
-	return b.RunSchedule(ctx, name)
+func (s *Server) runSchedule(ctx context.Context, name string) (any, error) {
+	return s.backend.Schedules.RunSchedule(ctx, name)
 }
 
-func resumeSchedule(ctx context.Context, b Schedules, name string) (any, error) {
-	return map[string]bool{"resumed": true}, b.ResumeSchedule(ctx, name)
+func (s *Server) resumeSchedule(ctx context.Context, name string) (any, error) {
+	return map[string]bool{"resumed": true}, s.backend.Schedules.ResumeSchedule(ctx, name)
 }

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// ImportPath is where an exported session is posted.
+// ImportPath is the path to which exported sessions are posted.
 const ImportPath = "/api/v1/sessions/import"
 
-// MaxImport bounds the file of a session that a running host takes, in bytes: it is read as a whole.
+// MaxImport bounds the file of a session that a running host imports, in bytes: it is read as a whole.
 const MaxImport = 64 << 20
 
-// importTimeout bounds an import; it ends before the answer would be too late.
-const importTimeout = 25 * time.Second
+// Bounds of an import, and of a deletion with the wait for the turns that it stops. Both are shorter than writeTimeout.
+const (
+	importTimeout = 25 * time.Second
+	deleteTimeout = 25 * time.Second
+)
 
-// deleteTimeout bounds a deletion, the wait for what has to end before it included; it ends before the answer would be too late.
-const deleteTimeout = 25 * time.Second
+// ErrBadFile is the error of a file that is not an export.
+var ErrBadFile = errors.New("the file is not an exported session")
 
-// ErrBadFile is the error of a file that is no export.
-var ErrBadFile = errors.New("the file is no exported session")
-
-// ImportedSession is a session as it was taken in.
+// ImportedSession is an imported session.
 type ImportedSession struct {
 	Key   string    `json:"key"`
 	Agent string    `json:"agent"`
@@ -33,55 +33,42 @@ type ImportedSession struct {
 
 // Sessions imports and deletes sessions.
 type Sessions interface {
-	// ImportSession takes a session in: ErrBadFile, or store.ErrConflict while a turn of its place runs.
+	// ImportSession imports a session: ErrBadFile, or store.ErrConflict while a turn of its conversation runs.
 	ImportSession(ctx context.Context, file io.Reader) (ImportedSession, error)
-	// DeleteSession deletes a session: store.ErrNotFound, or store.ErrConflict while an answer is made in its place, which stop ends first.
+	// DeleteSession deletes a session: store.ErrNotFound, or store.ErrConflict while a turn of its conversation runs, unless stop is true,
+	// which ends the turn first.
 	DeleteSession(ctx context.Context, key, by string, stop bool) error
 }
 
-// DeleteSessionPath is where a session is named that is to be deleted.
+// DeleteSessionPath is the path to which DeleteSession is posted.
 const DeleteSessionPath = "/api/v1/sessions/delete"
 
 // DeleteSession is a request to delete a session.
 type DeleteSession struct {
 	Key  string `json:"key"`
-	Stop bool   `json:"stop,omitempty"` // the answer that is being made there
+	Stop bool   `json:"stop,omitempty"` // a running turn first
 }
 
-func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request) {
-	var body DeleteSession
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) deleteSession(ctx context.Context, _ *http.Request, body DeleteSession) (any, error) {
 	if body.Key == "" {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a session by its key")
-		return
+		return nil, badRequest("name a session by its key")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
-	defer cancel()
-	s.answer(w, map[string]bool{"deleted": true}, s.backend.Sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop))
+	return map[string]bool{"deleted": true}, s.backend.Sessions.DeleteSession(ctx, body.Key, ownerKey(ChannelTerminal), body.Stop)
 }
 
-// DeleteConversation is a request to delete all that was said in a conversation.
+// DeleteConversation is a request to delete all sessions of a conversation.
 type DeleteConversation struct {
 	Channel      string `json:"channel"`
 	Conversation string `json:"conversation"`
-	Stop         bool   `json:"stop,omitempty"` // the answer that is being made there
+	Stop         bool   `json:"stop,omitempty"` // a running turn first
 }
 
-func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
-	var body DeleteConversation
-	if !readBody(w, r, &body) {
-		return
-	}
+func (s *Server) deleteConversation(ctx context.Context, _ *http.Request, body DeleteConversation) (any, error) {
 	if !validName(body.Channel) || !validName(body.Conversation) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "name a channel and a conversation")
-		return
+		return nil, badRequest("name a channel and a conversation")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), deleteTimeout)
-	defer cancel()
 	err := s.backend.Conversations.DeleteConversation(ctx, body.Channel, body.Conversation, ownerKey(ChannelWeb), body.Stop)
-	s.answer(w, map[string]bool{"deleted": true}, err)
+	return map[string]bool{"deleted": true}, err
 }
 
 func (s *Server) importSession(w http.ResponseWriter, r *http.Request) {

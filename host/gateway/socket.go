@@ -22,7 +22,7 @@ const (
 	goodbyeTimeout    = time.Second
 	// approvalsInterval is how soon a request of another conversation shows.
 	approvalsInterval = 2 * time.Second
-	// resyncPause keeps a watcher that falls behind at once again from spinning.
+	// resyncPause keeps a watcher that falls behind again at once from spinning.
 	resyncPause = 200 * time.Millisecond
 	outBuffer   = 64
 )
@@ -81,7 +81,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	}
 	s.metrics.Frames.WithLabelValues(TypeHello).Inc()
 	given := f.Token
-	f.Token = "" // nothing needs it any more
+	f.Token = ""
 	switch s.check(given, "socket") {
 	case 0:
 		return f, true
@@ -93,16 +93,16 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	return f, false
 }
 
-// session is one authorized socket. Frames go out through out, written by one goroutine alone.
+// session is one authorized socket. One goroutine writes all frames, which come through out.
 type session struct {
 	*Server
 	conn  *websocket.Conn
 	hello ClientFrame
 	out   chan ServerFrame
 	poke  chan struct{} // asks watch to look at the approvals now
-	again chan struct{} // asks watch to begin anew, with the history
+	again chan struct{} // asks watch to start again with the history
 	// opened is closed once the conversation is watched and its history is on the way. Frames of the client wait for it, so
-	// that what they set off is seen as events.
+	// that the client sees their effects as events.
 	opened  chan struct{}
 	opening sync.Once
 }
@@ -112,8 +112,8 @@ var errDone = errors.New("socket is done")
 // run ends when the client goes, breaks the protocol or reads too slowly, or when ctx ends.
 func (ss *session) run(ctx context.Context) error {
 	g, inner := errgroup.WithContext(ctx)
-	// The library drops the connection without a word when a read's context ends. So reading has a context of its own,
-	// which ends after the goodbye.
+	// The library drops the connection without a close frame when a read's context ends. So reading has a context of its own,
+	// which ends after the close frame.
 	reading, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
 	g.Go(func() error { return ss.write(inner) })
@@ -123,7 +123,7 @@ func (ss *session) run(ctx context.Context) error {
 	g.Go(func() error {
 		<-inner.Done()
 		if ctx.Err() != nil {
-			// A client that reads nothing would hold the shutdown up for as long as the library waits.
+			// A client that reads nothing would delay the shutdown for as long as the library waits.
 			cut := time.AfterFunc(goodbyeTimeout, hangUp)
 			defer cut.Stop()
 			_ = ss.conn.Close(websocket.StatusGoingAway, "flynn is shutting down")
@@ -145,7 +145,7 @@ func (ss *session) read(reading, ctx context.Context) error {
 		f, err := readFrame(reading, ss.conn)
 		var bad badFrame
 		if errors.As(err, &bad) && f.Type == TypeSend && validID(f.ID) {
-			// A client sends again what was neither accepted nor refused; ending the socket would make that a loop.
+			// A client resends what was neither accepted nor refused; ending the socket would make that a loop.
 			err = ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeBadRequest, ID: f.ID, Message: bad.Error()})
 			if err != nil {
 				return err
@@ -211,7 +211,7 @@ func (ss *session) frontendOf() string {
 	return ChannelWeb
 }
 
-// watch sends welcome, history and then events. It subscribes before it reads the history, so that nothing falls between.
+// watch sends welcome, history and then events. It subscribes before it reads the history, so that no event is missed between the two.
 func (ss *session) watch(ctx context.Context) error {
 	h := ss.hello
 	welcome := ServerFrame{Type: TypeWelcome, Channel: h.Channel, Conversation: h.Conversation, Write: localFrontend(h.Channel)}
@@ -242,9 +242,9 @@ func (ss *session) watch(ctx context.Context) error {
 
 // follow forwards events until the backend cuts the subscription off, the client asks for the history, or the socket must end.
 func (ss *session) follow(ctx context.Context, resume string, shown *[]Approval) (asked bool, err error) {
-	told, events, cancel := ss.backend.Conversations.Watch(ss.hello.Channel, ss.hello.Conversation)
+	live, events, cancel := ss.backend.Conversations.Watch(ss.hello.Channel, ss.hello.Conversation)
 	defer cancel()
-	if err := ss.pushHistory(ctx, resume, told); err != nil {
+	if err := ss.pushHistory(ctx, resume, live); err != nil {
 		return false, err
 	}
 	ss.opening.Do(func() { close(ss.opened) })
@@ -314,15 +314,15 @@ func (ss *session) pushApprovals(ctx context.Context, events <-chan message.Even
 	return ss.push(ctx, ServerFrame{Type: TypeApprovals, Approvals: views})
 }
 
-// pushHistory sends the entries after the one with key resume, or all if it is not among them, and what the running turns have told.
-func (ss *session) pushHistory(ctx context.Context, resume string, told []message.Event) error {
+// pushHistory sends the entries after the one with key resume, or all if it is not among them, and the past events of the running turns.
+func (ss *session) pushHistory(ctx context.Context, resume string, live []message.Event) error {
 	call, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	list, err := ss.backend.Conversations.History(call, ss.hello.Channel, ss.hello.Conversation, historyLimit)
 	if err != nil {
 		return ss.pushError(ctx, "", err)
 	}
-	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Live: told}
+	f := ServerFrame{Type: TypeHistory, Entries: orEmpty(list), Live: live}
 	for i := len(list) - 1; resume != "" && i >= 0; i-- {
 		if list[i].Key == resume {
 			f.Entries, f.Resumed = list[i+1:], true
@@ -353,7 +353,7 @@ func (ss *session) write(ctx context.Context) error {
 	for {
 		select {
 		case f := <-ss.out:
-			// Like a read, a write that its context interrupts would take the connection down without a goodbye.
+			// Like a read, a write that its context interrupts would drop the connection without a close frame.
 			if err := writeFrame(context.WithoutCancel(ctx), ss.conn, f); err != nil {
 				return err
 			}

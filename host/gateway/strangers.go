@@ -9,15 +9,15 @@ import (
 // maxStrangers bounds the sockets that have shown no token yet.
 const maxStrangers = 256
 
-// strangers are the sockets that have shown no token yet, oldest first. Any program of the machine can open them, so one too many is not
-// refused: it takes the place of the oldest. A client that sends its hello at once gets in, however many others say nothing. The zero
+// strangers are the sockets that have shown no token yet, oldest first. Any program on the machine can open them, so beyond the bound a
+// new socket is not refused but closes the oldest. A client that sends its hello at once gets in, however many others are silent. The zero
 // value is ready for use.
 type strangers struct {
 	mu      sync.Mutex
 	waiting []*context.CancelFunc
 }
 
-// enter adds a socket, which ends by cancel when its place is needed. leave is called when it has shown its token or is gone.
+// enter adds a socket, which cancel closes when its slot is needed. The caller calls leave when it has shown its token or is closed.
 func (s *strangers) enter(cancel context.CancelFunc) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 
 const (
 	tokenBytes = 32
-	// minToken keeps a hand-written token from being guessable; a made one has 43 characters.
+	// minToken keeps hand-written tokens hard to guess; a generated one has 43 characters.
 	minToken = 32
 	maxToken = 256
 )
 
-// matches compares a token with one that was given, in a time that depends on neither value.
+// matches compares a token with a given one in a time that depends on neither.
 func matches(token redact.Secret, given string) bool {
 	want, got := sha256.Sum256([]byte(token.Reveal())), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
@@ -35,7 +35,7 @@ func ReadToken(path string) (string, error) {
 	return t.Reveal(), err
 }
 
-// loadToken reads the token, and makes it first if there is none.
+// loadToken reads the token, and creates it first if there is none.
 func loadToken(path string) (redact.Secret, error) {
 	if path == "" {
 		return "", errors.New("gateway has no token file; set [gateway] token_file")
@@ -45,14 +45,14 @@ func loadToken(path string) (redact.Secret, error) {
 		return t, err
 	}
 	if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("make token file %s: %w", path, err)
+		return "", fmt.Errorf("create token file %s: %w", path, err)
 	}
 	// Read back: another process may have been first.
 	return readToken(path)
 }
 
-// makeToken creates path with a fresh token. The file appears whole or not at all, so a crash leaves no
-// empty token behind, and never replaces one: link fails if the name is taken.
+// makeToken creates path with a new token. The file appears whole or not at all, so a crash leaves no empty token
+// behind, and it never replaces one: link fails if the name is taken.
 func makeToken(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -91,7 +91,7 @@ func readToken(path string) (redact.Secret, error) {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if len(text) < minToken || len(text) > maxToken || strings.Trim(text, tokenAlphabet) != "" {
-		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it and a new one is made at the next start", path, minToken, maxToken)
+		return "", fmt.Errorf("token file %s must hold one line of %d to %d letters, digits, - or _; remove it, and the next start creates a new one", path, minToken, maxToken)
 	}
 	return redact.Secret(text), nil
 }
@@ -99,7 +99,7 @@ func readToken(path string) (redact.Secret, error) {
 // tokenAlphabet is base64url, which needs no escaping in a URL fragment or a header.
 const tokenAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// private refuses a token that somebody else could have read or set.
+// private refuses a token file that another user could have read or written.
 func private(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("token file %s is not a regular file", path)

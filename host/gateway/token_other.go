@@ -9,5 +9,5 @@ import (
 
 func openNoFollow(path string) (*os.File, error) { return os.Open(path) }
 
-// ownedByUs leaves ownership to the folder's access list, where there is no user id to compare.
+// ownedByUs relies on the folder's access list: there is no user id to compare.
 func ownedByUs(fs.FileInfo) bool { return true }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// openNoFollow opens a file that is no link. Non-blocking, so that a fifo under the name does not hang the start.
+// openNoFollow opens a file that is not a symbolic link. It does not block, so that a fifo of that name does not hang the start.
 func openNoFollow(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }

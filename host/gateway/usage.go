@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// UsageSum is what model calls have used, by one key.
+// UsageSum is the usage of model calls with one key.
 type UsageSum struct {
 	Key        string  `json:"key,omitempty"` // sender, agent, session, "provider/model", day or task
 	Calls      int64   `json:"calls"`         // attempts that were charged
@@ -33,15 +34,15 @@ func UsageSums(sums []usage.Sum) []UsageSum {
 	return out
 }
 
-// Usages sums up what model calls have used and what senders hold.
+// Usages sums up the usage of model calls, and the resources that senders hold.
 type Usages interface {
 	Usage(ctx context.Context, by usage.Key, since time.Time) ([]usage.Sum, error)
 	Held(ctx context.Context) ([]Held, error)
 }
 
-// Held is what one sender holds of the host; see quota.Held.
+// Held are the resources that one sender holds; see quota.Held.
 type Held struct {
-	Sender        string `json:"sender"` // empty for what belongs to nobody
+	Sender        string `json:"sender"` // empty for resources without an owner
 	Sessions      int    `json:"sessions"`
 	Bytes         int64  `json:"bytes"`
 	Media         int64  `json:"media"`
@@ -50,11 +51,8 @@ type Held struct {
 	HostProcesses int    `json:"host_processes"` // among them
 }
 
-func (s *Server) held(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
-	list, err := s.backend.Usages.Held(ctx)
-	s.answer(w, list, err)
+func (s *Server) held(ctx context.Context, _ *http.Request) (any, error) {
+	return s.backend.Usages.Held(ctx)
 }
 
 // ModelStatus is the model of one tier. State is closed (calls pass), open (it failed too often and is left alone until Until) or
@@ -69,21 +67,15 @@ type ModelStatus struct {
 	Last     string    `json:"last,omitempty"`     // class of the latest failure
 }
 
-func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
-	by, since := usage.Key(r.URL.Query().Get("by")), time.Time{}
-	if by == "" {
-		by = usage.All
-	}
+func (s *Server) usage(ctx context.Context, r *http.Request) (any, error) {
+	by, since := cmp.Or(usage.Key(r.URL.Query().Get("by")), usage.All), time.Time{}
 	var err error
 	if text := r.URL.Query().Get("since"); text != "" {
 		since, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil || !slices.Contains(usage.Keys(), by) {
-		writeError(w, http.StatusBadRequest, CodeBadRequest, "by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
-		return
+		return nil, badRequest("by is all, sender, agent, session, model, day or task; since is a time such as 2026-03-01T12:00:00Z")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
-	defer cancel()
 	sums, err := s.backend.Usages.Usage(ctx, by, since)
-	s.answer(w, UsageSums(sums), err)
+	return UsageSums(sums), err
 }

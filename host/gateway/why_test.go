@@ -29,7 +29,7 @@ func pageSaysWhy(t *testing.T, b context.Context) {
 	p.want(`document.querySelector("#why").open`, "true")
 	p.want(`document.querySelector("#why-body .lead").textContent.startsWith("turn ")`, "true")
 	p.want(`[...document.querySelectorAll(".trace .what")].some((n) => n.textContent.startsWith("restricted: guard: <img src=x"))`, "true")
-	p.want(`[...document.querySelectorAll(".trace .what")].some((n) => n.textContent === "verdict: denied")`, "true")
+	p.want(`[...document.querySelectorAll(".trace .what")].some((n) => n.textContent === "outcome: denied")`, "true")
 	p.want(`window.pwned`, "undefined")
 	p.want(`document.querySelector("#why-body img")`, "null")
 }

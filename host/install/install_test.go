@@ -176,10 +176,10 @@ func TestProblemsOfFiles(t *testing.T) {
 	}{
 		"as it should be":  {map[string]string{"m": sum, "a:b": sum, strings.Repeat("long/", 90) + "x": sum}, "[]"},
 		"no manifest":      {map[string]string{"a": sum}, "it has no m"},
-		"a file elsewhere": {map[string]string{"m": sum, "../a": sum}, "no name of a file inside"},
-		"a backslash":      {map[string]string{"m": sum, `a\b`: sum}, "no name of a file inside"},
-		"half a digest":    {map[string]string{"m": sum[1:]}, `digest of "m" is no SHA-256`},
-		"capitals":         {map[string]string{"m": strings.Repeat("A", 64)}, "is no SHA-256"},
+		"a file elsewhere": {map[string]string{"m": sum, "../a": sum}, "is not the name of a file inside"},
+		"a backslash":      {map[string]string{"m": sum, `a\b`: sum}, "is not the name of a file inside"},
+		"half a digest":    {map[string]string{"m": sum[1:]}, `digest of "m" is not a SHA-256`},
+		"capitals":         {map[string]string{"m": strings.Repeat("A", 64)}, "is not a SHA-256"},
 	} {
 		if got := fmt.Sprint(Problems(c.files, "m")); !strings.Contains(got, c.says) {
 			t.Errorf("%s: got %s, want %q", name, got, c.says)

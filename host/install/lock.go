@@ -20,17 +20,17 @@ import (
 // maxLock bounds a lock file, in bytes.
 const maxLock = 16 << 20
 
-// Lock is a lock file, in TOML: what may be used, by digest. It is the operator's consent, and the only thing that gives it. L is
-// what the file holds.
+// Lock is a lock file in TOML: what may be used, by digest. Only this file expresses the operator's consent. L is the content of the
+// file.
 type Lock[L Content] struct {
 	Path  string
 	Guard string      // the file that a process holds while it changes the lock
 	Mode  fs.FileMode // of the file at Path
-	// Parse reads the text of the file strictly, for what it names becomes paths.
+	// Parse reads the text of the file strictly, because its names become paths.
 	Parse func(text []byte) (L, error)
 }
 
-// Content is what a lock file holds. Its zero value is that of a file that is not there.
+// Content is the content of a lock file. Its zero value stands for a missing file.
 type Content interface {
 	// Encode returns the text of the file.
 	Encode() ([]byte, error)
@@ -56,7 +56,7 @@ func (f Lock[L]) Read() (l L, err error) {
 	return f.Parse(text)
 }
 
-// Change reads the lock, lets edit change it and writes it in one step; one process at a time.
+// Change reads the lock, lets edit change it and writes it atomically; only one process at a time does so.
 func (f Lock[L]) Change(edit func(L) (L, error)) error {
 	if err := os.MkdirAll(filepath.Dir(f.Guard), 0o700); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f Lock[L]) Change(edit func(L) (L, error)) error {
 	return durable.WriteFile(f.Path, text, f.Mode)
 }
 
-// Decode reads the text of the lock file called name into a struct that has every key of it.
+// Decode decodes the text of a lock file into a struct, and refuses unknown keys.
 func Decode(name string, text []byte, into any) error {
 	meta, err := toml.Decode(string(text), into)
 	if err != nil {
@@ -93,7 +93,7 @@ func Decode(name string, text []byte, into any) error {
 	return errors.Join(wrong...)
 }
 
-// Encode is the text of a lock file, below a comment that says whose file it is.
+// Encode encodes a lock file, with a comment at its top.
 func Encode(comment string, l any) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# %s\n", comment)
@@ -101,7 +101,7 @@ func Encode(comment string, l any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Problems names everything that makes no sense in the files of a version, of which one is the manifest.
+// Problems names every error in the files of a version, one of which is the manifest.
 func Problems(files map[string]string, manifest string) []error {
 	var out []error
 	if files[manifest] == "" {
@@ -109,10 +109,10 @@ func Problems(files map[string]string, manifest string) []error {
 	}
 	for name, sum := range files {
 		if !folder.Inside(name) {
-			out = append(out, fmt.Errorf("%q is no name of a file inside", name))
+			out = append(out, fmt.Errorf("%q is not the name of a file inside", name))
 		}
 		if !digest.Valid(sum) {
-			out = append(out, fmt.Errorf("digest of %q is no SHA-256", name))
+			out = append(out, fmt.Errorf("digest of %q is not a SHA-256", name))
 		}
 	}
 	return out

@@ -1,10 +1,9 @@
-// Package install keeps what was installed from outside: versions on the disk that never change, and the lock file that says by digest
-// which of them count. It is written once for plugins and policies, and knows neither.
+// Package install stores installed plugins and policies: versions on the disk that never change, and the lock file that says by digest
+// which of them may be used. It is the same for both kinds.
 //
-// Start with Store, a folder of versions, and Lock. The folders below have the rest of the way from an author to a host: fetch gets an archive
-// over the network, archive reads and writes it, folder puts files on the disk and compares them with their digests, signing says
-// who vouches for them. What a manifest has to say, and what may run, is for host/plugin and host/policy/pack. The area uses host/internal
-// alone.
+// Start with Store, a folder of versions, and Lock. The folders below have the rest of the way from an author to a host: fetch downloads an
+// archive, archive reads and writes it, folder writes files to the disk and verifies their digests, signing signs them and verifies
+// signatures. Packages host/plugin and host/policy/pack check manifests and decide what may run. The area uses only host/internal.
 package install
 
 import (
@@ -17,17 +16,17 @@ import (
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
-// Store is a folder of versions. Each lies below it in a folder of its own, read-only and never overwritten; its name is
-// slash-separated and chosen by the user of the store. Nothing counts merely because it lies there.
+// Store is a folder of versions. Each has its own folder below it, read-only and never overwritten, with a slash-separated name that the
+// caller chooses. Nothing is used only because it is in the store.
 type Store struct {
 	Dir string
 	Max folder.Bounds // of one version
 }
 
-// Path is where a version lies.
+// Path is the folder of a version.
 func (s Store) Path(version string) string { return filepath.Join(s.Dir, filepath.FromSlash(version)) }
 
-// Open opens a version. Nothing of it is verified.
+// Open opens a version without verifying it.
 func (s Store) Open(version string) (*folder.Folder, error) {
 	return folder.Open(s.Path(version), s.Max)
 }
@@ -35,15 +34,15 @@ func (s Store) Open(version string) (*folder.Folder, error) {
 // Remove deletes versions: one, or all below a name.
 func (s Store) Remove(version string) error { return folder.Remove(s.Path(version)) }
 
-// Staged is a version on its way into a store, in a folder that has no name yet.
+// Staged is a version that is not in its place yet, in a temporary folder.
 type Staged struct {
 	*folder.Filling
 	store Store
-	dir   string // what is to be removed
-	top   string // the folder in it that holds the version, "" for all of it
+	dir   string // the temporary folder
+	top   string // the folder in it with the version; "" for dir itself
 }
 
-// Stage begins a version. Discard ends it in any case.
+// Stage starts a version. The caller must call Discard in any case.
 func (s Store) Stage() (*Staged, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -59,13 +58,13 @@ func (s Store) Stage() (*Staged, error) {
 	return &Staged{Filling: w, store: s, dir: dir}, nil
 }
 
-// Dir is where the files are for now.
+// Dir is the temporary folder of the files.
 func (st *Staged) Dir() string { return filepath.Join(st.dir, st.top) }
 
-// Open opens what was written.
+// Open opens the written files.
 func (st *Staged) Open() (*folder.Folder, error) { return folder.Open(st.Dir(), st.store.Max) }
 
-// Enter goes on with the only folder that there is, if everything lies in one: many archives are made like that.
+// Enter makes the only folder the version, if everything is in one folder, as in many archives.
 func (st *Staged) Enter() error {
 	entries, err := os.ReadDir(st.dir)
 	if err == nil && len(entries) == 1 && entries[0].IsDir() {
@@ -86,8 +85,8 @@ func (st *Staged) Files() map[string]string {
 	return out
 }
 
-// Place moves the version to where it stays, unless the very same is there already. Anything else in its place is not what the lock
-// says, and makes room.
+// Place moves the version to its place, unless the same version is there already. Anything else in that place does not match the lock, and is
+// replaced.
 func (st *Staged) Place(version string) (known bool, err error) {
 	if there, err := st.store.Open(version); err == nil {
 		_, err := there.Verify(st.Files(), "")
@@ -112,7 +111,7 @@ func (st *Staged) Place(version string) (known bool, err error) {
 	return false, errors.Join(os.Chmod(at, 0o500), st.store.syncAbove(version))
 }
 
-// syncAbove makes the name of a version last, and those of the folders that lead to it.
+// syncAbove syncs the folders above a version to the disk.
 func (s Store) syncAbove(version string) error {
 	for {
 		version = path.Dir(version)
@@ -122,7 +121,7 @@ func (s Store) syncAbove(version string) error {
 	}
 }
 
-// Discard ends the staging, and removes what was not placed.
+// Discard removes the temporary folder.
 func (st *Staged) Discard() error {
 	st.Close()
 	return folder.Remove(st.dir)

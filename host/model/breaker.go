@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// When a model is left alone, and for how long.
+// When a breaker opens, and for how long.
 const (
 	breakAfter  = 5 // failures without an answer in between
 	mostOfOne   = 3 // of them that one person's messages count for, so that nobody can shut the others out
 	minOpen     = 15 * time.Second
 	maxOpen     = 45 * time.Second // shorter than maxHold: a message that is held back lives to see a probe
-	maxAsked    = 5 * time.Minute  // where the provider asks for more
-	probeGrace  = 2 * time.Second  // how long others have for a probe of theirs when one person's has failed
+	maxAsked    = 5 * time.Minute  // if the provider asks for more
+	probeGrace  = 2 * time.Second  // head start of others for a probe after one person's probe has failed
 	probeExpiry = 10 * time.Minute // of a probe that never reported
 )
 
-// breaker keeps a model that is down from costing every turn its retries. It opens after failures of the provider, of more than one
-// person's messages; when its time is over it lets one call through, the probe. An answer closes it. When the probe fails, it may be the
-// message that is to blame: somebody else's is the next probe, and only when that fails too the breaker opens for twice as long. The zero
+// breaker spares turns the retries of a model that is down. It opens after failures of the provider with messages of more than one
+// person. When its time is over it lets one call through, the probe. An answer closes it. A failed probe may be the fault of its message,
+// so another person's message is the next probe, and only if that fails too the breaker opens for twice as long. The zero
 // value is closed.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
-	sources  map[string]int // failures by person; who cannot be told apart is one
+	sources  map[string]int // failures by person; unknown persons count as one
 	last     *Error
 	open     time.Duration // how long it opens; 0 while closed
 	until    time.Time
-	probing  time.Time // since when a probe is under way, or zero
-	prober   string    // whose probe has failed since the breaker opened
+	probing  time.Time // start of the probe under way, or zero
+	prober   string    // sender of the probe that has failed since the breaker opened
 	changed  chan struct{}
 }
 
-// heldError is the refusal of a call that may be made a little later.
+// heldError refuses a call while the breaker is open.
 type heldError struct {
 	cause   *Error
-	changed <-chan struct{} // closed when it may be worth asking again before the time is over
+	changed <-chan struct{} // closed when the call may pass before the time is over
 }
 
 func (e *heldError) Error() string { return e.cause.Error() }
@@ -64,7 +64,7 @@ func (b *breaker) admit(now time.Time, source string) error {
 	return nil
 }
 
-// refusal repeats the failure that opened the breaker.
+// refusal is an error with the failure that opened the breaker.
 func (b *breaker) refusal(wait time.Duration) error {
 	if b.changed == nil {
 		b.changed = make(chan struct{})
@@ -75,8 +75,8 @@ func (b *breaker) refusal(wait time.Duration) error {
 	return &heldError{&e, b.changed}
 }
 
-// report takes the outcome of an admitted call that began at some time. A call that was cancelled, or for which this machine lacked
-// something, says nothing about the model, and one that was under way before the breaker opened is no probe.
+// report takes the outcome of an admitted call. A call that was cancelled, or that failed for lack of a resource of this machine, says
+// nothing about the model; one that began before the breaker opened is not the probe.
 func (b *breaker) report(now, began time.Time, source string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,12 +105,12 @@ func (b *breaker) report(now, began time.Time, source string, err error) {
 	}
 }
 
-// counts notes a failure and returns what all of them count for. A server that cannot be reached is down for everybody.
+// counts adds a failure and returns the weighted sum of all. A server that cannot be reached is down for everybody.
 func (b *breaker) counts(source string, kind Kind) (sum int) {
 	if b.sources == nil {
 		b.sources = map[string]int{}
 	}
-	if b.open == 0 { // then all is said, and the map need not grow
+	if b.open == 0 { // otherwise b.failures decides, and the map need not grow
 		b.sources[source]++
 	}
 	for _, n := range b.sources {
@@ -128,7 +128,7 @@ func (b *breaker) trip(now time.Time, asked time.Duration) {
 	b.prober = ""
 }
 
-// wake lets those who are held back ask again; b.mu is held.
+// wake makes held calls try again; b.mu is held.
 func (b *breaker) wake() {
 	if b.changed != nil {
 		close(b.changed)
@@ -136,5 +136,5 @@ func (b *breaker) wake() {
 	}
 }
 
-// answered tells the failures of a request, and of the account, from those of a model: something is alive and has an opinion.
+// answered reports whether a failure is one of the request or of the account: the provider itself is up.
 func answered(k Kind) bool { return k == BadRequest || k == TooLong || k == BadAnswer || k == Auth }

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// Rough guesses how many tokens a request is for most models. It is made to be scaled by what a model really counts; see Counts.
+// Rough estimates how many tokens a request has for most models. Counts scales it by the figures of the model's provider.
 func Rough(req Request) int {
 	if req.Rough > 0 {
 		return req.Rough
@@ -39,7 +39,7 @@ func RoughMessage(m Message) int {
 	return (q + 3) / 4
 }
 
-// ImageTokens are those of an image that is as large as models look at.
+// ImageTokens is the count of the largest image that models look at.
 const ImageTokens = 1600
 
 // HasImages reports whether images go with a message.
@@ -53,8 +53,8 @@ func imagesIn(m Message) int {
 	return n
 }
 
-// quarters counts quarters of a token: four letters of English make a token, two digits or signs, and two bytes of most other
-// writing. Whole conversations go through it with every call, so it looks at eight bytes at a time.
+// quarters estimates quarters of a token: a token has four English letters, two digits or signs, or two bytes of most other scripts.
+// Every call counts its whole conversation, so it reads eight bytes at a time.
 func quarters[T string | ~[]byte](text T) int {
 	n, i := 2*len(text), 0
 	for ; i+8 <= len(text); i += 8 {
@@ -68,32 +68,32 @@ func quarters[T string | ~[]byte](text T) int {
 	return n - letters(rest)
 }
 
-// letters counts those of eight bytes that are an ASCII letter or a space. A byte's highest bit tells the outcome of a comparison: with
-// the other seven bits alone, no sum reaches the next byte.
+// letters counts the ASCII letters and spaces among eight bytes. The highest bit of each byte holds the result of a comparison: sums of
+// the other seven bits do not reach the next byte.
 func letters(eight uint64) int {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	low := eight &^ uint64(high)
-	lower := low | ' '*each                                            // a letter's small one
+	lower := low | ' '*each                                            // letters in lower case
 	letter := (lower + (0x80-'a')*each) &^ (lower + (0x80-'z'-1)*each) // from 'a' on, and not past 'z'
 	other := (low ^ ' '*each) + 0x7f*each                              // anything but a space
 	return bits.OnesCount64((letter | ^other) &^ eight & high)
 }
 
-// Counts learns from the figures of providers how far Rough is off for each model. It outlives a Set: what was learnt does not
-// depend on the configuration. The zero value knows nothing.
+// Counts learns from the figures of providers how far Rough is off for each model. It outlives a Set, as it does not depend on the
+// configuration. The zero value is ready for use.
 type Counts struct {
 	mu     sync.Mutex
 	scales map[string]float64
 }
 
 const (
-	firstScale = 1.2 // cautious, as long as nothing is known
+	firstScale = 1.2 // cautious, before the first figures
 	minScale   = 0.2
 	maxScale   = 8.0
-	// margin keeps the guess above what the model counts, decay lets it come down slowly.
+	// margin keeps the estimate above the model's count, decay lowers it slowly.
 	margin = 1.05
 	decay  = 0.125
-	// leastLearnt is the smallest request to learn from: in smaller ones a provider's own words weigh too much.
+	// leastLearnt is the smallest request to learn from: in smaller ones the provider's own prompt weighs too much.
 	leastLearnt = 256
 )
 
@@ -106,7 +106,7 @@ func (c *Counts) scale(model string) float64 {
 	return firstScale
 }
 
-// learn takes the figures of a call: up at once, down little by little.
+// learn adjusts the scale to the figures of a call: up at once, down slowly.
 func (c *Counts) learn(model string, rough int, u Usage) {
 	counted := u.Input + u.CacheRead + u.CacheWrite
 	if u.Estimated || rough < leastLearnt || counted <= 0 {
@@ -126,18 +126,15 @@ func (c *Counts) learn(model string, rough int, u Usage) {
 	c.scales[model] = before + decay*(seen-before)
 }
 
-// countKey names a model for Counts: the same name elsewhere may count otherwise.
+// countKey names a model for Counts: a model of the same name on another server may count differently.
 func countKey(cfg config.Model) string { return cfg.Provider + " " + cfg.BaseURL + " " + cfg.Model }
 
-// count is a cautious guess at the tokens of a request.
-func (t *tier) count(req Request) int { return t.scaled(Rough(req)) }
-
-// scaled makes a count for the tier's model of what Rough guesses.
+// scaled turns an estimate of Rough into one for the tier's model.
 func (t *tier) scaled(rough int) int { return scaled(rough, t.counts.scale(countKey(t.cfg))) }
 
 func scaled(rough int, scale float64) int { return int(math.Ceil(float64(rough) * scale)) }
 
-// Count is a cautious guess at the tokens that a request is for the model of a tier.
+// Count estimates cautiously how many tokens a request has for the model of a tier.
 func (s *Set) Count(name string, req Request) int {
 	t, ok := s.tiers[name]
 	if !ok {
@@ -146,5 +143,5 @@ func (s *Set) Count(name string, req Request) int {
 	if !t.cfg.Images {
 		req = withImages(context.Background(), req, false)
 	}
-	return t.count(req)
+	return t.scaled(Rough(req))
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 )
 
-// defaultMaxTokens bounds an answer where neither the caller nor the configuration does.
+// defaultMaxTokens bounds an answer if neither the caller nor the configuration does.
 const defaultMaxTokens = 4096
 
-// fit makes a request one for the tier: its model, its bounds, what it may be shown.
+// fit adapts a request to the tier: its model, its bounds, its images.
 func (t *tier) fit(ctx context.Context, req Request) Request {
 	limit := cmp.Or(max(t.cfg.MaxOutputTokens, 0), defaultMaxTokens)
 	if req.MaxTokens <= 0 || req.MaxTokens > limit {

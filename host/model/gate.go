@@ -7,12 +7,12 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// Gate stands before every attempt at a model, retries and fallbacks included, so that nothing is asked that nobody pays for.
+// Gate admits every attempt at a model, retries and fallbacks included, so that each is paid from a budget.
 type Gate interface {
-	// Enter is asked before an attempt, and may wait. An error ends the whole call.
+	// Enter is called before an attempt, and may wait. An error ends the whole call.
 	Enter(ctx context.Context, a Attempt) error
-	// Leave is told what came of an attempt that was let in, with what the provider charged as far as that is known. It must not
-	// block.
+	// Leave is called after an admitted attempt with its outcome and the usage that the provider charged, as far as that is known. It
+	// must not block.
 	Leave(a Attempt, charged Usage, err error)
 }
 
@@ -23,11 +23,11 @@ type Attempt struct {
 	Model    string
 	Number   int // from 1, within its tier
 	Start    time.Time
-	// Worst is the most that it should cost: the request as counted, and the longest answer.
+	// Worst is the highest expected usage: the request as estimated, and the longest answer.
 	Worst Usage
 }
 
-// refusedError is the error of a gate: no other model is asked after it.
+// refusedError is the error of a gate: no fallback is tried after it.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }
@@ -48,20 +48,20 @@ func (r *Request) leave(a Attempt, charged Usage, err error) {
 	}
 }
 
-// attempt describes the next call of the tier with a request that fits it, of so many tokens as Rough guesses.
+// attempt describes the next call of the tier; rough is the estimate of Rough for the request.
 func (t *tier) attempt(req Request, rough, number int) Attempt {
 	worst := Usage{Input: t.scaled(rough), Output: req.MaxTokens, Estimated: true}
 	worst.CostUSD = dearest(worst, t.cfg.Prices)
 	return Attempt{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Number: number, Start: time.Now(), Worst: worst}
 }
 
-// dearest prices a request whose part in the cache is not known yet.
+// dearest prices a request whose cached part is not known yet.
 func dearest(u Usage, p config.Prices) float64 {
 	return (float64(u.Input)*max(p.Input, p.CacheRead, p.CacheWrite) + float64(u.Output)*p.Output) / 1e6
 }
 
-// charged is what the provider makes of an attempt, cautiously where it did not say: a request that was taken is paid for even if
-// its answer broke off or nobody waited for it.
+// charged is the usage that the provider charges for an attempt, estimated cautiously if it gave no figures: an accepted request is paid
+// for even if its answer broke off or the caller left.
 func (t *tier) charged(a Attempt, got Usage, err error, text int) Usage {
 	if err == nil {
 		return got

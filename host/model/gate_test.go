@@ -187,7 +187,7 @@ func TestCountLeavesImagesOut(t *testing.T) {
 
 func TestImagesAreBounded(t *testing.T) {
 	png := func(n int) []byte { return append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, n)...) }
-	files := map[string][]byte{"png": png(10), "large": png(maxImage), "text": []byte("hello"), "jpeg": []byte("\xff\xd8\xff\xe0"), "gif": []byte("GIF89a")}
+	files := map[string][]byte{"png": png(10), "large": png(MaxImage), "text": []byte("hello"), "jpeg": []byte("\xff\xd8\xff\xe0"), "gif": []byte("GIF89a")}
 	open := func(_ context.Context, digest string) ([]byte, error) {
 		data, ok := files[digest]
 		if !ok {

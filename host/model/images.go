@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Bounds of the images of one request; all providers take as much.
+// Bounds of the images of one request, which all providers accept.
 const (
 	maxImages     = 20
-	maxImage      = 3_750_000 // bytes, 5 MB when encoded
 	maxImagesSize = 15_000_000
 )
 
-// withImages gives the messages of a request the bytes of their images, the latest first as long as there is room. What cannot be
-// shown is left out: the words around it say that it was there.
+// withImages loads the images of a request's messages, the latest first, as long as there is room. The others are left out: the text
+// around them mentions them.
 func withImages(ctx context.Context, req Request, can bool) Request {
 	if !slices.ContainsFunc(req.Messages, Message.HasImages) {
 		return req
@@ -53,7 +52,7 @@ func (l *loader) load(ctx context.Context, images []Image) []Image {
 		}
 		data, err := l.open(ctx, img.Digest)
 		kind := ImageType(data)
-		if err != nil || kind == "" || len(data) > min(maxImage, l.room) {
+		if err != nil || kind == "" || len(data) > min(MaxImage, l.room) {
 			continue
 		}
 		l.left--
@@ -64,11 +63,10 @@ func (l *loader) load(ctx context.Context, images []Image) []Image {
 	return out
 }
 
-// MaxImage is the largest image that a model is shown, in bytes.
-const MaxImage = maxImage
+// MaxImage is the size of the largest image that models accept, in bytes: 5 MB when encoded.
+const MaxImage = 3_750_000
 
-// ImageType is the media type that the bytes of an image have: one of the four that every provider takes, or "". No name and no
-// claim counts.
+// ImageType returns the media type of an image, one of the four that every provider accepts, or "". It goes by the bytes alone.
 func ImageType(data []byte) string {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
@@ -83,7 +81,7 @@ func ImageType(data []byte) string {
 	return ""
 }
 
-// IsImageType reports whether a media type is one that models are shown.
+// IsImageType reports whether models accept images of a media type.
 func IsImageType(kind string) bool {
 	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind)
 }

@@ -1,8 +1,8 @@
 // Package model calls language models: tiers, providers, failover.
 //
-// Start with NewSet and Set.Stream. A Provider speaks one wire format and retries nothing by
-// itself; the formats live in the folders below and are listed by package providers. The
-// package knows nothing of tools beyond their schemas and never runs one.
+// Start with NewSet and Set.Stream. A Provider implements one wire format and retries nothing by
+// itself; the formats are in the folders below, and package providers lists them. The package
+// knows the schemas of tools alone and never runs one.
 package model
 
 import (
@@ -20,7 +20,7 @@ import (
 type Provider interface {
 	// Stream sends the request and calls emit for each piece of the answer as it comes. It returns the whole
 	// answer. Errors are *Error where the cause is known. A stream that breaks off is an error,
-	// never a short answer. The messages are the caller's again when it has returned.
+	// never a short answer. It does not use the messages after it has returned.
 	Stream(ctx context.Context, req Request, emit func(Delta)) (Response, error)
 }
 
@@ -33,15 +33,15 @@ type Request struct {
 	MaxTokens int
 	// Session names the conversation to providers that cache by it; never a secret.
 	Session string
-	// Source is the person whose message it is about; failures of one person's messages do not shut others out.
+	// Source is the person behind the call; failures with one person's messages do not open the breaker for others.
 	Source string
 	// Reasoning is how much the model thinks before it answers; Set fills it in.
 	Reasoning config.Reasoning
 	// OpenImage reads an image of the messages by its digest; nil sends none.
 	OpenImage func(ctx context.Context, digest string) ([]byte, error)
-	// Gate stands before every attempt; nil lets all through.
+	// Gate admits every attempt; nil admits all.
 	Gate Gate
-	// Rough is what the function Rough says of the request, from who has counted its parts before; at 0 it is counted.
+	// Rough is the result of the function Rough for the request, if the caller has it already; 0 means not known.
 	Rough int
 }
 
@@ -61,19 +61,19 @@ type Message struct {
 	Calls   []ToolCall   `json:"calls,omitempty"`   // Assistant
 	Results []ToolResult `json:"results,omitempty"` // User
 	Images  []Image      `json:"images,omitempty"`  // User
-	// Thinking came before an answer of the Assistant. It goes back to the provider that it came from, unchanged.
+	// Thinking are the thoughts before an answer of the Assistant. Their provider gets them back unchanged.
 	Thinking []Thinking `json:"thinking,omitempty"`
 }
 
-// Image is a picture that a model is shown. A transcript has its digest; the bytes are read for each call.
+// Image is a picture for a model. A transcript has its digest; the bytes are read for each call.
 type Image struct {
 	Digest string `json:"digest"` // SHA-256, lower-case hex
 	Type   string `json:"type,omitempty"`
 	Data   []byte `json:"-"`
 }
 
-// Thinking is a piece of what a model thought. The signature is the provider's; where Data is set, it is all there is, and nobody
-// but the provider can read it. It means nothing to other models.
+// Thinking is one thought of a model, with the provider's signature. If Data is set, the thought is encrypted, and Data is all there
+// is. It means nothing to other models.
 type Thinking struct {
 	Model     string `json:"model"`
 	Text      string `json:"text,omitempty"`
@@ -81,22 +81,22 @@ type Thinking struct {
 	Data      string `json:"data,omitempty"`
 }
 
-// Tool is what a model is told about a tool.
+// Tool describes a tool to a model.
 type Tool struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage // JSON Schema of the arguments, an object
 }
 
-// ToolCall is a model's wish to call a tool. Args is what the model wrote and may be anything.
+// ToolCall is a model's request to call a tool. Args is the text that the model wrote and may be malformed.
 type ToolCall struct {
 	ID   string          `json:"id"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
 }
 
-// MarshalJSON writes arguments that are not JSON as a string, so that a transcript with
-// nonsense in it can still be stored. They stay what they were: no object.
+// MarshalJSON writes arguments that are not JSON as a string, so that a transcript with malformed
+// arguments can still be stored. They do not become an object.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	type plain ToolCall
 	if !json.Valid(c.Args) {
@@ -111,11 +111,10 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 
 // ToolResult answers a ToolCall.
 type ToolResult struct {
-	ID      string `json:"id"`
-	Text    string `json:"text"`
-	IsError bool   `json:"is_error,omitempty"`
-	// Images came with the result.
-	Images []Image `json:"images,omitempty"`
+	ID      string  `json:"id"`
+	Text    string  `json:"text"`
+	IsError bool    `json:"is_error,omitempty"`
+	Images  []Image `json:"images,omitempty"`
 }
 
 // Delta is a piece of an answer.
@@ -148,7 +147,7 @@ type Response struct {
 }
 
 // Usage counts tokens of one call. Input, CacheRead and CacheWrite do not overlap: their sum is the
-// size of the request, whatever the provider's own way of counting is.
+// size of the request, for every provider.
 type Usage struct {
 	Input      int     `json:"input"`
 	Output     int     `json:"output"`
@@ -163,7 +162,8 @@ type Usage struct {
 type Kind string
 
 // The classes of failure. RateLimited, Overloaded, Cut, Timeout, Unreachable and Lacking are worth another
-// try. Lacking is this machine's own: it has no descriptor or memory left for the call, which says nothing of the model. Auth stands for a lack of credit too: both need a person.
+// try. Lacking means that this machine has no descriptor or memory left for the call. Auth includes a lack of
+// credit: both need a person.
 const (
 	RateLimited Kind = "rate_limited"
 	Overloaded  Kind = "overloaded"

@@ -9,20 +9,20 @@ import (
 	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
-// How often and how long a tier is tried before its fallbacks are.
+// Bounds of the attempts at a tier before its fallbacks are tried.
 const (
 	maxAttempts = 3
-	// maxSameFailure bounds attempts after failures that cost much and rarely pass by themselves.
+	// maxSameFailure bounds attempts after failures that are expensive and rarely temporary.
 	maxSameFailure = 2
-	// lackAttempts bounds attempts while this machine lacks something: half a minute, as for reads of the store.
+	// lackAttempts bounds attempts while this machine lacks a resource: half a minute, as for reads of the store.
 	lackAttempts = 8
 	firstBackOff = 500 * time.Millisecond
 	maxBackOff   = 8 * time.Second
-	// maxWait is the longest wait that a provider can ask for; above it the tier has failed.
+	// maxWait is the longest Retry-After that is obeyed; above it the tier has failed.
 	maxWait = 30 * time.Second
 )
 
-// try calls one tier until it answers or another attempt makes no sense.
+// try calls one tier until it answers or another attempt is pointless.
 func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Response, error) {
 	req = t.fit(ctx, req)
 	rough := Rough(req)
@@ -51,7 +51,7 @@ func (s *Set) try(ctx context.Context, t *tier, req Request, w *watcher) (Respon
 	}
 }
 
-// attempt makes one call, reports it and tells the breaker.
+// attempt makes one call and reports it to the breaker, the gate and the bus.
 func (s *Set) attempt(ctx context.Context, t *tier, a Attempt, req Request, w *watcher) (Response, error) {
 	w.reset()
 	call := Call{Tier: t.name, Provider: t.cfg.Provider, Model: t.cfg.Model, Attempt: a.Number, Start: time.Now()}
@@ -87,7 +87,7 @@ func plan(err error, attempt int) (wait time.Duration, again bool) {
 		return 0, false
 	}
 	if e.RetryAfter > 0 {
-		return e.RetryAfter + rand.N(time.Second), true // not all at once when the door opens
+		return e.RetryAfter + rand.N(time.Second), true // not all clients at the same moment
 	}
 	return backoff.Delay(attempt, firstBackOff, maxBackOff), true
 }

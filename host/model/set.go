@@ -25,13 +25,13 @@ type Options struct {
 	Log       *slog.Logger
 	// Events gets a Call after every attempt; it may be nil.
 	Events *event.Bus
-	// Counts is what is known of how models count; nil begins with nothing.
+	// Counts is what earlier sets learnt of how models count; nil begins anew.
 	Counts *Counts
-	// Before is the set of the generation before. A model that was left alone stays so where nothing about how it is reached has changed.
+	// Before is the set of the previous generation. A breaker stays open if the access to its model is unchanged.
 	Before *Set
 }
 
-// Call reports one attempt at one model.
+// Call is the event of one attempt at one model.
 type Call struct {
 	Tier     string
 	Provider string
@@ -55,8 +55,8 @@ type Set struct {
 	events *event.Bus
 }
 
-// NewSet checks the tiers against each other and the providers. It builds no client: that
-// happens at the first call of a tier.
+// NewSet checks the tiers against each other and the providers. The client of a tier is built
+// at its first call.
 func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 	s := &Set{tiers: make(map[string]*tier, len(models)), log: opts.Log, events: opts.Events}
 	if s.log == nil {
@@ -82,13 +82,13 @@ func NewSet(models map[string]config.Model, opts Options) (*Set, error) {
 	return s, nil
 }
 
-// breakerKey is the same for tiers that share a model, and so its breaker: it is the same machine that is down.
+// breakerKey is the same for tiers that share a model, and so its breaker.
 func breakerKey(cfg config.Model) string {
 	return strings.Join([]string{cfg.Provider, cfg.BaseURL, cfg.Model}, "\x00")
 }
 
-// carryOver returns a breaker for each model. It is the one before only where every tier of the model is reached as one was before: with
-// another key, or with more time, it may answer.
+// carryOver returns a breaker for each model: the previous one if every tier of the model has the access of a previous tier, since a model
+// may answer with another key or another timeout.
 func (s *Set) carryOver(models map[string]config.Model) map[string]*breaker {
 	breakers, changed := map[string]*breaker{}, map[string]bool{}
 	for _, cfg := range models {
@@ -105,7 +105,7 @@ func (s *Set) carryOver(models map[string]config.Model) map[string]*breaker {
 	return breakers
 }
 
-// breakerOf is that of a tier that is reached in the same way; nil where there is none.
+// breakerOf returns the breaker of a tier with the same access, or nil.
 func (s *Set) breakerOf(cfg config.Model) *breaker {
 	if s == nil {
 		return nil
@@ -122,7 +122,7 @@ func known[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// Close drops the providers' idle connections. Calls under way are not disturbed.
+// Close drops the providers' idle connections. Calls under way go on.
 func (s *Set) Close() error {
 	var errs []error
 	for _, t := range s.tiers {
@@ -133,12 +133,12 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// Stream calls the model of a tier, and where that fails those of its fallbacks, in order. It fills in
+// Stream calls the model of a tier, and if that fails those of its fallbacks, in order. It fills in
 // the model, the bound on the answer and the cost. emit receives the text as it comes and may be nil; it
-// gets a Delta with Reset when text that it has seen is void because another try begins.
+// gets a Delta with Reset when another attempt begins and the text so far is void.
 //
-// While all of them are left alone after failures, the call is held back for maxHold at most, and made when one may be asked again.
-// Where every model fails the error wraps the *Error of each, the tier's own first.
+// While the breakers of all these models are open, the call is held back, for maxHold at most, until one of them lets it pass. If every
+// model fails, the error wraps the *Error of each, the tier's own first.
 func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(Delta)) (Response, error) {
 	first, ok := s.tiers[name]
 	if !ok {
@@ -153,10 +153,10 @@ func (s *Set) Stream(ctx context.Context, name string, req Request, emit func(De
 	}
 }
 
-// maxHold is how long a call is held back while its model, and every fallback, is left alone.
+// maxHold bounds how long a call is held back.
 const maxHold = time.Minute
 
-// hold waits until a model that was left alone may be asked again, and reports whether that is within the time left.
+// hold waits until an open breaker may let a call pass, and reports whether that is within the time left.
 func hold(ctx context.Context, err error, left time.Duration) bool {
 	var held *heldError
 	if !errors.As(err, &held) || held.cause.RetryAfter > left || !fits(ctx, held.cause.RetryAfter) {
@@ -173,7 +173,7 @@ func hold(ctx context.Context, err error, left time.Duration) bool {
 	return true
 }
 
-// once tries the tier and its fallbacks, each as often as makes sense.
+// once tries the tier and then its fallbacks.
 func (s *Set) once(ctx context.Context, first *tier, req Request, w *watcher) (Response, error) {
 	var failures []error
 	route := s.route(first)
@@ -194,8 +194,7 @@ func (s *Set) once(ctx context.Context, first *tier, req Request, w *watcher) (R
 	return Response{}, allFailed(first.name, failures)
 }
 
-// route is the tier and its fallbacks, each once. Fallbacks of fallbacks are not followed: the list of the
-// tier says all.
+// route returns the tier and its fallbacks, each once. Fallbacks of fallbacks are not followed.
 func (s *Set) route(first *tier) []*tier {
 	out := []*tier{first}
 	for _, name := range first.cfg.Fallbacks {
@@ -206,8 +205,8 @@ func (s *Set) route(first *tier) []*tier {
 	return out
 }
 
-// passesOn reports whether a fallback may do better. A request that is too long needs a larger window,
-// and the caller can shorten it as well.
+// passesOn reports whether a fallback may do better. A request that is too long needs a larger window;
+// without one the caller shortens it.
 func passesOn(err error, failed *tier, rest []*tier) bool {
 	if kindOf(err) != TooLong {
 		return true
@@ -232,7 +231,7 @@ func kindOf(err error) Kind {
 	return ""
 }
 
-// watcher passes deltas on and remembers whether text is out that a new try must take back.
+// watcher passes deltas on and remembers whether a new attempt must take text back.
 type watcher struct {
 	emit  func(Delta)
 	dirty bool

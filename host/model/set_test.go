@@ -290,7 +290,7 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 		t.Error("a cancelled probe must leave room for the next")
 	}
 	if b.admit(now.Add(probeExpiry), "p") != nil {
-		t.Error("a lost probe must not close the door for ever")
+		t.Error("a lost probe must not keep the breaker open for ever")
 	}
 	b.report(now, now, "p", &Error{Kind: BadRequest, Err: errors.New("alive")})
 	for range 2 {

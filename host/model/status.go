@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is that of a breaker.
+// State is the state of a breaker.
 type State string
 
 // The states of a breaker.
@@ -16,7 +16,7 @@ const (
 	HalfOpen State = "half_open" // the next call is a probe, or one is under way
 )
 
-// Status tells how a tier's model does.
+// Status is the state of a tier's model.
 type Status struct {
 	Tier     string
 	Provider string
@@ -27,7 +27,7 @@ type Status struct {
 	Last     Kind      // the class of the latest failure; "" after an answer
 }
 
-// Status tells how the models do, by tier.
+// Status returns the states of the models, by tier.
 func (s *Set) Status() []Status {
 	now := time.Now()
 	var out []Status

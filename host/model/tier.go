@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// defaultTimeout bounds one call where the configuration does not.
+// defaultTimeout bounds one call if the configuration does not.
 const defaultTimeout = 300 * time.Second
 
 // tier is one configured model.
@@ -32,7 +33,7 @@ func (t *tier) built() Provider {
 	return t.provider
 }
 
-// client returns the provider and builds it at the first call. A failure is not kept.
+// client returns the provider and builds it at the first call. The next call repeats a failed attempt.
 func (t *tier) client() (Provider, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +61,7 @@ func (t *tier) timeout() time.Duration {
 
 var errEmpty = errors.New("the model answered neither text nor a tool call")
 
-// call makes one attempt with a request that fits, within the tier's timeout. What it has cost comes with an error too.
+// call makes one attempt with an adapted request, within the tier's timeout. The response has the usage even with an error.
 func (t *tier) call(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
 	p, err := t.client()
 	if err != nil {
@@ -87,15 +88,9 @@ func emptyError(stop Stop) error {
 	return errEmpty
 }
 
-// cost prices the usage. A cache price left out counts as that of the input, so that an estimate never comes out too low.
+// cost prices the usage. A missing cache price counts as that of the input, so that the cost is never too low.
 func cost(u Usage, p config.Prices) float64 {
-	read, write := p.CacheRead, p.CacheWrite
-	if read == 0 {
-		read = p.Input
-	}
-	if write == 0 {
-		write = p.Input
-	}
+	read, write := cmp.Or(p.CacheRead, p.Input), cmp.Or(p.CacheWrite, p.Input)
 	total := float64(u.Input)*p.Input + float64(u.Output)*p.Output + float64(u.CacheRead)*read + float64(u.CacheWrite)*write
 	return total / 1e6
 }

@@ -168,7 +168,7 @@ func TestPackAndSign(t *testing.T) {
 	other := pinned
 	other.Keys = nil
 	if _, err := open(t).InstallFrom(t.Context(), packed, Obtain{Options: Options{Trust: other}}); err == nil ||
-		!strings.Contains(err.Error(), "which [plugin_trust] keys does not have") {
+		!strings.Contains(err.Error(), "which is not in [plugin_trust] keys") {
 		t.Errorf("by a key that nobody pinned: %v", err)
 	}
 	put(t, dir, "bin/small", "#!/bin/sh\necho evil\n", 0o755)
@@ -198,7 +198,7 @@ func TestInstallFromURL(t *testing.T) {
 		"nothing vouches":        {from, Obtain{Client: private}, "add #sha256=DIGEST"},
 		"keys, and no signature": {from, Obtain{Client: private, Options: Options{Trust: key}}, "it is not signed"},
 		"its digest, and keys":   {from + sum, Obtain{Client: private, Options: Options{Trust: key}}, ""},
-		"another digest":         {from + "#sha256=" + strings.Repeat("0", 64), Obtain{Client: private}, "what came has the digest"},
+		"another digest":         {from + "#sha256=" + strings.Repeat("0", 64), Obtain{Client: private}, "the downloaded file has the digest"},
 		"another scheme":         {"file:///etc/passwd" + sum, Obtain{}, "http or https"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,18 +16,18 @@ import (
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
-// ParseAttach reads "INSTANCE=unix:PATH": an instance whose process a developer has started himself, under a debugger for example.
+// ParseAttach parses "INSTANCE=unix:PATH": an instance whose process a developer has started, for example under a debugger.
 func ParseAttach(text string) (instance, address string, err error) {
 	instance, address, ok := strings.Cut(text, "=")
 	path, isUnix := strings.CutPrefix(address, "unix:")
 	if !ok || !isUnix || !validName().MatchString(instance) || !filepath.IsAbs(path) {
-		return "", "", fmt.Errorf("%q: want INSTANCE=unix:/PATH, as the plugin prints it when it runs with -debug", text)
+		return "", "", fmt.Errorf("%q must be INSTANCE=unix:/PATH, as the plugin prints it when it runs with -debug", text)
 	}
 	return instance, address, nil
 }
 
-// attached is a process that is not ours: it was started by a developer, is not verified, and is never ended by us, neither by a
-// call nor by force. The host lets go of it, and takes hold of it again after a pause if it went away.
+// attached is a process that a developer has started. It is not verified, and the host never ends it, neither by a call nor by a signal. The
+// host closes its connection, and connects again after a pause if the process was gone.
 type attached struct {
 	*running
 	letGo sync.Once
@@ -36,7 +36,7 @@ type attached struct {
 
 var _ process = (*attached)(nil)
 
-// attach connects to the process at address in place of starting one. The manifest still says what it has to be.
+// attach connects to the process at address instead of starting one. The process still has to match the manifest.
 func (h *Host) attach(sup *supervisor, p *pack, o launchSpec, address string) (process, error) {
 	if o.beside {
 		return nil, fmt.Errorf("the instance is attached to %s: there is no second process of it", address)
@@ -48,14 +48,14 @@ func (h *Host) attach(sup *supervisor, p *pack, o launchSpec, address string) (p
 	}
 	stateDir, err := h.stateDir(p.manifest, sup.instance.Name)
 	if err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
+		return nil, fmt.Errorf("create the state folder: %w", err)
 	}
 	dial := &launcher{host: h, config: &goplugin.ClientConfig{}}
 	conn, err := dial.connect(&net.UnixAddr{Name: path, Net: "unix"}, h.observe(sup.instance.Name))
 	if err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", address, err)
 	}
-	sup.log.Warn("plugin is attached: somebody has started it by hand, nothing of it is verified, and the host does not end it", "address", address)
+	sup.log.Warn("plugin is attached: it was started by hand, is not verified, and is not stopped by the host", "address", address)
 	stdioOn, deafen := context.WithCancel(context.Background())
 	return &attached{over: make(chan struct{}), running: &running{
 		conn: conn, manifest: p.manifest, schema: p.schema, instance: sup.instance, stateDir: stateDir, host: h,
@@ -63,7 +63,7 @@ func (h *Host) attach(sup *supervisor, p *pack, o launchSpec, address string) (p
 	}}, nil
 }
 
-// ownSocket refuses a socket that somebody else prepared: secrets are handed over through it.
+// ownSocket refuses a socket of another user, because secrets are sent through it.
 func ownSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -80,15 +80,17 @@ func ownSocket(path string) error {
 
 func (a *attached) pid() int                { return 0 }
 func (a *attached) exited() <-chan struct{} { return a.over }
-func (a *attached) failure() error          { return errors.New("the host has let go of the attached process") }
+func (a *attached) failure() error {
+	return errors.New("the host has disconnected from the attached process")
+}
 
-// stopTimeout leaves time for calls in flight; the process itself goes on.
+// stopTimeout leaves time for calls in flight; the process itself keeps running.
 func (a *attached) stopTimeout() time.Duration { return a.running.stopTimeout() }
 
-// shutdown only lets go.
+// shutdown does nothing: kill closes the connection.
 func (a *attached) shutdown(context.Context) {}
 
-// kill only lets go: the process sees the end of its connection.
+// kill closes the connection; the process keeps running.
 func (a *attached) kill() {
 	a.letGo.Do(func() {
 		a.grant.end()

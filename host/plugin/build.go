@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// unbuilt turns the error about a program that is missing into the command that makes it, where its source is there.
+// unbuilt adds the command that builds the program to the error of a missing program, if its source is there.
 func (t *tree) unbuilt(dir string, m Manifest, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) || !t.hasGo() {
 		return err
@@ -44,8 +44,8 @@ func (t *tree) hasGo() bool {
 	return err == nil && len(names) > 0
 }
 
-// Build compiles the Go program in dir to where plugin.toml names it for this machine, and returns that place. What the compiler
-// says goes to out.
+// Build compiles the Go program in dir to the path that plugin.toml has for this machine, and returns that path. The compiler's output
+// goes to out.
 func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
 	t, err := openTree(dir, AllKinds())
 	if err != nil {
@@ -72,7 +72,7 @@ func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return "", errors.New("build a plugin: there is no go on the PATH: install Go from https://go.dev/dl, or a release that is built")
+			return "", errors.New("build a plugin: there is no go on the PATH: install Go from https://go.dev/dl, or use a built release of the plugin")
 		}
 		return "", fmt.Errorf("build %s: go build: %w", dir, err)
 	}

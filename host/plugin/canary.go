@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// canary is another version of an instance's plugin that is to take over from the one at work.
+// canary is another version of an instance's plugin that replaces the running one if it works.
 //
-// Where two processes of an instance may be at work at a time, the new one is started beside the old one and comes along ready; the old
-// one ends once the new one is in use. Where they may not, process is nil: the old one ends in order, then the new one
-// starts. In either case the version before comes back at once when the new one fails before it has proved itself.
+// If two processes of an instance may run at the same time, the new one is started and made ready beside the old one, which ends once the
+// new one is in use. If not, process is nil: the old one is shut down, then the new one starts. In either case the old version comes back
+// at once if the new one fails during its trial.
 type canary struct {
 	version string
 	process process
@@ -36,7 +36,7 @@ func (t *canary) decide(err error) {
 	t.result <- err
 }
 
-// proof fires when the version has lived long enough.
+// proof fires when the version has run long enough.
 func (t *canary) proof(after time.Duration) (<-chan time.Time, func() bool) {
 	if !t.pending() {
 		return nil, func() bool { return true }
@@ -45,7 +45,7 @@ func (t *canary) proof(after time.Duration) (<-chan time.Time, func() bool) {
 	return timer.C, timer.Stop
 }
 
-// prove ends a canary well.
+// prove ends a successful trial.
 func (sup *supervisor) prove(t *canary) {
 	sup.mu.Lock()
 	sup.proved = t.version
@@ -54,10 +54,10 @@ func (sup *supervisor) prove(t *canary) {
 	t.decide(nil)
 }
 
-// giveUp ends a canary badly. The loop goes on with the version before.
+// giveUp ends a failed trial. The loop continues with the old version.
 func (sup *supervisor) giveUp(t *canary, err error) {
 	if err == nil {
-		err = errors.New("it was stopped before it had proved itself")
+		err = errors.New("it was stopped during its trial")
 	}
 	err = fmt.Errorf("version %s: %s", t.version, sup.text(err.Error()))
 	sup.log.Error("rolled back to the previous plugin version", "version", t.version, "error", err)
@@ -65,7 +65,7 @@ func (sup *supervisor) giveUp(t *canary, err error) {
 	t.decide(err)
 }
 
-// leaveTo hands the handler over to a process that is ready: the handler's use of p ends, and p itself ends beside its successor.
+// leaveTo passes the handler on to a ready process: the handler's use of p ends, and p itself ends while its successor runs.
 func (sup *supervisor) leaveTo(next *canary, p process, served chan error, leave func()) {
 	timeout := time.NewTimer(p.stopTimeout())
 	defer timeout.Stop()
@@ -79,7 +79,7 @@ func (sup *supervisor) leaveTo(next *canary, p process, served chan error, leave
 	sup.retired.Go(leave)
 }
 
-// pinned is the version that the instance runs though its plugin does not yet; "" usually.
+// pinned is the version that this instance already runs while others of its plugin do not; usually "".
 func (sup *supervisor) pinned() string {
 	sup.mu.Lock()
 	defer sup.mu.Unlock()
@@ -92,8 +92,8 @@ func (sup *supervisor) unpin() {
 	sup.proved = ""
 }
 
-// try moves the instance to another version and returns when that has proved itself, or when the one before is back. beside says that
-// both may be at work at a time.
+// try moves the instance to another version and returns when the trial has succeeded, or when the old version is back. beside says that both
+// may run at the same time.
 func (sup *supervisor) try(ctx context.Context, version string, beside bool) error {
 	t := newCanary(version)
 	if beside {
@@ -126,7 +126,7 @@ func (t *canary) discard() {
 	}
 }
 
-// prepare starts a process of another version beside the one at work, and configures it.
+// prepare starts a process of another version beside the running one, and configures it.
 func (sup *supervisor) prepare(ctx context.Context, version string) (process, error) {
 	p, err := sup.host.start(ctx, sup, launchSpec{version: version, beside: true})
 	if err != nil {

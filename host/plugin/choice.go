@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Record is all that the lock holds of one plugin.
+// Record is everything that the lock holds about one plugin.
 type Record struct {
 	Choice
 	Releases []Locked `json:"releases"` // the active one first
@@ -16,7 +16,7 @@ type Record struct {
 // ActiveRelease is the version that runs.
 func (r Record) ActiveRelease() Locked { return r.Releases[0] }
 
-// Records returns what the lock holds, by name.
+// Records returns the records of all plugins, by name.
 func (s *Store) Records() ([]Record, error) {
 	l, err := s.lock.Read()
 	if err != nil {
@@ -39,7 +39,7 @@ func (l lockFile) record(c Choice) Record {
 	return r
 }
 
-// Record returns what the lock holds of one plugin.
+// Record returns the record of one plugin.
 func (s *Store) Record(name string) (Record, error) {
 	l, err := s.lock.Read()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Record(name string) (Record, error) {
 	return l.record(c), nil
 }
 
-// edit changes what is chosen for one plugin.
+// edit changes the Choice of one plugin.
 func (s *Store) edit(name string, change func(Choice) (Choice, error)) error {
 	var gone []Locked
 	err := s.lock.Change(func(l lockFile) (lockFile, error) {
@@ -81,7 +81,7 @@ func (s *Store) SetDisabled(name string, disabled bool) error {
 	})
 }
 
-// Activate makes an installed version the one that runs.
+// Activate makes an installed version the active one.
 func (s *Store) Activate(name, version string) error {
 	return s.edit(name, func(c Choice) (Choice, error) {
 		if !slices.Contains(c.versions(), version) {
@@ -91,7 +91,7 @@ func (s *Store) Activate(name, version string) error {
 	})
 }
 
-// Propose makes an installed version the one that a running host is to try. What was said of it before is forgotten.
+// Propose makes an installed version the next one for a running host to try. An earlier rejection of it is removed.
 func (s *Store) Propose(name, version string) error {
 	return s.edit(name, func(c Choice) (Choice, error) {
 		if !slices.Contains(c.versions(), version) {
@@ -114,10 +114,10 @@ func (r Record) RollbackTarget() (string, error) {
 	return r.Previous[0], nil
 }
 
-// errGone means that the lock was changed while a version was being tried.
+// errGone means that a version was removed during its trial.
 var errGone = errors.New("the version was removed while it was tried")
 
-// settle ends the trial of a version: nil makes it the active one, an error brings back the one that ran.
+// settle records the end of a trial: without a failure the version becomes active, with one it is rejected.
 func (s *Store) settle(name, version, running string, failure error) error {
 	return s.edit(name, func(c Choice) (Choice, error) {
 		switch {

@@ -8,18 +8,18 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/jail"
 )
 
-// Containment says how processes are held in.
+// Containment configures the jail of plugin processes.
 type Containment struct {
-	// Launcher is the command that runs jail.Enter and becomes the plugin: the host's own program, as a rule. Without one nothing is
-	// held in.
+	// Launcher is the command that runs jail.Enter and then executes the plugin: usually the host's own program. Without one there is no
+	// jail.
 	Launcher []string
-	// Required starts no plugin whose files and connections cannot be cut down.
+	// Required refuses to start a plugin whose files and connections cannot be restricted.
 	Required bool
-	// Secret are files and folders of the host that no plugin may read. The launcher tries them.
+	// Secret are files and folders of the host that no plugin may read. The launcher tries to read them.
 	Secret []string
 }
 
-// jail returns what the process may use.
+// jail returns the jail of the process.
 func (l *launcher) jail(args []string, path string, opened bool) jail.Config {
 	m := l.pack.manifest
 	c := jail.New(path, args)
@@ -50,8 +50,8 @@ func (l *launcher) jail(args []string, path string, opened bool) jail.Config {
 	return c
 }
 
-// secretFiles are what the launcher tries to read, and must not be able to: the store's lock, the folders of all states, and what the
-// host named. A folder that holds the plugin's own cannot be among them, but its list of names can.
+// secretFiles are files that the launcher tries to read and must not be able to: the lock of the store, the folders with the state of all
+// instances, and Containment.Secret. A folder that contains the plugin's own cannot be among them, but the list of its names can.
 func (h *Host) secretFiles(own string) []string {
 	out := slices.Clone(h.config.Contain.Secret)
 	out = append(out, h.store.lock.Path, h.store.versions.Dir)
@@ -61,7 +61,7 @@ func (h *Host) secretFiles(own string) []string {
 	return out
 }
 
-// Containment returns what holds an instance's process in; nothing while there is none.
+// Containment returns the containment measures of an instance's process; none while there is no process.
 func (h *Host) Containment(instance string) []jail.Measure {
 	sup, err := h.supervisor(instance)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// passedOn are the host's variables that every plugin may see: without them TLS and local time do not work. Proxies are not
-// among them, since their addresses can hold passwords; a plugin asks for those by permissions.env.
+// passedOn are the host's variables that every plugin gets: without them TLS and local time do not work. Proxies are not among
+// them, because their addresses can contain passwords; a plugin asks for those in permissions.env.
 var passedOn = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ", "SYSTEMROOT"}
 
-// oneThread keeps a Go program that only passes on what others say to one thread at a time. One that computes may ask for more by
-// runtime.GOMAXPROCS, or by permissions.env.
+// oneThread limits a Go program that only relays messages to one thread at a time. One that computes can ask for more by
+// runtime.GOMAXPROCS, or in permissions.env.
 const oneThread = "GOMAXPROCS=1"
 
-// environment is everything that a plugin finds in its environment, besides what the handshake adds. Nothing of the
-// configuration and no secret is in it.
+// environment is the environment of a plugin, except for what the handshake adds. It contains nothing of the configuration and no
+// secret.
 func environment(m Manifest, relays bool, scratch string, lookup func(string) (string, bool)) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
@@ -40,7 +40,7 @@ func environment(m Manifest, relays bool, scratch string, lookup func(string) (s
 	return env
 }
 
-// reservedEnv reports whether a manifest must not ask for name: it decides what code the process loads, or belongs to us.
+// reservedEnv reports whether a manifest must not ask for a variable: those that decide which code the process loads, and the host's own.
 func reservedEnv(name string) bool {
 	return strings.HasPrefix(name, "PLUGIN_") || strings.HasPrefix(name, "FLYNN_") || strings.HasPrefix(name, "LD_") ||
 		strings.HasPrefix(name, "DYLD_") || slices.Contains([]string{"PATH", "HOME", "TMPDIR", "NODE_OPTIONS", handshake.CookieKey}, name)

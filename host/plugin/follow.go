@@ -14,9 +14,9 @@ import (
 // ErrNoInstance means that no instance has that name.
 var ErrNoInstance = errors.New("there is no plugin instance of that name")
 
-// follow keeps the instances in line with the lock until ctx ends: what is removed or disabled stops, what is enabled starts, and a new
-// version takes over or is given up. It looks at the file rather than being told, so that every flynn plugin has the same effect, with
-// or without a way to the running host.
+// follow applies changes of the lock to the instances until ctx ends: removed and disabled plugins stop, enabled ones start, and a new
+// version is tried. It watches the file, so that the commands of flynn plugin have the same effect whether they can reach the running host
+// or not.
 func (h *Host) follow(ctx context.Context) {
 	tick := time.NewTicker(h.timeouts.lockEvery)
 	defer tick.Stop()
@@ -26,7 +26,7 @@ func (h *Host) follow(ctx context.Context) {
 		info, err := os.Stat(h.store.lock.Path)
 		if err == nil && (seen == nil || !os.SameFile(seen, info) || info.ModTime() != seen.ModTime() || info.Size() != seen.Size()) {
 			if l, err := h.store.lock.Read(); err != nil {
-				h.log.Error("the lock of the plugins cannot be read; nothing changes", "error", err)
+				h.log.Error("cannot read the lock of the plugins; nothing changes", "error", err)
 			} else {
 				h.comply(ctx, before, l)
 				before = l
@@ -41,15 +41,15 @@ func (h *Host) follow(ctx context.Context) {
 	}
 }
 
-// comply does what a changed lock asks for.
+// comply applies a changed lock.
 func (h *Host) comply(ctx context.Context, before, now lockFile) {
 	used := h.byPlugin()
 	for name, all := range used {
 		was, existed := before.choice(name)
 		c, exists := now.choice(name)
 		for _, sup := range all {
-			mended := !existed && exists && sup.snapshot().State == Quarantined
-			if mended || existed && (!exists || c.Disabled != was.Disabled) {
+			installed := !existed && exists && sup.snapshot().State == Quarantined
+			if installed || existed && (!exists || c.Disabled != was.Disabled) {
 				sup.restart()
 			}
 		}
@@ -83,7 +83,7 @@ func (h *Host) byPlugin() map[string][]*supervisor {
 	return out
 }
 
-// versionOf is the version of a plugin that its instances run; the active one when the first of them asks.
+// versionOf is the version that the instances of a plugin run. The first call makes it the active one.
 func (h *Host) versionOf(name string) string {
 	l, err := h.store.lock.Read()
 	if err != nil {
@@ -99,15 +99,15 @@ func (h *Host) versionOf(name string) string {
 	return h.running[name]
 }
 
-// forget lets the next instance of a plugin begin with what is active then.
+// forget makes the next instance of a plugin start with the version that is active then.
 func (h *Host) forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.running, name)
 }
 
-// upgrade moves the instances of a plugin to another version, one after the other, or leaves them all at the one that they run, and
-// writes into the lock what became of it.
+// upgrade moves the instances of a plugin to another version, one after the other, or leaves all of them at their version, and records the
+// outcome in the lock.
 func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 	running := h.versionOf(c.Name)
 	log := h.log.With("plugin", c.Name, "from", running, "to", version)
@@ -115,7 +115,7 @@ func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 	all := h.byPlugin()[c.Name]
 	failure := h.try(ctx, all, c.Name, version)
 	if ctx.Err() != nil {
-		return // the host stops; it is tried again at the next start
+		return // the host is stopping; the next start tries again
 	}
 	if err := h.store.settle(c.Name, version, running, failure); err != nil {
 		log.Error("cannot record the outcome of an upgrade in the lock", "error", err)
@@ -126,14 +126,14 @@ func (h *Host) upgrade(ctx context.Context, c Choice, version string) {
 		h.mu.Lock()
 		h.running[c.Name] = version
 		h.mu.Unlock()
-		log.Info("plugin runs in another version")
+		log.Info("plugin version is active")
 	}
 	for _, sup := range all {
 		sup.unpin()
 	}
 }
 
-// try verifies a version, looks at it without secrets, and moves the all to it. On an error all of them are where they were.
+// try verifies a version, starts it once without secrets, and moves all instances to it. After an error all of them run the old version.
 func (h *Host) try(ctx context.Context, all []*supervisor, name, version string) error {
 	p, err := h.store.loadVersion(name, version)
 	if err != nil {
@@ -163,17 +163,17 @@ func (h *Host) try(ctx context.Context, all []*supervisor, name, version string)
 	return nil
 }
 
-// aloneNow reports whether the version that runs has to be the only process of its instance. One that cannot be read says nothing.
+// aloneNow reports whether the running version has to be the only process of its instance, as far as it can be read.
 func (h *Host) aloneNow(name, running string) bool {
 	p, err := h.store.loadVersion(name, running)
 	if err != nil {
-		return false // it runs no more, or will not start again
+		return false
 	}
 	defer p.close()
 	return p.manifest.alone()
 }
 
-// alone reports whether two processes of one instance must not be at work at a time: the platform allows one connection, or they would
+// alone reports whether two processes of one instance must not run at the same time: the platform allows one connection, or they would
 // share a folder, a route, or the key to the host's services.
 func (m *Manifest) alone() bool {
 	for _, o := range m.Options {
@@ -184,10 +184,10 @@ func (m *Manifest) alone() bool {
 	return m.Permissions.State || len(m.Permissions.Host) > 0
 }
 
-// rehearsal bounds the orderly end of a process that was only looked at.
+// rehearsal bounds the shutdown after a rehearsal.
 const rehearsal = 2 * time.Second
 
-// rehearse starts a process without settings, secrets and state, and asks it who it is.
+// rehearse starts a process without settings, secrets and state, and calls Describe.
 func (h *Host) rehearse(ctx context.Context, p *pack) error {
 	sup := newSupervisor(h, Instance{Name: p.manifest.Name, Plugin: p.manifest.Name, Kind: p.manifest.Kinds[0]}, nil, &recent{})
 	started, err := h.startProcess(ctx, sup, p, launchSpec{beside: true, bare: true})

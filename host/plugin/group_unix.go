@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inOwnGroup puts the process into a group of its own, so that a Ctrl-C reaches the host alone and a kill reaches
-// its children.
+// inOwnGroup puts the process into its own process group, so that a Ctrl-C reaches only the host and a kill reaches its children.
 func inOwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit cannot wait: there is no portable way to do so without reaping. What is left of the group after the process
-// ended by itself is not killed.
+// awaitExit returns false: there is no portable way to wait without reaping. If the process ends by itself, the rest of its group
+// is not killed.
 func awaitExit(int) bool { return false }
 
 // killGroup kills the group that the process leads.
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 
-// runOpen does nothing: the file is run by its name, and its folder cannot be written by others.
+// runOpen does nothing: the file is executed by its name, and other users cannot write to its folder.
 func runOpen(*exec.Cmd, *os.File) {}

@@ -11,7 +11,7 @@ func inOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// awaitExit cannot wait without reaping.
+// awaitExit returns false: it cannot wait without reaping.
 func awaitExit(int) bool { return false }
 
 // killGroup kills the process. Its children end by their own lifeline, if they have one.

@@ -24,27 +24,26 @@ import (
 type Config struct {
 	// Dir holds the installed plugins and their lock, see Store.
 	Dir string
-	// StateDir holds a folder for each instance of a plugin that asks for state; Dir/state
+	// StateDir holds a folder for each instance of a plugin that asks for state; by default Dir/state.
 	StateDir string
-	// RunDir holds sockets while the host runs. It has to be short and is the host's alone; a folder in $XDG_RUNTIME_DIR,
-	// or one of the user in the temporary directory, whose name comes from StateDir.
+	// RunDir holds sockets while the host runs. Its path must be short, and nothing else may use it; by default it is a folder in
+	// $XDG_RUNTIME_DIR or the temporary directory, with a name derived from StateDir.
 	RunDir string
 	// DevPaths maps a plugin's name to a folder with plugin.toml that runs without being installed and locked.
 	DevPaths map[string]string
-	// Contain says how the processes are held in.
+	// Contain configures the jail of the processes.
 	Contain Containment
-	// Attach maps instances to the addresses ("unix:/PATH") of processes that a developer has started himself.
+	// Attach maps instances to the addresses ("unix:/PATH") of processes that a developer has started.
 	Attach map[string]string
-	// Version of the host, semver without "v"; plugins may ask for a least one. Empty means that any will do.
+	// Version of the host, semver without "v"; plugins may require a minimum. Empty satisfies all of them.
 	Version string
-	// Services is what plugins are offered that ask for it; nil offers nothing. Run serves it.
+	// Services are the host services for plugins that ask for them; nil means none. Run serves them.
 	Services *service.Server
 	Log      *slog.Logger
-
-	// Kinds are those that may run; AllKinds.
+	// Kinds are the kinds that may run; by default AllKinds.
 	Kinds Kinds
-	// Where returns the position of the setting of an instance, given by its table in flynn.toml and its name, such as "flynn.toml:12: ";
-	// nil leaves positions out.
+	// Where returns the position of an instance's setting in flynn.toml, such as "flynn.toml:12: ", given the section and the instance; nil
+	// leaves positions out.
 	Where func(section, instance string, key []string) string
 	// Events gets StateChanged, one at a time per instance, and Called; it may be nil.
 	Events *event.Bus
@@ -59,22 +58,22 @@ type Instance struct {
 	Secrets  map[string]string
 	// Critical instances keep WaitCritical from returning until they are ready.
 	Critical bool
-	// Grant is what the operator allows this instance.
+	// Grant is what the operator grants this instance.
 	Grant Grant
 }
 
-// Grant is what an instance may use beside what its plugin's manifest asks for: an operator's word, which no plugin can give itself.
+// Grant is what an instance may use in addition to its plugin's manifest. Only the operator can give it.
 type Grant struct {
 	Read, Write []string // files and folders; absolute
 	Network     []string // "host:port", or "*" for any
 	Sockets     []string // unix sockets to connect to
-	Memory      int64    // bytes at which it is ended with what it starts; 0: what the manifest says
+	Memory      int64    // bytes above which it is ended with its children; 0: the manifest's value
 }
 
 // Handler uses a ready instance.
 type Handler interface {
 	// Serve is called whenever the instance has become ready. ctx ends when the process is gone or has to stop; Serve returns
-	// when its use of c is over. A return before that is a failure of the instance, which is restarted.
+	// when it does not use c any more. A return before that is a failure of the instance, which is restarted.
 	Serve(ctx context.Context, c *kind.Conn) error
 }
 
@@ -86,20 +85,20 @@ type Host struct {
 	timeouts timeouts
 	// lookupEnv finds the variables of the host that plugins may see.
 	lookupEnv func(string) (string, bool)
-	nameFiles []string                                                        // that processes see change
+	nameFiles []string                                                        // files whose changes processes see
 	random    func() float64                                                  // of the pause after a failure
 	start     func(context.Context, *supervisor, launchSpec) (process, error) // launches; replaced by tests
 	spaces    func() jail.Namespaces                                          // in which processes can be started
-	groups    *jail.Groups                                                    // nil where there are none, for the reason of noGroups
+	groups    *jail.Groups                                                    // nil if there are none, for the reason in noGroups
 	noGroups  string
-	names     *jail.Names // nil where the files for names are shown as they are
+	names     *jail.Names // nil if processes see nameFiles themselves
 
 	mu          sync.Mutex
 	running     map[string]string      // by plugin: the version that its instances run, which only follow changes
 	ctx         context.Context        // of Run; nil before
-	closed      bool                   // Run waits for the last ones
+	closed      bool                   // Run is stopping
 	supervisors map[string]*supervisor // by instance
-	logs        map[string]*recent     // of all instances that there were, by name
+	logs        map[string]*recent     // of all past and present instances, by name
 	working     sync.WaitGroup         // one for each supervisor that runs
 	changed     chan struct{}          // closed and replaced at each change of state
 
@@ -139,8 +138,8 @@ func New(c Config) (*Host, error) {
 	return h, nil
 }
 
-// Run supervises all instances, those that are added later included. When ctx ends it stops them, side by side, and returns
-// when every process is gone.
+// Run supervises all instances, including those that are added later. When ctx ends it stops them concurrently, and returns when every
+// process is gone.
 func (h *Host) Run(ctx context.Context) error {
 	release, err := claimRunDir(h.config.RunDir, h.log)
 	h.claim(err)
@@ -161,7 +160,7 @@ func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	if h.ctx != nil {
 		h.mu.Unlock()
-		return errors.New("run the plugin host: it ran before")
+		return errors.New("run the plugin host: it can run only once")
 	}
 	h.ctx = ctx
 	for _, sup := range h.supervisors {
@@ -213,8 +212,8 @@ func (h *Host) Add(i Instance, use Handler) error {
 	return nil
 }
 
-// declaredCritical reports whether a plugin.toml calls its plugin critical. Nothing is verified for that: who could change the file could do
-// no more than keep the host from serving, and a plugin that is not what was locked does not run anyway.
+// declaredCritical reports whether a plugin.toml declares its plugin critical. The file is not verified for that: a change could only keep
+// the host from serving, and a plugin that differs from the lock does not run anyway.
 func (h *Host) declaredCritical(name string) bool {
 	if dir, ok := h.config.DevPaths[name]; ok {
 		p, err := loadDev(dir, h.config.Kinds)
@@ -235,7 +234,7 @@ func (h *Host) checkInstance(i Instance) error {
 	case !validPlugin().MatchString(i.Plugin):
 		return fmt.Errorf("add plugin instance %s: %q is not a plugin's name", i.Name, i.Plugin)
 	case h.config.Kinds.Get(i.Kind) == nil:
-		return fmt.Errorf("add plugin instance %s: kind is %q, want %s", i.Name, i.Kind, h.config.Kinds)
+		return fmt.Errorf("add plugin instance %s: kind is %q, must be %s", i.Name, i.Kind, h.config.Kinds)
 	}
 	return nil
 }
@@ -266,13 +265,13 @@ func (h *Host) Restart(name string) error {
 	return err
 }
 
-// supervisor returns that of an instance.
+// supervisor returns the supervisor of an instance.
 func (h *Host) supervisor(name string) (*supervisor, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sup, ok := h.supervisors[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s: run flynn plugin list to see those that run", ErrNoInstance, name)
+		return nil, fmt.Errorf("%w: %s: flynn plugin list shows the instances", ErrNoInstance, name)
 	}
 	return sup, nil
 }
@@ -290,7 +289,7 @@ func (h *Host) Status() []Status {
 	return out
 }
 
-// CriticalDown returns an error that names the critical instances that are not ready; nil when all are.
+// CriticalDown returns an error that names the critical instances that are not ready; nil if all are.
 func (h *Host) CriticalDown() error {
 	var down error
 	for _, s := range h.Status() {
@@ -339,7 +338,7 @@ func criticalWaiting(all []Status) (waiting bool, err error) {
 	return waiting, err
 }
 
-// announce publishes the state that an instance is in now.
+// announce publishes the current state of an instance.
 func (h *Host) announce(s Status) {
 	h.mu.Lock()
 	close(h.changed)
@@ -348,8 +347,8 @@ func (h *Host) announce(s Status) {
 	h.config.Events.Publish(StateChanged{s})
 }
 
-// defaultRunDir is short enough for a socket below it, another one for each host of a machine, and the same one at the next start,
-// which sweeps it.
+// defaultRunDir is short enough for a socket in it, different for each host of a machine, and the same at the next start, which cleans it
+// up.
 func defaultRunDir(stateDir string) (string, error) {
 	whole, err := filepath.Abs(stateDir)
 	if err != nil {

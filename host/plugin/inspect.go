@@ -14,14 +14,14 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Inspection is what a plugin says of itself: on paper, and as a process.
+// Inspection is the description of a plugin by its manifest and by its process.
 type Inspection struct {
 	Manifest Manifest `json:"manifest"`
 	// Describe is the answer of the process, in the JSON form of DescribeResponse.
 	Describe json.RawMessage `json:"describe"`
-	// Disagreements are what keeps the host from running it.
+	// Disagreements are the differences between the two, because of which the host would refuse it.
 	Disagreements []string `json:"disagreements"`
-	// Services are those that the process serves; empty when it does not tell.
+	// Services are the gRPC services of the process; empty if it does not report them.
 	Services []string      `json:"services"`
 	Start    time.Duration `json:"start_ns"` // up to the answer of Describe
 }
@@ -29,7 +29,7 @@ type Inspection struct {
 // inspectTimeout bounds the calls; the start has its own bound in the manifest.
 const inspectTimeout = 5 * time.Second
 
-// Inspect starts a process, asks it who it is, and ends it. It is neither configured nor given a secret.
+// Inspect starts a process, calls Describe and ends it. The process gets neither configuration nor secrets.
 func Inspect(ctx context.Context, c ProbeConfig) (Inspection, error) {
 	began := time.Now()
 	t, err := StartProbe(ctx, c)
@@ -45,16 +45,16 @@ func Inspect(ctx context.Context, c ProbeConfig) (Inspection, error) {
 	}
 	out := Inspection{Manifest: t.Manifest(), Disagreements: t.Disagreements(d), Start: time.Since(began)}
 	if out.Describe, err = protojson.Marshal(d); err != nil {
-		return Inspection{}, fmt.Errorf("encode what the process says: %w", err)
+		return Inspection{}, fmt.Errorf("encode the description of the process: %w", err)
 	}
 	out.Services = t.services(ctx)
 	return out, nil
 }
 
-// maxServices bounds what is taken of a process's account of itself.
+// maxServices bounds Inspection.Services.
 const maxServices = 64
 
-// services asks by reflection, which Go plugins have and others need not.
+// services asks by gRPC reflection, which Go plugins have and others may lack.
 func (t *Probe) services(ctx context.Context) []string {
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(t.Conn()).ServerReflectionInfo(ctx)
 	if err != nil {

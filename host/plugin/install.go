@@ -18,36 +18,36 @@ import (
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
-// Installed is the answer of Install.
+// Installed is the result of an installation.
 type Installed struct {
 	Locked
 	Manifest Manifest
-	// Known is true when the very same files were installed already.
+	// Known is true if the same files were already installed.
 	Known bool
 }
 
 // Options of an installation.
 type Options struct {
-	// Source is what the lock says it came from; the folder itself if empty.
+	// Source is the origin that the lock records; the folder itself if empty.
 	Source string
-	// Trust says whose signatures count.
+	// Trust has the keys whose signatures count.
 	Trust signing.Trust
-	// Name refuses any other plugin; "" takes every one.
+	// Name is the only plugin to accept; "" accepts every one.
 	Name string
-	// Accept refuses a plugin for what it says of its settings; nil takes every one.
+	// Accept refuses a plugin because of its settings; nil accepts every one.
 	Accept func(Manifest, *Settings) error
-	// Beside leaves the active version as it is and makes the new one Next, which a running host is to try.
+	// Beside leaves the active version as it is and makes the new one Next, for a running host to try.
 	Beside bool
 }
 
-// Obtain says how a plugin that is not a folder is brought here.
+// Obtain has the options of an installation from an archive or a URL.
 type Obtain struct {
 	Options
 	fetch.Client
 }
 
-// InstallFrom installs a plugin from a folder, a .tar.gz or .zip archive, or an http or https URL of such an archive. A URL needs
-// something that vouches for what comes: #sha256=DIGEST at its end, or a signature by a pinned key inside.
+// InstallFrom installs a plugin from a folder, a .tar.gz or .zip archive, or an http or https URL of such an archive. The content of a URL
+// must be authenticated: by #sha256=DIGEST at the end of the URL, or by a signature with a pinned key in the archive.
 func (s *Store) InstallFrom(ctx context.Context, from string, o Obtain) (Installed, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -92,7 +92,7 @@ func (s *Store) installURL(ctx context.Context, from string, o Obtain) (Installe
 	return s.installArchive(f, o.Options)
 }
 
-// installArchive installs what is in an archive, at its top or in its only folder.
+// installArchive installs a plugin from an archive, in which it is at the top or in the only folder.
 func (s *Store) installArchive(from archive.Source, o Options) (Installed, error) {
 	out, err := s.install(o, func(v *install.Staged) error {
 		err := archive.Read(from, limits, func(f archive.File) error {
@@ -112,11 +112,11 @@ func (s *Store) installArchive(from archive.Source, o Options) (Installed, error
 	return out, nil
 }
 
-// hidden reports whether a file is left behind, as it would be in a folder.
+// hidden reports whether a file is left out, as it would be from a folder.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
 
-// Install copies the plugin in dir into the store and puts it into the lock as the active version. Earlier ones stay for a rollback.
-// Hidden files stay behind. A version that is installed with other contents is refused: what a version holds never changes.
+// Install copies the plugin in dir into the store and makes it the active version in the lock. Earlier versions stay for a rollback.
+// Hidden files are left out. A version that is installed with other content is refused: the content of a version never changes.
 func (s *Store) Install(dir string) (Installed, error) { return s.InstallFolder(dir, Options{}) }
 
 // InstallFolder is Install with options.
@@ -149,7 +149,7 @@ func (s *Store) installFolder(dir string, o Options) (Installed, error) {
 	return s.install(o, func(v *install.Staged) error { return v.Copy(t.Folder) })
 }
 
-// install has a new version filled, and puts it into its place and into the lock if it is in order.
+// install has fill write a new version, checks it, and adds it to the store and the lock.
 func (s *Store) install(o Options, fill func(*install.Staged) error) (out Installed, err error) {
 	v, err := s.versions.Stage()
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Store) install(o Options, fill func(*install.Staged) error) (out Instal
 	return out, s.enter(v, &out, o)
 }
 
-// acceptable refuses a plugin that is not whole, not the one that is wanted, or whose settings the operator does not want.
+// acceptable refuses a plugin that is incomplete, not the wanted one, or whose settings o.Accept refuses.
 func (t *tree) acceptable(o Options) (Manifest, error) {
 	m, err := t.manifest()
 	if err != nil {
@@ -203,14 +203,14 @@ func (t *tree) acceptable(o Options) (Manifest, error) {
 	return m, err
 }
 
-// enter puts a staged version into its place and into the lock.
+// enter moves a staged version to its place and adds it to the lock.
 func (s *Store) enter(v *install.Staged, out *Installed, o Options) error {
 	var gone []Locked
 	err := s.lock.Change(func(l lockFile) (lockFile, error) {
 		if old, ok := l.release(out.Name, out.Version); ok && maps.Equal(old.Files, out.Files) {
-			out.Platform = old.Platform // it lies where a lock of format 1 had it put
+			out.Platform = old.Platform // a lock of format 1 has its own path for it
 		} else if ok {
-			return l, fmt.Errorf("version %s is installed with other contents: raise the version, or run flynn plugin remove --force %s", out.Version, out.Name)
+			return l, fmt.Errorf("version %s is installed with other content: raise the version, or run flynn plugin remove --force %s", out.Version, out.Name)
 		}
 		known, err := v.Place(out.dir())
 		if err != nil {
@@ -235,8 +235,8 @@ func (s *Store) enter(v *install.Staged, out *Installed, o Options) error {
 	return err
 }
 
-// discard deletes versions that the lock does not name any more. A file that a process still reads cannot be deleted on some
-// systems, which harms nobody.
+// discard deletes versions that are not in the lock any more. On some systems a file that a process still uses cannot be deleted, which
+// does no harm.
 func (s *Store) discard(gone []Locked) {
 	for _, l := range gone {
 		_ = s.versions.Remove(l.dir())

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/flynnhost/flynn/host/internal/filelock"
 	"github.com/flynnhost/flynn/host/plugin/jail"
 )
 
@@ -22,17 +21,17 @@ const (
 	reportTime = 2 * time.Second
 )
 
-// enclose makes cmd start the launcher, which becomes what cmd was to start. opened tells that descriptor 3 is the verified program.
+// enclose makes cmd start the launcher, which then executes cmd's program. opened says that descriptor 3 is the verified program.
 func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 	contain := l.host.config.Contain
 	if len(contain.Launcher) == 0 || runtime.GOOS != "linux" {
-		why := "this system has nothing for it that Flynn knows"
+		why := "not supported on this system"
 		if runtime.GOOS == "linux" {
 			why = `[plugins] containment is "off", or the host was started without a launcher`
 		}
 		l.measures = jail.Open(why)
 		if contain.Required {
-			return permanent{errors.New(`the plugin cannot be held in, and [plugins] containment = "required": ` + why)}
+			return permanent{errors.New(`the plugin cannot be contained, and [plugins] containment = "required": ` + why)}
 		}
 		return nil
 	}
@@ -61,10 +60,10 @@ func (l *launcher) enclose(cmd *exec.Cmd, opened bool) error {
 	return nil
 }
 
-// viewDir is an empty folder in the run folder. Each process mounts its own view of files on it, which nobody else sees.
+// viewDir is an empty folder in the run folder. Each process mounts its own view of files on it, in its own namespace.
 const viewDir = "view"
 
-// group makes the control group of a process; nil and why not where there is none.
+// group creates the control group of a process, or returns why there is none.
 func (h *Host) group(name string, limit int64) (g *jail.Group, dir, why string) {
 	if h.groups == nil {
 		return nil, "", h.noGroups
@@ -76,12 +75,12 @@ func (h *Host) group(name string, limit int64) (g *jail.Group, dir, why string) 
 	return g, g.Dir, ""
 }
 
-// memoryGroupName is another one for each host of a machine, and the same one at the next start, which sweeps what was left.
+// memoryGroupName is different for each host of a machine, and the same at the next start, which cleans the group up.
 func memoryGroupName(runDir string) string {
 	return fmt.Sprintf("flynn-%x", sha256.Sum256([]byte(runDir)))[:len("flynn-")+16]
 }
 
-// openGroups makes the host's own control group, where processes are held in and the system allows it.
+// openGroups creates the host's own control group, if containment is on and the system allows it.
 func (h *Host) openGroups() (end func()) {
 	if len(h.config.Contain.Launcher) == 0 {
 		return func() {}
@@ -89,7 +88,7 @@ func (h *Host) openGroups() (end func()) {
 	g, err := jail.OpenGroups(memoryGroupName(h.config.RunDir))
 	if err != nil {
 		h.noGroups = err.Error()
-		h.log.Info("plugins have no control groups: the processes that they start are not counted", "reason", err)
+		h.log.Info("plugins have no control groups: memory of their children is not counted", "reason", err)
 		return func() {}
 	}
 	buryGroups(g, h.config.RunDir)
@@ -97,29 +96,17 @@ func (h *Host) openGroups() (end func()) {
 	return g.Close
 }
 
-// buryGroups removes the empty groups of other hosts of this user that are dead, and may never come back: those whose run folders beside
-// runDir nobody has locked. What still runs in such a group is left to the host that it belongs to. Hosts that had their groups elsewhere,
-// as one of another service has, are not seen; there, the maker of that place removes it.
+// buryGroups removes the empty control groups of dead hosts of this user, which may never start again. A group with processes is left to its
+// own host. Groups in other places, such as those of another service, are not found; whoever created that place removes them.
 func buryGroups(g *jail.Groups, runDir string) {
-	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(runDir), "flynn-*"))
-	for _, dir := range siblings {
-		group := g.Beside(memoryGroupName(dir))
-		if group == "" || dir == runDir || privateDir(dir) != nil {
-			continue
+	deadRunDirs(runDir, func(sibling string) {
+		if group := g.Beside(memoryGroupName(sibling)); group != "" {
+			jail.RemoveEmpty(group)
 		}
-		if _, err := os.Stat(filepath.Join(dir, runLock)); err != nil {
-			continue // it was never a run folder
-		}
-		release, err := filelock.Try(filepath.Join(dir, runLock))
-		if err != nil {
-			continue // it lives
-		}
-		jail.RemoveEmpty(group)
-		release()
-	}
+	})
 }
 
-// openNames makes the copies of the files by which names are looked up, where processes have views in which they can be shown.
+// openNames copies the files for name lookups, if processes have views of files.
 func (h *Host) openNames() (err error) {
 	if len(h.config.Contain.Launcher) == 0 || runtime.GOOS != "linux" {
 		return nil
@@ -130,8 +117,8 @@ func (h *Host) openNames() (err error) {
 	return nil
 }
 
-// hear takes the launcher's report, which is there once the plugin has said its handshake. Words of the plugin cannot be among it: the
-// launcher closes its end when it becomes the plugin.
+// hear reads the launcher's report, which is complete once the plugin has printed its handshake. The plugin cannot write to it: the launcher's
+// end is closed when it executes the plugin.
 func (l *launcher) hear() {
 	if l.report == nil {
 		return
@@ -155,12 +142,12 @@ func (l *launcher) hear() {
 	_ = l.report.Close()
 	l.report = nil
 	if heard.Measures == nil {
-		heard.Measures = jail.Open("the launcher said nothing")
+		heard.Measures = jail.Open("the launcher did not report")
 	}
 	l.measures, l.refused = heard.Measures, heard.Error
 }
 
-// refusal is why the launcher did not become the plugin.
+// refusal is why the launcher did not execute the plugin.
 func (l *launcher) refusal() error {
 	if l.refused == "" {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Kinds are the kinds of plugin that a host knows, in the order in which people read them.
+// Kinds are the kinds of plugin that a host supports, in the order in which people see them.
 type Kinds []kind.Kind
 
-// AllKinds returns the kinds of plugin that Flynn knows. Nothing else in this package names one.
+// AllKinds returns all kinds of plugin. Nothing else in this package names one.
 func AllKinds() Kinds { return Kinds{channel.Kind{}, tools.Kind{}} }
 
 // Get returns the kind of a name; nil if there is none.
@@ -50,8 +50,7 @@ func (ks Kinds) Wire(names []kind.Name) []pluginv1.Kind {
 	return out
 }
 
-// differences says in which respects a process describes its kinds otherwise than the manifest. Kinds that this host does not know do not
-// count.
+// differences describes the differences between the kinds of a manifest and those of a process. Unknown kinds do not count.
 func (ks Kinds) differences(m Manifest, d *pluginv1.DescribeResponse) []string {
 	var out []string
 	says, tells := ks.Wire(m.Kinds), slices.DeleteFunc(slices.Clone(d.GetKinds()), func(k pluginv1.Kind) bool {
@@ -60,7 +59,7 @@ func (ks Kinds) differences(m Manifest, d *pluginv1.DescribeResponse) []string {
 	slices.Sort(says)
 	slices.Sort(tells)
 	if !slices.Equal(says, slices.Compact(tells)) {
-		out = append(out, fmt.Sprintf("kinds are %v, but the process says %v", m.Kinds, d.GetKinds()))
+		out = append(out, fmt.Sprintf("kinds are %v, but the process reports %v", m.Kinds, d.GetKinds()))
 	}
 	for _, name := range m.Kinds {
 		if o := m.Options[name]; o != nil {
@@ -70,7 +69,7 @@ func (ks Kinds) differences(m Manifest, d *pluginv1.DescribeResponse) []string {
 	return out
 }
 
-// options reads the tables of the kinds in a plugin.toml. known reports whether one of them holds a key.
+// options reads the tables of the kinds in a plugin.toml. known reports whether one of them has a key.
 func (ks Kinds) options(text string) (all map[kind.Name]kind.Options, known func(toml.Key) bool, err error) {
 	all = map[kind.Name]kind.Options{}
 	var tables map[kind.Name]toml.Primitive
@@ -92,12 +91,12 @@ func (ks Kinds) options(text string) (all map[kind.Name]kind.Options, known func
 	return all, func(key toml.Key) bool { return all[kind.Name(key[0])] != nil && !unknown[key.String()] }, err
 }
 
-// relays reports whether a process of the manifest only passes on what others say.
+// relays reports whether a process of the manifest only relays messages.
 func (ks Kinds) relays(m Manifest) bool {
 	return !slices.ContainsFunc(m.Kinds, func(name kind.Name) bool { k := ks.Get(name); return k == nil || !k.Relays() })
 }
 
-// problems names everything that makes no sense in what m says of its kinds.
+// problems reports every invalid value in the tables of the kinds.
 func (ks Kinds) problems(m *Manifest, report func(format string, args ...any)) {
 	if len(m.Kinds) == 0 {
 		report("kinds is empty: name %s", ks)

@@ -26,12 +26,12 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// launchSpec says which process is to be started.
+// launchSpec says which process to start.
 type launchSpec struct {
 	version string // installed version; "" for the one that the instance runs
-	// beside is set where another process of the instance is at work: its status is not this one's.
+	// beside is true if another process of the instance is running, whose status stays.
 	beside bool
-	// bare starts it for no more than a look at it: it gets no state folder.
+	// bare starts it for an inspection only: it gets no state folder.
 	bare bool
 }
 
@@ -46,7 +46,7 @@ func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (proce
 		return nil, permanent{err}
 	}
 	if p.dev {
-		sup.log.Warn("plugin runs from a development folder: nothing of it is verified", "dir", p.dir)
+		sup.log.Warn("plugin runs from a development folder: it is not verified", "dir", p.dir)
 	}
 	if !o.beside {
 		sup.update(func(s *Status) { s.Version, s.Dev = p.manifest.Version, p.dev })
@@ -59,8 +59,8 @@ func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (proce
 	return h.startProcess(ctx, sup, p, o)
 }
 
-// load opens the plugin called name: the development folder if there is one, else an installed and locked version, by default the one
-// that its instances run.
+// load opens a plugin: its development folder if there is one, else an installed and locked version, by default the one that its instances
+// run.
 func (h *Host) load(name, version string) (*pack, error) {
 	dir, ok := h.config.DevPaths[name]
 	if !ok {
@@ -77,7 +77,7 @@ func (h *Host) load(name, version string) (*pack, error) {
 	return p, err
 }
 
-// fits checks that the plugin allows this use on this host, its settings included.
+// fits checks that the plugin can run this instance on this host, including its settings.
 func (h *Host) fits(p *pack, i Instance) error {
 	m := p.manifest
 	if !slices.Contains(m.Kinds, i.Kind) {
@@ -88,13 +88,13 @@ func (h *Host) fits(p *pack, i Instance) error {
 	}
 	for name := range i.Secrets {
 		if !slices.Contains(m.Config.Secrets, name) {
-			return fmt.Errorf("plugin %s knows no secret %q, only %q", m.Name, name, m.Config.Secrets)
+			return fmt.Errorf("plugin %s has no secret %q, only %q", m.Name, name, m.Config.Secrets)
 		}
 	}
 	return h.agrees(p, i)
 }
 
-// stateDir makes the folder that survives restarts, for plugins that ask for one.
+// stateDir creates the folder that survives restarts, for plugins that ask for one.
 func (h *Host) stateDir(m Manifest, instance string) (string, error) {
 	if !m.Permissions.State {
 		return "", nil
@@ -106,7 +106,7 @@ func (h *Host) stateDir(m Manifest, instance string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// startProcess starts the process and connects to it. Whatever goes wrong, nothing is left of it.
+// startProcess starts the process and connects to it. After an error nothing is left of it.
 func (h *Host) startProcess(ctx context.Context, sup *supervisor, p *pack, o launchSpec) (process, error) {
 	var stateDir string
 	var err error
@@ -114,11 +114,11 @@ func (h *Host) startProcess(ctx context.Context, sup *supervisor, p *pack, o lau
 		stateDir, err = h.stateDir(p.manifest, sup.instance.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the state folder: %w", err)
+		return nil, fmt.Errorf("create the state folder: %w", err)
 	}
 	out := newOutput(sup.log, sup.instance.Secrets)
 	run := &launcher{
-		host: h, pack: p, output: out, log: &libraryLog{log: sup.log}, stateDir: stateDir, instance: sup.instance,
+		host: h, pack: p, output: out, log: libraryLog(sup.log), stateDir: stateDir, instance: sup.instance,
 	}
 	defer context.AfterFunc(ctx, run.abort)()
 	addr, err := run.start()
@@ -156,9 +156,9 @@ type launcher struct {
 	instance  Instance
 
 	group           *jail.Group    // nil without one
-	report, reportW *os.File       // from the process that becomes the plugin, see enclose
+	report, reportW *os.File       // of the launcher process, see enclose
 	measures        []jail.Measure // that it reported
-	refused         string         // why it did not become the plugin
+	refused         string         // why it did not execute the plugin
 
 	mu      sync.Mutex // guards the following, which abort may need at any time
 	runner  *runnerProcess
@@ -185,7 +185,7 @@ func (l *launcher) start() (net.Addr, error) {
 	return goplugin.NewClient(l.config).Start()
 }
 
-// newRunner builds the process. go-plugin's command holds nothing but the variables of the handshake.
+// newRunner builds the process. go-plugin's command has only the variables of the handshake.
 func (l *launcher) newRunner(_ hclog.Logger, spec *exec.Cmd, socketDir string) (runner.Runner, error) {
 	l.socketDir = socketDir
 	cmd, err := l.command()
@@ -223,14 +223,14 @@ func (l *launcher) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// isScript reports whether the kernel would start an interpreter with the file's name, which then has to be the real one.
+// isScript reports whether the kernel would start an interpreter with the file's name, which must then be the real one.
 func isScript(f io.ReaderAt) bool {
 	var head [2]byte
 	_, err := f.ReadAt(head[:], 0)
 	return err == nil && string(head[:]) == "#!"
 }
 
-// explain turns a failed start into what an operator can use.
+// explain turns the error of a failed start into one that helps an operator.
 func (l *launcher) explain(err error) error {
 	if refused := l.refusal(); refused != nil {
 		return refused
@@ -241,7 +241,7 @@ func (l *launcher) explain(err error) error {
 	if noise := l.runner.spoiled(); noise != nil {
 		err = noise
 	} else if exit := l.runner.ended(); exit != nil && exit.Error() != "signal: killed" {
-		err = fmt.Errorf("it ended before its handshake: %w", exit) // in place of what the library saw of that first
+		err = fmt.Errorf("it ended before its handshake: %w", exit) // instead of the library's error
 	}
 	if lines := l.output.lines(); lines != "" {
 		return fmt.Errorf("start the plugin: %w; it wrote: %s", err, lines)
@@ -249,7 +249,7 @@ func (l *launcher) explain(err error) error {
 	return fmt.Errorf("start the plugin: %w", err)
 }
 
-// connect opens our own connection to the process, with our caps.
+// connect opens our own connection to the process, with our limits.
 func (l *launcher) connect(addr net.Addr, observe grpc.UnaryClientInterceptor) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if l.config.AutoMTLS {
@@ -272,7 +272,7 @@ func (l *launcher) connect(addr net.Addr, observe grpc.UnaryClientInterceptor) (
 
 const connectTimeout = 3 * time.Second
 
-// abort ends a start that is no longer wanted, at whatever point it is.
+// abort ends a start at any point.
 func (l *launcher) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,8 +282,7 @@ func (l *launcher) abort() {
 	}
 }
 
-// remove ends the process, waits for it and removes its sockets. A process that cannot even be killed, because the kernel
-// holds it, is given up after a while.
+// remove kills the process, waits for it and removes its sockets. It does not wait for ever for a process that the kernel holds.
 func (l *launcher) remove() {
 	if l.runner != nil && l.runner.pid() != 0 {
 		l.runner.kill()

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -13,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/install"
 )
 
-// lockFile is plugins.lock: what may run, by digest. It is the operator's consent, and the only thing that gives it.
+// lockFile is plugins.lock: the plugins that may run, by digest. Only this file expresses the operator's consent.
 type lockFile struct {
 	Format   int      `toml:"lock"` // 2
 	Plugins  []Choice `toml:"plugin"`
@@ -24,16 +25,16 @@ type lockFile struct {
 type Choice struct {
 	Name   string `toml:"name" json:"name"`
 	Active string `toml:"active" json:"active"`
-	// Next is a version that a running host is to try; it becomes Active when it has proved itself, or Rejected.
+	// Next is a version for a running host to try; it becomes Active if its trial succeeds, or Rejected.
 	Next string `toml:"next,omitempty" json:"next,omitempty"`
-	// Previous are the versions that were active before, latest first: where a rollback goes.
+	// Previous are the versions that were active before, latest first, to which a rollback returns.
 	Previous []string `toml:"previous,omitempty" json:"previous,omitempty"`
 	// Disabled plugins never start.
 	Disabled bool        `toml:"disabled,omitempty" json:"disabled,omitempty"`
 	Rejected []Rejection `toml:"rejected,omitempty" json:"rejected,omitempty"`
 }
 
-// Rejection is a version that a running host tried and gave up, for the one before.
+// Rejection is a version whose trial by a running host failed.
 type Rejection struct {
 	Version string    `toml:"version" json:"version"`
 	Why     string    `toml:"why" json:"why"`
@@ -44,36 +45,31 @@ type Rejection struct {
 type Locked struct {
 	Name    string `toml:"name" json:"name"`
 	Version string `toml:"version" json:"version"`
-	// Platforms are those that the release has programs for; "any" is one of them.
+	// Platforms are the platforms of the release's programs, or "any".
 	Platforms []string  `toml:"platforms,omitempty" json:"platforms,omitempty"`
 	Source    string    `toml:"source" json:"source"` // folder, archive or URL that it was installed from
 	Installed time.Time `toml:"installed" json:"installed"`
-	// Signer is the key whose signature was checked; empty for a version that nobody vouches for.
+	// Signer is the key whose signature was checked; empty for an unsigned version.
 	Signer string `toml:"signer,omitempty" json:"signer,omitempty"`
 	// Network and Host are the permissions that the operator saw.
 	Network []string `toml:"network,omitempty" json:"network,omitempty"`
 	Host    []string `toml:"host,omitempty" json:"host,omitempty"`
 	// Files maps each file of each platform, slash-separated, to its SHA-256 in lower-case hex.
 	Files map[string]string `toml:"files" json:"files"`
-	// Platform is set for what was installed by a lock of format 1, which held one.
+	// Platform is set for a version from a lock of format 1, which had a single one.
 	Platform string `toml:"platform,omitempty" json:"platform,omitempty"`
 }
 
 // anyPlatform is the folder of a version that holds all its platforms, and the key in exec of a command for all.
 const anyPlatform = "any"
 
-// dir is where the version lies below the store.
-func (l Locked) dir() string {
-	if l.Platform != "" {
-		return path.Join(l.Name, l.Version, l.Platform)
-	}
-	return path.Join(l.Name, l.Version, anyPlatform)
-}
+// dir is the path of the version below the store.
+func (l Locked) dir() string { return path.Join(l.Name, l.Version, cmp.Or(l.Platform, anyPlatform)) }
 
 const (
 	lockFormat  = 2
-	keptBefore  = 2 // versions before the active one that a rollback can reach
-	maxRejected = 5 // that the lock remembers for one plugin
+	keptBefore  = 2 // versions before the active one that are kept for a rollback
+	maxRejected = 5 // rejections that the lock keeps for one plugin
 )
 
 // parseLock reads plugins.lock as strictly as plugin.toml.
@@ -97,7 +93,7 @@ func parseLock(text []byte) (lockFile, error) {
 	return l, errors.Join(err, l.problems())
 }
 
-// parseFirstLock reads format 1, which knew one version of each plugin, for one platform.
+// parseFirstLock reads format 1, which has one version of each plugin, for one platform.
 func parseFirstLock(text []byte) (lockFile, error) {
 	var first struct {
 		Format  int      `toml:"lock"`
@@ -114,21 +110,21 @@ func parseFirstLock(text []byte) (lockFile, error) {
 	return l, err
 }
 
-// problems names everything in l that makes no sense.
+// problems names every error in l.
 func (l lockFile) problems() error {
 	var wrong []error
 	names, versions := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Releases {
 		id := r.Name + " " + r.Version
 		if versions[id] {
-			wrong = append(wrong, fmt.Errorf("%s: plugin %s stands there twice", lockName, id))
+			wrong = append(wrong, fmt.Errorf("%s: plugin %s is there twice", lockName, id))
 		}
 		versions[id] = true
 		wrong = append(wrong, r.problems()...)
 	}
 	for _, c := range l.Plugins {
 		if names[c.Name] {
-			wrong = append(wrong, fmt.Errorf("%s: plugin %q stands there twice", lockName, c.Name))
+			wrong = append(wrong, fmt.Errorf("%s: plugin %q is there twice", lockName, c.Name))
 		}
 		names[c.Name] = true
 		for _, v := range c.versions() {
@@ -139,13 +135,13 @@ func (l lockFile) problems() error {
 	}
 	for _, r := range l.Releases {
 		if !names[r.Name] {
-			wrong = append(wrong, fmt.Errorf("%s: plugin %q has a version and none that is active", lockName, r.Name))
+			wrong = append(wrong, fmt.Errorf("%s: plugin %q has no active version", lockName, r.Name))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// versions are those that c refers to, the active one first.
+// versions are the versions that c refers to, the active one first.
 func (c Choice) versions() []string {
 	out := append([]string{c.Active}, c.Previous...)
 	if c.Next != "" {
@@ -161,11 +157,10 @@ func (l Locked) problems() []error {
 			out = append(out, fmt.Errorf(lockName+": plugin %q: "+format, append([]any{l.Name}, args...)...))
 		}
 	}
-	check(validPlugin().MatchString(l.Name), "that is no plugin's name")
-	check(exactSemver(l.Version), "version %q is no exact version", l.Version)
-	check(l.Platform == "" || validName().MatchString(l.Platform), "platform %q is none", l.Platform)
-	for _, p := range l.Platforms {
-		check(validName().MatchString(p), "platform %q is none", p)
+	check(validPlugin().MatchString(l.Name), "that is not a plugin's name")
+	check(exactSemver(l.Version), "version %q is not an exact version", l.Version)
+	for _, p := range append(l.Platforms, cmp.Or(l.Platform, anyPlatform)) {
+		check(validName().MatchString(p), "%q is not a platform", p)
 	}
 	for _, err := range install.Problems(l.Files, ManifestName) {
 		check(false, "%w", err)
@@ -180,10 +175,10 @@ func (l lockFile) Encode() ([]byte, error) {
 	slices.SortFunc(l.Releases, func(a, b Locked) int {
 		return strings.Compare(a.Name+" "+a.Version, b.Name+" "+b.Version)
 	})
-	return install.Encode("Written by flynn plugin. Only what stands here may run.", l)
+	return install.Encode("Written by flynn plugin. Only plugins in this file may run.", l)
 }
 
-// choice returns what was chosen for the plugin called name.
+// choice returns the Choice of a plugin.
 func (l lockFile) choice(name string) (Choice, bool) {
 	i := slices.IndexFunc(l.Plugins, func(c Choice) bool { return c.Name == name })
 	if i < 0 {
@@ -201,7 +196,7 @@ func (l lockFile) release(name, version string) (Locked, bool) {
 	return l.Releases[i], true
 }
 
-// find returns the active version of the plugin called name.
+// find returns the active version of a plugin.
 func (l lockFile) find(name string) (Locked, bool) {
 	c, ok := l.choice(name)
 	if !ok {
@@ -210,7 +205,7 @@ func (l lockFile) find(name string) (Locked, bool) {
 	return l.release(name, c.Active)
 }
 
-// withRelease returns l with r in place of an earlier record of that version.
+// withRelease returns l with r instead of an earlier record of that version.
 func (l lockFile) withRelease(r Locked) lockFile {
 	l.Releases = append(slices.DeleteFunc(slices.Clone(l.Releases), func(o Locked) bool {
 		return o.Name == r.Name && o.Version == r.Version
@@ -218,13 +213,13 @@ func (l lockFile) withRelease(r Locked) lockFile {
 	return l
 }
 
-// with returns l with c in place of what was chosen before.
+// with returns l with c instead of the plugin's earlier choice.
 func (l lockFile) with(c Choice) lockFile {
 	l.Plugins = append(slices.DeleteFunc(slices.Clone(l.Plugins), func(o Choice) bool { return o.Name == c.Name }), c)
 	return l
 }
 
-// activate makes version the one that runs, and remembers the one before.
+// activate makes version the active one, and keeps the one before.
 func (c Choice) activate(version string) Choice {
 	if c.Active != version && c.Active != "" {
 		c.Previous = slices.DeleteFunc(append([]string{c.Active}, c.Previous...), func(v string) bool { return v == version })
@@ -235,7 +230,7 @@ func (c Choice) activate(version string) Choice {
 	return c
 }
 
-// reject notes that version failed, and goes back to the one that ran before it.
+// reject records the failure of a version, and makes the running one active again.
 func (c Choice) reject(version, running, why string, at time.Time) Choice {
 	if c.Active == version {
 		c.Active = running
@@ -250,7 +245,7 @@ func (c Choice) reject(version, running, why string, at time.Time) Choice {
 	return c
 }
 
-// prune drops the versions of name that nothing refers to, and returns them.
+// prune removes the versions of a plugin that nothing refers to, and returns them.
 func (l lockFile) prune(name string) (lockFile, []Locked) {
 	c, _ := l.choice(name)
 	var kept, gone []Locked

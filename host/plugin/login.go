@@ -10,7 +10,8 @@ import (
 // maxLogin bounds a login code, in bytes.
 const maxLogin = 1 << 10
 
-// loginCode is what a person has to scan so that the plugin can sign in; "" for none. It goes to the operator alone: no log, no status.
+// loginCode is the code that a person has to scan so that the plugin can sign in; "" for none. Only the operator may see it: it must not
+// get into a log or a status.
 func loginCode(s *pluginv1.StatusResponse) string {
 	code := s.GetLoginCode()
 	if s.GetState() != pluginv1.State_STATE_AUTH_REQUIRED || len(code) > maxLogin || strings.ContainsFunc(code, unicode.IsControl) {
@@ -19,7 +20,7 @@ func loginCode(s *pluginv1.StatusResponse) string {
 	return code
 }
 
-// tellLogin takes over the code that the operator has to scan now.
+// tellLogin sets the code that the operator has to scan now.
 func (sup *supervisor) tellLogin(code string) {
 	sup.mu.Lock()
 	sup.login = code
@@ -27,8 +28,8 @@ func (sup *supervisor) tellLogin(code string) {
 	sup.update(func(s *Status) { s.Login = code != "" })
 }
 
-// LoginCode is what the operator has to scan with his device so that an instance can sign in; "" while there is nothing to scan.
-// It is a secret as long as it is valid.
+// LoginCode is the code that the operator has to scan with a device so that an instance can sign in; "" if there is none. It is a secret
+// as long as it is valid.
 func (h *Host) LoginCode(instance string) (string, error) {
 	sup, err := h.supervisor(instance)
 	if err != nil {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -31,26 +32,26 @@ type Manifest struct {
 	Description string             `toml:"description"`
 	Kinds       []kind.Name        `toml:"kinds"`
 	Protocols   []int              `toml:"protocols"`
-	Critical    bool               `toml:"critical"` // the host should not serve without it
+	Critical    bool               `toml:"critical"` // the host does not serve without it
 	Host        HostRange          `toml:"host"`
 	Exec        map[string]Command `toml:"exec"` // by platform ("linux-amd64"), or "any"
 	Run         RunOptions         `toml:"run"`
 	Config      ConfigOptions      `toml:"config"`
 	Permissions Permissions        `toml:"permissions"`
-	// Options are the tables of the kinds that have one, each with its default where the file has none.
+	// Options are the tables of the kinds, or their defaults if the file has none.
 	Options map[kind.Name]kind.Options `toml:"-"`
 }
 
-// HostRange says with which hosts the plugin works.
+// HostRange says which hosts the plugin works with.
 type HostRange struct {
 	Min string `toml:"min"`
 }
 
-// Command is a program with its arguments. The program is a file of the plugin when it holds a slash, and is looked up
-// on the host's PATH otherwise.
+// Command is a program with its arguments. The program is a file of the plugin if it contains a slash, and is looked up on the host's
+// PATH otherwise.
 type Command []string
 
-// UnmarshalTOML takes a string or a list of strings.
+// UnmarshalTOML accepts a string or a list of strings.
 func (c *Command) UnmarshalTOML(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -69,12 +70,12 @@ func (c *Command) UnmarshalTOML(v any) error {
 	return fmt.Errorf("must be a string or a list of strings, got %T", v)
 }
 
-// RunOptions say how the process is run.
+// RunOptions say how the process runs.
 type RunOptions struct {
 	TLS          string        `toml:"tls"` // "auto" (default) or "none"
 	StartTimeout kind.Duration `toml:"start_timeout"`
 	StopTimeout  kind.Duration `toml:"stop_timeout"`
-	Memory       kind.Size     `toml:"memory"` // handed to Go programs as GOMEMLIMIT; 0: no limit
+	Memory       kind.Size     `toml:"memory"` // GOMEMLIMIT of Go programs; 0: no limit
 	Reload       bool          `toml:"reload"`
 }
 
@@ -84,16 +85,16 @@ type ConfigOptions struct {
 	Secrets []string `toml:"secrets"` // names that an instance may or must have
 }
 
-// Permissions are what the plugin says it needs. State, env and host are enforced; the ports of network, read and write are where the
-// system has what it takes, see Containment.
+// Permissions are the permissions that the plugin asks for. State, env and host are always enforced; the ports of network, read and write
+// only if the system can, see Containment.
 type Permissions struct {
 	Network []string `toml:"network"` // "host:port"
 	Host    []string `toml:"host"`    // "kv", "media", "webhook", "metric"
 	Env     []string `toml:"env"`     // variables of the host to pass on
 	State   bool     `toml:"state"`   // a folder that survives restarts
-	// WebhookBody is how long a request to its webhooks may be, where its platform sends more than others; 0: 256 KiB.
+	// WebhookBody bounds the requests to its webhooks, for a platform that sends large ones; 0: 256 KiB.
 	WebhookBody kind.Size `toml:"webhook_body"`
-	Read        []string  `toml:"read"`  // files and folders of the machine, beside the system's own
+	Read        []string  `toml:"read"`  // files and folders of the machine, in addition to system files
 	Write       []string  `toml:"write"` // the same, to read and write
 }
 
@@ -106,7 +107,7 @@ var (
 
 const maxManifest = 64 << 10 // bytes
 
-// ParseManifest reads a plugin.toml. Every key has to be known and every value to make sense; the error names all that do not.
+// ParseManifest reads a plugin.toml. Every key has to be known and every value valid; the error names all that are not.
 func ParseManifest(text []byte) (Manifest, error) { return AllKinds().parse(text) }
 
 func (ks Kinds) parse(text []byte) (Manifest, error) {
@@ -137,15 +138,9 @@ func (ks Kinds) parse(text []byte) (Manifest, error) {
 }
 
 func (m *Manifest) setDefaults() {
-	if m.Run.TLS == "" {
-		m.Run.TLS = tlsAuto
-	}
-	if m.Run.StartTimeout == 0 {
-		m.Run.StartTimeout = kind.Duration(10 * time.Second)
-	}
-	if m.Run.StopTimeout == 0 {
-		m.Run.StopTimeout = kind.Duration(10 * time.Second)
-	}
+	m.Run.TLS = cmp.Or(m.Run.TLS, tlsAuto)
+	m.Run.StartTimeout = cmp.Or(m.Run.StartTimeout, kind.Duration(10*time.Second))
+	m.Run.StopTimeout = cmp.Or(m.Run.StopTimeout, kind.Duration(10*time.Second))
 }
 
 // The values of run.tls.
@@ -154,7 +149,7 @@ const (
 	tlsNone = "none"
 )
 
-// problems names everything in m that makes no sense.
+// problems names every error in m.
 func (m *Manifest) problems(ks Kinds) []error {
 	var out []error
 	report := func(format string, args ...any) { out = append(out, fmt.Errorf(ManifestName+": "+format, args...)) }

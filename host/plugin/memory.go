@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Bounds on the memory of a process, in bytes. A Go program keeps near run.memory by itself, which it gets as GOMEMLIMIT; one that uses twice
-// as much leaks, or is not bounded by that, and is ended before the machine suffers.
+// Bounds on the memory of a process, in bytes. A Go program stays near run.memory, which it gets as GOMEMLIMIT; one that uses twice as much
+// leaks, or ignores that limit, and is killed before the machine suffers.
 const (
-	defaultMemory = 512 << 20 // of plugins that name no run.memory
+	defaultMemory = 512 << 20 // of plugins without run.memory
 	memoryFactor  = 2
 )
 
-// hardLimit is how much a process of m may use.
+// hardLimit is the memory that a process of m may use.
 func (i Instance) hardLimit(m Manifest) int64 {
 	if i.Grant.Memory > 0 {
 		return i.Grant.Memory
@@ -25,10 +25,10 @@ func (i Instance) hardLimit(m Manifest) int64 {
 	return memoryFactor * defaultMemory
 }
 
-// weighed reports whether the kernel sees to the process's use of memory.
+// weighed reports whether a control group limits the process's memory.
 func (r *running) weighed() bool { return r.group != nil && r.group.Occupied() }
 
-// weigh ends the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
+// weigh kills the process when it uses more memory than it may. It returns when the process is gone or about to be ended.
 func (r *running) weigh() {
 	limit := r.instance.hardLimit(r.manifest)
 	tick := time.NewTicker(max(r.timeouts.healthEvery/10, 10*time.Millisecond))
@@ -43,7 +43,7 @@ func (r *running) weigh() {
 		}
 		used, known := privateMemory(r.pid())
 		if !known {
-			return // this system does not tell
+			return // unknown on this system
 		}
 		if used > limit {
 			r.tooHeavy.Store(&heavy{used, limit})
@@ -53,14 +53,14 @@ func (r *running) weigh() {
 	}
 }
 
-// heavy is why a process was ended.
+// heavy is the error of a process that used too much memory.
 type heavy struct{ used, limit int64 }
 
 func (h *heavy) Error() string {
 	return fmt.Sprintf("the process was ended: it used %d MiB of memory, at most %d MiB (memory_limit of its instance, or twice run.memory of plugin.toml)", h.used>>20, h.limit>>20)
 }
 
-// privateMemory is what a process has in memory for itself alone, in bytes: its resident pages without those that are backed by files or shared.
+// privateMemory is a process's private memory, in bytes: its resident pages without those that are shared or backed by files.
 func privateMemory(pid int) (_ int64, known bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/service"
 )
 
-// servicesSocket is in the run folder; it is shorter than what go-plugin puts there.
+// servicesSocket is the socket of the services in the run folder; its name is shorter than those of go-plugin.
 const servicesSocket = "host"
 
-// offerServices serves what plugins may ask for; end waits until the last call has ended.
+// offerServices serves the host services for plugins; end waits until the last call has ended.
 func (h *Host) offerServices() (end func(), err error) {
 	s := h.config.Services
 	if s == nil {
@@ -26,13 +26,13 @@ func (h *Host) offerServices() (end func(), err error) {
 	go func() {
 		defer close(done)
 		if err := s.Run(ctx); err != nil {
-			h.log.Error("the services for plugins ended", "error", err)
+			h.log.Error("the services for plugins have ended", "error", err)
 		}
 	}()
 	return func() { cancel(); <-done }, nil
 }
 
-// grant is a process's way to the services, which ends with the process, even if that ends before it begins.
+// grant is a process's access to the services. It ends with the process, even if that ends before the access begins.
 type grant struct {
 	mu     sync.Mutex
 	revoke func()
@@ -48,7 +48,7 @@ func (g *grant) end() {
 	}
 }
 
-// admit lets the process call what its manifest asks for, until it is gone.
+// admit lets the process call the services that its manifest asks for, until it is gone.
 func (r *running) admit() (endpoint, token string) {
 	s := r.host.config.Services
 	r.grant.mu.Lock()
@@ -60,7 +60,7 @@ func (r *running) admit() (endpoint, token string) {
 	return endpoint, token
 }
 
-// knownServices reports whether a manifest asks only for what there is, each once.
+// knownServices reports whether names are known services, each named once.
 func knownServices(names []string) bool {
 	for i, name := range names {
 		if !slices.Contains(service.Names(), name) || slices.Contains(names[:i], name) {

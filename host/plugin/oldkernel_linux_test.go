@@ -72,7 +72,7 @@ func TestKernelWithoutLandlock(t *testing.T) {
 
 	strict := startContained(t, map[string]string{"actor": dir}, Containment{Launcher: launcher, Required: true, Secret: []string{secret}})
 	strict.add(Instance{Name: "spy", Plugin: "actor"}, &listener{})
-	const want = `cannot be cut down, and [plugins] containment = "required": this kernel has no Landlock`
+	const want = `cannot be restricted, and [plugins] containment = "required": this kernel has no Landlock`
 	if got := strict.awaitThat("a refusal", func(st Status) bool { return st.LastError != "" }); got.PID != 0 || !strings.Contains(got.LastError, want) {
 		t.Errorf("it says %+v, want %s", got, want)
 	}

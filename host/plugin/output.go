@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
-// Bounds on what a plugin writes.
+// Bounds on the output of a plugin.
 const (
 	maxLine     = 64 << 10 // bytes; the rest of a line is dropped
 	linesPerSec = 200
@@ -27,7 +27,7 @@ const (
 	maxKeptLine = 300 // bytes
 )
 
-// output turns what a plugin writes into records of the host's log: bounded, rate limited, secrets masked.
+// output turns a plugin's output into records of the host's log: bounded, rate limited, and with secrets masked.
 type output struct {
 	log  *slog.Logger
 	mask *strings.Replacer
@@ -56,7 +56,7 @@ func (o *output) stderr(r io.Reader) {
 	o.flush()
 }
 
-// stdout reads what a plugin prints after its handshake, which nobody asked for.
+// stdout reads what a plugin prints on standard output after its handshake, which is not expected.
 func (o *output) stdout(r io.Reader) {
 	readLines(r, func(line string) {
 		if o.allow() {
@@ -65,8 +65,8 @@ func (o *output) stdout(r io.Reader) {
 	})
 }
 
-// readLines calls each with every line, cut to maxLine and made valid UTF-8. It never stops reading before the end, for a full
-// pipe would stop the plugin.
+// readLines calls each with every line, cut to maxLine and made valid UTF-8. It reads to the end, because a full pipe would block the
+// plugin.
 func readLines(r io.Reader, each func(string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -100,7 +100,7 @@ func (o *output) allow() bool {
 	return true
 }
 
-// reportDropped says how much was not logged. o.mu is held.
+// reportDropped logs how many lines were dropped. o.mu is held.
 func (o *output) reportDropped() {
 	if o.dropped > 0 {
 		o.log.Warn("plugin logs too much", "dropped_lines", o.dropped, "limit_per_second", linesPerSec)
@@ -114,7 +114,7 @@ func (o *output) flush() {
 	o.reportDropped()
 }
 
-// keep remembers the first and the last lines for error messages.
+// keep keeps the first and the last lines for error messages.
 func (o *output) keep(line string) {
 	line = kind.Text(line, maxKeptLine)
 	o.mu.Lock()
@@ -129,27 +129,27 @@ func (o *output) keep(line string) {
 	}
 }
 
-// lines are the first and last ones of standard error, in one string.
+// lines are the first and last lines of standard error, in one string.
 func (o *output) lines() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(slices.Concat(o.first, o.last), " | ")
 }
 
-// record logs one line: with its level and fields when it is JSON with hclog's keys, as it is otherwise.
+// record logs one line: with its level and fields if it is JSON with hclog's keys, else as it is.
 func (o *output) record(line string) {
 	level, text, attrs, ok := parseRecord(line)
 	if !ok {
 		level, text = plainLevel(line), line
 	}
 	for i := range attrs {
-		// A secret with escapes in it shows only now.
+		// A secret that was escaped in JSON appears only now.
 		attrs[i] = slog.String(attrs[i].Key, o.mask.Replace(attrs[i].Value.String()))
 	}
 	o.log.LogAttrs(context.Background(), level, o.mask.Replace(text), slog.Attr{Key: "fields", Value: slog.GroupValue(attrs...)})
 }
 
-// plainLevel guesses the level of a line without one: a crash should be seen.
+// plainLevel guesses the level of a line without one: a crash is an error.
 func plainLevel(line string) slog.Level {
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
 		return slog.LevelError

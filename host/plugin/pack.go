@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// errDisabled is why a plugin that the operator switched off does not start.
+// errDisabled is the error of starting a disabled plugin.
 var errDisabled = errors.New("the plugin is disabled")
 
 // pack is a plugin that may run.
@@ -18,7 +18,7 @@ type pack struct {
 	locked   Locked // zero for a development folder
 	dir      string
 	schema   string   // digest of the settings' schema; empty without one
-	program  *os.File // verified, open; nil when the command is looked up on PATH
+	program  *os.File // verified and open; nil if the command is looked up on PATH
 	dev      bool
 }
 
@@ -61,7 +61,7 @@ func (s *Store) loadVersion(name, version string) (*pack, error) {
 	return p, nil
 }
 
-// pack verifies the files against the lock, the manifest among them, and keeps the program open.
+// pack verifies the files against the lock, including the manifest, and keeps the program open.
 func (t *tree) pack(l Locked) (*pack, error) {
 	m, err := t.lockedManifest(l)
 	if err != nil {
@@ -118,7 +118,7 @@ func loadDev(dir string, kinds Kinds) (*pack, error) {
 	return p, err
 }
 
-// file is the file of the plugin that is run, if the command is not looked up on PATH.
+// file is the program's file, if it is not looked up on PATH.
 func (c Command) file() (string, bool) {
 	if len(c) == 0 || !strings.Contains(c[0], "/") {
 		return "", false

@@ -14,22 +14,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// ProbeConfig says what is tried: the plugin in Dir or, without it, the installed plugin called Name in Store.
+// ProbeConfig names the plugin to start: the one in Dir or, without it, the installed plugin Name in Store.
 type ProbeConfig struct {
 	Dir   string
 	Store string
 	Name  string
-	// StateDir is where the plugin's state folder is made; a temporary one.
+	// StateDir is the folder for the plugin's state folder; by default a temporary one.
 	StateDir string
-	// Bare leaves out the variables that every plugin may see: what remains is what the host itself sets.
+	// Bare leaves the variables of passedOn out, so that only those remain that the host sets itself.
 	Bare bool
 	Log  *slog.Logger
-	// Services are what the host offers to the process; nil for nothing. They are served until Close.
+	// Services are the host services for the process; nil for none. They are served until Close.
 	Services *service.Server
 }
 
-// Probe is one process of a plugin, started like that of any instance, verification, handshake and encryption included, but neither
-// described, configured nor supervised. The caller makes the calls itself. Close ends it.
+// Probe is one process of a plugin, started like that of any instance, including verification, handshake and encryption, but not
+// described, configured or supervised. The caller makes the calls itself. Close ends it.
 type Probe struct {
 	process  *running
 	stateDir string
@@ -37,7 +37,7 @@ type Probe struct {
 	closing  sync.Once
 }
 
-// StartProbe starts a process. ctx bounds the start alone.
+// StartProbe starts a process. ctx bounds only the start.
 func StartProbe(ctx context.Context, c ProbeConfig) (*Probe, error) {
 	t := &Probe{}
 	p, err := t.start(ctx, c)
@@ -96,7 +96,7 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 	return h.startProcess(ctx, newSupervisor(h, instance, nil, &recent{}), p, launchSpec{})
 }
 
-// shortTemp makes a temporary folder in which a socket's path is short enough, in /tmp if need be.
+// shortTemp creates a temporary folder with a path that is short enough for sockets, in /tmp if necessary.
 func shortTemp() (string, error) {
 	dir, err := os.MkdirTemp("", "ft")
 	if err != nil || len(dir)+len("/r")+socketTail <= maxSocket {
@@ -111,24 +111,24 @@ func shortTemp() (string, error) {
 // Conn is the connection to the process, with the host's bounds on both directions.
 func (t *Probe) Conn() grpc.ClientConnInterface { return t.process.conn }
 
-// Manifest is what plugin.toml says.
+// Manifest is the manifest of the plugin.
 func (t *Probe) Manifest() Manifest { return t.process.manifest }
 
-// StateDir is the folder to hand over with Configure; empty unless the manifest asks for one.
+// StateDir is the state folder to pass to Configure; empty unless the manifest asks for one.
 func (t *Probe) StateDir() string { return t.stateDir }
 
-// Admit lets the process call what its manifest asks for; what it returns is to be handed over with Configure.
+// Admit lets the process call the services that its manifest asks for. The caller passes the results to Configure.
 func (t *Probe) Admit() (endpoint, token string) { return t.process.admit() }
 
-// Disagreements says in which respects d is not what plugin.toml says.
+// Disagreements describes the differences between d and plugin.toml.
 func (t *Probe) Disagreements(d *pluginv1.DescribeResponse) []string {
 	return t.process.disagreements(d)
 }
 
-// HangUp closes the plugin's standard input, as the death of the host would.
+// HangUp closes the plugin's standard input, as if the host had died.
 func (t *Probe) HangUp() { t.process.runner.hangUp() }
 
-// Kill ends the process by force and returns when it is gone. Its sockets stay until Close.
+// Kill kills the process and returns when it is gone. Its sockets stay until Close.
 func (t *Probe) Kill() {
 	t.process.runner.kill()
 	<-t.process.exited()
@@ -146,7 +146,7 @@ func (t *Probe) Exited(within time.Duration) bool {
 	}
 }
 
-// Ended says how the process ended and what it wrote; nil while it runs.
+// Ended is an error that says how the process ended and what it wrote; nil while it runs.
 func (t *Probe) Ended() error {
 	select {
 	case <-t.process.exited():
@@ -156,10 +156,10 @@ func (t *Probe) Ended() error {
 	}
 }
 
-// Pid is the number of the process.
+// Pid is the id of the process.
 func (t *Probe) Pid() int { return t.process.pid() }
 
-// Close ends the process, by force if it still runs, and removes what belonged to it.
+// Close kills the process if it still runs, and removes its files.
 func (t *Probe) Close() {
 	t.closing.Do(func() {
 		if t.process != nil {
@@ -171,7 +171,7 @@ func (t *Probe) Close() {
 	})
 }
 
-// ReadManifest reads the manifest of the plugin in a folder and checks that what it names is there.
+// ReadManifest reads the manifest of the plugin in a folder and checks that the files that it names exist.
 func ReadManifest(dir string) (Manifest, error) {
 	p, err := loadDev(dir, AllKinds())
 	if err != nil {

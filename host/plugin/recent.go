@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,20 +14,20 @@ import (
 
 // Line is one line of an instance's log.
 type Line struct {
-	Seq   uint64    `json:"seq"` // rises by one from 1 on, while the host runs
+	Seq   uint64    `json:"seq"` // starts at 1 with each host, and rises by one
 	Time  time.Time `json:"time"`
 	Level string    `json:"level"`
 	Text  string    `json:"text"`
 }
 
-// Bounds on what is kept of one instance's log.
+// Bounds on the kept log of one instance.
 const (
 	recentLines = 1000
 	maxRecent   = 4 << 10 // bytes of one line
 )
 
-// recent keeps the last lines of an instance's log: those of its processes, and the host's own about it. Secrets are masked before they
-// come here. It outlives a reload that makes the instance anew, so that who follows it misses nothing of that.
+// recent keeps the last lines of an instance's log, of its processes and of the host about it, with secrets already masked. It survives a
+// reload that replaces the instance, so that somebody who follows the log misses nothing.
 type recent struct {
 	mu    sync.Mutex
 	lines []Line // at most recentLines, oldest first
@@ -45,7 +46,7 @@ func (r *recent) add(at time.Time, level slog.Level, text string) {
 	r.lines = append(r.lines, Line{r.last, at, level.String(), text})
 }
 
-// after returns the lines that came after seq. A later seq than any is of another host, before this one: then all lines are new.
+// after returns the lines after seq. A seq above the last one comes from an earlier host: then all lines are new.
 func (r *recent) after(seq uint64) []Line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,10 +54,10 @@ func (r *recent) after(seq uint64) []Line {
 		seq = 0
 	}
 	n := min(uint64(len(r.lines)), r.last-seq)
-	return append([]Line(nil), r.lines[uint64(len(r.lines))-n:]...)
+	return slices.Clone(r.lines[uint64(len(r.lines))-n:])
 }
 
-// recentOf returns what is kept of the log of the instance of a name. h.mu is held.
+// recentOf returns the kept log of an instance. h.mu is held.
 func (h *Host) recentOf(name string) *recent {
 	kept, ok := h.logs[name]
 	if !ok {
@@ -66,7 +67,7 @@ func (h *Host) recentOf(name string) *recent {
 	return kept
 }
 
-// Logs returns the last lines of an instance that came after seq.
+// Logs returns the last log lines of an instance after seq.
 func (h *Host) Logs(instance string, seq uint64) ([]Line, error) {
 	sup, err := h.supervisor(instance)
 	if err != nil {
@@ -75,14 +76,14 @@ func (h *Host) Logs(instance string, seq uint64) ([]Line, error) {
 	return sup.recent.after(seq), nil
 }
 
-// tee is a handler of log records that keeps them beside passing them on.
+// tee is a slog.Handler that keeps records and passes them on.
 type tee struct {
 	slog.Handler
 	recent *recent
 	prefix string // of groups and attributes that were added after the instance's own
 }
 
-// Enabled keeps what an operator wants to see whatever the host's own log leaves out.
+// Enabled implements slog.Handler: records from the level info on are kept even if the host's own log leaves them out.
 func (t tee) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || t.Handler.Enabled(ctx, level)
 }
@@ -103,7 +104,7 @@ func (t tee) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// write adds one attribute as a line of text shows it; the members of a group stand by themselves.
+// write adds one attribute in the text form; the members of a group are written one by one.
 func write(out *strings.Builder, a slog.Attr) {
 	if a.Value.Kind() == slog.KindGroup {
 		for _, member := range a.Value.Group() {

@@ -16,16 +16,16 @@ import (
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
-// maxSocket is the longest path that a unix socket can have on every system that we run on, in bytes.
+// maxSocket is the longest path of a unix socket on every supported system, in bytes.
 const maxSocket = 103
 
 // socketTail is what go-plugin adds to the run folder: /plugin-dirNNNNNNNNNN/pluginNNNNNNNNNN.
 const socketTail = 2 + len(socketDirs) + len("plugin") + 2*10
 
-// socketDirs is how the names of the folders begin that go-plugin makes for sockets, one for each process.
+// socketDirs is the prefix of the folders that go-plugin creates for sockets, one for each process.
 const socketDirs = "plugin-dir"
 
-// claimRunDir makes the folder for sockets ours, alone, and sweeps what a killed host left: in it, and of processes.
+// claimRunDir locks the run folder, and removes the files and processes that a killed host left.
 func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("prepare the plugin run folder: %q is not absolute", dir)
@@ -47,7 +47,7 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	}
 	return func() {
 		if isDefaultRunDir(dir) {
-			if err := os.RemoveAll(dir); err != nil { // while it is locked: nobody else's can lie there
+			if err := os.RemoveAll(dir); err != nil { // while it is locked, so that it belongs to no other host
 				log.Warn("cannot remove the plugin run folder", "error", err)
 			}
 		}
@@ -55,8 +55,9 @@ func claimRunDir(dir string, log *slog.Logger) (release func(), err error) {
 	}, nil
 }
 
-// SocketDir makes a folder for a socket of the caller's, which plugins may be granted. It lies in the run folder, for which it waits: if this
-// process is killed, a later start removes it. Call it once Run has been called, and remove the folder before Run ends.
+// SocketDir creates a folder for a socket of the caller, which can be granted to plugins. It waits for the run folder and creates the folder
+// there, so that a later start removes it if this process is killed. Call it once Run has been called, and remove the folder before Run
+// ends.
 func (h *Host) SocketDir() (string, error) {
 	<-h.claimed
 	if h.claimErr != nil {
@@ -65,7 +66,7 @@ func (h *Host) SocketDir() (string, error) {
 	return os.MkdirTemp(h.config.RunDir, socketDirs)
 }
 
-// isDefaultRunDir reports whether a folder has a name that defaultRunDir makes, of this user.
+// isDefaultRunDir reports whether a folder has a name from defaultRunDir, for this user.
 func isDefaultRunDir(dir string) bool {
 	sum, ok := strings.CutPrefix(filepath.Base(dir), fmt.Sprintf("flynn-%d-", os.Getuid()))
 	if !ok {
@@ -75,36 +76,47 @@ func isDefaultRunDir(dir string) bool {
 	return ok && err == nil && len(sum) == 8
 }
 
-// sweepSiblings removes the run folders that killed hosts of this user have left beside dir, and ends what their plugins left running, as
-// the next start of each of them would. One whose lock is held has a host that lives.
+// deadRunDirs calls each with the run folders of this user's killed hosts beside dir, while it holds their locks.
+func deadRunDirs(dir string, each func(sibling string)) {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "flynn-*"))
+	for _, sibling := range found {
+		lock := filepath.Join(sibling, runLock)
+		if sibling == dir || privateDir(sibling) != nil {
+			continue
+		}
+		if _, err := os.Lstat(lock); err != nil {
+			continue // not a run folder
+		}
+		release, err := filelock.Try(lock)
+		if err != nil {
+			continue // its host is running
+		}
+		each(sibling)
+		release()
+	}
+}
+
+// sweepSiblings removes the run folders of killed hosts beside dir, and ends the processes that their plugins left running, as the next start
+// of each of them would.
 func sweepSiblings(dir string, log *slog.Logger) {
 	if !isDefaultRunDir(dir) {
 		return
 	}
-	found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "flynn-*"))
-	for _, sibling := range found {
-		lock := filepath.Join(sibling, runLock)
-		if sibling == dir || !isDefaultRunDir(sibling) || privateDir(sibling) != nil {
-			continue
+	deadRunDirs(dir, func(sibling string) {
+		if !isDefaultRunDir(sibling) {
+			return
 		}
-		if _, err := os.Lstat(lock); err != nil {
-			continue // it was never a run folder
-		}
-		release, err := filelock.Try(lock)
-		if err != nil {
-			continue
-		}
-		if err = sweep(sibling, log); err == nil {
+		err := sweep(sibling, log)
+		if err == nil {
 			err = os.RemoveAll(sibling)
 		}
 		if err != nil {
 			log.Warn("cannot remove the run folder of a killed flynn", "folder", sibling, "error", err)
 		}
-		release()
-	}
+	})
 }
 
-// privateDir refuses a folder that somebody else prepared or may look into.
+// privateDir refuses a folder that belongs to another user, or that others can read.
 func privateDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -122,7 +134,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// lockTime is how long a host waits for its run folder: another one may look whether anybody uses it.
+// lockTime is how long a host waits for the lock of its run folder, which another host may hold for a moment in deadRunDirs.
 const lockTime = time.Second
 
 func lockRunDir(dir string) (release func(), err error) {
@@ -140,10 +152,10 @@ func lockRunDir(dir string) (release func(), err error) {
 	}
 }
 
-// runLock is the file in a run folder that its host has locked as long as it lives.
+// runLock is the file in a run folder that its host locks as long as it runs.
 const runLock = "lock"
 
-// sweep ends what earlier hosts left running and removes their socket folders; the lock says that they are gone themselves.
+// sweep ends the processes that an earlier host left running, and removes its socket folders. The caller holds the lock of the run folder.
 func sweep(dir string, log *slog.Logger) error {
 	old, err := filepath.Glob(filepath.Join(dir, socketDirs+"*"))
 	if len(old) > 0 {

@@ -21,10 +21,10 @@ import (
 )
 
 // runnerProcess is one operating system process with its group, its pipes and its lifeline. It implements go-plugin's Runner and
-// shows the library no more than one checked handshake line.
+// shows the library only one checked handshake line.
 //
-// The process has a pipe as its standard input, of which the host holds the other end and never writes: when the host dies in
-// whatever way, the kernel closes it, and the plugin sees the end of file.
+// The standard input of the process is a pipe whose other end the host holds and never writes to: when the host dies for any reason, the
+// kernel closes it, and the plugin sees the end of file.
 type runnerProcess struct {
 	cmd       *exec.Cmd
 	output    *output
@@ -33,7 +33,7 @@ type runnerProcess struct {
 
 	line      *io.PipeReader // the handshake line, then EOF
 	lineW     *io.PipeWriter
-	quiet     *io.PipeReader // nothing, then EOF when the process is gone: what go-plugin takes for standard error
+	quiet     *io.PipeReader // nothing, then EOF when the process is gone: go-plugin's view of standard error
 	quietW    *io.PipeWriter
 	lifeline  *os.File
 	pipes     sync.WaitGroup // readers of stdout and stderr
@@ -42,8 +42,8 @@ type runnerProcess struct {
 	mu      sync.Mutex
 	process *os.Process
 	killed  bool  // before it was started
-	reaped  bool  // the pid may belong to somebody else from now on; guarded by mu together with every kill
-	noise   error // what was wrong with the handshake line
+	reaped  bool  // the pid may be reused from now on; guarded by mu together with every kill
+	noise   error // error in the handshake line
 
 	done chan struct{} // closed when the process is reaped and its pipes are drained
 	exit error         // valid once done is closed
@@ -58,7 +58,7 @@ func newRunner(cmd *exec.Cmd, out *output, socketDir string, tls bool) *runnerPr
 	return r
 }
 
-// Start starts the process in a group of its own.
+// Start starts the process in its own process group.
 func (r *runnerProcess) Start(context.Context) error {
 	stdin, lifeline, err := os.Pipe()
 	if err != nil {
@@ -86,8 +86,8 @@ func (r *runnerProcess) Start(context.Context) error {
 	return nil
 }
 
-// live is the life of the process, from fork to reaping, on one thread: the parent-death signal of Linux is tied to the
-// thread that forked, not to the process.
+// live forks the process, waits for it and reaps it, all on one thread: the parent-death signal of Linux is tied to the thread
+// that forked, not to the process.
 func (r *runnerProcess) live(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -115,7 +115,7 @@ func (r *runnerProcess) fork() error {
 	return err
 }
 
-// wait waits for the process to end, kills what is left of its group while the pid still is its own, and reaps it.
+// wait waits for the process to end, kills the rest of its group while the pid cannot be reused, and reaps it.
 func (r *runnerProcess) wait() error {
 	if !awaitExit(r.process.Pid) {
 		err := r.cmd.Wait()
@@ -131,8 +131,8 @@ func (r *runnerProcess) wait() error {
 	return r.cmd.Wait()
 }
 
-// drainPipes bounds the wait for the last output of a process that is gone: a descendant that left the group may hold
-// the pipes for ever.
+// drainPipes bounds the wait for the last output of a process that is gone: a descendant that left the group may keep the pipes open for
+// ever.
 const drainPipes = 200 * time.Millisecond
 
 func (r *runnerProcess) close(err error) {
@@ -149,7 +149,7 @@ func (r *runnerProcess) close(err error) {
 	close(r.done)
 }
 
-// stdout takes the handshake line and then whatever else is printed.
+// stdout reads the handshake line, and then everything else.
 func (r *runnerProcess) stdout(f io.Reader) {
 	in := bufio.NewReaderSize(f, maxHandshake)
 	line, err := in.ReadSlice('\n')
@@ -158,7 +158,7 @@ func (r *runnerProcess) stdout(f io.Reader) {
 	} else if len(line) > 0 {
 		err = notHandshake(string(line))
 	} else {
-		err = nil // it printed nothing; how it ended says more
+		err = nil // it printed nothing; its exit status says more
 	}
 	if err != nil {
 		r.spoil(err)
@@ -176,7 +176,7 @@ func (r *runnerProcess) spoil(err error) {
 	r.noise = err
 }
 
-// spoiled is what was wrong with the handshake line.
+// spoiled is the error in the handshake line.
 func (r *runnerProcess) spoiled() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,15 +186,15 @@ func (r *runnerProcess) spoiled() error {
 // maxHandshake bounds the handshake line: a certificate has about 1 KiB.
 const maxHandshake = 8 << 10
 
-// checkHandshake refuses everything that go-plugin would misread: a line of another kind, a socket that is not
-// the plugin's own, and a certificate where none was asked for.
+// checkHandshake refuses everything that go-plugin would misread: a different line, a socket that is not the plugin's own, and an
+// unexpected certificate.
 func (r *runnerProcess) checkHandshake(line string) error {
 	parts := strings.Split(line, "|")
 	if len(parts) < 5 || len(parts) > 7 || parts[0] != "1" {
 		return notHandshake(line)
 	}
 	if parts[4] != "grpc" {
-		return fmt.Errorf("the plugin's handshake offers the protocol %.20q, want grpc", parts[4])
+		return fmt.Errorf("the plugin's handshake offers the protocol %.20q, must be grpc", parts[4])
 	}
 	if err := r.checkAddress(parts[2], parts[3]); err != nil {
 		return err
@@ -214,7 +214,7 @@ func notHandshake(line string) error {
 	return fmt.Errorf("the plugin printed %q on standard output before its handshake: log to standard error instead", line)
 }
 
-// checkAddress accepts a socket in the folder that was made for it and, where there are no such sockets, the loopback.
+// checkAddress accepts a socket in the process's own folder and, on systems without such sockets, the loopback.
 func (r *runnerProcess) checkAddress(network, address string) error {
 	switch {
 	case network == "unix" && filepath.Dir(address) == r.socketDir && filepath.Clean(address) == address:
@@ -240,7 +240,7 @@ func (r *runnerProcess) kill() {
 	}
 }
 
-// hangUp closes the lifeline: the plugin sees what it would see if the host had died.
+// hangUp closes the lifeline, as if the host had died.
 func (r *runnerProcess) hangUp() { _ = r.lifeline.Close() }
 
 // Wait waits until the process is gone.
@@ -249,7 +249,7 @@ func (r *runnerProcess) Wait(context.Context) error {
 	return r.exit
 }
 
-// ended is how the process ended; nil while it runs.
+// ended is an error that says how the process ended; nil while it runs.
 func (r *runnerProcess) ended() error {
 	select {
 	case <-r.done:
@@ -286,7 +286,7 @@ func (r *runnerProcess) pid() int {
 // Diagnose is not needed: the launcher explains a failed start itself.
 func (r *runnerProcess) Diagnose(context.Context) string { return "" }
 
-// PluginToHost keeps the address, which the handshake check has seen.
+// PluginToHost keeps the address, which checkHandshake has checked.
 func (r *runnerProcess) PluginToHost(network, address string) (string, string, error) {
 	return network, address, nil
 }

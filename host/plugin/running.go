@@ -42,10 +42,10 @@ type running struct {
 	log      *slog.Logger
 	timeouts timeouts
 
-	tooHeavy atomic.Pointer[heavy] // set when the process was ended for its use of memory
+	tooHeavy atomic.Pointer[heavy] // set if the process was killed because of its memory
 	killing  sync.Once
 	stdio    sync.WaitGroup
-	stdioOn  context.Context // ends with the orderly end, which the stream would hold up
+	stdioOn  context.Context // ends before the shutdown, which the stream would delay
 	deafen   context.CancelFunc
 }
 
@@ -57,13 +57,13 @@ func (r *running) held() []jail.Measure       { return r.measures }
 func (r *running) exited() <-chan struct{}    { return r.runner.done }
 func (r *running) stopTimeout() time.Duration { return time.Duration(r.manifest.Run.StopTimeout) }
 
-// failure says how the process ended, with its last words.
+// failure says how the process ended, with its last output.
 func (r *running) failure() error {
 	if h := r.tooHeavy.Load(); h != nil {
 		return h
 	}
 	if r.group != nil && r.runner.exit != nil && r.group.Exceeded() {
-		return fmt.Errorf("the process was ended: with what it has started it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
+		return fmt.Errorf("the process was ended: with its children it used more than %d MiB of memory (memory_limit of its instance, or twice run.memory of plugin.toml)",
 			r.instance.hardLimit(r.manifest)>>20)
 	}
 	how := "exit status 0"
@@ -76,11 +76,11 @@ func (r *running) failure() error {
 	return fmt.Errorf("the process ended (%s)", how)
 }
 
-// describe asks the process who it is. Anything but what the manifest says is permanent: the manifest is what the
-// operator has seen and what the host decides by.
+// describe calls Describe. A difference from the manifest is a permanent error, because the operator has seen the manifest, and the
+// host decides by it.
 func (r *running) describe(ctx context.Context) error {
 	r.stdio.Go(r.drainStdio)
-	if r.runner != nil && !r.weighed() { // without a runner the process is not ours
+	if r.runner != nil && !r.weighed() { // an attached process has no runner
 		r.stdio.Go(r.weigh)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeouts.describe)
@@ -90,20 +90,20 @@ func (r *running) describe(ctx context.Context) error {
 		return err
 	}
 	if wrong := r.disagreements(d); len(wrong) > 0 {
-		return permanent{fmt.Errorf("the process is not what %s says: %s", ManifestName, strings.Join(wrong, "; "))}
+		return permanent{fmt.Errorf("the process contradicts %s: %s", ManifestName, strings.Join(wrong, "; "))}
 	}
 	return nil
 }
 
-// disagreements says in which respects a process is not what its manifest says.
+// disagreements describes the differences between a process and its manifest.
 func (r *running) disagreements(d *pluginv1.DescribeResponse) []string {
 	m := r.manifest
 	var out []string
 	if d.GetName() != m.Name {
-		out = append(out, fmt.Sprintf("name is %s, but the process says %.40q", m.Name, d.GetName()))
+		out = append(out, fmt.Sprintf("name is %s, but the process reports %.40q", m.Name, d.GetName()))
 	}
 	if d.GetVersion() != m.Version {
-		out = append(out, fmt.Sprintf("version is %s, but the process says %.40q", m.Version, d.GetVersion()))
+		out = append(out, fmt.Sprintf("version is %s, but the process reports %.40q", m.Version, d.GetVersion()))
 	}
 	if !slices.Contains(d.GetProtocols(), handshake.Protocol) {
 		out = append(out, fmt.Sprintf("the process does not speak protocol %d", handshake.Protocol))
@@ -114,7 +114,7 @@ func (r *running) disagreements(d *pluginv1.DescribeResponse) []string {
 	return append(out, r.host.config.Kinds.differences(m, d)...)
 }
 
-// configure hands over settings and secrets. Settings that the plugin refuses are permanent.
+// configure sends settings and secrets. A refusal of the settings is a permanent error.
 func (r *running) configure(ctx context.Context) error {
 	settings, err := encodeSettings(r.instance.Settings)
 	if err != nil {
@@ -184,13 +184,13 @@ func logLevel(log *slog.Logger) pluginv1.LogLevel {
 func (r *running) check(ctx context.Context) error {
 	out, err := grpc_health_v1.NewHealthClient(r.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: handshake.Service})
 	if err == nil && out.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		err = fmt.Errorf("the plugin says %s", out.GetStatus())
+		err = fmt.Errorf("the plugin reports %s", out.GetStatus())
 	}
 	return err
 }
 
-// watch takes the states that the plugin shows, not more often than timeouts allows: a plugin that changes its mind all the
-// time is slowed down by the stream's own back pressure.
+// watch receives the states that the plugin reports, at most one per timeouts.statusEvery: a plugin that reports more is slowed down by
+// the stream's back pressure.
 func (r *running) watch(ctx context.Context, tell func(s State, detail, login string)) {
 	stream, err := pluginv1.NewPluginClient(r.conn).Status(ctx, &pluginv1.StatusRequest{})
 	if err != nil {
@@ -220,7 +220,7 @@ func platformState(s *pluginv1.StatusResponse) (State, string) {
 	case pluginv1.State_STATE_DEGRADED:
 		prefix = "degraded"
 	case pluginv1.State_STATE_AUTH_REQUIRED:
-		prefix = "a credential has to be renewed"
+		prefix = "a credential must be renewed"
 	case pluginv1.State_STATE_RATE_LIMITED:
 		prefix = "rate limited"
 	default:
@@ -239,7 +239,7 @@ func (r *running) use(gone, draining context.Context) *kind.Conn {
 	}
 }
 
-// shutdown asks the process to end, then hangs up, and waits a little after each.
+// shutdown asks the process to end, then closes its lifeline, and waits a little after each.
 func (r *running) shutdown(ctx context.Context) {
 	grace := r.stopTimeout()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -266,7 +266,7 @@ func (r *running) gone(ctx context.Context) bool {
 	}
 }
 
-// kill ends the process, if it still runs, and frees everything that belongs to it.
+// kill kills the process if it still runs, and frees its resources.
 func (r *running) kill() {
 	r.killing.Do(func() {
 		r.remove()
@@ -277,9 +277,9 @@ func (r *running) kill() {
 	})
 }
 
-// drainStdio reads what a Go plugin prints after the handshake: go-plugin's server captures it and would block the
-// plugin if nobody took it. The messages are read as unknown fields, which spares us the library's private types; plugins without the
-// service are none the worse.
+// drainStdio reads what a Go plugin prints after the handshake: go-plugin's server captures it and would block the plugin if nobody read
+// it. The messages are read as unknown fields, because their types are private to the library. It does nothing for plugins without the
+// service.
 func (r *running) drainStdio() {
 	stream, err := r.conn.NewStream(r.stdioOn, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 	"github.com/flynnhost/flynn/host/internal/schema"
 )
 
-// Settings is what a plugin says of its settings: the schema that config.schema of its manifest names. The host holds settings
-// against it before a process of the plugin starts.
+// Settings is the schema of a plugin's settings, which config.schema of its manifest names. The host checks settings against it before a
+// process of the plugin starts.
 type Settings struct {
 	file   string
-	schema *schema.Schema // nil: anything goes
+	schema *schema.Schema // nil: everything is valid
 }
 
-// SettingError is one thing in the settings of an instance that the schema does not take.
+// SettingError is an error in the settings of an instance.
 type SettingError struct {
-	// Key leads to it from the instance on; an element of a list is "[0]". It is empty for the settings as a whole.
+	// Key is the path from the instance's table; an element of a list is "[0]". It is empty for the settings as a whole.
 	Key []string
-	// Problem says what is wrong, and quotes nothing of the setting.
+	// Problem says what is wrong, without quoting the setting.
 	Problem string
-	// Known are the keys that could have been meant, where the key is unknown.
+	// Known are the valid keys, if the key is unknown.
 	Known []string
 }
 
-// Check says what the schema does not take.
+// Check returns the errors in settings.
 func (s *Settings) Check(settings map[string]any) ([]SettingError, error) {
 	if s.schema == nil {
 		return nil, nil
@@ -58,7 +58,7 @@ func (s *Settings) Check(settings map[string]any) ([]SettingError, error) {
 	return out, nil
 }
 
-// encodeSettings is the form in which a plugin gets its settings.
+// encodeSettings encodes settings as a plugin gets them.
 func encodeSettings(settings map[string]any) ([]byte, error) {
 	if settings == nil {
 		return []byte("{}"), nil
@@ -73,7 +73,7 @@ func encodeSettings(settings map[string]any) ([]byte, error) {
 	return text, nil
 }
 
-// keyIn tells elements of lists from keys of tables on the way through a value.
+// keyIn marks the elements of lists on a path through a value.
 func keyIn(value any, path []string) []string {
 	key := make([]string, len(path))
 	for i, p := range path {
@@ -91,7 +91,7 @@ func keyIn(value any, path []string) []string {
 	return key
 }
 
-// dotted writes a key as flynn.toml would.
+// dotted writes a key as in flynn.toml.
 func dotted(key []string) string {
 	var b strings.Builder
 	for i, k := range key {
@@ -126,7 +126,7 @@ func ReadSettings(dir string) (*Settings, error) {
 	return p.settings()
 }
 
-// settings compiles the schema of a plugin that may run.
+// settings compiles the schema of a plugin.
 func (p *pack) settings() (*Settings, error) {
 	t, err := openTree(p.dir, nil)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *pack) settings() (*Settings, error) {
 	return t.settings(p.manifest, p.schema)
 }
 
-// settings reads and compiles the schema that a manifest names; want is its digest, "" where none is known.
+// settings reads and compiles the schema that a manifest names; want is its digest, "" if it is unknown.
 func (t *tree) settings(m Manifest, want string) (*Settings, error) {
 	out := &Settings{file: m.Config.Schema}
 	if out.file == "" {
@@ -160,7 +160,7 @@ func (t *tree) settings(m Manifest, want string) (*Settings, error) {
 	return out, nil
 }
 
-// agrees holds the settings of an instance against the schema of its plugin. What it does not take, the plugin is not asked about.
+// agrees checks the settings of an instance against the schema of its plugin, before the plugin sees them.
 func (h *Host) agrees(p *pack, i Instance) error {
 	s, err := p.settings()
 	if err != nil {
@@ -174,10 +174,10 @@ func (h *Host) agrees(p *pack, i Instance) error {
 	for _, e := range wrong {
 		all = append(all, h.located(i, e.Key, dotted(e.Key), e.Problem))
 	}
-	return fmt.Errorf("%s: mend that in the configuration, and flynn starts it at the next reload", strings.Join(all, "; "))
+	return fmt.Errorf("%s: correct the configuration, and flynn starts it at the next reload", strings.Join(all, "; "))
 }
 
-// located says where in the configuration something is wrong, and what. path is how the key is written.
+// located is the text of an error with its place in the configuration. path is the key as people write it.
 func (h *Host) located(i Instance, key []string, path, problem string) string {
 	section := h.config.Kinds.Get(i.Kind).Section()
 	at := section + "." + i.Name

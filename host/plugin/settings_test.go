@@ -40,7 +40,7 @@ func TestSettingsAreCheckedAsThePluginGetsThem(t *testing.T) {
 		},
 		"inside a list": {
 			settings: map[string]any{"home": "https://a", "rooms": []any{map[string]any{}, map[string]any{"topic.id": 1.5}}},
-			want:     []SettingError{{Key: []string{"rooms", "[1]", "topic.id"}, Problem: "it is number, want integer"}},
+			want:     []SettingError{{Key: []string{"rooms", "[1]", "topic.id"}, Problem: "must be integer, not number"}},
 		},
 		"unknown inside a list": {
 			settings: map[string]any{"home": "https://a", "rooms": []any{map[string]any{"x": true}}},
@@ -79,8 +79,8 @@ func TestSettingsErrorsSayWhereAndHideValues(t *testing.T) {
 		Name: "bad", Plugin: "actor", Secrets: map[string]string{"token": secret}, Settings: map[string]any{"home": open, secret: 1},
 	}, hold(false))
 	st := s.await("bad", Quarantined)
-	const want = "flynn.toml:7(bad,home): channels.bad.home: it does not match ^https://; "
-	if !strings.Contains(st.LastError, want) || !strings.Contains(st.LastError, "mend that in the configuration") {
+	const want = "flynn.toml:7(bad,home): channels.bad.home: must match ^https://; "
+	if !strings.Contains(st.LastError, want) || !strings.Contains(st.LastError, "correct the configuration") {
 		t.Errorf("the host says %q", st.LastError)
 	}
 	if all := st.LastError + s.log.String(); strings.Contains(all, secret) || strings.Contains(all, open) {

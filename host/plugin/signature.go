@@ -14,16 +14,16 @@ import (
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
-// The files of a signed release. The checksum file is that of sha256sum, so that anybody can check it without Flynn.
+// The files of a signed release. The checksum file has the format of sha256sum, so that anybody can check it without Flynn.
 const (
 	sumsName      = "plugin.sums"
 	signatureName = "plugin.sig"
 )
 
-// signaturePrefix keeps a signature from being one of anything else. Name and version are covered by way of plugin.toml.
+// signaturePrefix keeps a signature from being valid for anything else. It covers name and version through plugin.toml.
 const signaturePrefix = "flynn plugin signature 1\n"
 
-// sums is the one checksum file of a release: itself and the signature are left out.
+// sums is the content of the checksum file of a release, which leaves itself and the signature out.
 func sums(files map[string]string) []byte {
 	files = maps.Clone(files)
 	delete(files, sumsName)
@@ -31,7 +31,7 @@ func sums(files map[string]string) []byte {
 	return folder.Sums(files)
 }
 
-// signer is the key of the signature, which has to be right where there is one; "" where there is none.
+// signer is the key of the signature, which must be valid; "" if there is none.
 func (t *tree) signer(files map[string]string) (signing.Key, error) {
 	if files[signatureName] == "" {
 		return "", nil
@@ -68,7 +68,7 @@ func Sign(dir string, private ed25519.PrivateKey) (Manifest, error) {
 	return m, nil
 }
 
-// Pack writes the plugin in dir as one archive, tar within gzip, with every platform's program. The same files make the same bytes.
+// Pack writes the plugin in dir as a .tar.gz archive with the programs of all platforms. The same files give the same bytes.
 func Pack(dir string, w io.Writer) (Manifest, error) {
 	t, m, files, err := survey(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func Pack(dir string, w io.Writer) (Manifest, error) {
 	return m, err
 }
 
-// survey opens the plugin in dir, which has to be whole, and digests every file of it that would be installed.
+// survey opens the plugin in dir, which must be complete, and digests every file that would be installed.
 func survey(dir string) (*tree, Manifest, map[string]string, error) {
 	t, err := openTree(dir, AllKinds())
 	if err != nil {

@@ -6,25 +6,25 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
-// State is where an instance is in its life.
+// State is the state of an instance.
 type State string
 
 // The states, in the usual order, and the side states.
 const (
 	Stopped     State = "stopped"
 	Verified    State = "verified"    // locked, and every file is what the lock says
-	Starting    State = "starting"    // the process runs and has not said its handshake
-	Describing  State = "describing"  // it is asked who it is
+	Starting    State = "starting"    // the process runs and has not printed its handshake
+	Describing  State = "describing"  // it answers Describe
 	Configuring State = "configuring" // it is checking its settings
 	Ready       State = "ready"
-	Degraded    State = "degraded" // ready, with losses that Detail explains
-	Draining    State = "draining" // it is to stop and finishes what is in flight
+	Degraded    State = "degraded" // ready, with problems that Detail explains
+	Draining    State = "draining" // it is stopping and finishes its calls
 	Backoff     State = "backoff"  // it failed and will be started again
 	Quarantined State = "quarantined"
 	Disabled    State = "disabled" // by flynn plugin disable
 )
 
-// Status is how an instance is.
+// Status is the status of an instance.
 type Status struct {
 	Name      string    `json:"name"`
 	Plugin    string    `json:"plugin"`
@@ -41,6 +41,6 @@ type Status struct {
 	Login bool `json:"login,omitempty"`
 	// Dev is true for a plugin that runs from a development folder, unverified.
 	Dev bool `json:"dev,omitempty"`
-	// Attached is the address of a process that somebody has started by hand, unverified.
+	// Attached is the address of an unverified process that was started by hand.
 	Attached string `json:"attached,omitempty"`
 }

@@ -14,16 +14,16 @@ import (
 
 const lockName = "plugins.lock"
 
-// limits are those of the files of one version of a plugin, and of the archive that it comes in.
+// limits bound the files of one version of a plugin, and of its archive.
 var limits = folder.Bounds{Files: 10_000, Bytes: 1 << 30}
 
 // Store is the folder of installed plugins:
 //
-//	plugins.lock                  what may run, by digest
+//	plugins.lock                  the plugins that may run, by digest
 //	store/NAME/VERSION/any/        one version for all its platforms, read-only, never overwritten
-//	state/INSTANCE/               what a plugin keeps; not the store's business
+//	state/INSTANCE/               state of an instance, which the store does not touch
 //
-// Nothing runs merely because it lies there: Install puts it into the lock.
+// Nothing runs only because it is in the folder: Install adds it to the lock.
 type Store struct {
 	dir      string
 	kinds    Kinds
@@ -32,7 +32,7 @@ type Store struct {
 	lock     install.Lock[lockFile]
 }
 
-// OpenStore opens the folder, making it where it is missing.
+// OpenStore opens the folder, and creates it if it is missing.
 func OpenStore(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("open the plugin store: no folder given")
@@ -89,7 +89,7 @@ func (s *Store) Manifest(name string) (Manifest, error) {
 	return t.manifest()
 }
 
-// VerifiedManifest reads the manifest of the active version, which has to be the one that was installed.
+// VerifiedManifest reads the manifest of the active version, and verifies that file.
 func (s *Store) VerifiedManifest(name string) (Manifest, error) {
 	locked, t, err := s.active(name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) VerifiedManifest(name string) (Manifest, error) {
 	return m, nil
 }
 
-// active opens the folder of a plugin's active version. Nothing of it is verified.
+// active opens the folder of a plugin's active version without verifying it.
 func (s *Store) active(name string) (Locked, *tree, error) {
 	l, err := s.lock.Read()
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Store) active(name string) (Locked, *tree, error) {
 	return locked, &tree{d, s.kinds}, nil
 }
 
-// Remove takes a plugin out of the lock and deletes its files. What its instances keep in state/ stays.
+// Remove removes a plugin from the lock and deletes its files. The state of its instances stays.
 func (s *Store) Remove(name string) error {
 	err := s.lock.Change(func(l lockFile) (lockFile, error) {
 		if _, ok := l.choice(name); !ok {
@@ -137,7 +137,7 @@ func (s *Store) Remove(name string) error {
 	return nil
 }
 
-// Shipped are the plugins that Flynn's own repository has; none is installed by itself.
+// Shipped are the plugins in Flynn's own repository; none is installed automatically.
 func Shipped() []string {
 	return []string{"discord", "email", "irc", "matrix", "mcp", "slack", "telegram", "webhook", "whatsapp"}
 }
@@ -153,8 +153,8 @@ func (s *Store) notInstalled(l lockFile, name string, others ...string) error {
 	return MissingFrom(here, name, append(others, s.others...)...)
 }
 
-// MissingFrom says that a plugin is not among those that are installed, and which name was probably meant: that of one that is
-// installed, of one of the others, which run without, or of one of Flynn's own. It returns nil where the plugin is there.
+// MissingFrom is the error for a plugin that is neither installed nor one of the others, which run without that. It suggests a similar name
+// among them or among Flynn's own plugins. It is nil if the plugin is there.
 func MissingFrom(installed []string, name string, others ...string) error {
 	here := slices.Concat(installed, others)
 	problem := fmt.Sprintf("plugin %q is not installed", name)
@@ -170,7 +170,7 @@ func MissingFrom(installed []string, name string, others ...string) error {
 	return fmt.Errorf("%s: run flynn plugin install DIR", problem)
 }
 
-// Installed reports whether the lock names a plugin, or it is one of the others, as MissingFrom does.
+// Installed returns nil if the lock names a plugin or it is one of the others, and else the error of MissingFrom.
 func (s *Store) Installed(name string, others ...string) error {
 	l, err := s.lock.Read()
 	if err != nil {

@@ -137,7 +137,7 @@ func TestAVersionNeverChanges(t *testing.T) {
 	}
 	other := source(t, "1.0.0")
 	put(t, other, "bin/small", "#!/bin/sh\necho other\n", 0o755)
-	if _, err := s.Install(other); err == nil || !strings.Contains(err.Error(), "version 1.0.0 is installed with other contents") {
+	if _, err := s.Install(other); err == nil || !strings.Contains(err.Error(), "version 1.0.0 is installed with other content") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := s.Verify("small"); err != nil {

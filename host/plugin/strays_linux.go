@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Strays are processes that a killed host's plugins have started and that outlived them: they hold no lifeline, and the signal at the death of
-// a parent is not handed on. Where there are control groups the next host finds them there, whatever they did to hide; elsewhere by what the
-// host has put into the environment of each plugin: paths in its run folder, which nobody else has, and which is this host's alone
-// by its lock. One that has emptied its environment and left its group as well is found by neither.
+// Strays are processes that a killed host's plugins have started and that outlived them: they have no lifeline, and their parent-death
+// signal is not set. The next host finds them in their control group, if there are control groups, and otherwise by the environment of each
+// plugin: it has paths in the run folder, which belongs to one host only, by its lock. A process that has both emptied its environment and left
+// its group is not found.
 
 // Bounds on the search.
 const (
-	strayRounds = 20 // one that starts others while it is looked for is met again
+	strayRounds = 20 // strays may start others during the search
 	strayPause  = 10 * time.Millisecond
-	maxEnviron  = 256 << 10 // bytes that are read of an environment; the host's own come first
+	maxEnviron  = 256 << 10 // bytes that are read of an environment; the host's variables come first
 )
 
-// endStrays ends what the plugins of an earlier host with this run folder have left, and tells how many there were.
+// endStrays kills the processes that the plugins of an earlier host with this run folder have left, and returns their number.
 func endStrays(runDir string) int {
 	ended := map[int]bool{}
 	for range strayRounds {
@@ -37,7 +37,7 @@ func endStrays(runDir string) int {
 				ended[pid] = true
 			}
 		}
-		time.Sleep(strayPause) // the kernel tells nobody when they are gone
+		time.Sleep(strayPause) // there is no event for their end
 	}
 	return len(ended)
 }
@@ -57,7 +57,7 @@ func strays(runDir string) []int {
 	return out
 }
 
-// isStray reports whether the environment of a process is that of a plugin of this run folder. A process that has ended has none.
+// isStray reports whether the environment of a process is that of a plugin with this run folder. A process that has ended has none.
 func isStray(pid int, runDir string) bool {
 	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -76,7 +76,7 @@ func isStray(pid int, runDir string) bool {
 	})
 }
 
-// endStray ends one process, if it still is the one that was found, and reports whether it did.
+// endStray kills a process, unless its pid was reused since it was found, and reports whether it did.
 func endStray(pid int, runDir string) bool {
 	p, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

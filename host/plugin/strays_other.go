@@ -2,5 +2,5 @@
 
 package plugin
 
-// endStrays finds nothing: what this system tells of the environment of processes is not read.
+// endStrays finds nothing: the environments of processes are read only on Linux.
 func endStrays(string) int { return 0 }

@@ -166,7 +166,7 @@ func TestSendsInFlightFinishBeforeTheEnd(t *testing.T) {
 func TestDegradedIsShown(t *testing.T) {
 	s := start(t, map[string]string{"actor": makePack(t, "degraded", packOptions{})})
 	s.add(Instance{Name: "one", Plugin: "actor"}, &listener{})
-	const want = "a credential has to be renewed: token expired"
+	const want = "a credential must be renewed: token expired"
 	s.awaitThat("one degraded", func(st Status) bool { return st.State == Degraded && st.Detail == want }) // it may be connecting before
 }
 
@@ -375,7 +375,7 @@ func TestFailedTakeoverBreaksTheStreamAndReplays(t *testing.T) {
 			ids <- e.EventID
 			done(errNotDurable)
 		})
-		if !errors.Is(err, errNotDurable) || !strings.Contains(err.Error(), "take over event 1") {
+		if !errors.Is(err, errNotDurable) || !strings.Contains(err.Error(), "accept event 1") {
 			t.Errorf("receive returned %v", err)
 		}
 		return c.Receive(ctx, 4, func(e channelkind.Event, done func(error)) {

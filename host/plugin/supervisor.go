@@ -16,19 +16,19 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
-// timeouts are all periods of supervision, so that tests can be quick.
+// timeouts are all durations of supervision, which tests make short.
 type timeouts struct {
 	describe    time.Duration // deadline of Describe
 	healthEvery time.Duration
 	healthIn    time.Duration // deadline of one health call
-	healthMiss  int           // so many in a row end the process
-	statusEvery time.Duration // least time between two states that are taken from a plugin
-	lockEvery   time.Duration // how often the lock is looked at
-	namesEvery  time.Duration // how often the files are looked at by which names are looked up
-	proof       time.Duration // how long a new version has to live before the one before it is given up
+	healthMiss  int           // this many misses in a row end the process
+	statusEvery time.Duration // least time between two states of a plugin
+	lockEvery   time.Duration // how often the lock is checked
+	namesEvery  time.Duration // how often the files for name lookups are checked
+	proof       time.Duration // how long the trial of a new version takes
 	stdin       time.Duration // from closing standard input to the kill
 	reap        time.Duration // from the kill to giving up on the process
-	exitLag     time.Duration // how long after a failed call a dying process may be seen to exit
+	exitLag     time.Duration // how long after a failed call a crashing process may take to exit
 }
 
 func defaultTimeouts() timeouts {
@@ -39,34 +39,34 @@ func defaultTimeouts() timeouts {
 	}
 }
 
-// process is one started plugin process, as supervision sees it.
+// process is a started plugin process, as the supervisor uses it.
 type process interface {
 	pid() int
 	version() string
-	// held says what holds it in.
+	// held returns its containment measures.
 	held() []jail.Measure
-	// describe asks who it is and compares the answer with the manifest.
+	// describe calls Describe and compares the answer with the manifest.
 	describe(ctx context.Context) error
-	// configure hands over settings and secrets.
+	// configure sends settings and secrets.
 	configure(ctx context.Context) error
 	// check makes one health call.
 	check(ctx context.Context) error
-	// watch reports what the plugin says about its platform until ctx ends or it stops saying so.
+	// watch reports the states of the plugin until ctx or the stream ends.
 	watch(ctx context.Context, tell func(s State, detail, login string))
-	// use returns the process as a Handler gets it.
+	// use returns the connection for a Handler.
 	use(gone, draining context.Context) *kind.Conn
-	// stopTimeout is how long an orderly end may take.
+	// stopTimeout is how long a shutdown may take.
 	stopTimeout() time.Duration
-	// shutdown asks the process to end in order and waits for that until ctx ends.
+	// shutdown asks the process to end and waits for that until ctx ends.
 	shutdown(ctx context.Context)
-	// kill ends the process and its group by force and returns when it is gone. It may be called at any time, and again.
+	// kill kills the process and its group and returns when it is gone. It may be called at any time, and again.
 	kill()
 	// exited is closed when the process is gone; failure then says how it ended.
 	exited() <-chan struct{}
 	failure() error
 }
 
-// supervisor keeps up one instance: one loop, one process at a time.
+// supervisor keeps one instance running: one loop, one process at a time.
 type supervisor struct {
 	host     *Host
 	instance Instance
@@ -74,25 +74,25 @@ type supervisor struct {
 	log      *slog.Logger
 	mask     *strings.Replacer
 	recent   *recent
-	failures failures // of the loop alone
+	failures failures // used only by the loop
 	canaries chan *canary
-	retired  sync.WaitGroup // processes that end while their successors are at work
+	retired  sync.WaitGroup // processes that end while their successors run
 
 	stop  context.CancelFunc // set when Run begins; under Host.mu
 	ended chan struct{}      // closed when the loop has ended
 
 	mu       sync.Mutex
 	now      Status
-	told     State                   // what the plugin said last about its platform
-	toldBy   string                  // in its words
-	again    context.CancelCauseFunc // ends the current turn
-	measures []jail.Measure          // that hold the process in
+	told     State                   // last state that the plugin reported
+	toldBy   string                  // its detail
+	again    context.CancelCauseFunc // ends the current life
+	measures []jail.Measure          // containment of the process
 	login    string                  // code that the operator has to scan; a secret
-	proved   string                  // version that this instance runs though its plugin does not yet
+	proved   string                  // see pinned
 }
 
-// errRestart ends a turn of the loop because an operator asked for it.
-var errRestart = errors.New("restart asked for")
+// errRestart ends a life because an operator asked for a restart.
+var errRestart = errors.New("restart requested")
 
 func newSupervisor(h *Host, i Instance, use Handler, kept *recent) *supervisor {
 	return &supervisor{
@@ -107,18 +107,18 @@ func newSupervisor(h *Host, i Instance, use Handler, kept *recent) *supervisor {
 // run keeps the instance alive until ctx ends and returns when its process is gone.
 func (sup *supervisor) run(ctx context.Context) {
 	defer sup.retired.Wait()
-	var now *canary // nil for a version that has proved itself
+	var now *canary // nil without a trial
 	for n := 0; ctx.Err() == nil; n++ {
 		sup.update(func(s *Status) { s.Restarts = n })
-		turn := sup.turn(ctx)
-		next, err := sup.once(turn, now)
+		life := sup.life(ctx)
+		next, err := sup.once(life, now)
 		switch {
 		case now.pending():
 			sup.giveUp(now, err)
-		case next == nil && turn.Err() == nil:
-			next = sup.pause(turn, err)
+		case next == nil && life.Err() == nil:
+			next = sup.pause(life, err)
 		}
-		if errors.Is(context.Cause(turn), errRestart) {
+		if errors.Is(context.Cause(life), errRestart) {
 			sup.failures.calm()
 		}
 		sup.again(nil)
@@ -131,13 +131,13 @@ func (sup *supervisor) run(ctx context.Context) {
 	sup.set(Stopped, "")
 }
 
-// turn begins one life of the instance, the pause after it included. Restart ends it.
-func (sup *supervisor) turn(ctx context.Context) context.Context {
-	turn, again := context.WithCancelCause(ctx)
+// life begins a life of the instance: a process, and the pause after it. Its context ends with restart.
+func (sup *supervisor) life(ctx context.Context) context.Context {
+	life, again := context.WithCancelCause(ctx)
 	sup.mu.Lock()
 	defer sup.mu.Unlock()
 	sup.again = again
-	return turn
+	return life
 }
 
 func (sup *supervisor) restart() {
@@ -148,33 +148,33 @@ func (sup *supervisor) restart() {
 	}
 }
 
-// once starts a process, uses it and returns, when it is gone, with what was wrong with it, or with the canary that it made room for.
-func (sup *supervisor) once(turn context.Context, t *canary) (next *canary, err error) {
-	p, err := sup.open(turn, t)
+// once starts a process, uses it and returns when it is gone, with its error or with the canary that replaces it.
+func (sup *supervisor) once(life context.Context, t *canary) (next *canary, err error) {
+	p, err := sup.open(life, t)
 	if err != nil {
 		return nil, err
 	}
 	ready := time.Now()
-	next, err = sup.serve(turn, p, t)
+	next, err = sup.serve(life, p, t)
 	if time.Since(ready) >= calmAfter {
 		sup.failures.calm()
 	}
 	return next, err
 }
 
-// open returns a process that is ready to be used: the one that a canary brings along, or one that it starts.
-func (sup *supervisor) open(turn context.Context, t *canary) (process, error) {
+// open returns a ready process: that of a canary, or one that it starts.
+func (sup *supervisor) open(life context.Context, t *canary) (process, error) {
 	if t != nil && t.process != nil {
 		sup.update(func(s *Status) { s.Version, s.PID = t.process.version(), t.process.pid() })
 		sup.contained(t.process.held())
 		return t.process, nil
 	}
-	p, err := sup.host.start(turn, sup, launchSpec{version: t.next()})
+	p, err := sup.host.start(life, sup, launchSpec{version: t.next()})
 	if err != nil {
 		return nil, err
 	}
 	sup.update(func(s *Status) { s.PID = p.pid() })
-	if err := sup.introduce(turn, p, sup.set); err != nil {
+	if err := sup.introduce(life, p, sup.set); err != nil {
 		p.kill()
 		sup.update(func(s *Status) { s.PID = 0 })
 		return nil, err
@@ -182,21 +182,21 @@ func (sup *supervisor) open(turn context.Context, t *canary) (process, error) {
 	return p, nil
 }
 
-// introduce takes a started process to the point where it can be used.
-func (sup *supervisor) introduce(turn context.Context, p process, set func(State, string)) error {
+// introduce describes and configures a started process.
+func (sup *supervisor) introduce(life context.Context, p process, set func(State, string)) error {
 	set(Describing, "")
-	if err := p.describe(turn); err != nil {
-		return sup.because(turn, p, fmt.Errorf("describe: %w", err))
+	if err := p.describe(life); err != nil {
+		return sup.because(life, p, fmt.Errorf("describe: %w", err))
 	}
 	set(Configuring, "")
-	if err := p.configure(turn); err != nil {
-		return sup.because(turn, p, fmt.Errorf("configure: %w", err))
+	if err := p.configure(life); err != nil {
+		return sup.because(life, p, fmt.Errorf("configure: %w", err))
 	}
 	return nil
 }
 
-// because prefers the way in which the process ended to the failed call that showed it.
-func (sup *supervisor) because(turn context.Context, p process, err error) error {
+// because adds to the error of a failed call how the process ended, if it did.
+func (sup *supervisor) because(life context.Context, p process, err error) error {
 	if errors.As(err, new(permanent)) {
 		return err
 	}
@@ -204,17 +204,17 @@ func (sup *supervisor) because(turn context.Context, p process, err error) error
 	case <-p.exited():
 		return fmt.Errorf("%w: %w", err, p.failure())
 	case <-time.After(sup.host.timeouts.exitLag):
-	case <-turn.Done():
+	case <-life.Done():
 	}
 	return err
 }
 
-// serve lets the handler use p until the instance has to stop, fails, or makes room for another version, and then ends p in order.
-func (sup *supervisor) serve(turn context.Context, p process, t *canary) (next *canary, err error) {
+// serve lets the handler use p until the instance has to stop, fails, or is replaced by another version, and then shuts p down.
+func (sup *supervisor) serve(life context.Context, p process, t *canary) (next *canary, err error) {
 	sup.set(Ready, "")
 	sup.tell(Ready, "", "")
 	sup.log.Info("plugin is ready", "pid", p.pid(), "version", p.version())
-	draining, drain := context.WithCancel(turn)
+	draining, drain := context.WithCancel(life)
 	defer drain()
 	gone, vanish := context.WithCancel(context.Background())
 
@@ -224,11 +224,11 @@ func (sup *supervisor) serve(turn context.Context, p process, t *canary) (next *
 	tasks.Go(func() { sup.health(draining, p, sick) })
 	tasks.Go(func() { p.watch(draining, sup.tell) })
 
-	next, err = sup.until(turn, p, served, sick, t)
+	next, err = sup.until(life, p, served, sick, t)
 	sup.set(Draining, "")
 	sup.tellLogin("")
 	drain()
-	why := err // the result is another's by the time at which the old process leaves
+	why := err // leave may run after this function has returned
 	leave := func() {
 		sup.end(p, served, why)
 		vanish()
@@ -243,13 +243,13 @@ func (sup *supervisor) serve(turn context.Context, p process, t *canary) (next *
 	return next, err
 }
 
-// until waits for the first reason to end p; nil and nil means that somebody asked for it.
-func (sup *supervisor) until(turn context.Context, p process, served, sick chan error, t *canary) (*canary, error) {
+// until waits for the first reason to end p; nil and nil means that it was requested.
+func (sup *supervisor) until(life context.Context, p process, served, sick chan error, t *canary) (*canary, error) {
 	proof, stop := t.proof(sup.host.timeouts.proof)
 	defer stop()
 	for {
 		select {
-		case <-turn.Done():
+		case <-life.Done():
 			return nil, nil
 		case <-proof:
 			sup.prove(t)
@@ -260,20 +260,20 @@ func (sup *supervisor) until(turn context.Context, p process, served, sick chan 
 		case err := <-sick:
 			return nil, err
 		case err := <-served:
-			served <- nil // end waits for it as well
-			if turn.Err() != nil {
+			served <- nil // end receives it as well
+			if life.Err() != nil {
 				return nil, nil
 			}
 			if err == nil {
 				err = errors.New("the handler returned early")
 			}
-			return nil, sup.because(turn, p, fmt.Errorf("use the plugin: %w", err))
+			return nil, sup.because(life, p, fmt.Errorf("use the plugin: %w", err))
 		}
 	}
 }
 
-// end stops p: the handler first, which has seen the end of its context and finishes its calls, then the process in
-// order, then by force. All of it takes no longer than the stop timeout and what timeouts adds.
+// end stops p: first the handler, whose context has ended and which finishes its calls, then the process by a shutdown, and then by
+// force. All of it takes no longer than the stop timeout and the additions of timeouts.
 func (sup *supervisor) end(p process, served chan error, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.stopTimeout())
 	defer cancel()
@@ -288,7 +288,7 @@ func (sup *supervisor) end(p process, served chan error, why error) {
 	p.kill()
 }
 
-// health checks p until ctx ends or it has missed too often.
+// health checks p until ctx ends or p has missed too many checks.
 func (sup *supervisor) health(ctx context.Context, p process, sick chan<- error) {
 	tick := time.NewTicker(sup.host.timeouts.healthEvery)
 	defer tick.Stop()
@@ -318,7 +318,7 @@ func (sup *supervisor) health(ctx context.Context, p process, sick chan<- error)
 	}
 }
 
-// tell takes over what the plugin says about its platform.
+// tell sets the state that the plugin reports.
 func (sup *supervisor) tell(s State, detail, login string) {
 	sup.mu.Lock()
 	sup.told, sup.toldBy = s, detail
@@ -327,7 +327,7 @@ func (sup *supervisor) tell(s State, detail, login string) {
 	sup.show(s, detail)
 }
 
-// recovered shows again what the plugin said last.
+// recovered shows the last state that the plugin reported again.
 func (sup *supervisor) recovered() {
 	sup.mu.Lock()
 	s, detail := sup.told, sup.toldBy
@@ -345,50 +345,50 @@ func (sup *supervisor) show(s State, detail string) {
 	}
 }
 
-// pause waits until the instance may start again after err, or until another version is to be tried.
-func (sup *supervisor) pause(turn context.Context, err error) *canary {
+// pause waits until the instance may start again after err, or until there is a canary.
+func (sup *supervisor) pause(life context.Context, err error) *canary {
 	why := sup.text(err.Error())
 	if errors.Is(err, errDisabled) {
 		sup.log.Info("plugin is disabled", "reason", why)
 		sup.set(Disabled, why)
-		return sup.wait(turn, nil)
+		return sup.wait(life, nil)
 	}
 	sup.update(func(s *Status) { s.LastError = why })
 	tooMany := sup.failures.add(time.Now())
 	switch {
 	case errors.As(err, new(permanent)):
-		return sup.quarantine(turn, "trying again cannot help", why)
+		return sup.quarantine(life, "a restart cannot help", why)
 	case tooMany:
-		return sup.quarantine(turn, "it failed too often", why)
+		return sup.quarantine(life, "it failed too often", why)
 	}
 	delay := sup.failures.delay(sup.host.random)
 	sup.log.Warn("plugin failed; it will be started again", "error", why, "delay", delay.Round(time.Millisecond))
 	sup.set(Backoff, "")
-	return sup.wait(turn, time.After(delay))
+	return sup.wait(life, time.After(delay))
 }
 
-// wait waits for a while, for ever where it is nil, or until something else is to be done.
-func (sup *supervisor) wait(turn context.Context, while <-chan time.Time) *canary {
+// wait waits for while, or for ever if it is nil, until there is a canary or the life ends.
+func (sup *supervisor) wait(life context.Context, while <-chan time.Time) *canary {
 	select {
 	case next := <-sup.canaries:
 		return next
 	case <-while:
-	case <-turn.Done():
+	case <-life.Done():
 	}
 	return nil
 }
 
 // quarantine waits for an operator.
-func (sup *supervisor) quarantine(turn context.Context, rule, why string) *canary {
+func (sup *supervisor) quarantine(life context.Context, rule, why string) *canary {
 	sup.log.Error("plugin is quarantined", "reason", rule, "error", why)
 	sup.set(Quarantined, rule)
-	return sup.wait(turn, nil)
+	return sup.wait(life, nil)
 }
 
-// maxStatusText bounds what a status quotes of a plugin, in bytes.
+// maxStatusText bounds a plugin's texts in a status, in bytes.
 const maxStatusText = 4 << 10
 
-// text makes words of a plugin fit for a status: bounded, secrets masked.
+// text makes a plugin's text fit for a status: bounded, with secrets masked.
 func (sup *supervisor) text(s string) string {
 	return kind.Text(sup.mask.Replace(s), maxStatusText)
 }
@@ -403,7 +403,7 @@ func (sup *supervisor) set(state State, detail string) {
 	})
 }
 
-// update changes the status and announces it if that made a difference.
+// update changes the status and announces a change.
 func (sup *supervisor) update(change func(*Status)) {
 	sup.mu.Lock()
 	before := sup.now
@@ -415,7 +415,7 @@ func (sup *supervisor) update(change func(*Status)) {
 	}
 }
 
-// contained notes what holds the process in, and says what does not when that is news.
+// contained records the containment of the process, and logs missing measures if they have changed.
 func (sup *supervisor) contained(by []jail.Measure) {
 	sup.mu.Lock()
 	news := !slices.Equal(missing(by), missing(sup.measures))
@@ -426,7 +426,7 @@ func (sup *supervisor) contained(by []jail.Measure) {
 	}
 }
 
-// missing are the measures that could not be taken, and why, each reason once.
+// missing are the measures that are off, with each reason once.
 func missing(measures []jail.Measure) []string {
 	var out []string
 	for _, m := range measures {

@@ -34,7 +34,7 @@ func (t *tree) manifest() (Manifest, error) {
 	return t.kinds.parse(text)
 }
 
-// lockedManifest is manifest for a version that the lock names, of which this file has to be the one that was installed.
+// lockedManifest is manifest for a locked version, and verifies that file.
 func (t *tree) lockedManifest(l Locked) (Manifest, error) {
 	f, err := t.VerifyFile(ManifestName, l.Files[ManifestName])
 	if err != nil {
@@ -44,7 +44,7 @@ func (t *tree) lockedManifest(l Locked) (Manifest, error) {
 	return t.manifest()
 }
 
-// complete checks that the files which the manifest names for this machine are there.
+// complete checks that the files that the manifest names for this machine exist.
 func (t *tree) complete(m Manifest) error {
 	c, err := m.command()
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *tree) named(name string) (fs.FileMode, error) {
 	return mode, nil
 }
 
-// everyProgram checks that the program of each platform is there: what is handed on has to be whole.
+// everyProgram checks that the programs of all platforms exist, for a package that is passed on.
 func (t *tree) everyProgram(m Manifest) error {
 	for _, platform := range slices.Sorted(maps.Keys(m.Exec)) {
 		program, ok := m.Exec[platform].file()
@@ -86,7 +86,7 @@ func (t *tree) everyProgram(m Manifest) error {
 			continue
 		}
 		if _, err := t.Regular(program); err != nil {
-			return fmt.Errorf("exec.%s: %w: build it, or take the platform out of %s", platform, err, ManifestName)
+			return fmt.Errorf("exec.%s: %w: build it, or remove the platform from %s", platform, err, ManifestName)
 		}
 	}
 	return nil

@@ -111,7 +111,7 @@ func TestQuarantineEndsWithABetterVersion(t *testing.T) {
 	s.await("line", Ready)
 	p.post("m0")
 	st.settled(t, p, 1)
-	s.awaitLog("plugin runs in another version")
+	s.awaitLog("plugin version is active")
 	s.until("3.0.0 in the lock", func() bool {
 		r, err := s.store.Record("commuter")
 		return err == nil && r.Active == "3.0.0"

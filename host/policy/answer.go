@@ -12,19 +12,19 @@ import (
 // maxOutput bounds an output frame, in bytes.
 const maxOutput = 8 << 10
 
-// verdict is what one policy answered, or why it did not. Like a record it is filled in where its owner has it: a copy at every step
-// of the way would take longer than any of the steps.
+// verdict is the answer of one policy, or its failure. Like a record it is filled in through a pointer, because copying it at every step
+// would take longer than any of the steps.
 type verdict struct {
 	code   uint8
 	rule   uint32
 	name   string // agent or sandbox
 	words  string // "agent NAME" of a route to an agent
-	place  int    // of the name in the list of agents when the answer was read first: where to look for it
-	reason string // for people: the module's words, else the number of its rule
+	place  int    // of the name in the list of agents when the answer was first read; a hint
+	reason string // for people: the module's words, or else the number of its rule
 	err    *Error
 }
 
-// read reads an answer into a verdict that is empty. region is the memory that the output frame lies at the start of; it is not kept.
+// read reads an answer into an empty verdict. The output frame lies at the start of region, which is not retained.
 func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
 	v.code, v.rule = uint8(raw), uint32(raw)>>8
 	if size := uint32(uint64(raw) >> 32); size > 0 {
@@ -34,9 +34,9 @@ func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
 	}
 	switch {
 	case kind == KindTool && v.code > abi.ToolDeny|abi.ToolAsk|abi.ToolSandbox, kind == KindRoute && v.code > abi.RouteDrop:
-		v.err = failf(ClassAnswer, "the verdict %d is none", v.code)
+		v.err = failf(ClassAnswer, "unknown verdict %d", v.code)
 	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
-		v.err = failf(ClassAnswer, "it routes to an agent and names none")
+		v.err = failf(ClassAnswer, "the route to an agent has no name")
 	}
 	if v.reason == "" && v.rule != 0 {
 		v.reason = in.rule(v.rule)
@@ -62,20 +62,20 @@ func (v *verdict) readOutput(kind string, size uint32, region []byte, in *intern
 	return err
 }
 
-// outputText is a text of the output, and the same behind "agent ".
+// outputText returns a text of the output, and "agent " and the text.
 func outputText(frame []byte, id abi.Field, in *interned) (text, agent string, err *Error) {
 	f, ok := fieldOf(frame, id)
 	if !ok {
 		return "", "", nil
 	}
 	if f.kind != abi.TypeString || !utf8.Valid(f.bytes) {
-		return "", "", failf(ClassAnswer, "the output field %d is no text", id)
+		return "", "", failf(ClassAnswer, "the output field %d is not UTF-8 text", id)
 	}
 	text, agent = in.get(f.bytes)
 	return text, agent, nil
 }
 
-// interned keeps the few strings that a policy answers with, so that a decision need not make them again.
+// interned keeps the few strings that a policy answers with, so that a decision need not allocate them again.
 type interned struct {
 	texts map[string]string // "agent TEXT" by text
 	rules [maxInterned]string
@@ -88,7 +88,7 @@ const (
 	agentWord = "agent "
 )
 
-// get is the text of b, and the same behind agentWord.
+// get returns b as a string, and agentWord and b.
 func (in *interned) get(b []byte) (text, agent string) {
 	agent, ok := in.texts[string(b)]
 	if !ok {
@@ -114,7 +114,7 @@ func (in *interned) rule(n uint32) string {
 	return s
 }
 
-// read reads a verdict as an answer of the route chain. The name of the agent is taken from agents.
+// read reads a verdict as an answer of the route chain.
 func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
 	switch v.code {
 	case abi.RouteAbstain:
@@ -133,7 +133,7 @@ func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
 	return nil
 }
 
-// words is the answer in the form that records keep: "abstain", "drop" or "agent NAME".
+// words returns the answer as records have it: "abstain", "drop" or "agent NAME".
 func (a *RouteAnswer) words(v *verdict) string {
 	switch {
 	case !a.Decided:
@@ -158,7 +158,7 @@ func toolAnswer(v *verdict) Restrictions {
 	return r
 }
 
-// words is the answer in the form that records keep: "none", or "deny", "ask" and "sandbox NAME" with commas between.
+// words returns the answer as records have it: "none", or "deny", "ask" and "sandbox NAME" separated by commas.
 func (r *Restrictions) words() string {
 	var words []string
 	if r.Deny {
@@ -176,7 +176,7 @@ func (r *Restrictions) words() string {
 	return strings.Join(words, ", ")
 }
 
-// Join adds the demands of another policy. Nothing is ever taken away.
+// Join adds the restrictions of another policy. It never removes one.
 func (r *Restrictions) Join(other Restrictions) {
 	r.Deny = r.Deny || other.Deny
 	r.Ask = r.Ask || other.Ask
@@ -189,8 +189,7 @@ func (r *Restrictions) Join(other Restrictions) {
 	r.Reasons = append(r.Reasons, other.Reasons...)
 }
 
-// resolve denies what no place could satisfy: two sandboxes at once. Which one a demand without a name means
-// only the host knows.
+// resolve denies a call that has to run in two sandboxes. A sandbox without a name is the session's, which only the host knows.
 func (r *Restrictions) resolve() {
 	named := slices.DeleteFunc(slices.Clone(r.Sandboxes), func(name string) bool { return name == "" })
 	if len(named) > 1 {

@@ -9,10 +9,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// maxArgs bounds the arguments that a policy can look into, in bytes.
+// maxArgs bounds the arguments that a policy can read, in bytes.
 const maxArgs = 4 << 20
 
-// tree is the arguments of a tool call, parsed when first asked for and shared by the chain.
+// tree is the arguments of a tool call, parsed on first use and shared by the chain.
 type tree struct {
 	parsed bool
 	root   any
@@ -25,8 +25,8 @@ type node struct {
 	exists bool
 }
 
-// argument finds what a JSON Pointer (RFC 6901) names. The first call of a decision pays for the parsing, whether another policy
-// has caused it before or not.
+// argument returns the value at a JSON Pointer (RFC 6901). The first call of a decision pays for the parsing, whether or not another policy
+// has caused it before.
 func (i *instance) argument(pointer string) node {
 	if i.q.tree == nil {
 		return node{} // a route has no arguments
@@ -49,7 +49,7 @@ func (t *tree) parse(args json.RawMessage) {
 	}
 	t.parsed = true
 	if len(args) > maxArgs {
-		t.err = failf(ClassFacts, "the arguments have %d bytes, at most %d can be looked into", len(args), maxArgs)
+		t.err = failf(ClassFacts, "the arguments have %d bytes, at most %d can be read", len(args), maxArgs)
 		return
 	}
 	if len(args) == 0 {
@@ -111,7 +111,7 @@ func (n node) kind() int32 {
 	return abi.KindNull
 }
 
-// text is a string without quotes, and of anything else the JSON.
+// text returns a string without quotes, and any other value as JSON.
 func (n node) text() ([]byte, bool) {
 	if s, ok := n.value.(string); ok || !n.exists {
 		return []byte(s), n.exists

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Asker makes decisions one after the other without making garbage: the records of a decision, and their frames, are valid
-// until the next. It is for callers that have written them down by then, or make very many decisions. One goroutine uses it.
+// Asker makes decisions one after the other without allocating: the records of a decision, and their frames, are valid only
+// until the next one. One goroutine uses it.
 type Asker struct {
 	set     *Set
 	q       query
@@ -14,9 +14,9 @@ type Asker struct {
 	records []Record
 }
 
-// Asker asks this chain. It ends with the chain's Release.
+// Asker returns an Asker of this chain, which is valid until the chain's Release.
 func (s *Set) Asker() *Asker {
-	return &Asker{set: s, q: query{seat: rand.Uint32()}, records: make([]Record, 0, len(s.links))}
+	return &Asker{set: s, q: query{shard: rand.Uint32()}, records: make([]Record, 0, len(s.links))}
 }
 
 // Route is Set.Route.
@@ -24,7 +24,7 @@ func (a *Asker) Route(ctx context.Context, f *RouteFacts) (answer RouteAnswer, r
 	if a.set.routes == 0 {
 		return RouteAnswer{}, nil
 	}
-	a.q.askRoute(f, a.set.zone, a.set.roster(f.Agents), a.room)
+	a.q.askRoute(f, a.set.zone, a.set.agentList(f.Agents), a.room)
 	a.keep()
 	records = a.set.route(ctx, &a.q, a.records[:0], &answer)
 	return answer, records
@@ -40,7 +40,7 @@ func (a *Asker) Tool(ctx context.Context, f *ToolFacts) (Restrictions, []Record)
 	return a.set.restrict(ctx, &a.q, a.records[:0])
 }
 
-// keep holds on to the larger of the frames.
+// keep retains the larger of the two frames.
 func (a *Asker) keep() {
 	if cap(a.q.frame) > cap(a.room) {
 		a.room = a.q.frame

@@ -34,6 +34,7 @@ func rulesAssemblyScript(t testing.TB) string {
 
 func asc(t testing.TB, args ...string) string {
 	t.Helper()
+	need.Long(t)
 	_, err := exec.LookPath("asc")
 	need.Part(t, "asc", err)
 	out := filepath.Join(t.TempDir(), "policy.wasm")

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shareFrom is the size from which mapping an image copy-on-write beats copying it, in bytes. Measured.
+// shareFrom is the size in bytes from which mapping an image copy-on-write is faster than copying it, as measured.
 const shareFrom = 512 << 10
 
-// sharedImage is an image in a memory file, which instances map privately: a page costs a copy when it is written, and
-// giving the pages back is the reset.
+// sharedImage is an image in a memory file, which instances map privately: a page is copied when it is written, and a reset drops the
+// copies.
 type sharedImage struct {
 	fd   int
 	size int
 }
 
-// share puts the image into a memory file if that is worth it. Without one, resets copy.
+// share puts the image into a memory file if it is large enough. Otherwise resets copy it.
 func (g *image) share() error {
 	if len(g.memory) < shareFrom {
 		return nil
@@ -65,7 +65,7 @@ type space struct {
 	mapped   int // bytes of the image that are mapped over the start
 }
 
-// newBacking is the memory for the next instance.
+// newBacking returns the memory of a new instance.
 func newBacking() (backing, experimental.MemoryAllocator) {
 	s := &space{}
 	return backing{s}, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
@@ -94,7 +94,7 @@ func (s *space) Free() {
 	}
 }
 
-// heap stands in where no address space could be reserved.
+// heap is the memory of an instance for which no address space could be reserved.
 type heap struct{ buf []byte }
 
 // Reallocate implements experimental.LinearMemory.
@@ -123,7 +123,7 @@ func (b *backing) attach(g *image) bool {
 	return true
 }
 
-// reset drops the pages that were written and reports whether the memory is the image again.
+// reset drops the pages that were written and reports whether the memory equals the image again.
 func (b *backing) reset() bool {
 	return b.space != nil && b.space.mapped > 0 && unix.Madvise(b.space.reserved[:b.space.mapped], unix.MADV_DONTNEED) == nil
 }

@@ -32,6 +32,7 @@ func buildC(t testing.TB, source string) string {
 // buildGo compiles a Go policy.
 func buildGo(t testing.TB, source string) string {
 	t.Helper()
+	need.Long(t)
 	out := filepath.Join(t.TempDir(), "policy.wasm")
 	run(t, []string{"GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false"}, "go", "build", "-buildmode=c-shared", "-trimpath", "-o", out, source)
 	return out

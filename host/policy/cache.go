@@ -15,9 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
-// openCache opens the cache of compiled modules. What lies there is run as machine code and guarded by no more
-// than a checksum, so nobody else may write there; and it depends on the compiler in this very program, so each program has a
-// folder of its own.
+// openCache opens the cache of compiled modules. Its files are run as machine code and protected only by a checksum, so nobody else
+// may write there. They depend on the compiler in this program, so each build of the program has its own folder.
 func openCache(dir string) (wazero.CompilationCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for compiled policies: %w", err)
@@ -46,7 +45,7 @@ func openCache(dir string) (wazero.CompilationCache, error) {
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return fmt.Errorf("look at the folder for compiled policies: %w", err)
+		return fmt.Errorf("check the folder for compiled policies: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ours(info) {
 		return fmt.Errorf("%s holds machine code and must be your own folder with mode 0700; it has %v: run chmod 700, or remove it", dir, info.Mode())
@@ -54,8 +53,8 @@ func private(dir string) error {
 	return nil
 }
 
-// programKey tells one build of this program from another. The linker's build ID lies in the first bytes; reading
-// all of the program would cost more than the cache saves.
+// programKey returns a key of this build of the program. The linker's build ID is in the first bytes; reading the whole
+// program would cost more than the cache saves.
 func programKey() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/flynnhost/flynn/sdk/need"
 )
 
 // TestSameQuestionSameAnswer asks every attack that can be loaded, and every policy that Flynn brings, the same questions again and again: of a first
 // instance and of further ones, of code that was compiled, compiled into a cache, taken from it, and interpreted. Answers, host calls and
 // fuel have to be the same to the unit.
 func TestSameQuestionSameAnswer(t *testing.T) {
+	need.Long(t)
 	all := questions(t)
 	interpreted := 0
 	for n, name := range slices.Sorted(maps.Keys(all)) {

@@ -6,10 +6,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// cursor is where a frame is written on: at its next entry, its next int, and the next of all other values. Fields come in the order of
-// their ids. Ints lie behind the table, for their alignment, and everything else behind the ints. The frame is as large as was measured.
+// cursor is the position in a frame that is being written: of the next entry, the next int, and the next other value. Fields are written
+// in the order of their ids. Ints follow the table, for their alignment, and everything else follows the ints. The frame has the measured size.
 //
-// A cursor is handed on by value, and the frame beside it, so that both stay in registers from the first field to the last.
+// Cursor and frame are passed by value, so that both stay in registers from the first field to the last.
 type cursor struct{ entry, ints, at int }
 
 func (c cursor) add(frame []byte, id abi.Field, kind, length int) {
@@ -18,8 +18,8 @@ func (c cursor) add(frame []byte, id abi.Field, kind, length int) {
 	binary.LittleEndian.PutUint32(b[8:], uint32(length))
 }
 
-// string copies short strings, as most are, by their two halves, which may overlap: a call to copy one takes longer. The slices that are
-// written to have a length that the compiler knows, which saves it a third of the work.
+// string copies short strings, as most are, as two halves that may overlap, which is faster than a call of copy. The compiler knows the
+// lengths of the slices that are written to, which saves a third of the work.
 func (c cursor) string(frame []byte, id abi.Field, s string) cursor {
 	n := len(s)
 	c.add(frame, id, abi.TypeString, n)
@@ -39,7 +39,7 @@ func (c cursor) string(frame []byte, id abi.Field, s string) cursor {
 	return cursor{c.entry + abi.EntrySize, c.ints, end}
 }
 
-// part writes a string as a part of a value, whose entry is not final before its last part.
+// part writes a string as a part of a value; the entry of the value is written last.
 func (c cursor) part(frame []byte, id abi.Field, at int, s string) (end int) {
 	return cursor{c.entry, c.ints, at}.string(frame, id, s).at
 }
@@ -51,7 +51,7 @@ func (c cursor) optional(frame []byte, id abi.Field, s string) cursor {
 	return c.string(frame, id, s)
 }
 
-// joined writes "a:b" without making that string.
+// joined writes "a:b" without allocating that string.
 func (c cursor) joined(frame []byte, id abi.Field, a, b string) cursor {
 	at := c.part(frame, id, c.at, a)
 	frame[at] = ':'
@@ -60,7 +60,7 @@ func (c cursor) joined(frame []byte, id abi.Field, a, b string) cursor {
 	return cursor{c.entry + abi.EntrySize, c.ints, at}
 }
 
-// bytes writes a value that has its form already.
+// bytes writes a value that is already encoded.
 func (c cursor) bytes(frame []byte, id abi.Field, kind int, v []byte) cursor {
 	c.add(frame, id, kind, len(v))
 	copy(frame[c.at:c.at+len(v)], v)

@@ -15,20 +15,20 @@ import (
 // Config is what an Engine needs.
 type Config struct {
 	Sources []Source // in chain order
-	// CacheDir keeps compiled modules across restarts; "" keeps none. What lies in it is run as machine code, so it
-	// has to be the user's own, with mode 0700.
+	// CacheDir keeps compiled modules across restarts; "" keeps none. Its files are run as machine code, so the folder
+	// has to belong to the user and have mode 0700.
 	CacheDir string
 	Log      *slog.Logger
-	// Gate sees every module before it comes into force; nil lets all pass.
+	// Gate checks every module before it comes into force; nil accepts all.
 	Gate Gate
-	// Events gets a Change after each change of what is in force and after each refusal, a Status after each load that a running Engine
-	// tried, whether it took effect or not, and a Shadowed for each decision that a shadow policy was to be asked about. It may be nil.
+	// Events gets a Change after each change of the modules in force and after each refusal, a Status after each load that a running
+	// Engine tried, and a Shadowed for each decision that concerns a shadow policy. It may be nil.
 	Events *event.Bus
-	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. Their answers
-	// and their fuel stay the same, only their time does not.
+	// CountBlocks makes modules count how often each of their basic blocks runs; see Module.TakeCounts. It changes neither
+	// answers nor fuel, but makes decisions slower.
 	CountBlocks bool
-	// Ledger remembers over restarts; nil forgets.
-	Ledger Ledger
+	// History remembers across restarts which modules were in force; it may be nil.
+	History History
 }
 
 // Engine keeps the chain of policies in force. It is safe for concurrent use.
@@ -36,22 +36,22 @@ type Engine struct {
 	cfg     Config
 	host    *host
 	current atomic.Pointer[Set]
-	rewatch chan struct{} // tells Run that the folders may have changed
-	trips   chan struct{} // tells Run that a module has failed its trial
+	rewatch chan struct{} // wakes Run: the folders to watch may have changed
+	trips   chan struct{} // wakes Run: a module has failed its trial
 	shadows *shadowQueue
 
-	staging sync.Mutex // one change at a time, which can take as long as a compiler takes; guards closed
+	staging sync.Mutex // held during a change, which includes compiling; guards closed
 	closed  bool
 
-	showing sync.Mutex // never held for long; guards slots, which changes only with staging held too
+	showing sync.Mutex // held briefly; guards slots, which changes only with staging held too
 	slots   []*slot    // the chain, in order; a slot in it is replaced and never changed
-	loading []Source   // policies of the chain to come, which a Stage loads
+	loading []Source   // policies that a Stage is loading
 }
 
 var errClosed = errors.New("the policy engine is closed")
 
-// New loads the chain. A policy that cannot be loaded does not stop it: it is in force as a failing one, which denies tools and
-// routes to its agent for errors, and Status tells.
+// New loads the chain. A policy that cannot be loaded is no error: it fails closed, which denies tools and routes to its agent for
+// errors, and Status reports it.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -79,7 +79,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Configure puts a new chain in force, as Stage and its commit do.
+// Configure puts a new chain in force; see Stage.
 func (e *Engine) Configure(ctx context.Context, sources []Source) error {
 	commit, _, err := e.Stage(ctx, sources)
 	if err == nil {
@@ -88,9 +88,9 @@ func (e *Engine) Configure(ctx context.Context, sources []Source) error {
 	return err
 }
 
-// Stage loads a new chain whole and leaves the old one in force until commit, which changes one pointer and cannot fail. A policy that is
-// new or changed and cannot be loaded is an error; one that is unchanged keeps its state, whatever it is. Chains pinned
-// before go on with what they have. Exactly one of commit and rollback must be called, soon: until then nothing else changes.
+// Stage loads a whole new chain and leaves the old one in force until commit, which changes one pointer and cannot fail. It returns an error
+// if a new or changed policy cannot be loaded; an unchanged one keeps its state, even a failing one. Chains pinned
+// before keep their modules. Exactly one of commit and rollback must be called, and soon: until then no other change can be made.
 func (e *Engine) Stage(ctx context.Context, sources []Source) (commit, rollback func(), err error) {
 	if err := checkSources(sources); err != nil {
 		return nil, nil, err
@@ -112,7 +112,7 @@ func (e *Engine) Stage(ctx context.Context, sources []Source) (commit, rollback 
 	return func() { e.commit(ctx, staged) }, rollback, nil
 }
 
-// commit puts staged slots in force and gives up the lock that Stage took.
+// commit puts staged slots in force and releases the lock that Stage took.
 func (e *Engine) commit(ctx context.Context, staged []*slot) {
 	defer e.staging.Unlock()
 	old := e.slots
@@ -154,7 +154,7 @@ func (e *Engine) stage(ctx context.Context, sources []Source) ([]*slot, error) {
 	return staged, errors.Join(errs...)
 }
 
-// showLoading has Status name the policies that a Stage loads, and says so in the log.
+// showLoading makes Status list the policies that a Stage is loading, and logs them.
 func (e *Engine) showLoading(sources []Source) {
 	if len(sources) > 0 {
 		var names []string
@@ -177,7 +177,7 @@ func (e *Engine) slotNamed(name string) *slot {
 	return nil
 }
 
-// replace shows other slots and, if they are to be in force, publishes them. It drops the old ones. e.staging is held.
+// replace makes other slots visible and drops the old ones. With inForce it publishes them as the chain. e.staging is held.
 func (e *Engine) replace(slots []*slot, inForce bool) {
 	e.showing.Lock()
 	defer e.showing.Unlock()
@@ -201,15 +201,15 @@ func (e *Engine) publish() {
 // Pin returns the chain in force and keeps it alive until its Release.
 func (e *Engine) Pin() *Set {
 	for {
-		// A chain whose last holder has just gone has a successor already.
+		// A chain that was just released has been replaced already.
 		if s := e.current.Load(); s.acquire() {
 			return s
 		}
 	}
 }
 
-// Status tells of every policy, in chain order, then of those that are loading and not in the chain yet. It does not wait for a change
-// that is under way.
+// Status returns the state of every policy, in chain order, then of those that are loading and not in the chain yet. It does not wait for a
+// change that is under way.
 func (e *Engine) Status() []Status {
 	e.showing.Lock()
 	defer e.showing.Unlock()
@@ -225,7 +225,7 @@ func (e *Engine) Status() []Status {
 	return all
 }
 
-// Close ends the engine. What is pinned stays usable until its Release; what is pinned later fails closed.
+// Close ends the engine. Pinned chains stay usable until their Release; chains pinned later fail closed.
 func (e *Engine) Close() error {
 	e.staging.Lock()
 	defer e.staging.Unlock()

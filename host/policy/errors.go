@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Class says in which way a policy failed.
+// Class is the kind of a policy's failure.
 type Class string
 
 // The classes of failure. None of them ever loosens a decision.
@@ -14,7 +14,7 @@ const (
 	ClassFuel     Class = "fuel"     // out of fuel
 	ClassDepth    Class = "depth"    // calls nested too deep
 	ClassDeadline Class = "deadline" // out of wall time, or the caller gave up
-	ClassMemory   Class = "memory"   // asked for more memory than allowed, and failed for it
+	ClassMemory   Class = "memory"   // asked for more memory than allowed
 	ClassCalls    Class = "calls"    // too many host calls
 	ClassAnswer   Class = "answer"   // an answer outside the contract
 	ClassAgent    Class = "agent"    // a route to an agent that may not be chosen
@@ -29,7 +29,7 @@ type Error struct {
 	Err   error
 }
 
-// Error is "class: text", the form in which records keep failures.
+// Error returns "class: text", as records have failures.
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -39,7 +39,7 @@ func failf(c Class, format string, args ...any) *Error {
 	return &Error{c, fmt.Errorf(format, args...)}
 }
 
-// asError classes an error that may have a class already.
+// asError returns err as an *Error, of class c unless it has a class already.
 func asError(err error, c Class) *Error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -17,35 +17,35 @@ import (
 // maxFrame bounds the facts of one decision, in bytes.
 const maxFrame = 256 << 10
 
-// query is one decision to make: the frame and what is too large for it.
+// query is one decision to make: the frame and the facts that are too large for it.
 type query struct {
 	kind           string
 	frame          []byte
 	text           string
 	args           json.RawMessage
 	tree           *tree  // of args, shared by the chain
-	seat           uint32 // where an instance is looked for first
+	shard          uint32 // where an instance is looked for first
 	seed           int64
 	unix           int64
-	agent, channel string   // what a scope is about
+	agent, channel string   // to compare with a policy's scope
 	agents         []string // that may be chosen
-	err            *Error   // the facts fit no frame
+	err            *Error   // the facts do not fit a frame
 }
 
 func routeQuery(f *RouteFacts, zone string) (q query) {
-	q.seat = rand.Uint32()
-	q.askRoute(f, zone, newRoster(f.Agents), nil)
+	q.shard = rand.Uint32()
+	q.askRoute(f, zone, newAgentList(f.Agents), nil)
 	return q
 }
 
 func toolQuery(f *ToolFacts, zone string) (q query) {
-	q.seat = rand.Uint32()
+	q.shard = rand.Uint32()
 	q.askTool(f, zone, nil)
 	return q
 }
 
-// askRoute makes a query one about a route. It keeps its seat.
-func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte) {
+// askRoute makes the query one about a route. The shard stays.
+func (q *query) askRoute(f *RouteFacts, zone string, agents *agentList, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindRoute, f.Message.Text, f.Seed
 	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
 	q.args, q.tree, q.err = nil, nil, nil
@@ -58,7 +58,7 @@ func (q *query) askRoute(f *RouteFacts, zone string, agents *roster, room []byte
 	}
 }
 
-// askTool makes a query one about a tool call. It keeps its seat.
+// askTool makes the query one about a tool call. The shard stays.
 func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	q.frame, q.kind, q.text, q.seed = room, KindTool, f.Message.Text, f.Seed
 	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
@@ -75,10 +75,10 @@ func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	}
 }
 
-// measure is the number of fields, of ints among them, and the bytes of all others.
+// measure is the number of fields, the number of ints among them, and the bytes of all other values.
 type measure struct{ fields, ints, bytes int }
 
-// open begins a frame of that measure, in the memory that the query has for it if there is enough.
+// open begins a frame of that measure, in the query's own memory if it is large enough.
 func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
 	values := ints + 8*m.ints
@@ -99,7 +99,7 @@ func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 	return cursor{abi.HeaderSize, ints, values}, true
 }
 
-// present is how many fields an optional string makes.
+// present returns the number of fields of an optional string.
 func present(s string) int {
 	if s != "" {
 		return 1
@@ -107,7 +107,7 @@ func present(s string) int {
 	return 0
 }
 
-// measure counts what encode and encodeLate write, except for the zone.
+// measure counts the fields that encode and encodeLate write, except for the zone.
 func (f *Facts) measure() measure {
 	m, late := &f.Message, measure{}
 	if f.late() {
@@ -121,7 +121,7 @@ func (f *Facts) measure() measure {
 	}
 }
 
-// measure leaves out the agents, too.
+// measure also leaves out the agents.
 func (f *RouteFacts) measure() measure {
 	m := f.Facts.measure()
 	m.fields += 1 + present(f.Candidate)
@@ -133,7 +133,7 @@ func (f *RouteFacts) measure() measure {
 	return m
 }
 
-// measure leaves out the digest of the arguments, too.
+// measure also leaves out the digest of the arguments.
 func (f *ToolFacts) measure() measure {
 	m := f.Facts.measure()
 	m.fields += 8
@@ -142,7 +142,7 @@ func (f *ToolFacts) measure() measure {
 	return m
 }
 
-// encode writes the facts of every frame.
+// encode writes the facts that every frame has.
 func (f *Facts) encode(frame []byte, c cursor, when *moment) cursor {
 	m := &f.Message
 	c = c.string(frame, abi.Channel, m.Channel)
@@ -169,7 +169,7 @@ func (f *Facts) late() bool {
 	return m.Edited || m.Mentioned || len(m.Attachments) > 0 || len(m.Sender.Roles) > 0 || f.Used != Usage{}
 }
 
-// measureLate counts what encodeLate writes.
+// measureLate counts the fields that encodeLate writes.
 func (f *Facts) measureLate() (m measure) {
 	for _, truth := range [...]bool{f.Message.Edited, f.Message.Mentioned} {
 		if truth {
@@ -192,8 +192,8 @@ func (f *Facts) measureLate() (m measure) {
 	return m
 }
 
-// encodeLate writes the facts that have come since the first version of the contract. A frame has them only where they say
-// something, so that they cost nothing else.
+// encodeLate writes the facts that were added after the first version of the contract. A frame has them only if they are not zero, so
+// that they cost nothing otherwise.
 func (f *Facts) encodeLate(frame []byte, c cursor) cursor {
 	m := &f.Message
 	if m.Edited {
@@ -215,15 +215,15 @@ func (f *Facts) encodeLate(frame []byte, c cursor) cursor {
 	return c
 }
 
-// late are the facts SessionTokens, SessionCost and SessionAge.
+// late returns the facts SessionTokens, SessionCost and SessionAge.
 func (u Usage) late() [3]int64 { return [...]int64{u.Tokens, u.Cost, int64(u.Age / time.Second)} }
 
-// lateLists are the facts AttachmentTypes and SenderRoles.
+// lateLists returns the facts AttachmentTypes and SenderRoles.
 func (f *Facts) lateLists() [2][]string {
 	return [...][]string{mediaTypes(f.Message.Attachments), f.Message.Sender.Roles}
 }
 
-// mediaTypes is nil where no type is known.
+// mediaTypes returns nil if no type is known.
 func mediaTypes(attachments []message.Attachment) []string {
 	if !slices.ContainsFunc(attachments, func(a message.Attachment) bool { return a.Type != "" }) {
 		return nil
@@ -235,14 +235,14 @@ func mediaTypes(attachments []message.Attachment) []string {
 	return types
 }
 
-// moment is what a frame tells of the time.
+// moment is the time as a frame has it.
 type moment struct {
 	unix   int64
 	offset int    // seconds east of Greenwich
 	zone   string // IANA name
 }
 
-// momentOf tells the time in its zone; the local zone does not know its own name.
+// momentOf returns a time in its zone; local is the name of the local zone, which time.Local does not know.
 func momentOf(t time.Time, local string) moment {
 	location := t.Location()
 	if location == time.UTC {
@@ -257,7 +257,7 @@ func momentOf(t time.Time, local string) moment {
 
 func (m *moment) encode(frame []byte, c cursor) cursor {
 	const day = 86_400
-	// Counted from a Sunday so long ago that nothing is negative.
+	// Seconds since a Sunday so long ago that none is negative.
 	local := uint64(m.unix + int64(m.offset) + int64(time.Thursday)*day + 7*day<<30)
 	c = c.int(frame, abi.UnixTime, m.unix)
 	c = c.int(frame, abi.MinuteOfDay, int64(local%day/60))
@@ -298,7 +298,7 @@ type value struct {
 	bytes []byte
 }
 
-// fieldOf finds a field of a frame that is known to be well formed.
+// fieldOf returns a field of a frame, which has to be well formed.
 func fieldOf(frame []byte, id abi.Field) (value, bool) {
 	n := int(binary.LittleEndian.Uint16(frame[6:]))
 	for i := range n {
@@ -311,7 +311,7 @@ func fieldOf(frame []byte, id abi.Field) (value, bool) {
 	return value{}, false
 }
 
-// item is the index-th string of a list; any other value is its own only item. A value of an unknown type has none.
+// item returns the index-th string of a list; any other value is its own only item. A value of an unknown type has no items.
 func (v value) item(index uint32) ([]byte, bool) {
 	if v.kind != abi.TypeList {
 		return v.bytes, index == 0 && v.kind < abi.TypeList
@@ -327,7 +327,7 @@ func (v value) item(index uint32) ([]byte, bool) {
 	return nil, false
 }
 
-// checkFrame makes sure that a frame from a module or a log can be read with fieldOf.
+// checkFrame checks a frame that comes from a module or a log, so that fieldOf can read it.
 func checkFrame(frame []byte, kind uint16) *Error {
 	if len(frame) < abi.HeaderSize || binary.LittleEndian.Uint32(frame) != abi.Magic {
 		return failf(ClassAnswer, "a frame without its head")
@@ -356,7 +356,7 @@ func checkFrame(frame []byte, kind uint16) *Error {
 	return nil
 }
 
-// wellFormed makes sure that item cannot run out of a list.
+// wellFormed reports whether the items of a list fill it.
 func (v value) wellFormed() bool {
 	if v.kind != abi.TypeList {
 		return true

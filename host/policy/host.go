@@ -15,10 +15,10 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// host is the Wasm runtime and the functions that it offers to modules. The engine and every module hold a reference.
+// host is the Wasm runtime with the functions that modules may import. The engine and every module hold a reference.
 type host struct {
 	runtime wazero.Runtime
-	offered func() error // instantiates the functions, once: a host without policies needs none
+	offered func() error // instantiates the functions, on first use
 	cache   wazero.CompilationCache
 	counts  bool      // modules count the blocks that they run
 	zone    string    // IANA name of the host's zone
@@ -30,11 +30,11 @@ func newHost(ctx context.Context, cacheDir string) (*host, error) {
 	return newHostOf(ctx, wazero.NewRuntimeConfig(), cacheDir)
 }
 
-// newHostOf is a host by the compiler or, to compare the two, by the interpreter.
+// newHostOf returns a host that uses wazero's compiler, or its interpreter, so that tests can compare the two.
 func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string) (*host, error) {
 	h := &host{zone: zoneName(), base: time.Now()}
 	h.refs.Store(1)
-	// Without WithCloseOnContextDone: modules stop by themselves, which costs a tenth of that switch.
+	// Not WithCloseOnContextDone: metered modules stop by themselves, at a tenth of its cost.
 	config = config.WithDebugInfoEnabled(false).
 		WithCoreFeatures(api.CoreFeaturesV2.SetEnabled(api.CoreFeatureSIMD, false))
 	if cacheDir != "" {
@@ -50,7 +50,7 @@ func newHostOf(ctx context.Context, config wazero.RuntimeConfig, cacheDir string
 	return h, nil
 }
 
-// offer instantiates the host's functions, by the table of imports.
+// offer instantiates the functions of hostFunctions.
 func offer(ctx context.Context, rt wazero.Runtime) error {
 	builders := map[string]wazero.HostModuleBuilder{}
 	for _, f := range hostFunctions() {
@@ -82,10 +82,10 @@ func (h *host) release() error {
 	return err
 }
 
-// clock is the monotonic time since the host's start.
+// clock returns the monotonic time since the host's start.
 func (h *host) clock() time.Duration { return time.Since(h.base) }
 
-// zoneName finds the IANA name of the local zone, which time.Local does not know.
+// zoneName returns the IANA name of the local zone, which time.Local does not know.
 func zoneName() string {
 	if tz, ok := os.LookupEnv("TZ"); ok {
 		if tz = strings.TrimPrefix(tz, ":"); tz == "" {

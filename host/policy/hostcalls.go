@@ -12,15 +12,15 @@ const (
 	bytesPerUnit = 8   // of copying
 )
 
-// Bounds of what a decision's host calls may take, in bytes.
+// Bounds of the host calls of a decision, in bytes.
 const (
 	maxKey   = 8 << 10  // of one pointer or key
-	maxNoted = 16 << 20 // of all calls with their answers, as they are recorded
+	maxNoted = 16 << 20 // of all recorded calls with their results
 )
 
 const absent = -1
 
-// countCall is the beginning of every call of flynn1.
+// countCall begins every call of flynn1.
 func (i *instance) countCall() {
 	i.hostCalls++
 	if i.hostCalls > i.module.limits.HostCalls {
@@ -29,7 +29,7 @@ func (i *instance) countCall() {
 	i.pay(costHostCall)
 }
 
-// read returns a view of the module's memory, valid until the module runs on. A pointer outside is the module's fault.
+// read returns a view of the module's memory, valid until the module continues. A pointer outside memory is a trap.
 func (i *instance) read(at, size uint64) []byte {
 	b, ok := i.memory.Read(uint32(at), uint32(size))
 	if !ok {
@@ -46,7 +46,7 @@ func (i *instance) give(name string, args []byte, v []byte, ok bool, buf, size u
 		v = nil
 	} else {
 		ret = int32(len(v))
-		i.pay(int64(len(v)) / bytesPerUnit) // whether it fits or not: it was made, and is recorded
+		i.pay(int64(len(v)) / bytesPerUnit) // even if it does not fit, because it is recorded
 		if len(v) <= int(uint32(size)) && !i.memory.Write(uint32(buf), v) {
 			i.abort(failf(ClassTrap, "%s into %d bytes at %d, outside memory", name, uint32(size), uint32(buf)))
 		}
@@ -55,7 +55,7 @@ func (i *instance) give(name string, args []byte, v []byte, ok bool, buf, size u
 	return uint64(uint32(ret))
 }
 
-// note keeps a call for the record, which is of a bounded size. Both slices must be the call's own.
+// note adds a call to the record, whose size is bounded. The call must own both slices.
 func (i *instance) note(c HostCall) {
 	if i.noted += len(c.Args) + len(c.Data); i.noted > maxNoted {
 		i.abort(failf(ClassCalls, "host calls with more than %d bytes", maxNoted))
@@ -63,7 +63,7 @@ func (i *instance) note(c HostCall) {
 	i.calls = append(i.calls, c)
 }
 
-// key reads the name of what a call asks for.
+// key reads the pointer or key that a call asks for.
 func (i *instance) key(at, size uint64) string {
 	if uint32(size) > maxKey {
 		i.abort(failf(ClassTrap, "a host call with a key of %d bytes, at most %d are allowed", uint32(size), maxKey))
@@ -79,7 +79,7 @@ func words(v ...uint64) []byte {
 	return b
 }
 
-// hostGet is get(field, index, buf, cap). Text is all of it, not only what the frame has.
+// hostGet is get(field, index, buf, cap). The text is complete, while the frame has only its beginning.
 func hostGet(i *instance, stack []uint64) {
 	field, index := abi.Field(stack[0]), uint32(stack[1])
 	var v []byte
@@ -139,7 +139,7 @@ func hostLog(i *instance, stack []uint64) {
 	i.note(HostCall{Name: "log", Args: append(words(stack[0]), kept...)})
 }
 
-// hostTick is called by the module when a check finds the slice of fuel spent.
+// hostTick is called by the module when it has spent its slice of fuel.
 func hostTick(i *instance, _ []uint64) {
 	if err := i.spend(int64(i.fuel.Get())); err != nil {
 		i.abort(err)
@@ -148,12 +148,12 @@ func hostTick(i *instance, _ []uint64) {
 	i.refill()
 }
 
-// hostDeep is called by the module when its calls are nested too deep.
+// hostDeep is called by the module when its calls are nested too deeply.
 func hostDeep(i *instance, _ []uint64) {
 	i.abort(failf(ClassDepth, "calls nested deeper than %d", i.module.limits.Depth))
 }
 
-// hostGrow stands for memory.grow.
+// hostGrow replaces memory.grow.
 func hostGrow(i *instance, stack []uint64) {
 	pages := uint32(stack[0])
 	i.pay(costHostCall + int64(pages)*(64<<10/bytesPerUnit))

@@ -217,6 +217,17 @@ func TestClockAndRandomAreOfTheFrame(t *testing.T) {
 	}
 }
 
+// openTool opens a tool policy until the test ends.
+func openTool(t *testing.T, wasm []byte) *Module {
+	t.Helper()
+	m, err := Open(t.Context(), tool("p", write(t, wasm)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
 func TestReplay(t *testing.T) {
 	messages, _ := ruleMessages()
 	path := rulesGo(t)
@@ -253,12 +264,12 @@ func TestReplayOfACandidate(t *testing.T) {
 	old := caller("arg", "iiii>i", func(text func(string) [][]byte) [][]byte { return append(text("/command"), w.I32(80_000), w.I32(200)) })
 	candidate := caller("arg", "iiii>i", func(text func(string) [][]byte) [][]byte { return append(text("/n"), w.I32(80_000), w.I32(200)) })
 	r := ask(t, old, toolFacts())
-	got, err := Replay(t.Context(), tool("p", write(t, candidate)), r)
+	got, err := openTool(t, candidate).Replay(t.Context(), r)
 	if err != nil || got.Same() || got.Call != 0 || got.Is.Rule != uint32(len(`[1,{"a/b":true}]`)) {
 		t.Errorf("%v: %+v", err, got)
 	}
 	for name, bad := range map[string]Record{"kind": {Kind: "taste"}, "frame": {Kind: KindTool, Frame: []byte("FLN1")}, "other": {Kind: KindRoute, Frame: r.Frame}} {
-		if _, err := Replay(t.Context(), tool("p", write(t, candidate)), bad); err == nil {
+		if _, err := openTool(t, candidate).Replay(t.Context(), bad); err == nil {
 			t.Errorf("%s: replayed", name)
 		}
 	}

@@ -2,13 +2,13 @@ package policy
 
 import "fmt"
 
-// image is the first state of a module's instances: what is there after its initialisation and one made-up decision of
-// each kind. It never holds anything of a real message.
+// image is the first state of a module's instances: after its initialisation and one warm-up decision of each kind. It never
+// contains anything of a real message.
 type image struct {
 	memory             []byte
 	globals            []uint64
 	region, regionSize uint32
-	shared             sharedImage // of memory, where the system can map it copy-on-write
+	shared             sharedImage // the memory again, if the system can map it copy-on-write
 }
 
 func (g *image) isShared() bool { return g != nil && g.shared != (sharedImage{}) }
@@ -26,8 +26,8 @@ func takeImage(i *instance) (*image, error) {
 	return g, nil
 }
 
-// reset puts the instance back to its first state and reports whether it could: memory that has grown cannot shrink, and
-// an instance that has closed itself is gone.
+// reset returns the instance to its first state and reports whether it could: memory that has grown cannot shrink, and
+// an instance that has closed itself cannot be used again.
 func (i *instance) reset() bool {
 	g := i.module.image
 	if g == nil || i.wasm.IsClosed() || int(i.memory.Size()) != len(g.memory) {
@@ -44,7 +44,7 @@ func (i *instance) reset() bool {
 	return true
 }
 
-// settle notes that the instance is in its first state.
+// settle records that the instance is in its first state.
 func (i *instance) settle(g *image) {
 	i.depth.Set(uint64(i.module.limits.Depth))
 	i.region, i.regionSize = g.region, g.regionSize
@@ -52,7 +52,7 @@ func (i *instance) settle(g *image) {
 	i.resetAt = i.module.host.clock()
 }
 
-// adopt brings a new instance into the first state: its own initialisation is not run.
+// adopt brings a new instance into the first state without running its initialisation.
 func (i *instance) adopt(g *image) error {
 	have := i.memory.Size()
 	if missing := (len(g.memory) - int(have)) >> 16; missing > 0 {

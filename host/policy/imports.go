@@ -18,7 +18,7 @@ type hostFunction struct {
 
 const wasi = "wasi_snapshot_preview1"
 
-// hostFunctions is all that a module can reach: the contract, what language runtimes insist on, and the rewriter's own.
+// hostFunctions returns every function that a module can call: those of the contract, those that language runtimes need, and those of the meter.
 func hostFunctions() []hostFunction {
 	list := []hostFunction{
 		flynnFunction("get", "iiii>i", hostGet),
@@ -36,14 +36,14 @@ func hostFunctions() []hostFunction {
 	return append(append(list, wasiFunctions()...), opaFunctions()...)
 }
 
-// function takes a signature like "il>i": i is i32, l is i64.
+// function returns a host function with a signature like "il>i": i is i32, l is i64.
 func function(module, name, signature string, call func(*instance, []uint64)) hostFunction {
 	params, results, _ := strings.Cut(signature, ">")
 	return hostFunction{module, name, valueTypes(params), valueTypes(results),
 		api.GoModuleFunc(func(ctx context.Context, _ api.Module, stack []uint64) { call(ctx.(*instance), stack) })}
 }
 
-// flynnFunction counts the call, too.
+// flynnFunction is function for one whose calls are counted.
 func flynnFunction(name, signature string, call func(*instance, []uint64)) hostFunction {
 	return function(abi.Module, name, signature, func(i *instance, stack []uint64) {
 		i.countCall()
@@ -59,7 +59,7 @@ func valueTypes(letters string) []api.ValueType {
 	return types
 }
 
-// signature is the function's type in the words of package meter.
+// signature returns the function's type as package meter writes it.
 func (f hostFunction) signature() meter.Signature {
 	names := func(types []api.ValueType) string {
 		list := make([]string, len(types))

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// Inspection is what can be told of a policy's module before any of it runs.
+// Inspection is what is known about a policy's module without running it.
 type Inspection struct {
 	Info   meter.Info
 	Digest string // of all that decides: module, data, limits and meter version
@@ -19,12 +19,12 @@ type Inspection struct {
 	Rego   bool   // it has OPA's ABI
 	Limits Limits // in force
 	Wasm   []byte
-	// Refused is why the loader does not take it; nil where it does, as far as it can be told without running it.
+	// Refused is the reason why the loader refuses the module; nil if it accepts it, as far as can be known without running it.
 	Refused error
 }
 
-// Inspect takes a policy's file through every step of loading it that runs none of it. The error is of a file that cannot be
-// read, or of a source that makes no sense.
+// Inspect takes a policy's file through all steps of loading that do not run it. It returns an error if the file cannot be
+// read or the source is invalid.
 func Inspect(ctx context.Context, s Source) (Inspection, error) {
 	if err := s.check(); err != nil {
 		return Inspection{}, fmt.Errorf("policy %q: %w", s.Name, err)
@@ -38,7 +38,7 @@ func Inspect(ctx context.Context, s Source) (Inspection, error) {
 	return in, nil
 }
 
-// load is Module.build up to the first instance.
+// load does what Module.build does before the first instance.
 func (in *Inspection) load(ctx context.Context, s Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // see obtain
@@ -63,8 +63,7 @@ func (in *Inspection) load(ctx context.Context, s Source) (err error) {
 	return errors.Join(err, h.release())
 }
 
-// Examine is the part of Inspect that compiles nothing, and so cannot tell whether the rest would succeed. hooks are the kinds of
-// decision that the module exports a function for.
+// Examine is the part of Inspect that compiles nothing. hooks are the kinds of decision that the module exports a function for.
 func Examine(s Source) (hooks []string, err error) {
 	defer func() {
 		if p := recover(); p != nil { // see obtain

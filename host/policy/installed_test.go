@@ -29,7 +29,7 @@ func (s *shelf) install(t *testing.T, wasm []byte) {
 func TestInstalledPolicyIsWhatItsLockSays(t *testing.T) {
 	s := &shelf{lock: filepath.Join(t.TempDir(), "policies.lock")}
 	s.install(t, version(1, 1))
-	e := opened(t, &ledger{}, s.source(""))
+	e := opened(t, &pastLog{}, s.source(""))
 	decides(t, e, 1)
 	if st := e.Status()[0]; st.Path != s.path || e.paths()[0] != s.lock {
 		t.Errorf("path %s, watched %v", st.Path, e.paths())

@@ -13,16 +13,16 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// sliceFuel is how much a module may spend before it has to come back to the host: some ten microseconds.
+// sliceFuel is how much fuel a module may spend before it has to call the host: about ten microseconds.
 const sliceFuel = 100_000
 
 // maxLog bounds what a decision prints, in bytes.
 const maxLog = 4 << 10
 
-// maxWords bounds what the text of an error repeats of what a module says, in bytes.
+// maxWords bounds a module's own text in an error, in bytes.
 const maxWords = 1000
 
-// instance is one instantiated module. One goroutine uses it at a time. It is the context of its own calls, which is how the host's
+// instance is one instantiated module. One goroutine uses it at a time. It is the context of its own calls, so that the host's
 // functions find it without a look-up.
 type instance struct {
 	module  *Module
@@ -45,15 +45,15 @@ type instance struct {
 	broken             bool   // the last decision failed
 	since              int    // decisions since the last reset
 	resetAt            time.Duration
-	sampleAt           int64 // decision that is asked again of the first state
+	sampleAt           int64 // number of the decision that is next compared with the first state
 	samples            int   // so far, of a young instance
 
 	// The decision that is being made.
 	caller    context.Context
 	q         *query
 	limit     int64
-	slice     int64 // what the module had at the host's last look at the fuel
-	spent     int64 // until then
+	slice     int64 // fuel that the module had when the host last looked
+	spent     int64 // fuel until then
 	wall      time.Duration
 	deadline  time.Duration // 0 before the first look at the clock
 	hostCalls int
@@ -62,12 +62,12 @@ type instance struct {
 	refused   bool // memory
 	fault     *Error
 	random    *rand.PCG
-	slept     uint64 // nanoseconds that the decision's clocks have moved
+	slept     uint64 // nanoseconds by which the decision's clocks have moved
 	calls     []HostCall
 	printed   []byte
 	stack     [2]uint64
 	names     interned
-	known     known
+	cache     answerCache
 
 	stats stats
 }
@@ -86,7 +86,7 @@ func (s *stats) add(to *stats) {
 	to.fuelMax.Store(max(to.fuelMax.Load(), s.fuelMax.Load()))
 }
 
-// Deadline, Done, Err and Value make the instance a context that never ends: the host looks at the caller's.
+// Deadline, Done, Err and Value make the instance a context that never ends; checkClock checks the caller's.
 func (i *instance) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (i *instance) Done() <-chan struct{}       { return nil }
 func (i *instance) Err() error                  { return nil }
@@ -98,22 +98,22 @@ func (i *instance) abort(err *Error) {
 	panic(err)
 }
 
-// pay takes fuel from Go, before the host does what it is for, and ends the call if there is not as much left. A module without loops
-// could make many calls before its own next check.
+// pay takes fuel for work that the host is about to do, and ends the call if there is not enough left. A module without loops
+// could make many host calls before its own next check.
 func (i *instance) pay(units int64) {
 	if err := i.charge(units); err != nil {
 		i.abort(err)
 	}
 }
 
-// charge takes fuel from Go where no call of the module runs that could be ended.
+// charge is pay for when no call of the module is running.
 func (i *instance) charge(units int64) *Error {
 	left := int64(i.fuel.Get()) - units
 	i.fuel.Set(uint64(left))
 	return i.spend(left)
 }
 
-// spend moves what is used of the slice to the sum, for so much is left of it, and tells when that is too much.
+// spend adds the used part of the slice to the sum, given what is left of it, and returns an error if the sum is over the limit.
 func (i *instance) spend(left int64) *Error {
 	i.spent += i.slice - left
 	i.slice = left
@@ -128,8 +128,8 @@ func (i *instance) refill() {
 	i.fuel.Set(uint64(i.slice))
 }
 
-// checkClock ends a call that takes too long. Its time begins with the first look at the clock, which most decisions never take: they end
-// before their first slice of fuel does, some microseconds after they began.
+// checkClock ends a call that takes too long. The time counts from its first call, which most decisions never make: they end
+// before their first slice of fuel is spent, within microseconds.
 func (i *instance) checkClock() {
 	switch now := i.module.host.clock(); {
 	case i.deadline == 0:
@@ -142,7 +142,7 @@ func (i *instance) checkClock() {
 	}
 }
 
-// print keeps text for the log, as far as there is room, and returns what it kept.
+// print keeps as much of a text for the log as fits, and returns that part.
 func (i *instance) print(text []byte) []byte {
 	room := maxLog - len(i.printed)
 	kept := text[:min(len(text), room)]
@@ -150,7 +150,7 @@ func (i *instance) print(text []byte) []byte {
 	return kept
 }
 
-// lastWords is what the module printed, for the text of an error.
+// lastWords returns what the module printed, for the text of an error.
 func (i *instance) lastWords() string {
 	s := strings.TrimSpace(printable(string(i.printed[:min(len(i.printed), maxWords)])))
 	if s == "" {
@@ -159,12 +159,12 @@ func (i *instance) lastWords() string {
 	return ", saying: " + s
 }
 
-// begin prepares the counters of one metered call.
+// begin prepares one metered call.
 func (i *instance) begin(ctx context.Context, q *query, fuel int64, wall time.Duration) {
 	i.caller, i.q, i.limit, i.wall, i.deadline = ctx, q, fuel, wall, 0
 	i.spent, i.hostCalls, i.noted, i.slept, i.askedArgs, i.refused = 0, 0, 0, 0, false, false
 	i.fault, i.random, i.calls, i.printed = nil, nil, nil, i.printed[:0]
-	// The rest of the last call's slice serves as well as a new one: fuel is counted by difference.
+	// The rest of the last call's slice can be used up: fuel is counted by difference.
 	if i.slice <= 0 || i.slice > fuel {
 		i.refill()
 	}
@@ -176,7 +176,7 @@ func (i *instance) end() int64 {
 	return i.spent
 }
 
-// call runs an exported function, whose parameter and result are in i.stack, and classes what goes wrong.
+// call runs an exported function, whose parameters and result are in i.stack, and classifies its failure.
 func (i *instance) call(f api.Function) *Error {
 	err := f.CallWithStack(i, i.stack[:])
 	over := i.spend(int64(i.fuel.Get()))
@@ -191,7 +191,7 @@ func (i *instance) call(f api.Function) *Error {
 	return failf(ClassTrap, "%s%s", brief(err), i.lastWords())
 }
 
-// printable makes a text that comes from a module fit for a log and a terminal.
+// printable makes a module's text safe for a log and a terminal.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' || c == '\t' || unicode.IsPrint(c) {
@@ -201,7 +201,7 @@ func printable(s string) string {
 	}, strings.ToValidUTF8(s, "?"))
 }
 
-// brief is the first lines of a trap: what happened, and in which functions. The module has chosen their names.
+// brief returns the first lines of a trap: what happened, and in which functions, whose names the module has chosen.
 func brief(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	const most = 8
@@ -212,7 +212,7 @@ func brief(err error) string {
 	return printable(s[:min(len(s), maxWords)])
 }
 
-// deliver writes the frame into the module's region, and asks for a larger one first if it has to.
+// deliver writes the frame into the module's region, after asking for a larger one if necessary.
 func (i *instance) deliver(frame []byte) *Error {
 	if uint32(len(frame)) > i.regionSize {
 		if err := i.findRegion(uint32(len(frame))); err != nil {
@@ -225,7 +225,7 @@ func (i *instance) deliver(frame []byte) *Error {
 	return nil
 }
 
-// findRegion asks the module where frames may go.
+// findRegion asks the module for a region for frames.
 func (i *instance) findRegion(size uint32) *Error {
 	i.stack[0] = uint64(size)
 	if err := i.call(i.buffer); err != nil {
@@ -244,7 +244,7 @@ func (i *instance) findRegion(size uint32) *Error {
 	return nil
 }
 
-// decide asks the module once. It does not fill in what the record says of the policy.
+// decide asks the module once. It does not fill in the record's fields about the policy.
 func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) {
 	limits := &i.module.limits
 	began := i.module.host.clock()
@@ -283,16 +283,16 @@ func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 	i.readAnswer(kind, r.Raw, region, v)
 }
 
-// readAnswer reads an answer, which is often one that it has read before.
+// readAnswer reads an answer, from the cache if it was given before.
 func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict) {
 	frame := region[:min(uint64(raw)>>32, uint64(len(region)))]
 	tool := kind == KindTool
-	if i.known.find(tool, raw, frame, v) {
+	if i.cache.find(tool, raw, frame, v) {
 		return
 	}
 	if v.read(kind, raw, region, &i.names); v.err == nil {
 		v.place = slices.Index(i.q.agents, v.name)
-		i.known.keep(tool, raw, frame, v)
+		i.cache.keep(tool, raw, frame, v)
 	}
 }
 
@@ -309,10 +309,10 @@ func (i *instance) count(v *verdict, fuel int64) {
 	}
 }
 
-// close frees the instance. It may be called once.
+// close frees the instance. It must be called only once.
 func (i *instance) close() {
 	if i.wasm != nil {
-		// An instance without files and names has nothing that could fail to close.
+		// Closing an instance without files cannot fail.
 		_ = i.wasm.Close(i)
 	}
 	i.counters.close()

@@ -21,33 +21,33 @@ import (
 // maxModule bounds a module's file, in bytes.
 const maxModule = meter.MaxModule
 
-// The limits of a module while it is loaded: language runtimes have much to set up. A longer wall of its own counts here too.
+// The limits of a module while it is loaded, for the set-up of language runtimes. A longer wall of its own applies here, too.
 const (
 	initFuel = 300_000_000
 	initWall = 2 * time.Second
-	warmFuel = 20_000_000 // of a made-up decision, on top of the limit
+	warmFuel = 20_000_000 // of a warm-up decision, added to the limit
 
 	compileWall    = 60 * time.Second
 	compileWorkers = 2
 )
 
-// identity is the digest of all that decides.
+// identity returns the digest of everything that decides: module, data, limits and versions.
 func identity(wasm []byte, s Source) string { return identityOf(fileDigest(wasm), s) }
 
-// identityOf is identity by the SHA-256 of the file.
+// identityOf is identity with the SHA-256 of the file.
 func identityOf(file string, s Source) string {
 	limits := s.Limits.withDefaults()
 	// Marshalling sorts the data's keys.
 	config, err := json.Marshal([]any{meter.Version, abi.Version, limits, s.Data, s.isolation(), s.has(KindRoute), s.has(KindTool)})
 	if err != nil {
-		return "" // cannot be: these are numbers and strings
+		return "" // unreachable: these are numbers and strings
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", file, config)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// loadModule takes a file all the way to a module with one instance in its first state.
+// loadModule makes a module with one instance in its first state.
 func loadModule(ctx context.Context, h *host, source Source, wasm []byte) (*Module, error) {
 	h.retain()
 	m := &Module{source: source, limits: source.Limits.withDefaults(), digest: identity(wasm, source), file: fileDigest(wasm),
@@ -69,7 +69,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 		return err
 	}
 	if m.host.counts {
-		if m.census, err = newCensus(ctx, m.host.runtime, out.Blocks); err != nil {
+		if m.blockCounts, err = newBlockCounts(ctx, m.host.runtime, out.Blocks); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	}
 	m.pool = newPool(m.instantiate)
 	if !seed.clean || m.image.isShared() {
-		// It could not be put back, or was made before the image was shared and cannot be reset cheaply.
+		// It could not be reset, or was made before the image was shared and cannot be reset cheaply.
 		seed.close()
 		return m.first(ctx)
 	}
@@ -89,7 +89,7 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 	return nil
 }
 
-// rewrite makes the metered module, and holds the two against the contract and the checker. It compiles nothing.
+// rewrite makes the metered module and checks the module against the contract, and the metered one with package verify. It compiles nothing.
 func (m *Module) rewrite(wasm []byte, count bool) (*meter.Output, error) {
 	out, err := meter.Rewrite(wasm, meter.Options{MaxPages: uint32(m.limits.Memory >> 16), Count: count})
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *Module) rewrite(wasm []byte, count bool) (*meter.Output, error) {
 	return out, verify.Check(out.Wasm)
 }
 
-// compile bounds the time; the compiler looks at its context between functions, and only where it has several workers.
+// compile compiles in bounded time. The compiler checks its context between functions, and only if it has several workers.
 func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
 	ctx, cancel := context.WithTimeout(experimental.WithCompilationWorkers(ctx, compileWorkers), compileWall)
 	defer cancel()
@@ -115,7 +115,7 @@ func (m *Module) compile(ctx context.Context, wasm []byte) (err error) {
 	return nil
 }
 
-// first makes the first instance of the pool, so that a failure shows while loading.
+// first makes the first instance of the pool, so that a failure is found while loading.
 func (m *Module) first(ctx context.Context) error {
 	i, err := m.pool.get(ctx, 0)
 	if err != nil {
@@ -183,7 +183,7 @@ func (m *Module) checkImports() error {
 	return nil
 }
 
-// seed makes the instance that the image is taken of.
+// seed makes the instance of which the image is taken.
 func (m *Module) seed(ctx context.Context) (*instance, error) {
 	i, err := m.fresh(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 		i.close()
 		return nil, err
 	}
-	m.census.begin(i)
+	m.blockCounts.begin(i)
 	if m.info.HiddenState {
 		return i, nil
 	}
@@ -203,7 +203,7 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 	if err == nil {
 		err = m.image.share()
 	}
-	m.census.clear(i)
+	m.blockCounts.clear(i)
 	if err != nil {
 		i.close()
 		return nil, err
@@ -227,13 +227,13 @@ func (m *Module) instantiate() (*instance, error) {
 		i.close()
 		return nil, err
 	}
-	m.census.clear(i)
+	m.blockCounts.clear(i)
 	return i, nil
 }
 
-// fresh instantiates the compiled module and runs nothing of it.
+// fresh instantiates the compiled module without running it.
 func (m *Module) fresh(ctx context.Context) (*instance, error) {
-	ctx, counters, err := m.census.counters(ctx)
+	ctx, counters, err := m.blockCounts.counters(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("instantiate its counters: %w", err)
 	}
@@ -248,7 +248,7 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	for _, name := range m.info.Mutable {
 		i.globals = append(i.globals, mutable(wasm, name))
 	}
-	// Each handle owns a stack: only what is called is looked up.
+	// Each handle owns a stack, so only the functions that will be called are looked up.
 	if m.source.has(KindRoute) {
 		i.route = wasm.ExportedFunction("flynn_route")
 	}
@@ -262,18 +262,18 @@ func (m *Module) fresh(ctx context.Context) (*instance, error) {
 	return i, nil
 }
 
-// anonymous is the configuration of a module of which there may be many.
+// anonymous is the configuration of a module that may have many instances.
 func anonymous() wazero.ModuleConfig {
 	return wazero.NewModuleConfig().WithName("").WithStartFunctions()
 }
 
-// mutable is an exported global of the metered module, which has it.
+// mutable returns an exported global of the metered module, which exists.
 func mutable(wasm api.Module, name string) api.MutableGlobal {
 	g, _ := wasm.ExportedGlobal(name).(api.MutableGlobal)
 	return g
 }
 
-// initialise runs what the module wants to run first, asks its version and finds its region. It is metered as any call.
+// initialise runs the module's start functions, checks its version and finds its region. It is metered like any call.
 func (i *instance) initialise(ctx context.Context) error {
 	i.begin(ctx, &query{}, initFuel, max(initWall, i.module.limits.Wall))
 	defer i.end()
@@ -292,7 +292,7 @@ func (i *instance) initialise(ctx context.Context) error {
 	return nil
 }
 
-// agree asks the module for its version and finds its region, or what stands for both in OPA's dialect.
+// agree checks the module's version and finds its region, or does what replaces both in OPA's ABI.
 func (i *instance) agree() error {
 	if i.rego != nil {
 		return i.setUpRego()
@@ -307,7 +307,7 @@ func (i *instance) agree() error {
 	return untyped(i.findRegion(maxOutput))
 }
 
-// untyped keeps a nil pointer from becoming an error.
+// untyped returns err as an error, nil if the pointer is nil.
 func untyped(err *Error) error {
 	if err == nil {
 		return nil
@@ -315,8 +315,8 @@ func untyped(err *Error) error {
 	return err
 }
 
-// warmUp makes one made-up decision of each kind and takes the image again, so that what a runtime sets up lazily is
-// in it. A module that fails on it keeps the image of before; it may have reasons to refuse made-up facts.
+// warmUp makes one decision of each kind with invented facts and takes the image again, so that it includes what a runtime sets up lazily.
+// A module that fails keeps the earlier image; it may have reasons to refuse such facts.
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {

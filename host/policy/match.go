@@ -23,11 +23,11 @@ const (
 	maxPattern = 1024
 	maxProgram = 4096
 
-	// maxMatch bounds the fuel of one match, whatever the policy has: a match cannot be cut, and a unit of one takes up to 35 nanoseconds.
+	// maxMatch bounds the fuel of one match, because a match cannot be interrupted and a unit of it takes up to 35 nanoseconds.
 	maxMatch = 16 << 20
 )
 
-// match decides by the pattern's kind. Its fuel is a function of the pattern and the string alone, whatever is cached: about
+// match matches a string with a pattern. Its fuel depends on the pattern and the string alone, not on what is cached: about
 // what the worst pattern of that size takes.
 func (i *instance) match(kind uint32, pattern, s string) int32 {
 	if len(pattern) > maxPattern {
@@ -47,7 +47,7 @@ func (i *instance) match(kind uint32, pattern, s string) int32 {
 	return matchBad
 }
 
-// payMatch pays for a match before it is made.
+// payMatch pays for a match in advance.
 func (i *instance) payMatch(units int64) {
 	if units > maxMatch {
 		i.abort(failf(ClassFuel, "a match of %d units, at most %d are allowed in one", units, maxMatch))
@@ -75,7 +75,7 @@ func compileRE2(pattern string) (*expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	if weight(tree) > maxProgram { // written out, its repetitions could take seconds and gigabytes
+	if weight(tree) > maxProgram { // expanding its repetitions could take seconds and gigabytes
 		return nil, &syntax.Error{Code: syntax.ErrLarge, Expr: pattern}
 	}
 	program, err := syntax.Compile(tree.Simplify())
@@ -89,7 +89,7 @@ func compileRE2(pattern string) (*expression, error) {
 	return &expression{re, len(program.Inst)}, err
 }
 
-// weight is how many instructions an expression has at least when it is compiled.
+// weight returns a lower bound of the instructions of a compiled expression.
 func weight(re *syntax.Regexp) int {
 	sum := 0
 	for _, sub := range re.Sub {
@@ -128,7 +128,7 @@ func matchCIDR(pattern, s string) int32 {
 	return verdictOf(err == nil && prefix.Contains(addr.Unmap()))
 }
 
-// matchDomain ignores case and a trailing dot, as names do.
+// matchDomain ignores case and a trailing dot, as DNS does.
 func matchDomain(pattern, s string) int32 {
 	pattern, s = domain(pattern), domain(s)
 	if pattern == "" || strings.HasPrefix(pattern, ".") || strings.ContainsAny(pattern, "*/: ") {
@@ -147,7 +147,7 @@ func verdictOf(yes bool) int32 {
 	return matchNo
 }
 
-// patterns caches compiled patterns. It is emptied when full: a policy has few, and one that makes patterns up would
+// patterns caches compiled patterns. It is emptied when full: a policy has few patterns, and one that generates them would
 // gain nothing from a better rule.
 type patterns[T any] struct {
 	mu  sync.Mutex

@@ -12,12 +12,12 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// When a warm instance is put back to its first state, though nothing failed.
+// When a warm instance is reset to its first state without a failure.
 const (
 	resetEvery = 10_000 // decisions
 	resetAfter = 5 * time.Minute
-	// sampleEvery is how often a warm decision is asked again of the first state, to find hidden state. A young instance is sampled more
-	// often, so that a quiet host finds it, too; and always at random, since what a policy counts may have any period.
+	// One of sampleEvery warm decisions is repeated from the first state, to find hidden state. A young instance is sampled more
+	// often, so that a quiet host finds it, too, and always at random, since a policy's counter may have any period.
 	sampleEvery = 1_000
 	sampleFirst = 16
 	sampleYoung = 8 // samples before they become half as frequent
@@ -25,28 +25,28 @@ const (
 
 // Module is a policy's module, loaded and ready to be asked. It is safe for concurrent use.
 type Module struct {
-	source   Source
-	limits   Limits
-	digest   string // of module, data, limits and meter version
-	file     string // SHA-256 of the file
-	info     meter.Info
-	warning  string
-	host     *host
-	compiled wazero.CompiledModule
-	rego     *dialect // nil unless OPA's compiler made it
-	image    *image   // nil when the module hides state outside of memory
-	pure     bool
-	pool     *pool
-	census   *census // nil where blocks are not counted
-	refs     atomic.Int64
-	faults   atomic.Int64 // failures of every class, those of its answers too
-	trial    atomic.Pointer[trial]
+	source      Source
+	limits      Limits
+	digest      string // of module, data, limits and meter version
+	file        string // SHA-256 of the file
+	info        meter.Info
+	warning     string
+	host        *host
+	compiled    wazero.CompiledModule
+	rego        *dialect // nil unless OPA's compiler made it
+	image       *image   // nil when the module hides state outside of memory
+	pure        bool
+	pool        *pool
+	blockCounts *blockCounts // nil where blocks are not counted
+	refs        atomic.Int64
+	faults      atomic.Int64 // failures of every class, including those of its answers
+	trial       atomic.Pointer[trial]
 
 	globs       patterns[*glob.Pattern]
 	expressions patterns[*expression]
 }
 
-// retain takes a reference. A nil module has none.
+// retain takes a reference, and returns m. A nil module has no references.
 func (m *Module) retain() *Module {
 	if m != nil {
 		m.refs.Add(1)
@@ -68,67 +68,85 @@ func (m *Module) close() {
 	}
 	m.image.close()
 	if m.compiled != nil {
-		// Closing code without instances only drops it from the runtime's table.
+		// Closing a module without instances only removes it from the runtime's table.
 		_ = m.compiled.Close(context.Background())
 	}
-	m.census.close()
-	_ = m.host.release() // an engine that is closed reports its own
+	m.blockCounts.close()
+	_ = m.host.release() // Engine.Close reports its own error
 }
 
-// Name is the policy's name.
+// Name returns the policy's name.
 func (m *Module) Name() string { return m.source.Name }
 
-// Digest is the SHA-256 of all that decides: module, data, limits and the meter's version.
+// Digest returns the SHA-256 of everything that decides: module, data, limits and the meter's version.
 func (m *Module) Digest() string { return m.digest }
 
-// File is the SHA-256 of the module's file.
+// File returns the SHA-256 of the module's file.
 func (m *Module) File() string { return m.file }
 
-// Isolation is IsolationPure or IsolationWarm.
+// Isolation returns IsolationPure or IsolationWarm.
 func (m *Module) Isolation() string { return m.source.isolation() }
 
 // Decides reports whether the policy makes decisions of this kind.
 func (m *Module) Decides(kind string) bool { return m.source.has(kind) }
 
-// Info is what was learned about the module while it was loaded.
+// Info returns what the meter found out about the module.
 func (m *Module) Info() meter.Info { return m.info }
 
 // Route asks this module alone.
 func (m *Module) Route(ctx context.Context, f RouteFacts) (RouteAnswer, Record) {
-	s := m.alone()
-	a, records := s.Route(ctx, f)
-	return a, first(records)
+	return m.RouteFrame(ctx, nil, f)
+}
+
+// RouteFrame is Route with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
+// the frame, and which agents may be chosen.
+func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (a RouteAnswer, r Record) {
+	if !m.Decides(KindRoute) {
+		return a, r
+	}
+	q := routeQuery(&f, m.host.zone)
+	if frame != nil {
+		q.frame = frame
+	}
+	l := link{source: m.source, module: m}
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
+	if l.route(&v, f.Agents, &r, &a); !a.Decided {
+		a = RouteAnswer{}
+	}
+	return a, r
 }
 
 // Tool asks this module alone.
 func (m *Module) Tool(ctx context.Context, f ToolFacts) (Restrictions, Record) {
-	s := m.alone()
-	a, records := s.Tool(ctx, f)
-	return a, first(records)
+	return m.ToolFrame(ctx, nil, f)
 }
 
-func first(records []Record) Record {
-	if len(records) == 0 {
-		return Record{}
+// ToolFrame is Tool with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
+// the frame.
+func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Restrictions, Record) {
+	var r Record
+	if !m.Decides(KindTool) {
+		return Restrictions{}, r
 	}
-	return records[0]
-}
-
-// alone is a chain of just this module, for as long as the caller has it.
-func (m *Module) alone() *Set {
-	s := &Set{zone: m.host.zone}
-	s.add(link{source: m.source, module: m})
-	return s
+	q := toolQuery(&f, m.host.zone)
+	if frame != nil {
+		q.frame = frame
+	}
+	l := link{source: m.source, module: m}
+	var v verdict
+	l.ask(ctx, &q, &r, &v)
+	return l.restrict(&v, &r), r
 }
 
 // ask makes one decision on an instance of the pool.
 func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
-	i, err := m.acquire(ctx, q.seat, m.pure)
+	i, err := m.acquire(ctx, q.shard, m.pure)
 	if err != nil {
 		v.err = err
 		return
 	}
-	q.seat = i.slot.seat
+	q.shard = i.slot.shard
 	i.decide(ctx, q, r, v)
 	if !m.pure && v.err == nil && m.image != nil && i.sampleDue() {
 		m.sample(ctx, i, q, v)
@@ -136,38 +154,38 @@ func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 	m.pool.put(i)
 }
 
-// acquire takes an instance that is fit for a decision: in its first state if that is asked for, or due. One that cannot be put
-// back is replaced.
-func (m *Module) acquire(ctx context.Context, seat uint32, first bool) (*instance, *Error) {
+// acquire takes an instance for a decision, in its first state if first is set or a reset is due. An instance that cannot be reset
+// is replaced.
+func (m *Module) acquire(ctx context.Context, shard uint32, first bool) (*instance, *Error) {
 	for range m.pool.most + 1 {
-		i, err := m.pool.get(ctx, seat)
+		i, err := m.pool.get(ctx, shard)
 		if err != nil {
 			return nil, err
 		}
 		if i.clean || !first && !i.stale() || i.reset() {
 			return i, nil
 		}
-		m.census.keep(i)
+		m.blockCounts.keep(i)
 		m.pool.discard(i)
 	}
 	return nil, failf(ClassBusy, "no instance is in its first state")
 }
 
-// stale tells that a warm instance is due for a reset.
+// stale reports whether a warm instance is due for a reset.
 func (i *instance) stale() bool {
 	if i.broken || i.since >= resetEvery {
 		return true
 	}
-	const look = 64 // reading the clock each time would cost more than it is worth
+	const look = 64 // decisions between readings of the clock, which are expensive
 	return i.since%look == 0 && i.module.host.clock()-i.resetAt > resetAfter
 }
 
-// sampleDue goes by all decisions of the instance, however often it was reset.
+// sampleDue reports whether the last decision is one to sample. It counts all decisions of the instance, across resets.
 func (i *instance) sampleDue() bool { return i.stats.decisions.Load() >= i.sampleAt }
 
-// firstSample is never where blocks are counted: a sample would run them for no decision of the caller's.
+// firstSample returns the first decision to sample, which is never reached where blocks are counted: a sample would count blocks of no decision of the caller's.
 func (m *Module) firstSample() int64 {
-	if m.census != nil {
+	if m.blockCounts != nil {
 		return math.MaxInt64
 	}
 	return sampleFirst
@@ -180,11 +198,11 @@ func (i *instance) planSample() {
 	i.sampleAt = i.stats.decisions.Load() + 1 + rand.Int64N(2*window)
 }
 
-// sample asks the first state the same question. Another answer means that the policy remembers what it should not.
+// sample repeats the decision from the first state. If the answer differs, the policy has state from other decisions.
 func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) {
 	defer i.planSample()
 	first := i
-	if !i.reset() { // its memory has grown, which is no way to hide
+	if !i.reset() { // its memory has grown
 		fresh, err := m.instantiate()
 		if err != nil {
 			return
@@ -198,7 +216,7 @@ func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) 
 	}
 }
 
-// same tells that two verdicts are the same in all that they say. A failure for want of time tells nothing of the module.
+// same reports whether two verdicts are equal. A failure for lack of time says nothing about the module and counts as equal.
 func (v *verdict) same(other *verdict) bool {
 	if v.err != nil {
 		return v.err.Class == ClassDeadline || v.err.Class == ClassBusy
@@ -206,7 +224,7 @@ func (v *verdict) same(other *verdict) bool {
 	return v.code == other.code && v.rule == other.rule && v.name == other.name && v.reason == other.reason
 }
 
-// fill tells of the module in force.
+// fill fills in the part of a status that is about the module.
 func (m *Module) fill(st *Status) {
 	var sum stats
 	st.Instances = m.pool.sum(&sum)

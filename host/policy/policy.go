@@ -5,20 +5,20 @@
 // anything: a tool call is denied, a route falls to the configured agent for errors or to none. The
 // contract with modules is package sdk/policy/abi. The package does not act on its answers, and keeps no log of them.
 //
-// A file goes through load.go: package meter rewrites it so that it stops by itself, package verify checks that with code of its
-// own, wazero compiles it, and image.go takes the first state of its instances. A decision goes through set.go (the chain),
+// load.go loads a file: package meter rewrites it so that it stops by itself, package verify checks that with separate
+// code, wazero compiles it, and image.go takes the first state of its instances. A decision goes through set.go (the chain),
 // frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
 // call is in imports.go, hostcalls.go and wasi.go; rego.go, regoinput.go and regoimports.go do the same for modules of OPA's compiler.
-// engine.go, slot.go and watch.go change the chain while it is asked; proof.go, trial.go and rollback.go say what comes into force and
-// stays, scope.go where it is asked. census.go counts the blocks that run, and inspect.go looks at a module without running it.
-// replay.go asks a recorded decision again, kept.go bounds what is recorded, and shadow.go asks beside the chain.
+// engine.go, slot.go and watch.go change the chain while it is asked; proof.go, trial.go and rollback.go decide which module is in
+// force, scope.go where a policy is asked. blockcounts.go counts the blocks that run, and inspect.go examines a module without running it.
+// replay.go repeats a recorded decision, trimcalls.go bounds what is recorded, and shadow.go asks policies that have no effect.
 //
-// The same question gets the same answer for the same fuel. Tests hold that by compiler and interpreter, of new and used instances; that
-// another kind of processor answers alike holds by construction: floats have no bits of a machine's own (package meter), clock and
-// random numbers are the frame's, there are no threads, and what host calls cost depends on their arguments alone.
+// The same question gets the same answer for the same fuel. Tests check this with the compiler and the interpreter, and with new and used
+// instances. It holds on other processors by construction: floats have no machine-specific bits (package meter), clock and
+// random numbers come from the frame, there are no threads, and the cost of a host call depends on its arguments alone.
 //
-// An instance is in one goroutine's hands at a time, and a module lives as long as some chain that holds it: the last Release closes its
-// instances, then its code. Nothing is left to finalizers.
+// One goroutine uses an instance at a time. A module lives as long as a chain holds it: the last Release closes its
+// instances, then its code. There are no finalizers.
 package policy
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Facts are what both kinds of decision know.
+// Facts are the facts of both kinds of decision.
 type Facts struct {
 	Message message.Message
 	Role    string   // owner, member, guest
@@ -39,8 +39,7 @@ type Facts struct {
 	Used    Usage
 }
 
-// Usage is what a session has used so far. That of a message that is being routed is of the session that it would continue
-// with the static table's candidate.
+// Usage is what a session has used so far. For a message that is being routed it is the session with the static table's candidate.
 type Usage struct {
 	Turns  int
 	Tokens int64
@@ -69,14 +68,14 @@ type ToolFacts struct {
 
 // RouteAnswer is the outcome of the chain of route policies.
 type RouteAnswer struct {
-	Decided bool   // some policy did not abstain, or failed
+	Decided bool   // a policy chose an agent, dropped the message, or failed
 	Agent   string // "" with Decided: drop
-	Policy  string // who decided
+	Policy  string // that decided
 	Reason  string
 	Failed  bool // decided by a failure
 }
 
-// Restrictions is what the tool policies demand, joined. The zero value restricts nothing; joining only adds.
+// Restrictions are the joined restrictions of the tool policies. The zero value restricts nothing; joining only adds.
 type Restrictions struct {
 	Deny      bool
 	Ask       bool
@@ -85,7 +84,7 @@ type Restrictions struct {
 	Reasons   []string // "policy: reason", in chain order
 }
 
-// Record is one asked policy with everything needed to ask it again.
+// Record is the decision of one policy, with everything needed to repeat it.
 type Record struct {
 	Policy string
 	Digest string // of module, data, limits and meter version
@@ -104,11 +103,11 @@ type Record struct {
 	Took   time.Duration
 }
 
-// HostCall is one import that the module called, with its answer.
+// HostCall is one call of a host function by the module, with its result.
 type HostCall struct {
 	Name string `json:"name"`
 	Args []byte `json:"args,omitempty"`
 	Ret  int32  `json:"ret"`
 	Data []byte `json:"data,omitempty"`
-	Sum  string `json:"sum,omitempty"` // SHA-256 of what KeptCalls has cut
+	Sum  string `json:"sum,omitempty"` // SHA-256 of what TrimCalls has cut
 }

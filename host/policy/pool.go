@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pool keeps the idle instances of one module. The usual way in and out is one atomic swap in a slot that other workers
-// seldom touch; a lock is taken only to make an instance or to wait for one.
+// pool keeps the idle instances of one module. Getting or returning one is usually one atomic operation on a slot that other workers
+// seldom use; a lock is taken only to make an instance or to wait for one.
 type pool struct {
 	slots   []poolSlot // a power of two
 	waiting atomic.Int32
@@ -24,40 +24,40 @@ type pool struct {
 	gone    stats // of closed instances
 }
 
-// poolSlot is where one instance lies while it is idle. It has a cache line of its own.
+// poolSlot holds one instance while it is idle. It fills a cache line.
 type poolSlot struct {
 	idle  atomic.Pointer[instance]
-	seat  uint32
+	shard uint32
 	owned bool // guarded by the pool's lock
 	_     [51]byte
 }
 
-// patience bounds the wait for an instance when all are in use. Decisions are bounded, so this is not reached by waiting for one.
+// patience bounds the wait for an instance when all are in use. It is longer than any decision.
 const patience = 2 * time.Second
 
 func newPool(create func() (*instance, error)) *pool {
 	most := max(4, 2*runtime.GOMAXPROCS(0))
 	p := &pool{slots: make([]poolSlot, 1<<bits.Len(uint(most-1))), make: create, most: most, all: map[*instance]struct{}{}}
 	for k := range p.slots {
-		p.slots[k].seat = uint32(k)
+		p.slots[k].shard = uint32(k)
 	}
 	return p
 }
 
-// get looks for an instance from a seat on. Workers begin at random, or where they found one the last time, so that they seldom meet.
-func (p *pool) get(ctx context.Context, seat uint32) (*instance, *Error) {
-	if i := p.slots[seat&uint32(len(p.slots)-1)].idle.Swap(nil); i != nil {
-		return i, nil // as nearly always
+// get returns an instance, looking first in the slot shard. Workers begin at a random slot, or at their last one, so that they seldom collide.
+func (p *pool) get(ctx context.Context, shard uint32) (*instance, *Error) {
+	if i := p.slots[shard&uint32(len(p.slots)-1)].idle.Swap(nil); i != nil {
+		return i, nil // nearly always
 	}
-	if i := p.take(seat); i != nil {
+	if i := p.take(shard); i != nil {
 		return i, nil
 	}
 	return p.makeOrWait(ctx)
 }
 
-func (p *pool) take(seat uint32) *instance {
+func (p *pool) take(shard uint32) *instance {
 	for k := range p.slots {
-		s := &p.slots[(seat+uint32(k))&uint32(len(p.slots)-1)]
+		s := &p.slots[(shard+uint32(k))&uint32(len(p.slots)-1)]
 		if s.idle.Load() != nil {
 			if i := s.idle.Swap(nil); i != nil {
 				return i
@@ -74,7 +74,7 @@ func (p *pool) makeOrWait(ctx context.Context) (*instance, *Error) {
 		p.mu.Unlock()
 		return p.add()
 	}
-	// Announced before the last look, so that who puts an instance back either sees the waiter or is seen here.
+	// Announced before the last look, so that a concurrent put either sees the waiter or is seen here.
 	p.waiting.Add(1)
 	if i := p.take(0); i != nil {
 		p.waiting.Add(-1)
@@ -87,7 +87,7 @@ func (p *pool) makeOrWait(ctx context.Context) (*instance, *Error) {
 	return p.wait(ctx, turn)
 }
 
-// add makes an instance that has been counted already.
+// add makes an instance that p.live already counts.
 func (p *pool) add() (*instance, *Error) {
 	i, err := p.make()
 	p.mu.Lock()
@@ -101,7 +101,7 @@ func (p *pool) add() (*instance, *Error) {
 	return i, nil
 }
 
-// own gives a new instance a slot: there are as many as there may be instances. The caller holds the lock, or is the only one yet.
+// own gives a new instance a slot, of which there are enough. The caller holds the lock, or the pool is not in use yet.
 func (p *pool) own(i *instance) {
 	for k := range p.slots {
 		if s := &p.slots[k]; !s.owned {
@@ -112,7 +112,7 @@ func (p *pool) own(i *instance) {
 	p.all[i] = struct{}{}
 }
 
-// wait ends with an instance, with nil for leave to make one, or with nothing.
+// wait waits for an instance, or for permission to make one, which is a nil instance on turn.
 func (p *pool) wait(ctx context.Context, turn chan *instance) (*instance, *Error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -135,7 +135,7 @@ func (p *pool) wait(ctx context.Context, turn chan *instance) (*instance, *Error
 		}
 	}
 	p.mu.Unlock()
-	if i := <-turn; ctx.Err() == nil { // it came at the last moment
+	if i := <-turn; ctx.Err() == nil { // sent just before the timeout
 		if i == nil {
 			return p.add()
 		}
@@ -156,7 +156,7 @@ func (p *pool) put(i *instance) {
 	}
 }
 
-// handOver gives idle instances to those who wait.
+// handOver gives idle instances to waiters.
 func (p *pool) handOver() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *pool) handOver() {
 	}
 }
 
-// next is the first of the waiters, who gets something now. The caller holds the lock.
+// next removes and returns the first waiter. The caller holds the lock.
 func (p *pool) next() chan *instance {
 	turn := p.waiters[0]
 	p.waiters = p.waiters[1:]
@@ -177,7 +177,7 @@ func (p *pool) next() chan *instance {
 	return turn
 }
 
-// discard closes an instance that cannot be used again.
+// discard closes an instance that cannot be reset.
 func (p *pool) discard(i *instance) {
 	i.close()
 	p.mu.Lock()
@@ -188,7 +188,7 @@ func (p *pool) discard(i *instance) {
 	p.unmake()
 }
 
-// unmake lets another instance be made.
+// unmake allows another instance to be made.
 func (p *pool) unmake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +214,7 @@ func (p *pool) close() {
 	}
 }
 
-// sum adds up what all instances did and returns how many there are.
+// sum adds the statistics of all instances, present and past, to total, and returns the number of those present.
 func (p *pool) sum(total *stats) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

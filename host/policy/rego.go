@@ -14,19 +14,19 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// This file is the dialect of modules that OPA's compiler made of Rego. They are metered, verified, kept and asked as all others are; what
-// differs is how facts go in and answers come out: as JSON documents, by OPA's Wasm ABI, of which package opa has the contract.
+// Modules that OPA's compiler made of Rego are metered, verified, pooled and asked like all others. Only facts and answers differ: they are JSON
+// documents, passed by OPA's Wasm ABI. Package opa has the contract.
 
-// dialect is what is known of a module of OPA's. Its numbers are found while the module's first instance is set up, and are the same in all.
+// dialect describes a module with OPA's ABI. Its numbers are found when the first instance is set up, and are the same in all.
 type dialect struct {
 	entrypoints map[string]uint64
 	builtins    map[uint32]opa.Builtin
 	reads       func(fact string) bool
 	context     uint64 // address of the evaluation context, whose data is set
-	heap        uint64 // what the heap is put back to before each decision
+	heap        uint64 // the heap pointer at the beginning of each decision
 }
 
-// opaExports are the functions that the dialect calls.
+// opaExports returns the functions of the module that the host calls.
 func opaExports() map[string]meter.Signature {
 	return map[string]meter.Signature{
 		"opa_malloc": "(i32) -> i32", "opa_heap_ptr_get": "() -> i32", "opa_heap_ptr_set": "(i32)",
@@ -37,7 +37,7 @@ func opaExports() map[string]meter.Signature {
 	}
 }
 
-// dialectOf reports whether a module is one of OPA's.
+// dialectOf returns nil for a module without OPA's ABI.
 func dialectOf(info meter.Info, wasm []byte) *dialect {
 	_, flynn := info.Exports["flynn_abi"]
 	_, rego := info.Exports["opa_eval_ctx_new"]
@@ -51,7 +51,7 @@ func dialectOf(info meter.Info, wasm []byte) *dialect {
 // checkDialect compares the module with OPA's contract.
 func (m *Module) checkDialect() error {
 	if m.info.HiddenState {
-		return fmt.Errorf("the module changes tables or drops segments, which OPA's compiler does not do")
+		return fmt.Errorf("the module changes tables or drops segments, which OPA's compiler never does")
 	}
 	for name, signature := range opaExports() {
 		have, ok := m.info.Exports[name]
@@ -65,7 +65,7 @@ func (m *Module) checkDialect() error {
 	return nil
 }
 
-// entrypointOf is the rule that answers a kind of decision.
+// entrypointOf returns the rule that answers a kind of decision.
 func entrypointOf(kind string) string {
 	if kind == KindTool {
 		return opa.EntrypointTool
@@ -73,12 +73,12 @@ func entrypointOf(kind string) string {
 	return opa.EntrypointRoute
 }
 
-// rego is what an instance of OPA's dialect has in place of flynn's hooks.
+// rego has the functions of an instance with OPA's ABI.
 type rego struct {
 	setHeap, malloc, parse, dump, setInput, setEntrypoint, eval, result api.Function
 	input                                                               document
-	// evaluating tells that eval runs and nothing that it called on the host. Only then may the module call a builtin, whose arguments are read by
-	// functions of the module: a call of a function that is running already would write over its stack.
+	// evaluating is true while eval runs, except in a host function that it called. Only then may the module call a builtin: reading the arguments
+	// of one calls functions of the module, and a function that is already running would overwrite its stack.
 	evaluating bool
 }
 
@@ -112,7 +112,7 @@ func (s *steps) call(f api.Function, params ...uint64) (result uint64) {
 	return result
 }
 
-// parse makes a value in the module of JSON from the host.
+// parse makes a value in the module from JSON.
 func (s *steps) parse(text []byte) uint64 {
 	at := s.call(s.i.rego.malloc, uint64(len(text)))
 	if s.err == nil {
@@ -128,7 +128,7 @@ func (s *steps) parse(text []byte) uint64 {
 	return v
 }
 
-// dump is a value in the module as JSON, a view that is valid until the module runs on.
+// dump returns a value in the module as JSON, a view that is valid until the module continues.
 func (s *steps) dump(value uint64, most int) []byte {
 	at := s.call(s.i.rego.dump, value)
 	if s.err != nil {
@@ -145,7 +145,7 @@ func (s *steps) dump(value uint64, most int) []byte {
 	return text
 }
 
-// cString is the text up to a zero byte.
+// cString returns the text up to a zero byte.
 func (i *instance) cString(at uint64, most int) ([]byte, bool) {
 	size := i.memory.Size()
 	if at >= uint64(size) {
@@ -159,16 +159,16 @@ func (i *instance) cString(at uint64, most int) ([]byte, bool) {
 	return view[:end], true
 }
 
-// Bounds of what is read once, in bytes, and how much heap a new instance gets at once, so that few decisions have to grow the memory.
+// Bounds of what is read once, and the heap that a new instance gets at once, so that few decisions have to grow the memory; in bytes.
 const (
 	maxMapping = 64 << 10
 	firstHeap  = 64 << 10
 )
 
-// setUpRego finds the module's entrypoints and builtins, and gives it the configured data. It runs once for each first state.
+// setUpRego reads the module's entrypoints and builtins, and gives it the configured data. It runs once for each first state.
 func (i *instance) setUpRego() error {
 	if v := i.wasm.ExportedGlobal("opa_wasm_abi_version"); v == nil || v.Get() != 1 {
-		return fmt.Errorf("the module does not say that it has OPA's Wasm ABI 1")
+		return fmt.Errorf("the module does not export opa_wasm_abi_version 1")
 	}
 	m, s := i.module, &steps{i: i}
 	entrypoints, builtins := map[string]uint32{}, map[string]uint32{}
@@ -206,7 +206,7 @@ func (s *steps) mapping(name string, into *map[string]uint32) error {
 	return nil
 }
 
-// bind finds everything that the module names.
+// bind resolves the module's entrypoints and builtins.
 func (m *Module) bind(entrypoints, builtins map[string]uint32) error {
 	m.rego.entrypoints, m.rego.builtins = map[string]uint64{}, map[uint32]opa.Builtin{}
 	for _, kind := range m.source.Kinds {
@@ -233,7 +233,7 @@ func (m *Module) bind(entrypoints, builtins map[string]uint32) error {
 	return nil
 }
 
-// dataDocument is the policy's configured data as OPA's document data.
+// dataDocument returns the policy's configured data as OPA's document data.
 func (m *Module) dataDocument() ([]byte, error) {
 	if _, ok := m.source.Data[opa.Package]; ok {
 		return nil, fmt.Errorf("the policy's data has the key %q, which is the package of its rules: choose another", opa.Package)
@@ -244,7 +244,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 	return json.Marshal(m.source.Data) // sorted by key
 }
 
-// runRego makes one decision: run of a module of OPA's.
+// runRego is run for a module with OPA's ABI.
 func (i *instance) runRego(r *Record, v *verdict) {
 	kind := i.q.kind
 	input, err := i.document()
@@ -274,7 +274,7 @@ func (i *instance) runRego(r *Record, v *verdict) {
 	v.readRego(kind, text, r, &i.names)
 }
 
-// document makes the document input, after paying for it.
+// document makes the document input, and pays for it first.
 func (i *instance) document() ([]byte, *Error) {
 	var args json.RawMessage
 	size := 0
@@ -291,18 +291,17 @@ func (i *instance) document() ([]byte, *Error) {
 	return i.rego.input.build(i.q, args)
 }
 
-// The costs of documents, in units of fuel for each byte: checking and writing what can be long in the input, and reading the
-// answer.
+// The costs of documents in units of fuel for each byte: of checking and writing the long parts of the input, and of reading the answer.
 const (
 	costDocumentByte = 4
 	costAnswerByte   = 16
 )
 
-// InputCall names the entry in a record's calls that stands for the reading of the document input. Its arguments are "args" and "text" where the
-// document has them, its result is the fuel that the reading took.
+// InputCall is the name of the entry in a record's calls for reading the document input. Its arguments are "args" and "text" if the
+// document has them, its result is the fuel that reading took.
 const InputCall = "input"
 
-// readRego reads an answer. Its number in the record has a sum of the text where other modules' have a length.
+// readRego reads an answer. The raw answer in the record has a checksum of the text in place of a length.
 func (v *verdict) readRego(kind string, text []byte, r *Record, in *interned) {
 	read := opa.ReadRoute
 	if kind == KindTool {

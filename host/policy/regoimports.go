@@ -9,15 +9,15 @@ import (
 	"github.com/flynnhost/flynn/host/policy/opa"
 )
 
-// Costs of a builtin of OPA's that runs on the host, in units of fuel for each byte of its arguments, and the bounds of what it takes and
-// gives.
+// Costs of a builtin of OPA's that runs on the host, in units of fuel for each byte of its arguments, and the bounds of its arguments and
+// result.
 const (
 	costBuiltinByte  = 16
 	maxBuiltinText   = 64 << 10
 	maxBuiltinParams = 4
 )
 
-// opaFunctions are the imports of modules of OPA's.
+// opaFunctions returns the functions that modules with OPA's ABI import.
 func opaFunctions() []hostFunction {
 	list := []hostFunction{
 		function(opa.Module, "opa_abort", "i>", func(i *instance, stack []uint64) {
@@ -41,16 +41,16 @@ func opaFunctions() []hostFunction {
 	return list
 }
 
-// words is a text that the module shows.
+// words returns a text of the module.
 func (i *instance) words(at uint64) string {
-	text, ok := i.cString(uint64(uint32(at)), maxLog) // the upper half of a parameter is anybody's
+	text, ok := i.cString(uint64(uint32(at)), maxLog) // the upper half of a parameter is undefined
 	if !ok {
 		return "a text that cannot be read"
 	}
 	return string(bytes.ToValidUTF8(text, []byte("?")))
 }
 
-// builtin runs a builtin on the host: its arguments come out of the module as JSON, its result goes in as JSON. 0 is undefined.
+// builtin runs a builtin on the host. Its arguments and its result are passed as JSON; 0 is undefined.
 func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	i.countCall()
 	if i.rego == nil || !i.rego.evaluating {
@@ -85,7 +85,7 @@ func (i *instance) builtin(id uint32, params []uint64) uint64 {
 	return value
 }
 
-// answerBuiltin is what the builtin makes of its arguments.
+// answerBuiltin returns the builtin's result.
 func (i *instance) answerBuiltin(b *opa.Builtin, args []any) (any, error) {
 	if b.Call != nil {
 		return b.Call(args)
@@ -104,7 +104,7 @@ func (i *instance) answerBuiltin(b *opa.Builtin, args []any) (any, error) {
 	return nil, fmt.Errorf("the pattern %.80q is none", pattern)
 }
 
-// builtinArgs reads the arguments, and pays for what is done with them before it is done.
+// builtinArgs reads the arguments, and pays for the builtin in advance.
 func (i *instance) builtinArgs(s *steps, params []uint64) (args []any, text []byte) {
 	for k, p := range params {
 		one := s.dump(uint64(uint32(p)), maxBuiltinText)

@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// document is the input of a policy in Rego: JSON of a decision's facts. It is made of the frame and of what did not fit the frame, as they
-// are recorded, and of nothing else, so that a replay makes the same.
+// document is the input of a policy in Rego: a decision's facts as JSON. It is made only of the frame and of what did not fit the frame, both of
+// which are recorded, so that a replay makes the same document.
 type document struct {
 	route, tool []opa.Fact
 	args, text  bool                // are in it
@@ -23,7 +23,7 @@ type document struct {
 	made        []byte
 }
 
-// newDocument has the facts that the module reads.
+// newDocument returns a document with the facts that the module reads.
 func newDocument(reads func(fact string) bool) document {
 	unread := func(f opa.Fact) bool { return !reads(f.Name) }
 	var large []string
@@ -39,7 +39,7 @@ func newDocument(reads func(fact string) bool) document {
 	}
 }
 
-// build makes the document of a query. It is valid until the next.
+// build makes the document of a query, which is valid until the next one.
 func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
 	if err := checkArguments(args); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (d *document) build(q *query, args json.RawMessage) ([]byte, *Error) {
 	return d.made, nil
 }
 
-// index finds the frame's values, once for all facts. The frame is known to be well formed.
+// index reads the values of a frame, which has to be well formed.
 func (d *document) index(frame []byte) {
 	clear(d.values[:])
 	for i := range int(binary.LittleEndian.Uint16(frame[6:])) {
@@ -75,7 +75,7 @@ func (d *document) index(frame []byte) {
 	}
 }
 
-// fact appends a value. One that is absent, or of another type, is the empty value.
+// fact appends a value; the empty value if it is absent or of another type.
 func (d *document) fact(b []byte, f *opa.Fact, q *query) []byte {
 	v := d.values[f.Field]
 	there := int(v.kind) == f.Type
@@ -116,7 +116,7 @@ func appendList(b, list []byte) []byte {
 	return append(b, ']')
 }
 
-// appendQuoted appends a JSON string. What is no UTF-8 becomes the replacement character.
+// appendQuoted appends a JSON string, with replacement characters for invalid UTF-8.
 func appendQuoted[T string | []byte](b []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -150,8 +150,8 @@ func appendQuoted[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[begin:]...), '"')
 }
 
-// arguments are the tool's arguments as a part of the document. A call without any has an empty object, also when its record has been
-// through JSON, which makes null of nothing.
+// arguments returns the tool's arguments as a part of the document. A call without arguments has an empty object, even if its record was
+// decoded from JSON, where no arguments become null.
 func (q *query) arguments() json.RawMessage {
 	switch {
 	case q.kind != KindTool:
@@ -162,7 +162,7 @@ func (q *query) arguments() json.RawMessage {
 	return q.args
 }
 
-// checkArguments looks at what comes from a model, or from a log, and goes into the document as it is.
+// checkArguments checks arguments that go into the document unchanged; they come from a model or a log.
 func checkArguments(args json.RawMessage) *Error {
 	switch {
 	case len(args) > maxArgs:

@@ -17,19 +17,30 @@ import (
 // Replayed compares a recorded decision with the same question asked again.
 type Replayed struct {
 	Was, Is Record
-	// Answer tells that verdict, name, reason and failure are the same; Fuel that the fuel is, to the unit.
+	// Answer is true if verdict, name, reason and failure are the same; Fuel if the fuel is.
 	Answer, Fuel bool
 	// Call is the index of the first host call that differs, or -1.
 	Call int
-	// Lacks names what the module asked for and the record does not hold, so that nothing can be said of it: "text" or "arguments".
+	// Lacks is "text" or "arguments" if the module asked for it and the record does not have all of it, so that the comparison says nothing.
 	Lacks string
 }
 
-// Same tells that nothing differs.
+// Same reports whether nothing differs.
 func (r Replayed) Same() bool { return r.Answer && r.Fuel && r.Call < 0 }
+
+// OpenOptions are those of OpenWith; see the fields of the same names in Config.
+type OpenOptions struct {
+	CacheDir    string
+	CountBlocks bool
+}
 
 // Open loads one policy outside of any chain, to replay decisions on it or to try it out. It has to be closed.
 func Open(ctx context.Context, source Source) (*Module, error) {
+	return OpenWith(ctx, source, OpenOptions{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(ctx context.Context, source Source, o OpenOptions) (*Module, error) {
 	if err := source.check(); err != nil {
 		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
 	}
@@ -37,10 +48,11 @@ func Open(ctx context.Context, source Source) (*Module, error) {
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}
-	h, err := newHost(ctx, "")
+	h, err := newHost(ctx, o.CacheDir)
 	if err != nil {
 		return nil, err
 	}
+	h.counts = o.CountBlocks
 	m, err := loadModule(ctx, h, source, wasm)
 	if closing := h.release(); err == nil && closing != nil {
 		m.release()
@@ -55,18 +67,8 @@ func (m *Module) Close() error {
 	return nil
 }
 
-// Replay asks a recorded decision of the policy as it is in source now.
-func Replay(ctx context.Context, source Source, recorded Record) (Replayed, error) {
-	m, err := Open(ctx, source)
-	if err != nil {
-		return Replayed{}, err
-	}
-	defer m.release()
-	return m.Replay(ctx, recorded)
-}
-
-// Replay asks the recorded decision again, of an instance in its first state. The record holds all that the module could
-// see: the frame, and what was too large for it. A decision of a warm policy may have cost other fuel than it costs here.
+// Replay repeats a recorded decision with an instance in its first state. The record has all that the module could see: the frame, and
+// what was too large for it. A decision of a warm policy may have cost other fuel than it costs here.
 func (m *Module) Replay(ctx context.Context, recorded Record) (Replayed, error) {
 	return m.ReplayFrame(ctx, recorded, recorded.Frame)
 }
@@ -103,10 +105,10 @@ func (m *Module) ReplayFrame(ctx context.Context, recorded Record, frame []byte)
 		Lacks:  lacks.asked(is.Calls)}, nil
 }
 
-// lack is what a record does not hold of its decision's facts.
+// lack says which facts of its decision a record does not have.
 type lack struct{ text, args bool }
 
-// lacks compares the question with what its frame says of it.
+// lacks compares text and arguments with their length and digest in the frame.
 func (q *query) lacks() lack {
 	var l lack
 	if whole, ok := fieldOf(q.frame, abi.TextLen); ok && len(whole.bytes) == 8 {
@@ -121,7 +123,7 @@ func (q *query) lacks() lack {
 	return l
 }
 
-// asked names what a module that made these calls could not be told.
+// asked returns which of the lacking facts a module with these calls has asked for.
 func (l lack) asked(calls []HostCall) string {
 	if !l.text && !l.args {
 		return ""
@@ -140,7 +142,7 @@ func (l lack) asked(calls []HostCall) string {
 	return ""
 }
 
-// askFirstState is ask, after a reset whatever the isolation.
+// askFirstState is ask with an instance in its first state, whatever the isolation.
 func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *verdict) {
 	l.describe(q, r)
 	i, err := l.module.acquire(ctx, rand.Uint32(), true)
@@ -152,7 +154,7 @@ func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *verdic
 	i.decide(ctx, q, r, v)
 }
 
-// queryOf makes the question of a record again.
+// queryOf returns the query of a record.
 func queryOf(r Record) (query, error) {
 	q := query{kind: r.Kind, frame: r.Frame, text: r.Text, args: r.Args}
 	switch r.Kind {
@@ -180,7 +182,7 @@ func intOf(frame []byte, id abi.Field) int64 {
 	return int64(binary.LittleEndian.Uint64(v.bytes))
 }
 
-// agentsOf reads a frame that is known to be well formed.
+// agentsOf returns the agents of a frame, which has to be well formed.
 func agentsOf(frame []byte) ([]string, error) {
 	v, ok := fieldOf(frame, abi.Agents)
 	if !ok {
@@ -198,7 +200,7 @@ func agentsOf(frame []byte) ([]string, error) {
 	return agents, nil
 }
 
-// frameKind is the kind of decision in the frame's own numbers.
+// frameKind returns the kind of decision as a number of the ABI.
 func frameKind(kind string) uint16 {
 	if kind == KindTool {
 		return abi.FrameTool
@@ -206,9 +208,9 @@ func frameKind(kind string) uint16 {
 	return abi.FrameRoute
 }
 
-// firstDifference is -1 when both made the same calls and got the same answers, as far as a log keeps them.
+// firstDifference returns the index of the first call that differs in what a log keeps, or -1.
 func firstDifference(was, is []HostCall) int {
-	was, is = KeptCalls(was), KeptCalls(is)
+	was, is = TrimCalls(was), TrimCalls(is)
 	n := min(len(was), len(is))
 	for k := range n {
 		if !was[k].same(&is[k]) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rollback puts a module of the archive in force, in place of the policy's file, until that changes or Clear. choose names it by the SHA-256 of its
-// file; it is asked when no other change is under way, and all of before are in the ledger.
+// Rollback puts a stored module in force in place of the policy's file, until the file changes or Clear is called. choose returns the SHA-256 of
+// the module's file; it is called while no other change is under way and all earlier changes are recorded.
 func (e *Engine) Rollback(ctx context.Context, name string, choose func() (file string, err error), by string) (Status, error) {
 	return e.change(ctx, name, func(s *slot) error {
 		file, err := choose()
@@ -28,7 +28,7 @@ func (e *Engine) Rollback(ctx context.Context, name string, choose func() (file 
 	})
 }
 
-// Clear ends a roll-back, and forgives a file whose module had failed: it is tried as if it had just changed.
+// Clear ends a roll-back, and tries a file again whose module had failed in force.
 func (e *Engine) Clear(ctx context.Context, name, by string) (Status, error) {
 	return e.change(ctx, name, func(s *slot) error {
 		if s.past.Pin.File == "" && s.past.Refused == "" {
@@ -43,7 +43,7 @@ func (e *Engine) Clear(ctx context.Context, name, by string) (Status, error) {
 	})
 }
 
-// change lets edit change one policy, and puts it in force.
+// change puts a policy in force as edit changes it.
 func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error) (Status, error) {
 	e.staging.Lock()
 	defer e.staging.Unlock()
@@ -67,10 +67,10 @@ func (e *Engine) change(ctx context.Context, name string, edit func(*slot) error
 	return Status{}, Unknownf("no policy %q is in the chain: flynn policy list shows those that are", name)
 }
 
-// ErrUnknown is the error of a name that no policy has, or of a module that is not known.
+// ErrUnknown is the error for an unknown policy or module.
 var ErrUnknown = errors.New("unknown")
 
-// Unknownf is an ErrUnknown in words of its own.
+// Unknownf returns an ErrUnknown with another text.
 func Unknownf(format string, args ...any) error { return unknown(fmt.Sprintf(format, args...)) }
 
 type unknown string
@@ -79,10 +79,10 @@ func (u unknown) Error() string { return string(u) }
 
 func (unknown) Is(target error) bool { return target == ErrUnknown }
 
-// ErrNothing is the error of a change that would change nothing.
+// ErrNothing is the error for a change without effect.
 var ErrNothing = errors.New("nothing to do")
 
-// successors are slots that take over from those in force.
+// successors returns slots that inherit from those in force.
 func (e *Engine) successors() []*slot {
 	staged := make([]*slot, len(e.slots))
 	for i, old := range e.slots {
@@ -92,17 +92,17 @@ func (e *Engine) successors() []*slot {
 	return staged
 }
 
-// archived finds a module by its file's digest: compiled already, or in the archive. A loaded one comes with a reference, a
-// found one without. It has passed the gate in its day.
+// archived returns a module by the digest of its file: one that is compiled already, without a reference, or else one from the history, with a
+// reference. It has passed the gate before.
 func (e *Engine) archived(ctx context.Context, s *slot, file string) (*Module, error) {
 	digest := identityOf(file, s.source)
 	if m := s.compiled(digest); m != nil {
 		return m, nil
 	}
-	if e.cfg.Ledger == nil {
+	if e.cfg.History == nil {
 		return nil, errors.New("this host keeps no archive of modules")
 	}
-	wasm, err := e.cfg.Ledger.Fetch(ctx, file)
+	wasm, err := e.cfg.History.Fetch(ctx, file)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func (e *Engine) archived(ctx context.Context, s *slot, file string) (*Module, e
 		return nil, fmt.Errorf("the archive's module %s is not what was put there", file)
 	}
 	return e.load(ctx, s, wasm, func(m *Module) error {
-		return e.cfg.Ledger.Keep(ctx, Candidate{Module: m, Source: s.source, Wasm: wasm})
+		return e.cfg.History.Keep(ctx, Candidate{Module: m, Source: s.source, Wasm: wasm})
 	})
 }
 
-// fallBack takes what was in force when the engine ended, for a file that is not fit to be.
+// fallBack puts the module in force that was in force when the engine ended, if the file cannot be.
 func (e *Engine) fallBack(ctx context.Context, s *slot) {
 	if s.module != nil || s.past.File == "" || s.past.File == s.tried {
 		return
@@ -122,7 +122,7 @@ func (e *Engine) fallBack(ctx context.Context, s *slot) {
 	begin := time.Now()
 	m, err := e.archived(ctx, s, s.past.File)
 	if err != nil {
-		s.err = &Error{ClassLoad, fmt.Errorf("%w; and the module that was in force before cannot be had: %w", s.err, err)}
+		s.err = &Error{ClassLoad, fmt.Errorf("%w; and the module that was in force before cannot be loaded: %w", s.err, err)}
 		return
 	}
 	s.install(m)

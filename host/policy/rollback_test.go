@@ -15,15 +15,15 @@ import (
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
 )
 
-// ledger is one in memory, which outlives engines.
-type ledger struct {
+// pastLog is one in memory, which outlives engines.
+type pastLog struct {
 	mu      sync.Mutex
 	kept    map[string][]byte
 	changes []Change
 	full    bool
 }
 
-func (l *ledger) Keep(_ context.Context, c Candidate) error {
+func (l *pastLog) Keep(_ context.Context, c Candidate) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.full {
@@ -36,7 +36,7 @@ func (l *ledger) Keep(_ context.Context, c Candidate) error {
 	return nil
 }
 
-func (l *ledger) Fetch(_ context.Context, file string) ([]byte, error) {
+func (l *pastLog) Fetch(_ context.Context, file string) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if wasm, ok := l.kept[file]; ok {
@@ -45,14 +45,14 @@ func (l *ledger) Fetch(_ context.Context, file string) ([]byte, error) {
 	return nil, errors.New("not in the archive")
 }
 
-func (l *ledger) Record(_ context.Context, c Change) error {
+func (l *pastLog) Record(_ context.Context, c Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes = append(l.changes, c)
 	return nil
 }
 
-func (l *ledger) Recall(_ context.Context, name string) (Past, error) {
+func (l *pastLog) Recall(_ context.Context, name string) (Past, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var p Past
@@ -64,8 +64,8 @@ func (l *ledger) Recall(_ context.Context, name string) (Past, error) {
 	return p, nil
 }
 
-// story is what the ledger was told, in short.
-func (l *ledger) story() string {
+// story is what the pastLog was told, in short.
+func (l *pastLog) story() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var words []string
@@ -75,10 +75,10 @@ func (l *ledger) story() string {
 	return strings.Join(words, ", ")
 }
 
-// opened is an engine over the ledger; the gate refuses the rules that are named.
-func opened(t *testing.T, l *ledger, source Source, refused ...uint32) *Engine {
+// opened is an engine over the pastLog; the gate refuses the rules that are named.
+func opened(t *testing.T, l *pastLog, source Source, refused ...uint32) *Engine {
 	t.Helper()
-	e, err := New(t.Context(), Config{Sources: []Source{source}, Ledger: l, Gate: GateFunc(func(ctx context.Context, c Candidate) error {
+	e, err := New(t.Context(), Config{Sources: []Source{source}, History: l, Gate: GateFunc(func(ctx context.Context, c Candidate) error {
 		if _, r := c.Tool(ctx, toolFacts()); slices.Contains(refused, r.Rule) && r.Error == "" {
 			return fmt.Errorf("rule %d is refused", r.Rule)
 		}
@@ -114,7 +114,7 @@ func trialOf(path string) Source {
 }
 
 func TestRollbackHoldsUntilTheFileChanges(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	first := fileDigest(version(1, 1))
 	e := opened(t, l, tool("p", path))
 	replace(t, path, version(2, 1))
@@ -142,7 +142,7 @@ func TestRollbackHoldsUntilTheFileChanges(t *testing.T) {
 }
 
 func TestRollbackIsCleared(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	e := opened(t, l, tool("p", path))
 	replace(t, path, version(2, 1))
 	e.Refresh(t.Context())
@@ -166,7 +166,7 @@ func TestRollbackIsCleared(t *testing.T) {
 }
 
 func TestRollbackOutlivesOtherDataAndALostFile(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	source := tool("p", path)
 	e := opened(t, l, source)
 	replace(t, path, version(2, 1))
@@ -187,7 +187,7 @@ func TestRollbackOutlivesOtherDataAndALostFile(t *testing.T) {
 }
 
 func TestRefusedFileLeavesWhatWasInForceOverARestart(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	e := opened(t, l, tool("p", path), 2)
 	replace(t, path, version(2, 1))
 	e.Refresh(t.Context())
@@ -198,20 +198,20 @@ func TestRefusedFileLeavesWhatWasInForceOverARestart(t *testing.T) {
 		t.Errorf("after a restart %+v", st)
 	}
 	// Without a past it fails closed.
-	if st := opened(t, &ledger{}, tool("p", path), 2).Status()[0]; st.State != StateFailing {
+	if st := opened(t, &pastLog{}, tool("p", path), 2).Status()[0]; st.State != StateFailing {
 		t.Errorf("without a past %+v", st)
 	}
 }
 
 func TestWhatIsProvenIsNotProvenAgainAtTheStart(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	opened(t, l, tool("p", path))
 	e := opened(t, l, tool("p", path), 1) // the gate would refuse it now
 	decides(t, e, 1)
 }
 
 func TestModuleThatCannotBeKeptIsNotInForce(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	e := opened(t, l, tool("p", path))
 	l.full = true
 	replace(t, path, version(2, 1))
@@ -235,7 +235,7 @@ func fail(t *testing.T, e *Engine, n int) {
 }
 
 func TestModuleThatFailsIsTakenOutOfForce(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	e := opened(t, l, trialOf(path))
 	replace(t, path, trapping())
 	e.Refresh(t.Context())
@@ -274,7 +274,7 @@ func TestModuleThatFailsIsTakenOutOfForce(t *testing.T) {
 }
 
 func TestModuleThatFailsAfterARestartIsTakenOutOfForce(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	opened(t, l, trialOf(path))
 	replace(t, path, trapping())
 	e := opened(t, l, trialOf(path)) // it came while nobody looked; what was before is in the archive only
@@ -333,7 +333,7 @@ func TestTrialCountsShares(t *testing.T) {
 }
 
 func TestRemovedPolicyHasNoPast(t *testing.T) {
-	path, l := write(t, version(1, 1)), &ledger{}
+	path, l := write(t, version(1, 1)), &pastLog{}
 	e := opened(t, l, tool("p", path))
 	if err := e.Configure(t.Context(), nil); err != nil {
 		t.Fatal(err)

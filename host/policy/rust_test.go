@@ -17,6 +17,7 @@ func rulesRust(t testing.TB) string { return buildRust(t, "author/testdata/rules
 // buildRust compiles a Rust policy as `flynn policy build` does, without its tables of source lines.
 func buildRust(t testing.TB, source string) string {
 	t.Helper()
+	need.Long(t)
 	rustc, err := findRust()
 	need.Part(t, "rustc", err)
 	dir := t.TempDir()

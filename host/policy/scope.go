@@ -7,12 +7,11 @@ import (
 	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
-// scope is where a policy of a chain is asked, compiled from its source. A policy without one has a nil scope and is asked
-// everywhere.
+// scope says for which agents and channels a policy is asked. A policy with a nil scope is asked for all.
 type scope struct{ agents, channels []*glob.Pattern }
 
-// newScope compiles the globs of a source, which was checked. One that does not compile would widen nothing: the policy is asked
-// everywhere.
+// newScope compiles the globs of a source, which were checked. If one does not compile, the policy is asked everywhere, which loosens
+// nothing.
 func newScope(s Source) *scope {
 	if len(s.Agents) == 0 && len(s.Channels) == 0 {
 		return nil
@@ -37,8 +36,8 @@ func compileAll(key string, patterns []string) ([]*glob.Pattern, error) {
 	return out, nil
 }
 
-// covers reports whether the policy is asked about an agent on a channel instance. The agent of a routing decision is the one that
-// the static table names, "" where it names none.
+// covers reports whether the policy is asked about an agent on a channel instance. The agent of a routing decision is that of the
+// static table, "" if it has none.
 func (s *scope) covers(agent, channel string) bool {
 	return s == nil || matchesAny(s.agents, agent) && matchesAny(s.channels, channel)
 }

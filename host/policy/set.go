@@ -24,11 +24,11 @@ type Set struct {
 	log    *slog.Logger
 	refs   atomic.Int64
 
-	lastRoster atomic.Pointer[roster]
+	lastAgents atomic.Pointer[agentList]
 
 	shadows                   []shadowLink
-	shadowRoutes, shadowTools bool         // some shadow is about routes, about tools
-	queue                     *shadowQueue // nil where shadows are not asked
+	shadowRoutes, shadowTools bool         // a shadow decides routes, tools
+	queue                     *shadowQueue // nil if shadows are not asked
 	events                    *event.Bus   // with queue
 }
 
@@ -40,7 +40,7 @@ type link struct {
 	scope  *scope // nil is everywhere
 	module *Module
 	err    *Error
-	passed *atomic.Int64 // failures that let a call pass; nil outside of an engine
+	passed *atomic.Int64 // failures with AllowOnError; nil outside of an engine
 }
 
 func newSet(slots []*slot, zone string, log *slog.Logger) *Set {
@@ -81,7 +81,7 @@ func (l *link) digest() string {
 	return l.module.digest
 }
 
-// Digest names the chain, without its shadows: its policies, their order, scopes, modules, data and limits.
+// Digest returns a digest of the chain without its shadows: its policies, their order, scopes, modules, data and limits.
 func (s *Set) Digest() string { return s.digest }
 
 func (s *Set) acquire() bool {
@@ -96,7 +96,7 @@ func (s *Set) acquire() bool {
 	}
 }
 
-// Release gives the chain back. The last one closes the modules that no newer chain has.
+// Release ends the use of the chain. The last one closes the modules that no newer chain has.
 func (s *Set) Release() {
 	if s.refs.Add(-1) > 0 {
 		return
@@ -109,17 +109,17 @@ func (s *Set) Release() {
 	}
 }
 
-// Routes reports whether any policy of the chain routes, or a shadow of it.
+// Routes reports whether a policy or a shadow of the chain decides routes.
 func (s *Set) Routes() bool { return s.routes > 0 || s.shadowRoutes }
 
-// Route asks the route policies in order; the first that does not abstain decides. One that fails decides too: for its agent
+// Route asks the route policies in order; the first that does not abstain decides. A policy that fails also decides: for its agent
 // for errors, or for nobody.
 func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, records []Record) {
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	q := query{seat: rand.Uint32()}
-	q.askRoute(&f, s.zone, s.roster(f.Agents), nil)
+	q := query{shard: rand.Uint32()}
+	q.askRoute(&f, s.zone, s.agentList(f.Agents), nil)
 	records = s.route(ctx, &q, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
 		s.shadowRoute(ctx, &q, &f, answer, records)
@@ -127,7 +127,7 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	return answer, records
 }
 
-// route fills in an answer that is empty.
+// route asks the route policies and fills in the answer.
 func (s *Set) route(ctx context.Context, q *query, records []Record, answer *RouteAnswer) []Record {
 	for i := range s.links {
 		l := &s.links[i]
@@ -156,7 +156,7 @@ func another(records []Record) []Record {
 	return append(records, Record{})
 }
 
-// Tool asks all tool policies and joins what they demand. One that fails denies.
+// Tool asks all tool policies and joins their restrictions. A policy that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	if s.tools == 0 && !s.shadowTools {
 		return Restrictions{}, nil
@@ -167,6 +167,12 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 		s.shadowTool(ctx, &q, &f, r, records)
 	}
 	return r, records
+}
+
+// DryRun is Tool for a call that will not be made. Shadow policies are not asked, because their answers are recorded.
+func (s *Set) DryRun(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
+	q := toolQuery(&f, s.zone)
+	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
 }
 
 func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {
@@ -189,7 +195,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 	return all, records
 }
 
-// ask asks the policy, whatever state it is in.
+// ask asks the policy. A failing one fails.
 func (l *link) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 	l.describe(q, r)
 	switch {
@@ -202,7 +208,7 @@ func (l *link) ask(ctx context.Context, q *query, r *Record, v *verdict) {
 	}
 }
 
-// describe fills in who is asked what.
+// describe fills in the record's policy and question.
 func (l *link) describe(q *query, r *Record) {
 	r.Policy, r.Kind, r.Frame, r.Args = l.source.Name, q.kind, q.frame, q.args
 	if l.module != nil {
@@ -233,7 +239,7 @@ func (l *link) route(v *verdict, agents []string, r *Record, a *RouteAnswer) {
 	r.Answer, r.Reason, r.Rule = a.words(v), a.Reason, v.rule
 }
 
-// letPass counts and tells that a call passes because a policy failed.
+// letPass counts and logs that a call passes although a policy failed.
 func (s *Set) letPass(ctx context.Context, l *link, r *Record) {
 	if l.passed != nil {
 		l.passed.Add(1)
@@ -255,7 +261,7 @@ func (l *link) restrict(v *verdict, r *Record) Restrictions {
 	if v.err != nil && l.source.AllowOnError {
 		one = Restrictions{}
 		r.Answer, r.Reason = one.words(), reason
-		return one // a reason is one for a restriction, and there is none
+		return one // without a restriction there is no reason for one
 	}
 	r.Answer, r.Reason, r.Rule = one.words(), reason, v.rule
 	if reason != "" {

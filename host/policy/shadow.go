@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A shadow policy is asked what the chain was asked, after the chain has answered, and changes nothing. It is compared with one policy of the
-// chain, or with what the chain would have answered with it at its place. Its decisions wait in a bounded queue and are made one at a
-// time by RunShadows; what does not fit the queue is counted and forgotten, so that no decision ever waits for a shadow.
+// A shadow policy is asked the same as the chain, after the chain has answered, and has no effect. It is compared with one policy of the
+// chain, or the chain is compared with itself including the shadow. Shadow decisions wait in a bounded queue and are made one at a
+// time by RunShadows; those that do not fit are counted and dropped, so that no decision ever waits for a shadow.
 
-// ShadowOutcome is what came of asking a shadow policy.
+// ShadowOutcome is the result of asking a shadow policy.
 type ShadowOutcome string
 
 // The outcomes.
@@ -26,7 +26,7 @@ const (
 	ShadowDropped ShadowOutcome = "dropped" // the queue was full
 )
 
-// Shadowed is one decision that a shadow policy was to be asked about.
+// Shadowed is one decision that concerns a shadow policy.
 type Shadowed struct {
 	Policy  string // the shadow
 	Digest  string
@@ -34,12 +34,12 @@ type Shadowed struct {
 	Against string // the policy that it is compared with, "" for the whole chain
 	Outcome ShadowOutcome
 	At      time.Time
-	// Was is what took effect, and Is what would have. Compared with the chain, a tool's answer is "deny" whatever else is
-	// demanded with it, and a route's is "agent NAME", "drop" or "nobody". Both have the decision's frame.
+	// Was is the answer that took effect, and Is the one that would have. Compared with the chain, a tool's answer is "deny" even with
+	// further restrictions, and a route's is "agent NAME", "drop" or "nobody". Both have the decision's frame.
 	Was, Is Record
 }
 
-// shadowLink is a shadow policy of a chain, and how many policies stand before it.
+// shadowLink is a shadow policy of a chain, and the number of policies before it.
 type shadowLink struct {
 	link
 	place int
@@ -56,16 +56,16 @@ type shadowJob struct {
 	records      []Record
 }
 
-// Bounds of what waits for shadows.
+// Bounds of the queue.
 const (
 	shadowJobs  = 256
 	shadowBytes = 64 << 20
 )
 
-// size is about what the job keeps in memory.
+// size estimates the memory of the job.
 func (j *shadowJob) size() int64 { return int64(len(j.q.frame) + len(j.q.text) + len(j.q.args)) }
 
-// shadowQueue takes jobs while a RunShadows runs.
+// shadowQueue accepts jobs while RunShadows runs.
 type shadowQueue struct {
 	jobs chan *shadowJob
 
@@ -76,7 +76,7 @@ type shadowQueue struct {
 
 func newShadowQueue() *shadowQueue { return &shadowQueue{jobs: make(chan *shadowJob, shadowJobs)} }
 
-// put reports whether the job had to be dropped. One that nobody would ask about is not dropped, but of no interest.
+// put queues a job and reports whether it had to drop it. If shadows are not asked, it ignores the job.
 func (q *shadowQueue) put(j *shadowJob) (dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,7 +86,7 @@ func (q *shadowQueue) put(j *shadowJob) (dropped bool) {
 	if q.bytes+j.size() > shadowBytes {
 		return true
 	}
-	j.set.refs.Add(1) // the caller has the chain
+	j.set.refs.Add(1) // the caller holds the chain
 	select {
 	case q.jobs <- j:
 		q.bytes += j.size()
@@ -104,7 +104,7 @@ func (q *shadowQueue) done(j *shadowJob) {
 	j.set.Release()
 }
 
-// start lets jobs in; stop keeps them out and forgets those that wait.
+// start makes the queue accept jobs; stop refuses them and drops those that wait.
 func (q *shadowQueue) start() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +129,7 @@ func (q *shadowQueue) stop() {
 	}
 }
 
-// addShadow adds a policy that is asked beside the chain.
+// addShadow adds a shadow policy.
 func (s *Set) addShadow(l link) {
 	l.routes, l.tools = l.source.has(KindRoute), l.source.has(KindTool)
 	s.shadows = append(s.shadows, shadowLink{l, len(s.links)})
@@ -137,18 +137,18 @@ func (s *Set) addShadow(l link) {
 	s.shadowTools = s.shadowTools || l.tools
 }
 
-// shadowRoute hands a decided route to the shadows.
+// shadowRoute queues a routing decision for the shadows.
 func (s *Set) shadowRoute(ctx context.Context, q *query, f *RouteFacts, a RouteAnswer, records []Record) {
 	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, candidate: f.Candidate, answer: a, records: records})
 }
 
-// shadowTool hands a decided tool call to the shadows.
+// shadowTool queues a tool decision for the shadows.
 func (s *Set) shadowTool(ctx context.Context, q *query, f *ToolFacts, r Restrictions, records []Record) {
 	r.Sandboxes, r.Reasons = slices.Clone(r.Sandboxes), slices.Clone(r.Reasons)
 	s.cast(ctx, &shadowJob{set: s, q: *q, at: f.Now, restrictions: r, records: records})
 }
 
-// cast queues a job. A decision that was cut off, or whose facts fit no frame, is no decision to compare with.
+// cast queues a job, unless the decision was cancelled or its facts did not fit a frame.
 func (s *Set) cast(ctx context.Context, j *shadowJob) {
 	if s.queue == nil || ctx.Err() != nil || j.q.err != nil || !s.queue.put(j) {
 		return
@@ -160,7 +160,7 @@ func (s *Set) cast(ctx context.Context, j *shadowJob) {
 	}
 }
 
-// RunShadows asks shadow policies until the context ends. Without it they are not asked.
+// RunShadows asks shadow policies until the context ends. While it does not run they are not asked.
 func (e *Engine) RunShadows(ctx context.Context) error {
 	if !e.shadows.start() {
 		return fmt.Errorf("shadow policies are being asked already")
@@ -176,7 +176,7 @@ func (e *Engine) RunShadows(ctx context.Context) error {
 	}
 }
 
-// shadow asks all shadows about one decision. A bug that a shadow brings to light ends neither the host nor the others' decisions.
+// shadow asks all shadows about one decision. A panic ends neither the host nor later decisions.
 func (e *Engine) shadow(ctx context.Context, j *shadowJob) {
 	defer e.shadows.done(j)
 	defer func() {
@@ -191,13 +191,13 @@ func (e *Engine) shadow(ctx context.Context, j *shadowJob) {
 		}
 		s := l.ask(ctx, j)
 		if ctx.Err() != nil {
-			return // it was cut off
+			return // it was cancelled
 		}
 		e.cfg.Events.Publish(s)
 	}
 }
 
-// concerns reports whether the shadow would be asked at all.
+// concerns reports whether the shadow decides the query.
 func (l *shadowLink) concerns(q *query) bool {
 	return l.source.has(q.kind) && (l.scope == nil || l.scope.covers(q.agent, q.channel))
 }
@@ -210,7 +210,7 @@ func (l *shadowLink) shadowed(j *shadowJob, o ShadowOutcome) Shadowed {
 	return s
 }
 
-// ask asks one shadow about one decision, and compares.
+// ask asks one shadow about one decision and compares the answers.
 func (l *shadowLink) ask(ctx context.Context, j *shadowJob) Shadowed {
 	if l.source.ShadowOf != "" {
 		return l.askBeside(ctx, j)
@@ -231,11 +231,11 @@ func (l *shadowLink) askBeside(ctx context.Context, j *shadowJob) Shadowed {
 	} else {
 		l.askTool(ctx, j, &s.Is)
 	}
-	s.judge()
+	s.compare()
 	return s
 }
 
-// askWithin compares what the chain answered with what it would have answered with the shadow at its place.
+// askWithin compares the chain's answer with the one that it would have given with the shadow in its place.
 func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 	s := l.shadowed(j, ShadowSame)
 	s.Was = Record{Policy: l.source.Name, Kind: j.q.kind, Frame: j.q.frame}
@@ -248,12 +248,12 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 		with.Join(l.askTool(ctx, j, &own))
 		with.resolve()
 		s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(), own.Reason, own.Error
-		s.judge()
+		s.compare()
 		return s
 	}
 	s.Was.Answer, s.Was.Reason = j.answer.effect(j.candidate), j.answer.Reason
 	if j.answer.Decided && j.set.placeOf(j.answer.Policy) < l.place {
-		return s // the chain ends before it
+		return s // an earlier policy decided
 	}
 	var own Record
 	with := l.askRoute(ctx, j, &own)
@@ -261,7 +261,7 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 		with, own.Reason = j.answer, j.answer.Reason
 	}
 	s.Is.Answer, s.Is.Reason, s.Is.Error = with.effect(j.candidate), own.Reason, own.Error
-	s.judge()
+	s.compare()
 	return s
 }
 
@@ -275,14 +275,14 @@ func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) Rout
 
 func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restrictions {
 	q := j.q
-	q.tree = &tree{} // that of the decision is the decision's
+	q.tree = &tree{} // the decision's own may be in use
 	var v verdict
 	l.link.ask(ctx, &q, r, &v)
 	return l.restrict(&v, r)
 }
 
-// judge finds the outcome of what was asked.
-func (s *Shadowed) judge() {
+// judge sets the outcome.
+func (s *Shadowed) compare() {
 	switch {
 	case s.Is.Error != "":
 		s.Outcome = ShadowFailed
@@ -291,12 +291,12 @@ func (s *Shadowed) judge() {
 	}
 }
 
-// placeOf is the place of a policy in the chain.
+// placeOf returns the index of a policy in the chain.
 func (s *Set) placeOf(name string) int {
 	return slices.IndexFunc(s.links, func(l link) bool { return l.source.Name == name })
 }
 
-// effect is the answer in words that say what happens.
+// effect returns the answer in words that say what happens.
 func (r *Restrictions) effect() string {
 	if r.Deny {
 		return "deny"
@@ -304,7 +304,7 @@ func (r *Restrictions) effect() string {
 	return r.words()
 }
 
-// effect is who answers in the end: the static table's candidate where no policy decides.
+// effect returns who answers in the end: the static table's candidate if no policy decides.
 func (a *RouteAnswer) effect(candidate string) string {
 	switch {
 	case a.Decided && a.Agent == "":
@@ -317,7 +317,7 @@ func (a *RouteAnswer) effect(candidate string) string {
 	return agentWord + candidate
 }
 
-// checkShadows makes sure that shadows are compared with policies that are asked.
+// checkShadows checks that the policies with which shadows are compared exist and decide the same kinds.
 func checkShadows(sources []Source) error {
 	for _, s := range sources {
 		if s.ShadowOf == "" {

@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// slot is one place in the chain. It holds a reference to each of its modules.
+// slot is one policy of the chain with its modules, to which it holds references.
 type slot struct {
 	source   Source
 	module   *Module // in force; nil when the policy is failing
-	previous *Module // kept compiled for a file that goes back
+	previous *Module // stays compiled, for a file that changes back
 	tried    string  // SHA-256 of the file that was tried last
-	proofs   string  // what Gate.Proofs said then
+	proofs   string  // result of Gate.Proofs then
 	err      error   // why that file is not in force
 	loadedAt time.Time
 	loadTook time.Duration
 	passed   *atomic.Int64 // see link
-	recalled bool          // past is known
-	past     Past          // how the policy was left, with the pin and the refusal that hold now
-	change   *Change       // what the ledger is to be told
+	recalled bool          // past is set
+	past     Past          // how the policy was left, with the current pin and refusal
+	change   *Change       // to be recorded
 }
 
 // inherit takes over the modules of the slot's predecessor.
@@ -44,7 +44,7 @@ func (s *slot) inherit(old *slot) {
 		s.loadedAt, s.loadTook = old.loadedAt, old.loadTook
 		return
 	}
-	// Other limits or data make another policy of the same file. It may still be one to go back to.
+	// Other limits or data make a different module of the same file. The old one may still be needed.
 	if old.module != nil {
 		s.previous.release()
 		s.previous = old.module.retain()
@@ -59,10 +59,10 @@ func dropAll(slots []*slot) {
 	}
 }
 
-// loadWorkers bounds the policies that are loaded at a time.
+// loadWorkers bounds the policies that are loaded in parallel.
 const loadWorkers = 4
 
-// refreshEach refreshes slots side by side, and reports of each what refresh does.
+// refreshEach refreshes slots in parallel and returns the result of refresh for each.
 func (e *Engine) refreshEach(ctx context.Context, slots []*slot, by string) []bool {
 	tried := make([]bool, len(slots))
 	workers := make(chan struct{}, max(2, min(loadWorkers, runtime.GOMAXPROCS(0))))
@@ -78,8 +78,7 @@ func (e *Engine) refreshEach(ctx context.Context, slots []*slot, by string) []bo
 	return tried
 }
 
-// refresh brings the slot in line with its file and reports whether it tried to. A file that fails any step leaves the
-// module in force where it is.
+// refresh loads the slot's file if it has changed and reports whether it tried to. If any step fails, the module in force stays.
 func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 	wasm, err := s.source.read()
 	sum := "unreadable"
@@ -99,7 +98,7 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 		return true
 	}
 	s.tried, s.proofs = sum, proofs
-	if err == nil && s.past.Pin.Over != sum { // a file that is gone for a moment has not changed
+	if err == nil && s.past.Pin.Over != sum { // a file that is missing has not changed
 		s.past.Pin = Pin{}
 	}
 	m, err := e.choose(ctx, s, wasm, err)
@@ -107,7 +106,7 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 		s.err = err
 		e.fallBack(ctx, s)
 		s.changed(OutcomeRefused, by, s.triedFile(), "", err.Error())
-		if s.past.Refused != "" { // that is on record already
+		if s.past.Refused != "" { // recorded already
 			s.change = nil
 		}
 		return true
@@ -126,7 +125,7 @@ func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
 	return true
 }
 
-// proofs is what the gate asks of a module beside the module itself.
+// proofs returns the gate's Proofs for a source.
 func (e *Engine) proofs(source Source) string {
 	if e.cfg.Gate == nil {
 		return ""
@@ -134,7 +133,7 @@ func (e *Engine) proofs(source Source) string {
 	return e.cfg.Gate.Proofs(source)
 }
 
-// triedFile is the digest of the file that was tried last, if it could be read.
+// triedFile returns the digest of the file that was tried last, "" if it could not be read.
 func (s *slot) triedFile() string {
 	if len(s.tried) == hex.EncodedLen(sha256.Size) {
 		return s.tried
@@ -142,7 +141,7 @@ func (s *slot) triedFile() string {
 	return ""
 }
 
-// choose finds the module that is to be in force: the one that is pinned, or the file's, which has to prove itself.
+// choose returns the module that is to be in force: the pinned one, or that of the file if the gate accepts it.
 func (e *Engine) choose(ctx context.Context, s *slot, wasm []byte, unread error) (*Module, error) {
 	begin := time.Now()
 	defer func() { s.loadTook = time.Since(begin) }()
@@ -159,7 +158,7 @@ func (e *Engine) choose(ctx context.Context, s *slot, wasm []byte, unread error)
 	return e.obtain(ctx, s, wasm)
 }
 
-// install makes m the module in force and keeps the one before it.
+// install makes m the module in force and keeps the previous one.
 func (s *slot) install(m *Module) {
 	s.loadedAt = time.Now()
 	switch m {
@@ -172,7 +171,7 @@ func (s *slot) install(m *Module) {
 	}
 }
 
-// obtain finds or loads the module. A loaded one comes with a reference, a found one without.
+// obtain returns the module of a file: a compiled one without a reference, or a newly loaded one with a reference.
 func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (*Module, error) {
 	if m := s.compiled(identity(wasm, s.source)); m != nil {
 		return m, nil
@@ -180,7 +179,7 @@ func (e *Engine) obtain(ctx context.Context, s *slot, wasm []byte) (*Module, err
 	return e.load(ctx, s, wasm, func(m *Module) error { return e.prove(ctx, s, m, wasm) })
 }
 
-// compiled is the module with that digest, if the slot has it.
+// compiled returns the slot's module with that digest, or nil.
 func (s *slot) compiled(digest string) *Module {
 	for _, m := range []*Module{s.module, s.previous} {
 		if m != nil && m.digest == digest {
@@ -190,8 +189,8 @@ func (s *slot) compiled(digest string) *Module {
 	return nil
 }
 
-// load makes a module that passes a last check. The file is foreign and goes through a lot of code: a bug that it brings to light is a
-// fault of the file, not the end of the host.
+// load loads a module and runs a final check. The file may come from anywhere and passes through much code: a panic becomes an error of
+// the file and does not end the host.
 func (e *Engine) load(ctx context.Context, s *slot, wasm []byte, check func(*Module) error) (m *Module, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -208,7 +207,7 @@ func (e *Engine) load(ctx context.Context, s *slot, wasm []byte, check func(*Mod
 	return m, nil
 }
 
-// readModule reads at most what a module may have, so that a wrong path cannot fill the memory.
+// readModule reads a module's file of bounded size, so that a wrong path cannot fill the memory.
 func readModule(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -244,7 +243,7 @@ func (s *slot) state() string {
 	return StateRunning
 }
 
-// loadingStatus is that of a policy which is not in the chain yet.
+// loadingStatus returns the status of a policy that is not in the chain yet.
 func loadingStatus(s Source) Status {
 	return Status{
 		Name: s.Name, Path: s.Path, Kinds: s.Kinds, Isolation: s.isolation(), State: StateLoading, Shadow: s.Shadow, ShadowOf: s.ShadowOf,

@@ -14,39 +14,38 @@ type Source struct {
 	Name  string
 	Path  string            // of the Wasm module
 	Kinds []string          // KindRoute, KindTool or both
-	Data  map[string]string // what the import data answers
+	Data  map[string]string // for the import data
 	// Limits of one decision; the zero value of each means its default.
 	Limits Limits
-	// OnErrorAgent is who answers when this policy cannot decide a route; "" is nobody.
+	// OnErrorAgent is the agent that answers when this policy fails to decide a route; "" is nobody.
 	OnErrorAgent string
-	// AllowOnError lets a tool call pass that this policy could not decide about. A caller who can make the policy fail gets past it.
+	// AllowOnError lets a tool call pass if this policy fails. A caller who can make the policy fail can then bypass it.
 	AllowOnError bool
-	// Agents and Channels are globs; where given, the policy is asked only about agents and channel instances that they match.
+	// Agents and Channels are globs. If they are not empty, the policy is asked only about agents and channel instances that match.
 	// The agent of a routing decision is the static table's candidate.
 	Agents, Channels []string
 	// Isolation is IsolationPure, IsolationWarm, or "" for the default: warm for a policy that only
 	// routes, pure for one that guards tools.
 	Isolation string
-	// Shadow policies are asked without effect. ShadowOf is the policy that one is compared with, "" for the whole chain.
+	// Shadow policies are asked without effect. ShadowOf is the policy that a shadow is compared with, "" for the whole chain.
 	Shadow   bool
 	ShadowOf string
-	// RevertAfter is how many decisions a new module may fail, of its first, before its share of failures counts; 0 never takes one
-	// out of force.
+	// RevertAfter is the number of failures from which a new module's failure rate may take it out of force; 0 is never.
 	RevertAfter int
 	// Replay is the gate of recorded decisions.
 	Replay ReplayGate
-	// Installed says that the policy comes from a store of installed ones, which has the Path.
+	// Installed is set for a policy of the store of installed policies, which has the Path.
 	Installed *Installed
 }
 
-// Installed is a policy by its name in a store.
+// Installed is an installed policy, by its name in the store.
 type Installed struct {
 	Name string
-	// Lock is the file that says which module the name stands for. It is watched.
+	// Lock is the file that maps the name to a module. It is watched.
 	Lock string
-	// Trust stands for whatever else decides what is found: another one is another policy.
+	// Trust represents everything else that Find depends on: with another Trust it is another policy.
 	Trust string
-	// Find returns the module's file and its SHA-256, which the file has to have.
+	// Find returns the path of the module's file and the SHA-256 that it has to have.
 	Find func() (path, file string, err error)
 }
 
@@ -57,7 +56,7 @@ func (i *Installed) equal(other *Installed) bool {
 	return i.Name == other.Name && i.Lock == other.Lock && i.Trust == other.Trust
 }
 
-// read reads the policy's file. One that is installed and is not what the lock says is an error.
+// read reads the policy's file. That of an installed policy has to have the digest in the lock.
 func (s *Source) read() ([]byte, error) {
 	if s.Installed == nil {
 		return readModule(s.Path)
@@ -74,7 +73,7 @@ func (s *Source) read() ([]byte, error) {
 	return wasm, err
 }
 
-// watched is the file whose change may be one of the policy.
+// watched returns the file whose changes may change the policy.
 func (s *Source) watched() string {
 	if s.Installed != nil {
 		return s.Installed.Lock
@@ -82,11 +81,11 @@ func (s *Source) watched() string {
 	return s.Path
 }
 
-// ReplayGate bounds what a new module may answer otherwise than was recorded. The zero value lets all pass.
+// ReplayGate bounds how far the answers of a new module may differ from recorded ones. The zero value accepts everything.
 type ReplayGate struct {
 	On       bool
 	Change   float64 // share of answers, 0 to 1
-	Loosened float64 // share of answers that restrict less than they did
+	Loosened float64 // share of answers that restrict less than before
 }
 
 // The kinds of decision.
@@ -95,7 +94,7 @@ const (
 	KindTool  = "tool"
 )
 
-// The isolation of one decision from the next. Pure puts an instance back to its first state before each
+// The isolation of one decision from the next. Pure resets an instance to its first state before each
 // decision. Warm does so after an error and every resetEvery decisions.
 const (
 	IsolationPure = "pure"
@@ -120,7 +119,7 @@ const (
 	DefaultWall      = 50 * time.Millisecond
 )
 
-// Bounds that no configuration can lift.
+// Bounds that no configuration can exceed.
 const (
 	maxFuel   = 10_000_000_000
 	maxMemory = 1 << 30
@@ -215,8 +214,7 @@ func (s Source) isolation() string {
 	return IsolationWarm
 }
 
-// Times are limits with n times the room for all but what the policy asks of the host, up to the bounds. They are for a build of a policy
-// that takes longer to the same answer.
+// Times returns the limits multiplied by n, except for host calls, up to the bounds. It is for an instrumented build of a policy.
 func (l Limits) Times(n int64) Limits {
 	l = l.withDefaults()
 	times := func(v, bound int64) int64 {

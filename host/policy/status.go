@@ -5,13 +5,13 @@ import "time"
 // States of a policy.
 const (
 	StateRunning = "running"
-	StateFailing = "failing" // could not be loaded: every decision of it fails closed
+	StateFailing = "failing" // could not be loaded: every decision fails closed
 	StateStale   = "stale"   // an older module is in force, because the file's could not be loaded
-	StatePinned  = "pinned"  // a person went back to an older module
+	StatePinned  = "pinned"  // a person rolled back to an older module
 	StateLoading = "loading" // of a configuration that is not in force yet
 )
 
-// Status is how one policy of the chain is doing.
+// Status is the state of one policy of the chain.
 type Status struct {
 	Name       string        `json:"name"`
 	Path       string        `json:"path"`
@@ -23,7 +23,7 @@ type Status struct {
 	Error      string        `json:"error,omitempty"`   // why it is failing or stale
 	Warning    string        `json:"warning,omitempty"` // of a running module
 	File       string        `json:"file,omitempty"`    // SHA-256 of the module in force
-	Pinned     string        `json:"pinned,omitempty"`  // SHA-256 of the module that a person went back to
+	Pinned     string        `json:"pinned,omitempty"`  // SHA-256 of the module that a person rolled back to
 	Digest     string        `json:"digest,omitempty"`  // of module, data, limits and meter version
 	LoadedAt   time.Time     `json:"loaded_at,omitzero"`
 	LoadTook   time.Duration `json:"load_took_ns,omitempty"`
@@ -32,11 +32,11 @@ type Status struct {
 	Decisions  int64         `json:"decisions"`
 	Failures   int64         `json:"failures"`
 	Resets     int64         `json:"resets"`
-	Stateful   int64         `json:"stateful"` // sampled decisions that a pristine instance answered otherwise
+	Stateful   int64         `json:"stateful"` // sampled decisions that a pristine instance answered differently
 	FuelTotal  int64         `json:"fuel_total"`
 	FuelMax    int64         `json:"fuel_max"`
 	FuelLimit  int64         `json:"fuel_limit"`
-	// Agents and Channels are globs of where it is asked; empty is everywhere.
+	// Agents and Channels are the globs for which the policy is asked; empty is all.
 	Agents       []string `json:"agents,omitempty"`
 	Channels     []string `json:"channels,omitempty"`
 	AllowOnError bool     `json:"dangerously_allow_on_error,omitempty"`

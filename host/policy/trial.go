@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// A module is on trial in its first trialDecisions and trialTime in force.
+// A module is on trial for its first trialDecisions decisions and for trialTime.
 const (
 	trialDecisions = 1000
 	trialTime      = 10 * time.Minute
-	// trialRate is how much larger than its predecessor's the share of failures may be.
+	// trialRate is how much higher than its predecessor's the failure rate may be.
 	trialRate = 0.05
 )
 
-// trial watches a module that has just come into force. Only failures look at it: a decision that succeeds pays nothing.
+// trial watches a module that has just come into force. Only failures update it, so that successful decisions cost nothing more.
 type trial struct {
 	fallback string // SHA-256 of the module before it
-	after    int64  // failures that it may have before its rate counts
+	after    int64  // failures before its rate counts
 	rate     float64
 	since    time.Time
-	start    int64 // decisions that it had made before, when it was in force once already
+	start    int64 // decisions that it had made before the trial
 	failures atomic.Int64
 	tripped  atomic.Bool
 	wake     chan<- struct{}
 }
 
-// putOnTrial watches a new module, when there is another one to go back to.
+// putOnTrial starts the trial of a new module, if there is another one to go back to.
 func (e *Engine) putOnTrial(s *slot, m *Module, fallback string, before *Module) {
 	m.trial.Store(nil)
-	if s.source.RevertAfter <= 0 || fallback == "" || fallback == m.file || e.cfg.Ledger == nil && before == nil {
+	if s.source.RevertAfter <= 0 || fallback == "" || fallback == m.file || e.cfg.History == nil && before == nil {
 		return
 	}
 	t := &trial{fallback: fallback, after: int64(s.source.RevertAfter), rate: trialRate, since: time.Now(), start: m.decisions(), wake: e.trips}
@@ -51,7 +51,7 @@ func (m *Module) failureRate() float64 {
 	return float64(n) / float64(max(m.decisions(), n, 1))
 }
 
-// failed counts a failure of the module. That the facts fit no frame is not one.
+// failed counts a failure of the module. Facts that do not fit a frame are not its failure.
 func (m *Module) failed(err *Error) {
 	if m == nil || err.Class == ClassFacts {
 		return
@@ -75,12 +75,12 @@ func (t *trial) failed(m *Module) {
 	if float64(n) > t.rate*float64(decisions) && t.tripped.CompareAndSwap(false, true) {
 		select {
 		case t.wake <- struct{}{}:
-		default: // it is awake
+		default: // Run is already awake
 		}
 	}
 }
 
-// revert takes the modules that have failed their trial out of force. Those before them are compiled, or in the archive.
+// revert replaces modules that have failed their trial by the previous ones, which are compiled or in the history.
 func (e *Engine) revert(ctx context.Context) {
 	for _, st := range e.revertAll(ctx) {
 		e.cfg.Log.Error("rolled back a policy whose new module failed too often", "policy", st.Name, "path", st.Path,
@@ -111,7 +111,7 @@ func (e *Engine) revertAll(ctx context.Context) []Status {
 	return all
 }
 
-// failedTrial ends the trial of the module in force and returns it, if the module has failed it.
+// failedTrial returns the trial of the module in force, and ends it, if the module has failed it; otherwise nil.
 func (s *slot) failedTrial() *trial {
 	if s.module == nil {
 		return nil
@@ -124,7 +124,7 @@ func (s *slot) failedTrial() *trial {
 	return t
 }
 
-// goBack puts the module before the one in force in its place.
+// goBack puts the previous module in force again and reports whether it could.
 func (e *Engine) goBack(ctx context.Context, s *slot, t *trial) bool {
 	bad, failures, decisions := s.module, t.failures.Load(), max(s.module.decisions()-t.start, t.failures.Load())
 	m, err := e.archived(ctx, s, t.fallback)

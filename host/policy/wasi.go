@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Errors of WASI, by its specification.
+// Errors of WASI.
 const (
 	wasiOK    = 0
 	wasiBadF  = 8
 	wasiInval = 28
 )
 
-// wasiFunctions are what language runtimes import without being asked. They reach nothing: the clock shows the time in the frame,
-// and moves only by what the module sleeps, which takes no time; random bytes are a function of the frame's seed; output goes to the log;
+// wasiFunctions returns the functions that language runtimes import in any case. They give access to nothing: the clock has the time of the
+// frame and moves only when the module sleeps, which takes no time; random bytes are derived from the frame's seed; output goes to the log;
 // and there are no files.
 func wasiFunctions() []hostFunction {
 	f := func(name, signature string, call func(*instance, []uint64)) hostFunction {
@@ -44,7 +44,7 @@ func wasiFunctions() []hostFunction {
 	}
 }
 
-// wasiNothing succeeds. Some of its functions take no parameter, but all have a result.
+// wasiNothing succeeds without an effect.
 func wasiNothing(_ *instance, stack []uint64) { stack[0] = wasiOK }
 
 func wasiNoSizes(i *instance, stack []uint64) {
@@ -59,11 +59,11 @@ func wasiResult(ok bool) uint64 {
 	return wasiInval
 }
 
-// Clocks of WASI. All but the first are taken for the monotonic one.
+// Clocks of WASI. All others are treated as the monotonic one.
 const (
 	clockRealtime = 0
 
-	// tickOfClock is how far the monotonic clock moves with each reading, in nanoseconds: runtimes divide by durations.
+	// tickOfClock is how far each reading moves the monotonic clock, in nanoseconds, because runtimes divide by durations.
 	tickOfClock = 1_000
 )
 
@@ -81,8 +81,8 @@ func wasiClock(i *instance, stack []uint64) {
 	stack[0] = wasiResult(i.memory.WriteUint64Le(uint32(stack[2]), i.clockNow(uint32(stack[0]))))
 }
 
-// wasiPoll is poll_oneoff(in, out, n, events). Waiting for a time ends at once and moves the clocks; anything else would
-// never come.
+// wasiPoll is poll_oneoff(in, out, n, events). Waiting for a time ends at once and moves the clocks; waiting for anything else would
+// never end and is a trap.
 func wasiPoll(i *instance, stack []uint64) {
 	const subscription, event = 48, 32
 	in, out, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
@@ -109,7 +109,7 @@ func wasiPoll(i *instance, stack []uint64) {
 	i.abort(failf(ClassTrap, "the module waits for something that cannot come"))
 }
 
-// wasiRandom continues the stream that the decision began from its seed.
+// wasiRandom reads from the decision's stream of random bytes, which depends on its seed.
 func wasiRandom(i *instance, stack []uint64) {
 	region, ok := i.memory.Read(uint32(stack[0]), uint32(stack[1]))
 	if ok {
@@ -126,10 +126,10 @@ func wasiRandom(i *instance, stack []uint64) {
 	stack[0] = wasiResult(ok)
 }
 
-// randomStream tells the modules' random numbers from any others made of the same seed.
+// randomStream distinguishes the modules' random numbers from others of the same seed.
 const randomStream = 0x666c796e6e
 
-// wasiWrite takes what a runtime prints, which is mostly the text of a panic.
+// wasiWrite keeps what a runtime prints, usually the text of a panic.
 func wasiWrite(i *instance, stack []uint64) {
 	vectors, n := uint32(stack[1]), uint32(stack[2])
 	written := uint32(0)

@@ -11,19 +11,19 @@ import (
 
 // Timing of the watch.
 const (
-	// settleTime is how long a folder has to be quiet before its files are looked at.
+	// settleTime is how long a folder has to be quiet before its files are read.
 	settleTime = 15 * time.Millisecond
 	// settleMost bounds the wait in a folder that is never quiet.
 	settleMost = 150 * time.Millisecond
-	// pollEvery finds what the system did not tell, as on network file systems.
+	// pollEvery finds changes without an event, as on network file systems.
 	pollEvery = 30 * time.Second
 )
 
-// Run watches the policies' files until the context ends and puts every change in force that passes all steps. One that does not
-// leaves the module in force, as Status and the event say.
+// Run watches the policies' files until the context ends and puts every change in force that passes all steps. If one does not,
+// the module in force stays, and Status and the event say why.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	w, err := fsnotify.NewWatcher()
-	if err != nil { // the system has no more to give, which is no reason to stop
+	if err != nil { // the system's limit is reached, which is no reason to stop
 		e.cfg.Log.Warn("cannot watch the policies; polling them", "every", pollEvery, "error", err)
 		return e.follow(ctx, nil)
 	}
@@ -31,7 +31,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	return e.follow(ctx, w)
 }
 
-// follow looks at the files after an event, and now and then. w may be nil.
+// follow reads the files after an event, and every pollEvery. w may be nil.
 func (e *Engine) follow(ctx context.Context, w *fsnotify.Watcher) error {
 	var events <-chan fsnotify.Event
 	var lost <-chan error
@@ -67,7 +67,7 @@ func (e *Engine) follow(ctx context.Context, w *fsnotify.Watcher) error {
 	}
 }
 
-// settling waits until events stop coming, but not for ever.
+// settling waits until events stop coming, for a bounded time.
 type settling struct {
 	timer *time.Timer
 	since time.Time // of the first event; zero when there is none
@@ -90,7 +90,7 @@ func (s *settling) quiet() { s.since = time.Time{} }
 
 func (s *settling) stop() { s.timer.Stop() }
 
-// watch brings the watched folders in line with the chain. Folders and not files, because files are replaced by renaming.
+// watch watches the folders of the chain's files. It watches folders, because files are replaced by renaming.
 func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool {
 	if w == nil {
 		return nil
@@ -101,7 +101,7 @@ func (e *Engine) watch(w *fsnotify.Watcher, old map[string]bool) map[string]bool
 	}
 	for f := range old {
 		if !folders[f] {
-			// It fails when the folder is gone, and then nothing is left to stop watching.
+			// It fails if the folder is gone, and then it is not watched any more.
 			_ = w.Remove(f)
 		}
 	}
@@ -127,7 +127,7 @@ func (e *Engine) paths() []string {
 	return paths
 }
 
-// Refresh looks at every policy's file now and puts changes in force, as Run does. It returns when that is done.
+// Refresh reads every policy's file now and puts changes in force, as Run does.
 func (e *Engine) Refresh(ctx context.Context) {
 	for _, st := range e.refreshAll(ctx) {
 		if st.Error != "" {
@@ -139,7 +139,7 @@ func (e *Engine) Refresh(ctx context.Context) {
 	}
 }
 
-// refreshAll stages all changes, then publishes them at once. It returns the policies whose files were tried.
+// refreshAll stages all changes and publishes them together. It returns the policies whose files were tried.
 func (e *Engine) refreshAll(ctx context.Context) []Status {
 	e.staging.Lock()
 	defer e.staging.Unlock()
@@ -152,7 +152,7 @@ func (e *Engine) refreshAll(ctx context.Context) []Status {
 	for i, again := range e.refreshEach(ctx, staged, ByFile) {
 		if s := staged[i]; again {
 			tried = append(tried, s)
-			// A failing policy says in its records why, so a new reason is a change.
+			// The records of a failing policy have the reason, so a new reason is a change.
 			changed = changed || s.module != e.slots[i].module || s.module == nil
 		}
 	}

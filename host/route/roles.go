@@ -213,11 +213,11 @@ const DoorChannel = "channel"
 
 // Door names the door that a channel instance stands for: channel, web, terminal, openai or mcp.
 func Door(channel string) string {
-	if slices.Contains(config.OwnDoors(), channel) {
+	if slices.Contains(config.BuiltinChannels(), channel) {
 		return channel
 	}
 	return DoorChannel
 }
 
 // Local reports whether who speaks over a channel instance sits at this machine.
-func Local(channel string) bool { return slices.Contains(config.LocalDoors(), channel) }
+func Local(channel string) bool { return slices.Contains(config.LocalFrontends(), channel) }

@@ -35,7 +35,7 @@ type admission struct {
 	release func() // once the container is gone
 }
 
-// admissions decides who gets a container beside those that live.
+// admissions decides which session gets another container.
 type admissions struct {
 	quota    Quota
 	sessions *registry
@@ -57,7 +57,7 @@ type claimant struct {
 	enter   func() // has it count as a container
 }
 
-// admit asks for another container, and ends idle ones for it.
+// admit waits until a claimant may have another container, and ends idle ones for it.
 func (a *admissions) admit(c claimant) (admission, error) {
 	for {
 		oldest, err := a.admitOnce(c)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,27 +103,18 @@ func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside st
 	if err != nil {
 		return bridge.Command{}, err
 	}
-	if b.OnHost {
-		return bs.hostCommand(caller, b, rules, inside), nil
-	}
-	return bridge.Command{
-		Name: b.Name, Rules: rules, Workspace: b.Paths(inside), Stdin: b.Stdin,
-		Confine: bs.confined(caller, b),
-		Secrets: func() []string { return slices.Collect(maps.Values(bs.secretsOf(b))) },
-		Run: func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-			return bs.runBridged(ctx, caller.Session(), b, call, stdin, out)
-		},
-	}, nil
-}
-
-// hostCommand is a bridge to a program of this machine.
-func (bs *bridges) hostCommand(caller *container.Container, b spec.Bridge, rules *bridge.Rules, inside string) bridge.Command {
 	c := bridge.Command{
-		Name: b.Name, Rules: rules, Stdin: b.Stdin,
-		Confine: bs.confined(caller, b),
+		Name: b.Name, Rules: rules, Stdin: b.Stdin, Confine: bs.confined(caller, b),
 		Secrets: func() []string { return slices.Collect(maps.Values(bs.secretsOf(b))) },
 	}
-	there := randomPlace()
+	if !b.OnHost {
+		c.Workspace = b.Paths(inside)
+		c.Run = func(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+			return bs.runBridged(ctx, caller.Session(), b, call, stdin, out)
+		}
+		return c, nil
+	}
+	there := "/" + rand.Text() // a path that nobody can have meant
 	if b.Workspace == "ro" {
 		c.Workspace = bridge.Workspace{Inside: inside, There: there}
 	}
@@ -131,7 +122,7 @@ func (bs *bridges) hostCommand(caller *container.Container, b spec.Bridge, rules
 		h := &hostCall{bs: bs, bridge: b, session: caller.Session(), there: there}
 		return h.run(ctx, call, stdin, out)
 	}
-	return c
+	return c, nil
 }
 
 // secretsOf are the values of a bridge's secrets by variable.
@@ -145,14 +136,24 @@ func (bs *bridges) secretsOf(b spec.Bridge) map[string]string {
 	return values
 }
 
-// runBridged runs an accepted call in the session's second container.
-func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
-	env := b.Environment()
+// withSecrets returns the variables of a program together with those that hold its bridge's secrets.
+func (bs *bridges) withSecrets(b spec.Bridge, env map[string]string) (map[string]string, error) {
+	all := make(map[string]string)
+	maps.Copy(all, env)
 	for variable, value := range bs.secretsOf(b) {
 		if value == "" {
-			return 0, fmt.Errorf("the secret for %s is not set", variable)
+			return nil, fmt.Errorf("the secret for %s is not set", variable)
 		}
-		env[variable] = value
+		all[variable] = value
+	}
+	return all, nil
+}
+
+// runBridged runs an accepted call in the session's second container.
+func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge, call bridge.Accepted, stdin []byte, out bridge.Output) (int, error) {
+	env, err := bs.withSecrets(b, b.Environment())
+	if err != nil {
+		return 0, err
 	}
 	s, err := bs.sessions.Get(ctx, session, bridgeName(b.Name), b.Spec())
 	if err != nil {
@@ -168,20 +169,15 @@ func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge
 	return bridgedResult(b, r, out)
 }
 
-// bridgedResult says what was left out of the output, and returns the exit code.
+// bridgedResult says what was left out of the output, and returns the exit code as a shell reports it.
 func bridgedResult(b spec.Bridge, r machine.Result, out bridge.Output) (int, error) {
 	if r.Dropped > 0 {
 		out(false, nil)
 		out(true, fmt.Appendf(nil, "flynn: %s: %d bytes of output were dropped\n", b.Name, r.Dropped))
 	}
-	return bridgedCode(r, b.Limit())
-}
-
-// bridgedCode is the exit code as a shell would tell it.
-func bridgedCode(r machine.Result, limit time.Duration) (int, error) {
 	switch {
 	case r.TimedOut:
-		return exitTimedOut, fmt.Errorf("ended after %v", limit)
+		return exitTimedOut, fmt.Errorf("ended after %v", b.Limit())
 	case r.Signal != "":
 		return exitSignalled + int(unix.SignalNum(r.Signal)), fmt.Errorf("ended by %s", r.Signal)
 	}

@@ -139,9 +139,9 @@ printf '[core]\n\tfsmonitor = touch /workspace/owned\n\tpager = touch /workspace
 		{"flag with value", "show --upload-pack=id sub/a", "", `argument 1 ("--upload-pack=id"): is a flag that is not listed`, 1},
 		{"file by at sign", "said @/etc/passwd", "", `may name a file by "@"`, 1},
 		{"another line", "said \"$(printf 'a\\nb')\"", "", "has a line break", 1},
-		{"path outside", "show ../etc/passwd", "", "is no path in the workspace", 1},
-		{"absolute path outside", "show /etc/passwd", "", "is no path in the workspace", 1},
-		{"path there", "show /elsewhere/sub/a", "", "is no path in the workspace", 1},
+		{"path outside", "show ../etc/passwd", "", "is not a path in the workspace", 1},
+		{"absolute path outside", "show /etc/passwd", "", "is not a path in the workspace", 1},
+		{"path there", "show /elsewhere/sub/a", "", "is not a path in the workspace", 1},
 		{"link out", "show link", "", "leads out of the workspace", 1},
 		{"link to the environment", "show env", "", "leads out of the workspace", 1},
 		{"link upwards", "show sub/up/etc/passwd", "", "leads out of the workspace", 1},
@@ -283,7 +283,7 @@ func TestBridgeSpec(t *testing.T) {
 		adjust func(*spec.Bridge, *spec.Spec)
 		want   string
 	}{
-		{"name with a slash", func(b *spec.Bridge, _ *spec.Spec) { b.Name = "../x" }, "no name"},
+		{"name with a slash", func(b *spec.Bridge, _ *spec.Spec) { b.Name = "../x" }, "not a command name"},
 		{"relative program", func(b *spec.Bridge, _ *spec.Spec) { b.Program = "true" }, "absolute"},
 		{"no sandbox", func(b *spec.Bridge, _ *spec.Spec) { b.In = nil }, "no sandbox"},
 		{"pattern", func(b *spec.Bridge, _ *spec.Spec) {

@@ -25,12 +25,6 @@ import (
 // distant is a real engine of which the host believes that it is on another machine.
 type distant struct{ *docker.Driver }
 
-func (d distant) Capabilities(ctx context.Context) (driver.Capabilities, error) {
-	c, err := d.Driver.Capabilities(ctx)
-	c.Binds = false
-	return c, err
-}
-
 func (distant) Binds() bool { return false }
 
 // Create insists that no container sees a folder of the host.

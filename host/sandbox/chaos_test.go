@@ -14,7 +14,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -32,19 +31,15 @@ func possessions(t testing.TB, h sandboxtest.Host, instance string) map[string][
 	for _, c := range cs {
 		all["container"] = append(all["container"], c.ID)
 	}
-	ns, err2 := h.API.NetworkList(t.Context(), network.ListOptions{Filters: owner})
-	for _, n := range ns {
-		all["network"] = append(all["network"], n.Name)
-	}
-	vs, err3 := h.API.VolumeList(t.Context(), volume.ListOptions{Filters: owner})
+	vs, err2 := h.API.VolumeList(t.Context(), volume.ListOptions{Filters: owner})
 	for _, v := range vs.Volumes {
 		all["volume"] = append(all["volume"], v.Name)
 	}
-	is, err4 := h.API.ImageList(t.Context(), image.ListOptions{All: true, Filters: owner})
+	is, err3 := h.API.ImageList(t.Context(), image.ListOptions{All: true, Filters: owner})
 	for _, i := range is {
 		all["image"] = append(all["image"], i.ID)
 	}
-	for _, err := range []error{err1, err2, err3, err4} {
+	for _, err := range []error{err1, err2, err3} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,16 +63,12 @@ func furnish(t testing.TB, h sandboxtest.Host, instance string, expires time.Dur
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {
 		_, _ = h.API.ImageRemove(ctx, ref, image.RemoveOptions{Force: true})
-		_ = h.Driver.RemoveNetwork(ctx, name)
 		_ = h.Driver.RemoveVolume(ctx, name)
 	})
 	body, err := h.API.ImageImport(ctx, image.ImportSource{Source: strings.NewReader(strings.Repeat("\x00", 1024)), SourceName: "-"}, ref, image.ImportOptions{Changes: changes})
 	if err == nil {
 		_, err = fmt.Fscan(body, new(string))
 		body.Close()
-	}
-	if err == nil {
-		err = h.Driver.EnsureNetwork(ctx, name, labels)
 	}
 	if err == nil {
 		_, err = h.Driver.EnsureVolume(ctx, name, labels)
@@ -99,7 +90,6 @@ func mischief(random *rand.Rand, round int) []hostCall {
 		{{Do: "start", Session: session, Script: "sleep 1000"}, {Do: "destroy", Session: session}},
 		{{Do: "write", Session: session}},
 		{{Do: "exec", Session: session, Script: "true"}, {Do: "destroy", Session: session}},
-		{{Do: "network", ID: thing}, {Do: "reconcile"}},
 		{{Do: "volume", ID: thing}, {Do: "reconcile"}},
 		{{Do: "reconcile"}},
 		{{Do: "end"}},
@@ -121,7 +111,7 @@ func TestChaos(t *testing.T) {
 	furnish(t, h, third, -time.Hour)
 	steady.do(hostCall{Do: "start", Session: "marker", Script: counter})
 	its, lost := possessions(t, h, steadyConfig.Instance), possessions(t, h, third)
-	for _, kind := range []string{"container", "network", "volume", "image"} {
+	for _, kind := range []string{"container", "volume", "image"} {
 		if len(its[kind]) != 1 || len(lost[kind]) == 0 && kind != "container" {
 			t.Fatalf("%ss before: %v, %v", kind, its[kind], lost[kind])
 		}
@@ -206,7 +196,7 @@ func strays(t testing.TB, h sandboxtest.Host, host *remoteHost, order hostOrder)
 			left = append(left, "container "+c.Name)
 		}
 	}
-	for _, kind := range []string{"network", "volume", "image"} {
+	for _, kind := range []string{"volume", "image"} {
 		for _, name := range has[kind] {
 			left = append(left, kind+" "+name)
 		}

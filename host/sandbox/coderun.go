@@ -227,7 +227,7 @@ func (r *codeRuns) make(ctx context.Context, s spec.Spec) (*container.Container,
 	return r.launcher.Slot(ctx, s, ref)
 }
 
-// throwAway removes a container with its folder and all that is in it.
+// throwAway removes a container with its folder.
 func (r *codeRuns) throwAway(c *container.Container) {
 	err := c.End()
 	if err == nil {
@@ -297,7 +297,7 @@ func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result,
 		}
 	}
 	cmd.Timeout += maxPaused
-	// The helpers are ended after the program: ended first, they could make it fail, and nobody would know why.
+	// The helpers end after the program: ended first, they could make it fail for no visible reason.
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

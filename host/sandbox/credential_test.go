@@ -173,7 +173,7 @@ func TestAddressOfACredential(t *testing.T) {
 		{"another secret for the host", []spec.Credential{{Host: "example.com", Header: "Authorization"}, at}, "another credential is for the same host"},
 		{"another port of the host", []spec.Credential{at, {Host: "example.com:80", Header: "Authorization"}}, "another credential is for the same host"},
 		{"a name", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://gateway.lan:4000"}}, "names are not resolved"},
-		{"metadata", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither of loopback nor of a private network"},
+		{"metadata", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither a loopback address nor one of a private network"},
 		{"all names below", []spec.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host by its name"},
 	} {
 		wanted.Credentials = c.creds

@@ -42,7 +42,7 @@ func (w *idleWatch) run(ctx context.Context) {
 	}
 }
 
-// lookSoon has the next look come at once.
+// lookSoon makes run look at once.
 func (w *idleWatch) lookSoon() {
 	select {
 	case w.look <- struct{}{}:
@@ -50,7 +50,7 @@ func (w *idleWatch) lookSoon() {
 	}
 }
 
-// lookAfter deals with the containers side by side: one that the engine does not let go holds up some others, and not all.
+// lookAfter deals with the containers side by side: one that the engine cannot remove holds up a few others, and not all.
 func (w *idleWatch) lookAfter(now time.Time) {
 	_ = reaper.Each(w.sessions.all(), func(s *Session) error {
 		c := s.current()

@@ -62,7 +62,7 @@ type openFile struct {
 	release func()
 }
 
-// Close ends the reading, wherever it is.
+// Close ends the reading, even in the middle of the file.
 func (f *openFile) Close() error {
 	if err := f.File.Close(); err != nil {
 		return err // it is closed already

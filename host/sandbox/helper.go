@@ -14,19 +14,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Helpers answers a call that a running program makes by its module flynn. The host asks for one call of a program at a
-// time, and ends ctx when the program is over.
+// Helpers answers a call that a running program makes with its module flynn. It is called for one call of a program at a time, with a
+// context that ends with the program.
 type Helpers func(ctx context.Context, call HelperCall) HelperAnswer
 
-// HelperCall is what a program wants to have done.
+// HelperCall is a call of a program.
 type HelperCall struct {
 	Tool string
-	Args json.RawMessage // what the program has sent, whatever it is
+	Args json.RawMessage // as the program has sent them, unchecked
 	// Pause stops the clock of the program's time limit, as while a person thinks, until resume is called.
 	Pause func() (resume func())
 }
 
-// HelperAnswer is what the program gets for it.
+// HelperAnswer is the answer to a HelperCall.
 type HelperAnswer struct {
 	Text string
 	// IsError makes it an exception with Text.
@@ -68,8 +68,7 @@ func helperModule(language string) (name string, content []byte) {
 	return "", nil
 }
 
-// helping is the helpers of one run: from the moment at which they are offered to the moment at which the run has ended
-// and nobody answers any more.
+// helping is the helpers of one run, from the moment they are offered until the run has ended.
 type helping struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -77,9 +76,9 @@ type helping struct {
 	clock  *stopwatch.Watch
 	put    func(ctx context.Context, name string, data []byte) error
 
-	turn chan struct{} // holds a token while a call is answered; guards the two below
-	n    int           // calls so far
-	room int           // bytes of files that may still come
+	answering chan struct{} // holds a token while a call is answered; guards the two below
+	n         int           // calls so far
+	room      int           // bytes of files that may still come
 
 	mu      sync.Mutex
 	over    bool
@@ -87,12 +86,12 @@ type helping struct {
 }
 
 func newHelping(ctx context.Context, answer Helpers, clock *stopwatch.Watch, put func(context.Context, string, []byte) error) *helping {
-	h := &helping{answer: answer, clock: clock, put: put, turn: make(chan struct{}, 1), room: maxHelperFiles}
+	h := &helping{answer: answer, clock: clock, put: put, answering: make(chan struct{}, 1), room: maxHelperFiles}
 	h.ctx, h.cancel = context.WithCancel(ctx)
 	return h
 }
 
-// end has the calls that are under way given up, and waits until they are.
+// end cancels the calls under way and waits for them.
 func (h *helping) end() {
 	h.mu.Lock()
 	h.over = true
@@ -124,11 +123,11 @@ func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, 
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	select {
-	case h.turn <- struct{}{}:
+	case h.answering <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-h.turn }()
+	defer func() { <-h.answering }()
 	if len(args) > maxHelperArgs {
 		return nil, fmt.Errorf("arguments of %d bytes are more than %d", len(args), maxHelperArgs)
 	}

@@ -42,8 +42,10 @@ type fakeContainer struct {
 func (d *fakeDriver) Ping(context.Context) error { return nil }
 
 func (d *fakeDriver) Capabilities(context.Context) (driver.Capabilities, error) {
-	return driver.Capabilities{Binds: true}, nil
+	return driver.Capabilities{}, nil
 }
+
+func (d *fakeDriver) Binds() bool { return true }
 
 func (d *fakeDriver) Create(_ context.Context, c driver.Container) (string, error) {
 	host, inside := net.Pipe()

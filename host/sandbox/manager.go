@@ -5,18 +5,18 @@
 // standard streams, or a socket beside them where there is one: so it works with the network off, and a command costs hardly more than on
 // the host.
 //
-// The package decides which container a session gets, when it ends and who has to go for it. The rest is done below, each part by those
-// that stand before it here:
+// The package decides which container a session gets, when it ends and which other one has to end for it. The packages below do the rest;
+// each may use those before it:
 //
-//   - spec says what a sandbox is to be, driver what is needed of an engine
+//   - spec describes a sandbox, driver what an engine must do
 //   - executor runs things in one container: commands, processes, folders as a whole
 //   - container keeps one container from its making to its removal: its states, its lease, its record for a later host
-//   - launch makes containers: images, mounts, volumes, services, the proxy, the check of the supervisor
-//   - reconcile adopts what an earlier process has left, and removes what nobody holds
+//   - launch makes containers: images, mounts, volumes, services, the proxy, and the check of the supervisor
+//   - reconcile adopts the containers of an earlier process, and removes those that no process holds
 //
 // Here are the sessions (session.go, sessions.go), what is kept warm (pools.go), who may have another container (admission.go), the end of
 // idle ones (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and what a session does with files
-// (files.go, copy.go, pack.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
+// (files.go, copy.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
 // engines on other machines, and reaper ends what an engine in trouble does not let go.
 //
 // Whether a command may run is decided elsewhere.
@@ -399,8 +399,8 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 	return m.code.run(ctx, c)
 }
 
-// Reconcile adopts what an earlier run of this instance left for it: containers with background processes within their
-// lease. It removes the rest of what nobody owns. Call it before the first Get; Run calls it again and again. Things of
+// Reconcile adopts what an earlier run of this instance left: containers with background processes within their
+// lease. It removes the rest that no process owns. Call it before the first Get; Run calls it again and again. Things of
 // other instances are never touched, whatever their age, nor those of another living process of this one.
 func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
 

@@ -2,12 +2,10 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +43,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 	if err := h.layOut(call); err != nil {
 		return 1, err
 	}
-	env, err := h.environment()
+	env, err := h.bs.withSecrets(h.bridge, h.bridge.Env)
 	if err != nil {
 		return 0, err
 	}
@@ -77,20 +75,6 @@ func (h *hostCall) arguments(call bridge.Accepted) []string {
 		argv[i] = a
 	}
 	return argv
-}
-
-func (h *hostCall) environment() (map[string]string, error) {
-	env := maps.Clone(h.bridge.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	for variable, value := range h.bs.secretsOf(h.bridge) {
-		if value == "" {
-			return nil, fmt.Errorf("the secret for %s is not set", variable)
-		}
-		env[variable] = value
-	}
-	return env, nil
 }
 
 // layOut makes the folder with the working directory and the files that the call names.
@@ -129,7 +113,7 @@ func (h *hostCall) copy(root *os.Root, name string, room int64) (int64, error) {
 	}
 	defer from.Close()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return 0, errors.Join(err, fmt.Errorf("%q is no file, and a program of the host is given nothing else", name))
+		return 0, errors.Join(err, fmt.Errorf("%q is not a regular file, and a program of the host gets nothing else", name))
 	}
 	to := filepath.Join(h.folder, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
@@ -145,6 +129,3 @@ func (h *hostCall) copy(root *os.Root, name string, room int64) (int64, error) {
 	}
 	return n, errors.Join(err, file.Close())
 }
-
-// randomPlace is a path that nobody can have meant.
-func randomPlace() string { return "/" + rand.Text() }

@@ -88,13 +88,13 @@ esac
 		{"a flag", "tool say --exec=id", "", "is a flag that is not listed", 1},
 		{"another line", "tool say \"$(printf 'a\\nb')\"", "", "has a line break", 1},
 		{"a file by a sign", "tool say @x", "", `may name a file by "@"`, 1},
-		{"outside", "tool show /etc/passwd", "", "is no path in the workspace", 1},
-		{"upwards", "tool show ../../etc/passwd", "", "is no path in the workspace", 1},
+		{"outside", "tool show /etc/passwd", "", "is not a path in the workspace", 1},
+		{"upwards", "tool show ../../etc/passwd", "", "is not a path in the workspace", 1},
 		{"a link out", "tool show sub/out", "", "refused for security: path \"sub/out\" leads out of the workspace", 1},
 		{"a link upwards", "tool show sub/up/etc/passwd", "", "leads out of the workspace", 1},
 		{"elsewhere", "cd /tmp; tool where", "", "the working directory", 1},
-		{"a folder", "tool show sub/dir", "", "is no file", 1},
-		{"a pipe", "tool show sub/pipe", "", "is no file", 1},
+		{"a folder", "tool show sub/dir", "", "is not a regular file", 1},
+		{"a pipe", "tool show sub/pipe", "", "is not a regular file", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, s, machine.Command{Script: c.script, Timeout: 30 * time.Second})

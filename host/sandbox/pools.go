@@ -55,7 +55,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 	var wishes []pool.Wish[*container.Container]
 	for _, p := range wanted {
 		s := p.Spec.WithDefaults()
-		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong to whom it concerns
+		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong
 			continue
 		}
 		wishes = append(wishes, pool.Wish[*container.Container]{
@@ -68,7 +68,7 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 
 // make makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
 func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
-	if binds, err := w.launcher.Binds(ctx); err == nil && !binds {
+	if !w.Driver.Binds() {
 		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
 	}
 	began := time.Now()
@@ -87,7 +87,7 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 
 // claim hands a ready container of a kind over to a session, or returns nil.
 func (w *warm) claim(kind, session, name string) *container.Container {
-	if w.launcher.IsElsewhere() { // there a container has to know whose workspace it gets
+	if !w.Driver.Binds() { // there a container has to know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
 	}
@@ -123,10 +123,10 @@ func (w *warm) refuse(c *container.Container, session string, reason error) {
 	w.discard(c)
 }
 
-// noteAfter lets a first command go ahead of what is noted about its container.
+// noteAfter lets a first command go ahead of the record of its container's owner.
 const noteAfter = 50 * time.Millisecond
 
-// giveTo notes whose container this is now. Nobody waits for the file and the new name, which are for people and other processes.
+// giveTo records the owner of a container. No caller waits for the file and the new name, which are for people and other processes.
 func (w *warm) giveTo(session, name string, c *container.Container) {
 	c.Assign(session, w.Workspaces.Path(session))
 	w.work.Go(func() {

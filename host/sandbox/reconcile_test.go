@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -66,15 +65,6 @@ func (d *tidyDriver) ListVolumes(context.Context, string) ([]driver.Owned, error
 func (d *tidyDriver) RemoveVolume(ctx context.Context, name string) error {
 	return d.remove(ctx, "volume", name)
 }
-func (d *tidyDriver) EnsureNetwork(context.Context, string, map[string]string) error {
-	return nil
-}
-func (d *tidyDriver) ListNetworks(context.Context, string) ([]driver.Owned, error) {
-	return d.list("network")
-}
-func (d *tidyDriver) RemoveNetwork(ctx context.Context, id string) error {
-	return d.remove(ctx, "network", id)
-}
 func (d *tidyDriver) ListImages(context.Context, string) ([]driver.Owned, error) {
 	return d.list("image")
 }
@@ -83,9 +73,8 @@ func (d *tidyDriver) RemoveImage(ctx context.Context, id string) error {
 }
 
 var (
-	_ driver.Volumes  = (*tidyDriver)(nil)
-	_ driver.Networks = (*tidyDriver)(nil)
-	_ driver.Images   = (*tidyDriver)(nil)
+	_ driver.Volumes = (*tidyDriver)(nil)
+	_ driver.Images  = (*tidyDriver)(nil)
 )
 
 func tidyManager(t testing.TB, d driver.Driver) *sandbox.Manager {
@@ -113,8 +102,7 @@ func TestReconcileKeepsToItsOwn(t *testing.T) {
 	}
 	const stays = "used young kept odd theirs nobody's case"
 	d := &tidyDriver{has: map[string][]driver.Owned{
-		"volume": slices.Clone(things), "network": slices.Clone(things), "image": slices.Clone(things),
-		"container": slices.Clone(things),
+		"volume": slices.Clone(things), "image": slices.Clone(things), "container": slices.Clone(things),
 	}}
 	m := tidyManager(t, d)
 	for range 2 {
@@ -129,7 +117,7 @@ func TestReconcileKeepsToItsOwn(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	for _, kind := range []string{"volume", "network", "image"} {
+	for _, kind := range []string{"volume", "image"} {
 		if got := names(kind); got != stays {
 			t.Errorf("%ss that stay: %s, want %s", kind, got, stays)
 		}
@@ -268,69 +256,5 @@ func TestTwoProcessesOfOneInstance(t *testing.T) {
 	host.do(hostCall{Do: "end"})
 	if left := containers(t, h, order.Instance); len(left) != 0 {
 		t.Errorf("left: %+v", left)
-	}
-}
-
-func TestNetworks(t *testing.T) {
-	h := sandboxtest.Engine(t)
-	m, config := h.Manager(t)
-	labels := func(instance string, expires time.Duration) map[string]string {
-		return map[string]string{driver.LabelInstance: instance, driver.LabelExpires: time.Now().Add(expires).UTC().Format(time.RFC3339)}
-	}
-	short := config.Instance[len(config.Instance)-6:]
-	own := map[string]map[string]string{
-		"flynn-old-" + short:   labels(config.Instance, -time.Hour),
-		"flynn-young-" + short: labels(config.Instance, time.Hour),
-		"flynn-other-" + short: labels(config.Instance+"x", -time.Hour),
-	}
-	t.Cleanup(func() {
-		for name := range own {
-			if err := h.Driver.RemoveNetwork(context.Background(), name); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	for name, l := range own {
-		var all sync.WaitGroup
-		for range 3 { // at the same time, and again
-			all.Go(func() {
-				if err := h.Driver.EnsureNetwork(t.Context(), name, l); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if err := h.Driver.EnsureNetwork(t.Context(), name, l); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := h.Driver.EnsureNetwork(t.Context(), "flynn-young-"+short, labels("another", 0)); err == nil || !strings.Contains(err.Error(), "somebody else") {
-		t.Errorf("another's network: %v", err)
-	}
-	list := func(instance string) string {
-		all := map[string]bool{}
-		found, err := h.Driver.ListNetworks(t.Context(), instance)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range found {
-			if all[o.Name] {
-				t.Errorf("two networks of the name %s", o.Name)
-			}
-			all[o.Name] = true
-		}
-		return strings.Join(slices.Sorted(maps.Keys(all)), " ")
-	}
-	if got, want := list(config.Instance), "flynn-old-"+short+" flynn-young-"+short; got != want {
-		t.Errorf("before: %s, want %s", got, want)
-	}
-	if err := m.Reconcile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := list(config.Instance), "flynn-young-"+short; got != want {
-		t.Errorf("after: %s, want %s", got, want)
-	}
-	if got, want := list(config.Instance+"x"), "flynn-other-"+short; got != want {
-		t.Errorf("another instance has %s, want %s", got, want)
 	}
 }

@@ -135,8 +135,6 @@ func serveCall(t *testing.T, engine sandboxtest.Host, m *sandbox.Manager, spec s
 		return fail(m.Reconcile(t.Context()))
 	case "destroy":
 		return fail(m.Destroy(t.Context(), c.Session))
-	case "network":
-		return fail(engine.Driver.EnsureNetwork(t.Context(), c.ID, passing(instance)))
 	case "volume":
 		_, err := engine.Driver.EnsureVolume(t.Context(), c.ID, passing(instance))
 		return fail(err)

@@ -390,7 +390,7 @@ func noService(c *container.Container, id string) error {
 	return nil
 }
 
-// errNotRunning is what calls about processes get without a container; they have none made.
+// errNotRunning is the error of calls about processes where there is no container. They do not make one.
 var errNotRunning = fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
 
 // existing returns the container that is there.
@@ -403,7 +403,7 @@ func (s *Session) existing() (*container.Container, error) {
 	return c, nil
 }
 
-// rouse returns the container that is there, awake, and what to call when done with it.
+// rouse returns the existing container, awake, and what to call when done with it.
 func (s *Session) rouse() (*container.Container, func(), error) {
 	s.mu.Lock()
 	p := s.launch

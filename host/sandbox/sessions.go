@@ -53,7 +53,7 @@ func (r *registry) enterNew(s *Session) bool {
 	return true
 }
 
-// join counts in work that the end has to wait for, until done is called.
+// join counts work in; settle waits for it until done is called.
 func (r *registry) join() (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *registry) all() []*Session {
 	return slices.Collect(maps.Values(r.byKey))
 }
 
-// close has no session and no work begin any more, and reports whether this is the first call.
+// close refuses further sessions and work, and reports whether this is the first call.
 func (r *registry) close() (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

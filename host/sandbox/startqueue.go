@@ -9,17 +9,17 @@ import (
 
 // startQueue lets the commands of all sessions begin in the order in which they were asked for, as many at a time as there are
 // processors. The begin of a command is a millisecond of work: fork, exec and some frames. When many begin at the same instant and
-// share the processors, all of them are done when the last one is; in turn, the middle one is done after half that time, and
+// share the processors, all of them are done when the last one is; one after the other, the middle one is done after half that time, and
 // the last one no later.
 type startQueue struct{ places chan struct{} }
 
-// beginning is how long a command may keep its turn: three times what its begin takes. One that ends earlier gives it up then. So
+// beginning is how long a command may keep its place: three times what its begin takes. One that ends earlier gives it up then. So
 // neither a command that runs long nor a container that has yet to be made keeps anybody waiting.
 const beginning = 3 * time.Millisecond
 
 func newStartQueue() *startQueue { return &startQueue{make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
-// take waits for a turn and returns what gives it up. It does not wait longer than ctx: who runs the command says that it came too late.
+// take waits for a place and returns what gives it up. It does not wait longer than ctx: the caller reports that the command came too late.
 func (t *startQueue) take(ctx context.Context) (done func()) {
 	select {
 	case t.places <- struct{}{}: // those that wait for a channel are served in order

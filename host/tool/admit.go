@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Approver asks a person; *approval.Desk is the one that there is.
+// Approver asks a person; *approval.Service implements it.
 type Approver interface {
 	Request(ctx context.Context, ask approval.Ask) (consent.Approval, error)
 	Wait(ctx context.Context, id string) (granted bool, decider string, err error)
@@ -22,23 +22,23 @@ type Approver interface {
 	Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error)
 }
 
-var _ Approver = (*approval.Desk)(nil)
+var _ Approver = (*approval.Service)(nil)
 
-// maxAsks bounds how often a person is asked about one call whose circumstances change while he thinks.
+// maxAsks bounds how often a person is asked about one call whose circumstances change meanwhile.
 const maxAsks = 3
 
-// Admit enforces a call and, where a person has to agree, looks for a lease that covers it, or asks and waits. Its verdict is
-// Run or Deny, and with an error neither: the verdict says then what was decided up to there. Nothing else makes a verdict that a
-// Runner runs; what left the sandbox by elevated mode is written down before.
+// Admit decides about a call and, if a person has to approve it, looks for a lease that covers it, or asks and waits. The decision is
+// Run or Deny; with an error it is neither, and has only the decisions so far. No other function makes a decision that a Runner
+// runs. A call that leaves the sandbox by elevated mode is recorded before Admit returns.
 //
-// After a grant the call is enforced once more: the kill switch, the policies or the sandbox may have
-// changed while somebody slept over it. The grant is spent on that second verdict, and only if it is the one that was
-// shown. asked, if set, hears of each request with the verdict that led to it.
-func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, consent.Approval)) (Verdict, error) {
+// After an approval Admit decides again: the kill switch, the policies or the sandbox may have changed meanwhile. It spends
+// the approval on that second decision, and only if the call is the one that was shown. asked, if set, is called with each
+// request and the decision that led to it.
+func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Decision, consent.Approval)) (Decision, error) {
 	v, err := e.admit(ctx, s, call, people, asked)
 	if err == nil {
 		if err = e.record(ctx, s, &v); err != nil {
-			err = fmt.Errorf("write down that the call leaves the sandbox: %w", err)
+			err = fmt.Errorf("record that the call leaves the sandbox: %w", err)
 		}
 	}
 	if err != nil || v.Action != Run {
@@ -47,7 +47,7 @@ func (e *Enforcer) Admit(ctx context.Context, s Subject, call model.ToolCall, pe
 	return v, err
 }
 
-func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Verdict, consent.Approval)) (Verdict, error) {
+func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, people Approver, asked func(Decision, consent.Approval)) (Decision, error) {
 	v := e.enforce(ctx, s, call)
 	for range maxAsks {
 		if v.Action != Ask {
@@ -97,9 +97,8 @@ func (e *Enforcer) admit(ctx context.Context, s Subject, call model.ToolCall, pe
 	return v, nil
 }
 
-// leased lets a call run that somebody has agreed to before, if it is still the one that he has agreed to. The verdict is the
-// latest: nothing is decided between it and the call.
-func (v *Verdict) leased(ctx context.Context, s Subject, people Approver) (bool, error) {
+// leased lets a call run that a lease covers. The decision is the latest one, made right before the call.
+func (v *Decision) leased(ctx context.Context, s Subject, people Approver) (bool, error) {
 	g, ok, err := people.Use(ctx, v.request(s))
 	if err != nil {
 		return false, fmt.Errorf("look for a lease: %w", err)
@@ -111,7 +110,7 @@ func (v *Verdict) leased(ctx context.Context, s Subject, people Approver) (bool,
 	return ok, nil
 }
 
-// stale reports whether asking anew can help.
+// stale reports whether asking again can help.
 func stale(err error) bool {
 	return errors.Is(err, approval.ErrDrift) || errors.Is(err, approval.ErrUsed) || errors.Is(err, approval.ErrExpired)
 }
@@ -123,7 +122,7 @@ func turnedDown(id, decider string) string {
 	return fmt.Sprintf("%s did not approve this call (request %s); do not try it again in another form", decider, id)
 }
 
-func (v *Verdict) request(s Subject) approval.Ask {
+func (v *Decision) request(s Subject) approval.Ask {
 	return approval.Ask{
 		Binding:   v.binding(s),
 		Turn:      s.Turn,
@@ -134,7 +133,7 @@ func (v *Verdict) request(s Subject) approval.Ask {
 	}
 }
 
-func (v *Verdict) binding(s Subject) approval.Binding {
+func (v *Decision) binding(s Subject) approval.Binding {
 	return approval.Binding{
 		Tool:   v.spec.Name,
 		Args:   v.Args,
@@ -147,8 +146,8 @@ func (v *Verdict) binding(s Subject) approval.Binding {
 	}
 }
 
-// sandboxDigest names what the sandbox of the call is made of. Without one nothing can be agreed to for longer than once.
-func (v *Verdict) sandboxDigest(state SandboxState) string {
+// sandboxDigest is a digest of the call's sandbox, or "" if it is not known: then the call can be approved only once.
+func (v *Decision) sandboxDigest(state SandboxState) string {
 	switch {
 	case !v.Sandbox:
 		return Host
@@ -158,8 +157,8 @@ func (v *Verdict) sandboxDigest(state SandboxState) string {
 	return state.Digest(v.SandboxName)
 }
 
-// reach is how far a person's yes to a call may reach. Who adds a tool that runs programs, and says nothing here, has it approved
-// call by call.
+// reach is how far an approval of a call may reach. Calls of a tool that runs programs are approved one by one, unless their command line
+// can be analysed.
 func (s Spec) reach(args json.RawMessage) string {
 	harmful := s.Effect == Execute || s.Effect == Destructive
 	switch {
@@ -175,9 +174,8 @@ func (s Spec) reach(args json.RawMessage) string {
 	return approval.ReachOnce
 }
 
-// boundPolicy is the digest of the policies and, for a provider's tool, of what it said of itself: a tool that is another one under the
-// same name was not approved.
-func (v *Verdict) boundPolicy() string {
+// boundPolicy is the digest of the policies and, for a provider's tool, of its description: an approval does not hold for a changed tool.
+func (v *Decision) boundPolicy() string {
 	if v.spec.Digest == "" {
 		return v.Policy
 	}

@@ -92,7 +92,7 @@ func TestAdmit(t *testing.T) {
 				people = c.people
 			}
 			var heard int
-			v, err := e.Admit(t.Context(), channelSubject(), c.call, people, func(v Verdict, _ consent.Approval) {
+			v, err := e.Admit(t.Context(), channelSubject(), c.call, people, func(v Decision, _ consent.Approval) {
 				if v.Action == Ask {
 					heard++
 				}
@@ -101,7 +101,7 @@ func TestAdmit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v.Action != c.action || !strings.Contains(v.Refusal, c.refusal) {
-				t.Errorf("verdict %s, refusal %q; want %s, %q", v.Action, v.Refusal, c.action, c.refusal)
+				t.Errorf("decision %s, refusal %q; want %s, %q", v.Action, v.Refusal, c.action, c.refusal)
 			}
 			if c.nobodyIn {
 				return
@@ -147,6 +147,6 @@ func TestAdmitDoesNotRunWhenAskingFails(t *testing.T) {
 	people := &fakePeople{grant: true, failure: errors.New("store is full")}
 	v, err := newEnforcer(t, nil).Admit(t.Context(), channelSubject(), model.ToolCall{Name: "shell.exec", Args: argsFor("shell.exec")}, people, nil)
 	if err == nil || v.Action == Run {
-		t.Errorf("verdict %s, error %v; want an error and no run", v.Action, err)
+		t.Errorf("decision %s, error %v; want an error and no run", v.Action, err)
 	}
 }

@@ -9,22 +9,21 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Leases finds what somebody has agreed to before; *approval.Desk is the one that there is.
+// Leases finds earlier approvals; *approval.Service implements it.
 type Leases interface {
 	Covering(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error)
 }
 
-var _ Leases = (*approval.Desk)(nil)
+var _ Leases = (*approval.Service)(nil)
 
-// DryRun returns the decision that a call would get if it were made now. Where a person would have to agree and has, lease is the grant
-// that says so; leases may be nil. Nobody is asked, no lease is used up and nothing is written down. The verdict cannot run: a Runner
-// refuses it.
-func (e *Enforcer) DryRun(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Verdict, lease *consent.Grant, err error) {
+// DryRun returns the decision that a call would get now. If it needs an approval and a lease covers it, lease is that grant; leases may be
+// nil. DryRun asks nobody, uses no lease and records nothing. A Runner refuses the decision.
+func (e *Enforcer) DryRun(ctx context.Context, s Subject, call model.ToolCall, leases Leases) (v Decision, lease *consent.Grant, err error) {
 	v = e.enforce(ctx, s, call)
 	if v.Action == Ask && leases != nil {
 		g, ok, err := leases.Covering(ctx, v.request(s))
 		if err != nil {
-			return Verdict{}, nil, fmt.Errorf("look for a lease: %w", err)
+			return Decision{}, nil, fmt.Errorf("look for a lease: %w", err)
 		}
 		if ok {
 			lease = &g

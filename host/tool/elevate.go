@@ -2,17 +2,17 @@ package tool
 
 import "context"
 
-// Elevation is what the host knows of elevated mode when a call is decided. Every gate has to be open, and an owner has to have
-// begun it: then machine tools leave the sandbox that the configuration puts them into. It undoes nothing else: what is denied
-// stays so, and policies are asked as ever, with the facts as they are; a sandbox that one of them demands holds.
+// Elevation is the state of elevated mode at the time of a call. If every gate is open and an owner has begun it, machine tools leave the
+// sandbox of the configuration. It lifts no other restriction: policies are asked with the true facts, and a denial or a sandbox that
+// they demand holds.
 type Elevation struct {
 	// The gates: of the host, of the sender of the call, and of the agent.
 	Enabled, Sender, Agent bool
-	// AllowOn is what ElevatedOn needs besides; without it that means ElevatedAsk.
+	// AllowOn is the further gate of ElevatedOn; if it is closed, ElevatedOn means ElevatedAsk.
 	AllowOn bool
 	// State is ElevatedAsk or ElevatedOn; everything else is off.
 	State string
-	// By is who began it. It is good for nobody else's calls.
+	// By is the sender who began it, for his own calls alone.
 	By string
 }
 
@@ -22,7 +22,7 @@ const (
 	ElevatedOn  = "on"
 )
 
-// owner is the role that elevated mode takes.
+// owner is the role that elevated mode needs.
 const owner = "owner"
 
 // elevated is the state that holds for a call.
@@ -42,17 +42,17 @@ func (s Subject) elevated() string {
 	return ""
 }
 
-// elevates is the state that takes the call out of a sandbox, or "". It is looked at once for each verdict, so that policies hear
-// of the place that the call is then decided for.
-func (v *Verdict) elevates(s Subject) string {
+// elevates is the state that takes the call out of a sandbox, or "". It is read once for each decision, so that the facts for policies
+// and the decision agree.
+func (v *Decision) elevates(s Subject) string {
 	if !v.spec.Machine || v.spec.Provider != "" || !s.Sandbox.Configured {
 		return ""
 	}
 	return s.elevated()
 }
 
-// elevate takes the call out of the sandbox, as far as the configuration is concerned.
-func elevate(state string, v *Verdict) {
+// elevate takes the call out of the sandbox of the configuration.
+func elevate(state string, v *Decision) {
 	v.Elevated = true
 	const reason = "elevated mode lets the call leave the sandbox"
 	if state == ElevatedAsk && v.spec.Effect == Execute {
@@ -62,8 +62,8 @@ func elevate(state string, v *Verdict) {
 	v.Reasons = append(v.Reasons, reason)
 }
 
-// record has the use of elevated mode written down before the call runs; one that cannot be is none.
-func (e *Enforcer) record(ctx context.Context, s Subject, v *Verdict) error {
+// record records the use of elevated mode before the call runs. Without a record the call does not leave the sandbox.
+func (e *Enforcer) record(ctx context.Context, s Subject, v *Decision) error {
 	if v.Action != Run || !v.Elevated {
 		return nil
 	}

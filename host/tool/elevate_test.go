@@ -155,14 +155,14 @@ func TestEveryUseOfElevatedModeIsWrittenDown(t *testing.T) {
 	}
 	var used int
 	failure := error(nil)
-	write := func(_ context.Context, _ Subject, v Verdict) error {
+	write := func(_ context.Context, _ Subject, v Decision) error {
 		used++
 		return failure
 	}
 	for _, c := range []struct {
 		name    string
 		state   string
-		write   func(context.Context, Subject, Verdict) error
+		write   func(context.Context, Subject, Decision) error
 		failure error
 		people  *fakePeople
 		action  Action

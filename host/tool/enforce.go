@@ -19,32 +19,31 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Subject is on whose behalf a call is made, and where: everything that the
-// decision may depend on and that the call itself does not say.
+// Subject says on whose behalf a call is made, and where: all facts for the
+// decision that are not part of the call.
 type Subject struct {
 	Message message.Message
 	Role    string // owner, member, guest
-	Door    string // channel, web, terminal
+	Door    string // channel, web or terminal; the fact "door" of policies
 	Agent   string
 	Session string
 	Turn    string
-	// Offered is what the agent may call at all; see Registry.Offered. Nil offers nothing.
+	// Offered are the tools that the agent may call; see Registry.Offered. Nil is none.
 	Offered Set
 	Labels  []string // provenance labels of the session
-	// CallsInTurn counts the tool calls of this turn before this one, whatever became of them: who tries and is denied has
-	// tried.
+	// CallsInTurn counts the earlier tool calls of this turn, denied ones included.
 	CallsInTurn int
 	Used        policy.Usage // by the session so far, this turn's part included
 	Sandbox     SandboxState
-	// LocalDoor is true where the person sits at the machine's own web page or terminal.
-	LocalDoor bool
-	// Approve is the agent's setting for local doors: ApproveShell (also the zero value) or ApproveNone.
+	// Local is true for the web page and the terminal of this machine.
+	Local bool
+	// Approve is the agent's setting for local frontends: ApproveShell (also the zero value) or ApproveNone.
 	Approve string
-	// Elevation says what holds of elevated mode at the moment; nil is off.
+	// Elevation returns the current state of elevated mode; nil is off.
 	Elevation func() Elevation
-	// Dir is the folder where machine tools act, for the person who is asked.
+	// Dir is the working folder of machine tools, which approvals show.
 	Dir string
-	// Parent is the agent that delegated the work, or nil: what it may not do is not done for it.
+	// Parent is the agent that delegated the work, or nil. Its restrictions apply, too.
 	Parent *Subject
 }
 
@@ -54,20 +53,20 @@ const (
 	ApproveNone  = "none"
 )
 
-// SandboxState is what configuration and engine say about the sandbox of a subject.
+// SandboxState is the configuration and the state of a subject's sandbox.
 type SandboxState struct {
-	// Configured is true when this session's machine tools belong in the sandbox called Name.
+	// Configured is true if this session's machine tools run in the sandbox called Name.
 	Configured bool
 	Name       string // "" is the default sandbox
-	// Names are the sandboxes that a policy may demand besides; "" stands for the default one.
+	// Names are the further sandboxes that a policy may demand; "" stands for the default one.
 	Names []string
-	// Available is why no sandbox can be had now, or nil.
+	// Available is the reason why there is no sandbox now, or nil.
 	Available error
-	// Digest names what a sandbox is made of: a person agrees to a call in no other.
+	// Digest identifies the contents of a sandbox: an approval holds for no other.
 	Digest func(name string) string
 	// OnUnavailable is UnavailableDeny (also the zero value) or UnavailableHost.
 	OnUnavailable string
-	// Own is why no container of a call's own can be had now, or nil.
+	// Own is the reason why a call cannot have a container of its own now, or nil.
 	Own error
 }
 
@@ -87,15 +86,15 @@ const (
 	Deny Action = "deny"
 )
 
-// Places where a call runs that is in no sandbox of its session: on the host, or in a container that is its own. No sandbox can
-// have a name with a blank.
+// Values of Where for calls outside of the session's sandboxes: on the host, or in a container of the call's own. The name of a
+// sandbox has no blank.
 const (
 	Host         = "host"
 	OwnContainer = "own container"
 )
 
-// Verdict is the decision on one call. The zero value is no verdict; Runner refuses it.
-type Verdict struct {
+// Decision is the decision on one call. Runner refuses the zero value.
+type Decision struct {
 	Action Action
 	// Sandbox is true when the call must run in the sandbox SandboxName, never elsewhere.
 	Sandbox     bool
@@ -103,39 +102,39 @@ type Verdict struct {
 	Where       string // for people: "host" or the sandbox's name
 	// Elevated is true when the call leaves the sandbox by elevated mode.
 	Elevated bool
-	// Args are the call's arguments as canonical JSON: the ones to show, to bind and to run with.
+	// Args are the call's arguments as canonical JSON. They are shown, bound and run with.
 	Args    json.RawMessage
-	Reasons []string // why the call was restricted, in the order in which it was decided
+	Reasons []string // of restrictions, in order
 	Records []policy.Record
 	// Policy is a digest of the policies that were asked, in order; an approval is bound to it.
 	Policy string
-	// Refusal is what the model is told about a call that is denied.
+	// Refusal is the text for the model if the call is denied.
 	Refusal string
 
 	tool Tool
 	spec Spec
 }
 
-// Policies are asked about every call that is otherwise in order. They add restrictions.
+// Policies decide about every call that is valid. They add restrictions.
 type Policies interface {
 	Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record)
 }
 
-// EnforcerConfig says what an Enforcer works with. Only Registry is required.
+// EnforcerConfig configures an Enforcer. Only Registry is required.
 type EnforcerConfig struct {
 	Registry *Registry
 	Policies Policies
-	// Stopped is the kill switch: it returns why nothing may run, or "". It is read at every call.
+	// Stopped is the kill switch: it returns why no tool may run, or "". It is read at every call.
 	Stopped func() string
-	// Elevated writes down that a call leaves the sandbox by elevated mode; without it none does.
-	Elevated func(ctx context.Context, s Subject, v Verdict) error
+	// Elevated records that a call leaves the sandbox by elevated mode; without it no call does.
+	Elevated func(ctx context.Context, s Subject, v Decision) error
 	Now      func() time.Time
 	Seed     func() int64 // the only randomness that a policy sees; recorded with its frame
 	Log      *slog.Logger
 }
 
-// Enforcer decides about tool calls. Admit is the one way to a Verdict that lets a call run, for every
-// door: chat, web, schedule, delegation, HTTP, MCP, plugin callback.
+// Enforcer decides about tool calls. Admit is the only function whose Decision lets a call run, for every
+// caller: chat, web, schedule, delegation, HTTP, MCP, plugin callback.
 type Enforcer struct{ config EnforcerConfig }
 
 // NewEnforcer returns an Enforcer over the registry.
@@ -158,7 +157,7 @@ func NewEnforcer(c EnforcerConfig) (*Enforcer, error) {
 	return &Enforcer{config: c}, nil
 }
 
-// With returns an Enforcer that differs only in its registry, as for a session with a clone of its own.
+// With returns an Enforcer with another registry, as for a session with a clone of its own.
 func (e *Enforcer) With(r *Registry) *Enforcer {
 	c := e.config
 	c.Registry = r
@@ -167,9 +166,9 @@ func (e *Enforcer) With(r *Registry) *Enforcer {
 
 // enforce decides whether a call runs, runs in a sandbox, waits for a person, or is refused.
 //
-// It starts from "run as it is" and only ever adds restrictions: of the host's rules and
-// of the policies alike, so their order cannot loosen anything. Whatever goes wrong on the way denies.
-func (e *Enforcer) enforce(ctx context.Context, s Subject, call model.ToolCall) (v Verdict) {
+// It starts from "run as it is" and only adds restrictions, those of the host's rules and those
+// of the policies, so that their order cannot loosen anything. Every error denies.
+func (e *Enforcer) enforce(ctx context.Context, s Subject, call model.ToolCall) (v Decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.config.Log.Error("tool_enforce_panic", "tool", call.Name, "agent", s.Agent, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -198,8 +197,8 @@ func (e *Enforcer) enforce(ctx context.Context, s Subject, call model.ToolCall) 
 	return v
 }
 
-// admissible checks what needs no policy: the tool is offered, the arguments are sound and fit its schema.
-func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry, bool) {
+// admissible checks that the tool is offered and that the arguments are valid and fit its schema.
+func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Decision) (entry, bool) {
 	known, ok := e.config.Registry.lookup(call.Name)
 	if !ok || !s.Offered.Has(call.Name) {
 		v.deny(notOffered(call.Name, s.Offered))
@@ -229,7 +228,7 @@ func (e *Enforcer) admissible(s Subject, call model.ToolCall, v *Verdict) (entry
 	return known, true
 }
 
-// notOffered does not tell a model whether the tool exists for others.
+// notOffered does not reveal whether the tool exists for others.
 func notOffered(name string, offered Set) string {
 	names := offered.Names()
 	if len(names) == 0 {
@@ -238,7 +237,7 @@ func notOffered(name string, offered Set) string {
 	return fmt.Sprintf("tool %.64q is not offered; these are: %s", name, cut.Head(strings.Join(names, ", "), maxComplaint))
 }
 
-func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, v *Verdict) policy.Restrictions {
+func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, v *Decision) policy.Restrictions {
 	if e.config.Policies == nil {
 		v.Policy = digest(nil)
 		return policy.Restrictions{}
@@ -266,7 +265,7 @@ func (e *Enforcer) askPolicies(ctx context.Context, s Subject, elevated string, 
 	return r
 }
 
-// digest names the policies that were asked, in order.
+// digest identifies the policies that were asked, in order.
 func digest(records []policy.Record) string {
 	h := sha256.New()
 	for _, r := range records {
@@ -274,3 +273,6 @@ func digest(records []policy.Record) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+// Verdict is the name of Decision in package agent, which is being rewritten.
+type Verdict = Decision

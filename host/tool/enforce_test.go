@@ -30,7 +30,7 @@ func channelSubject() Subject {
 
 func localSubject() Subject {
 	s := channelSubject()
-	s.Door, s.LocalDoor, s.Role = "terminal", true, "owner"
+	s.Door, s.Local, s.Role = "terminal", true, "owner"
 	return s
 }
 
@@ -61,8 +61,8 @@ func TestEnforceRules(t *testing.T) {
 		{"file tool over a channel, on the host", channelSubject(), "file.write", none, Run, "host", ""},
 		{"shell over a channel, on the host", channelSubject(), "shell.exec", none, Ask, "host", "over a channel"},
 		{"the same with approve none", with(channelSubject(), func(s *Subject) { s.Approve = ApproveNone }), "shell.exec", none, Ask, "host", "over a channel"},
-		{"shell at a local door", localSubject(), "shell.exec", none, Ask, "host", "at a local door"},
-		{"shell at a local door, approve none", with(localSubject(), func(s *Subject) { s.Approve = ApproveNone }), "shell.exec", none, Run, "host", ""},
+		{"shell at a local frontend", localSubject(), "shell.exec", none, Ask, "host", "at a local frontend"},
+		{"shell at a local frontend, approve none", with(localSubject(), func(s *Subject) { s.Approve = ApproveNone }), "shell.exec", none, Run, "host", ""},
 		{"unknown approve setting asks", with(localSubject(), func(s *Subject) { s.Approve = "never" }), "shell.exec", none, Ask, "host", ""},
 		{"plugin that executes, over a channel", channelSubject(), "plugin.run", none, Ask, "host", "over a channel"},
 		{"plugin that executes, sandbox on: it runs outside all the same", sandboxed, "plugin.run", none, Ask, "host", "over a channel"},
@@ -76,12 +76,12 @@ func TestEnforceRules(t *testing.T) {
 		{"engine down, memory", down, "memory.read", none, Run, "host", ""},
 		{"engine down, host allowed, shell", downHost, "shell.exec", none, Ask, "host", "on_unavailable"},
 		{"engine down, host allowed, files", downHost, "file.write", none, Run, "host", "on_unavailable"},
-		{"engine down, host allowed, approve none", with(downHost, func(s *Subject) { s.LocalDoor, s.Approve = true, ApproveNone }), "shell.exec", none, Ask, "host", `approve = "none" does not change that`},
+		{"engine down, host allowed, approve none", with(downHost, func(s *Subject) { s.Local, s.Approve = true, ApproveNone }), "shell.exec", none, Ask, "host", `approve = "none" does not change that`},
 		{"engine down, host allowed, but a policy wants a sandbox", downHost, "shell.exec", box, Deny, "", "engine is down"},
 
 		{"container of its own, over a channel", channelSubject(), "code.run", none, Run, OwnContainer, ""},
 		{"container of its own, in no session's sandbox", sandboxed, "code.run", none, Run, OwnContainer, ""},
-		{"container of its own, none to be had", with(downHost, func(s *Subject) { s.Sandbox.Own = errEngine }), "code.run", none, Deny, "", "no container can be had for this call: engine is down"},
+		{"container of its own, none to be had", with(downHost, func(s *Subject) { s.Sandbox.Own = errEngine }), "code.run", none, Deny, "", "there is no container for this call: engine is down"},
 		{"container of its own, a policy asks", channelSubject(), "code.run", policy.Restrictions{Ask: true, Reasons: []string{"p: hm"}}, Ask, OwnContainer, "p: hm"},
 		{"container of its own, a policy wants a sandbox", channelSubject(), "code.run", box, Run, OwnContainer, "p: box"},
 		{"container of its own, a policy wants a named one", byPolicy, "code.run", offline, Deny, "", "has a container of its own"},
@@ -107,7 +107,7 @@ func TestEnforceRules(t *testing.T) {
 			e := newEnforcer(t, func(cfg *EnforcerConfig) { cfg.Policies = always(c.policy) })
 			v := e.enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
 			if v.Action != c.action || v.Where != c.where {
-				t.Errorf("verdict %s at %q, want %s at %q; reasons %q", v.Action, v.Where, c.action, c.where, v.Reasons)
+				t.Errorf("decision %s at %q, want %s at %q; reasons %q", v.Action, v.Where, c.action, c.where, v.Reasons)
 			}
 			if v.Sandbox != (v.Where != "" && v.Where != Host) {
 				t.Errorf("sandbox %v, but it runs at %q", v.Sandbox, v.Where)
@@ -161,7 +161,7 @@ func TestEnforceRefusesBeforePoliciesAreAsked(t *testing.T) {
 			})
 			v := e.enforce(t.Context(), c.subject, c.call)
 			if v.Action != Deny || !strings.Contains(v.Refusal, c.want) {
-				t.Errorf("verdict %s, refusal %q; want denied with %q", v.Action, v.Refusal, c.want)
+				t.Errorf("decision %s, refusal %q; want denied with %q", v.Action, v.Refusal, c.want)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestEnforceTellsPoliciesTheFacts(t *testing.T) {
 		t.Errorf("facts %+v", got)
 	}
 	if string(v.Args) != `{"command":"ls"}` || len(v.Records) != 1 || v.Policy == "" {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("decision %+v", v)
 	}
 	e.config.Policies = policyFunc(func(policy.ToolFacts) (policy.Restrictions, []policy.Record) {
 		return policy.Restrictions{}, []policy.Record{{Policy: "a", Digest: "2"}}
@@ -208,7 +208,7 @@ func TestEnforceFailsClosed(t *testing.T) {
 		})
 		v := e.enforce(t.Context(), channelSubject(), call)
 		if v.Action != Deny || strings.Contains(v.Refusal, "boom") || v.Refusal == "" {
-			t.Errorf("verdict %s, refusal %q; want denied without the panic's text", v.Action, v.Refusal)
+			t.Errorf("decision %s, refusal %q; want denied without the panic's text", v.Action, v.Refusal)
 		}
 	})
 	t.Run("the turn ends while a policy decides", func(t *testing.T) {
@@ -220,12 +220,12 @@ func TestEnforceFailsClosed(t *testing.T) {
 			})
 		})
 		if v := e.enforce(ctx, channelSubject(), call); v.Action != Deny {
-			t.Errorf("verdict %s, want denied", v.Action)
+			t.Errorf("decision %s, want denied", v.Action)
 		}
 	})
 	t.Run("no policies are none", func(t *testing.T) {
 		if v := newEnforcer(t, nil).enforce(t.Context(), channelSubject(), call); v.Action != Run {
-			t.Errorf("verdict %s, refusal %q", v.Action, v.Refusal)
+			t.Errorf("decision %s, refusal %q", v.Action, v.Refusal)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func strictness(a Action) int {
 
 func drawSubject(t *rapid.T) Subject {
 	s := channelSubject()
-	s.LocalDoor = rapid.Bool().Draw(t, "local")
+	s.Local = rapid.Bool().Draw(t, "local")
 	s.Approve = rapid.SampledFrom([]string{"", ApproveShell, ApproveNone}).Draw(t, "approve")
 	s.Sandbox = SandboxState{
 		Configured:    rapid.Bool().Draw(t, "configured"),
@@ -281,7 +281,7 @@ func joined(a, b policy.Restrictions) policy.Restrictions {
 	}
 }
 
-// TestMorePoliciesNeverLoosen checks the promise of Enforce: whatever a further policy says, the verdict is as strict or stricter,
+// TestMorePoliciesNeverLoosen checks the promise of Enforce: whatever a further policy says, the decision is as strict or stricter,
 // and a call that belonged into a sandbox stays in the same one.
 func TestMorePoliciesNeverLoosen(t *testing.T) {
 	var current policy.Restrictions
@@ -293,11 +293,11 @@ func TestMorePoliciesNeverLoosen(t *testing.T) {
 		name := rapid.SampledFrom(offerAll.Names()).Draw(t, "tool")
 		call := model.ToolCall{Name: name, Args: argsFor(name)}
 		a, b := drawRestrictions(t, "first"), drawRestrictions(t, "second")
-		verdict := func(r policy.Restrictions) Verdict {
+		decide := func(r policy.Restrictions) Decision {
 			current = r
 			return e.enforce(context.Background(), s, call)
 		}
-		before, after, swapped := verdict(a), verdict(joined(a, b)), verdict(joined(b, a))
+		before, after, swapped := decide(a), decide(joined(a, b)), decide(joined(b, a))
 		if strictness(after.Action) < strictness(before.Action) {
 			t.Fatalf("%+v: %s; with %+v besides: %s", a, before.Action, b, after.Action)
 		}

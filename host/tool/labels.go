@@ -8,47 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// A label says what a session has touched, as KIND:WHAT. It lies beside the text and not in it, so that nothing a text says, and
-// no shortening of it, can take it away. These are the kinds:
+// A label says what a session has touched, as KIND:WHAT. It is kept beside the text and not in it, so that no text, and no shortening of
+// it, can remove the label. These are the kinds:
 //
 //	web:HOST           a page or an answer of that host
 //	file:PATH          a file or folder of the workspace
-//	shell:PLACE        what a command printed there: "host", or a sandbox's name
-//	network:PLACE      the same, where that place reaches a network: what was printed may come from anywhere
-//	sender:ROLE        words of somebody who is not an owner
+//	shell:WHERE        the output of a command: on the "host", or in the sandbox of that name
+//	network:WHERE      the same, with a network: the output may come from anywhere
+//	sender:ROLE        a message of somebody who is not an owner
 //	attachment:TYPE    a file that came with a message, by its media type or "unknown"
-//	tool:NAME          the result of a tool that is not Flynn's own
-//	memory:extracted   a note that a model took out of a turn
-//	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be looked through
-//	delegated:AGENT    work that this agent gave to another one; only the one that does it has the label
-//	other:imported     a session that was exported elsewhere: nobody here has seen who said what in it
+//	tool:NAME          the result of a tool of a provider
+//	memory:extracted   a note that a model extracted from a turn
+//	suspect:WHAT       a text in which a model found instructions ("instructions"), or that could not be checked
+//	delegated:AGENT    work that this agent delegated; only the delegate's session has the label
+//	other:imported     a session that was exported from another host, whose senders this host has not seen
 //	other:TEXT         a label of no such form
 //
-// WHAT ends in a star where it stands for more than one thing: for everything that begins so.
+// WHAT ends in a star if it stands for all values that begin so.
 
 // Bounds of labels.
 const (
-	// MaxLabels bounds the labels of a session. Past it a label stands for its kind: web:example.com becomes web:*, so that
-	// nothing can be crowded out by what came before; and past twice as many kinds everything new becomes other:*.
+	// MaxLabels bounds the labels of a session. Beyond it a label is shortened to its kind: web:example.com becomes web:*, so
+	// that many labels cannot hide a later one; beyond twice as many every new label becomes other:*.
 	MaxLabels = 256
 	// MaxLabel bounds one label, in bytes. A longer one is cut and ends in a star.
 	MaxLabel = 256
 	maxKind  = 32
 )
 
-// Suspect is the label of what may give orders to a model.
+// Suspect is the label of a text that may give orders to a model.
 const Suspect = "suspect:instructions"
 
-// Imported is the label of everything in a session that comes from a file.
+// Imported is the label of an imported session.
 const Imported = "other:imported"
 
-// ToolLabel is the label of what a tool says that is not Flynn's own.
+// ToolLabel is the label of the results of a provider's tool.
 func ToolLabel(name string) string { return "tool:" + name }
 
 // DelegatedLabel is the label of a session in which an agent works for another one.
 func DelegatedLabel(parent string) string { return "delegated:" + parent }
 
-// PlaceLabels are those of what a program prints in a place: anything that can be reached from there may have had a say.
+// PlaceLabels are the labels of a program's output on the host or in a sandbox.
 func PlaceLabels(place string, networked bool) []string {
 	if networked {
 		return []string{"network:" + place, "shell:" + place}
@@ -56,8 +56,8 @@ func PlaceLabels(place string, networked bool) []string {
 	return []string{"shell:" + place}
 }
 
-// JoinLabels adds labels to a sorted list and returns another one; what was there stays. Labels come from foreign names (of
-// files, hosts, media types), so each is brought into its form first.
+// JoinLabels returns a sorted list with more labels. Labels contain foreign names (of files, hosts, media types), so each is
+// brought into its form first.
 func JoinLabels(have, more []string) []string {
 	for _, l := range more {
 		if _, found := slices.BinarySearch(have, l); found {
@@ -116,8 +116,8 @@ func validKind(kind string) bool {
 	return kind != "" && len(kind) <= maxKind && !strings.ContainsFunc(kind, outside)
 }
 
-// labelled gives a result the labels that it has to carry, whatever became of the call.
-func (v Verdict) labelled(r Result) Result {
+// labelled adds the labels that every result of the call must have.
+func (v Decision) labelled(r Result) Result {
 	labels := r.Labels
 	if v.spec.Provider != "" {
 		labels = append(slices.Clip(labels), ToolLabel(v.spec.Name))

@@ -5,12 +5,10 @@ import (
 	"strings"
 )
 
-// A call of an agent that works for another is decided about once for each agent of the chain, and is as restricted as the strictest
-// of the answers: who delegates cannot have done what he may not do himself, whatever the agent that he asks is configured for, and
-// whichever agents a policy is asked about.
+// A call of a delegate is decided once for each agent of the delegation chain, and gets the restrictions of all of them: an agent cannot
+// delegate what it may not do itself.
 
-// Chain names the agents on whose behalf a call is made, the one that was spoken to first, as people read it and as approvals are
-// bound to it: "main > researcher".
+// Chain is the delegation chain, in the form that people see and that approvals are bound to: "main > researcher".
 func (s Subject) Chain() string {
 	if s.Parent == nil {
 		return s.Agent
@@ -18,13 +16,13 @@ func (s Subject) Chain() string {
 	return s.Parent.Chain() + " > " + s.Agent
 }
 
-// forAgent begins a reason that is one of another agent of the chain.
+// forAgent begins a reason of another agent of the chain.
 const forAgent = "for agent "
 
-// join adds what the decision about the parent's agent restricts. Where both run in sandboxes and these differ, the parent's must be
-// its configured one: the child's own was chosen for being stricter (see agent.Generation). One that a policy demands for the parent
-// cannot be exchanged.
-func (v *Verdict) join(s Subject, up Verdict) {
+// join adds the restrictions of the decision about the parent. If both run in sandboxes and these differ, the parent's must be its
+// configured one, as the child's was chosen for being stricter (see agent.Generation). A sandbox that a policy demands for the parent
+// cannot be replaced.
+func (v *Decision) join(s Subject, up Decision) {
 	v.Records = append(slices.Clip(v.Records), up.Records...)
 	v.Policy = digest(v.Records)
 	for _, r := range up.Reasons {

@@ -34,7 +34,7 @@ func TestEnforceForAParent(t *testing.T) {
 		{"the parent is not offered it", under(channelSubject(), none), "file.write", nil, Deny, "", "for agent coder: tool"},
 		{"the child is not offered it", under(none, channelSubject()), "file.write", nil, Deny, "", "not offered"},
 		{"the parent would be asked", under(tired, localSubject()), "shell.exec", nil, Ask, "host", "for agent coder"},
-		{"the child would be asked", under(localSubject(), tired), "shell.exec", nil, Ask, "host", "local door"},
+		{"the child would be asked", under(localSubject(), tired), "shell.exec", nil, Ask, "host", "local frontend"},
 		{"the parent is in a sandbox", under(tired, with(tired, box(""))), "shell.exec", nil, Run, "sandbox", ""},
 		{"the child is in a stricter one", under(with(tired, box("tight")), with(tired, box(""))), "shell.exec", nil, Run, "tight", ""},
 		{"a policy denies the parent alone", under(channelSubject(), channelSubject()), "memory.read", func(f policy.ToolFacts) policy.Restrictions {
@@ -64,7 +64,7 @@ func TestEnforceForAParent(t *testing.T) {
 			})
 			v := e.enforce(t.Context(), c.subject, model.ToolCall{Name: c.tool, Args: argsFor(c.tool)})
 			if v.Action != c.action || v.Where != c.where || !strings.Contains(strings.Join(v.Reasons, "; "), c.reason) {
-				t.Errorf("verdict %s at %q because of %q, want %s at %q because of %q", v.Action, v.Where, v.Reasons, c.action, c.where, c.reason)
+				t.Errorf("decision %s at %q because of %q, want %s at %q because of %q", v.Action, v.Where, v.Reasons, c.action, c.where, c.reason)
 			}
 		})
 	}
@@ -87,11 +87,11 @@ func TestAChildMayNoMoreThanItsParents(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		of = map[string]policy.Restrictions{}
-		local := rapid.Bool().Draw(t, "at a local door")
+		local := rapid.Bool().Draw(t, "at a local frontend")
 		var chain []Subject
 		for _, name := range []string{"a", "b", "c"}[:rapid.IntRange(2, 3).Draw(t, "agents")] {
 			s := drawSubject(t)
-			s.Agent, s.LocalDoor = name, local // one person at one door
+			s.Agent, s.Local = name, local // one person at one frontend
 			s.Offered = NewSet(rapid.SliceOfDistinct(rapid.SampledFrom(offerAll.Names()), rapid.ID).Draw(t, "offered")...)
 			of[name] = drawRestrictions(t, name)
 			chain = append(chain, s)

@@ -14,8 +14,8 @@ const (
 	Full      = "full"
 )
 
-// profileTools is the whole definition of the profiles: each one adds its tools to those before it.
-// A tool of a plugin is in those that its Spec names; an override names it.
+// profileTools is the whole definition of the profiles: each one adds its tools to the previous one's.
+// The Spec of a provider's tool names its profiles.
 func profileTools(profile string) (names []string, ok bool) {
 	steps := []struct {
 		profile string
@@ -76,7 +76,7 @@ func (s Set) Names() []string {
 	return names
 }
 
-// Intersect returns what both sets hold: the rights of an agent that was called by another.
+// Intersect returns the members of both sets.
 func (s Set) Intersect(other Set) Set {
 	both := Set{}
 	for n, in := range s {
@@ -87,9 +87,8 @@ func (s Set) Intersect(other Set) Set {
 	return both
 }
 
-// Offered returns the registered tools that a profile with overrides gives: the profile and
-// what is allowed, without what is denied. An override that fits no registered tool gives
-// nothing here; UnknownNames finds it.
+// Offered returns the registered tools of a profile with overrides: the profile and the
+// allowed tools, without the denied ones. UnknownNames finds overrides that match no tool.
 func (r *Registry) Offered(profile string, o Overrides) (Set, error) {
 	names, known := profileTools(profile)
 	if !known && profile != Full {
@@ -109,8 +108,8 @@ func (r *Registry) Offered(profile string, o Overrides) (Set, error) {
 	return offered, nil
 }
 
-// UnknownNames returns the overrides that fit no registered tool, each once, in order. A misspelt
-// deny would leave a tool open without a word, so loading a configuration makes an error of each.
+// UnknownNames returns the overrides that match no registered tool, each once, in order. They are
+// errors of a configuration: a misspelt deny would silently leave a tool open.
 func (r *Registry) UnknownNames(o Overrides) []string {
 	specs := r.List()
 	var unknown []string

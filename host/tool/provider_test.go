@@ -34,13 +34,13 @@ func TestProvidersToolsAskAsConfigured(t *testing.T) {
 		want    Action
 	}{
 		{"the worst over a channel", provided(Execute, ""), channel, policy.Restrictions{}, Ask},
-		{"the worst at a local door", provided(Execute, ApproveByEffect), local, policy.Restrictions{}, Ask},
-		{"the worst, for who wants no questions at his own door", provided(Execute, ""), tired, policy.Restrictions{}, Run},
+		{"the worst at a local frontend", provided(Execute, ApproveByEffect), local, policy.Restrictions{}, Ask},
+		{"the worst, with approve none at a local frontend", provided(Execute, ""), tired, policy.Restrictions{}, Run},
 		{"for good", provided(Destructive, ""), channel, policy.Restrictions{}, Ask},
 		{"harmless", provided(Read, ""), channel, policy.Restrictions{}, Run},
 		{"network", provided(Network, ""), channel, policy.Restrictions{}, Run},
 		{"harmless, asked always", provided(Read, ApproveAlways), channel, policy.Restrictions{}, Ask},
-		{"asked always, whoever is tired", provided(Read, ApproveAlways), tired, policy.Restrictions{}, Ask},
+		{"asked always, also with approve none", provided(Read, ApproveAlways), tired, policy.Restrictions{}, Ask},
 		{"the worst, never asked", provided(Execute, ApproveNever), channel, policy.Restrictions{}, Run},
 		{"never asked, but by a policy", provided(Read, ApproveNever), channel, policy.Restrictions{Ask: true}, Ask},
 		{"the agent's sandbox does not hold it", provided(Execute, ""), boxed, policy.Restrictions{}, Ask},

@@ -10,15 +10,15 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Registry holds the tools that exist, by name. It says nothing about who may use
-// them: that is what profiles and Enforcer are for. Safe for concurrent use.
+// Registry holds the existing tools by name; profiles and Enforcer decide who may use
+// them. Safe for concurrent use.
 type Registry struct {
 	mu      sync.RWMutex
 	entries map[string]entry
 }
 
 // entry keeps the spec as it was at registration, so that a tool cannot change
-// its effect class after somebody looked at it.
+// its effect class later.
 type entry struct {
 	tool   Tool
 	spec   Spec
@@ -30,8 +30,8 @@ func NewRegistry() *Registry {
 	return &Registry{entries: map[string]entry{}}
 }
 
-// Register adds a tool. A name that is taken, a name or effect class that nobody
-// could match a rule against, and a schema that does not compile are errors.
+// Register adds a tool. A name that is taken, a malformed name, an unknown effect class
+// and a schema that does not compile are errors.
 func (r *Registry) Register(t Tool) error {
 	e, err := newSoundEntry(t)
 	if err != nil {
@@ -40,8 +40,8 @@ func (r *Registry) Register(t Tool) error {
 	return r.add(e)
 }
 
-// RegisterOwn adds a tool that is part of the program. Its schema is compiled when its arguments are first checked, and not at every start;
-// if that fails, its calls are denied.
+// RegisterOwn adds a built-in tool. Its schema is compiled when its arguments are first checked, to save time at the start; if that fails,
+// its calls are denied.
 func (r *Registry) RegisterOwn(t Tool) error {
 	e, err := newEntry(t)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Registry) Replace(t Tool) error {
 	return nil
 }
 
-// Remove takes a tool away, as when its provider stops, and reports whether it was there.
+// Remove removes a tool and reports whether it was registered.
 func (r *Registry) Remove(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +113,8 @@ func (r *Registry) List() []Spec {
 	return specs
 }
 
-// ForModel returns what a model is told about the tools of a set, sorted by name
-// so that a provider's prompt cache finds the same bytes again.
+// ForModel describes the tools of a set to a model, sorted by name so that a
+// provider's prompt cache finds the same bytes again.
 func (r *Registry) ForModel(offered Set) []model.Tool {
 	var tools []model.Tool
 	for _, s := range r.List() {
@@ -132,9 +132,8 @@ func (r *Registry) lookup(name string) (entry, bool) {
 	return e, ok
 }
 
-// validName reports whether a name has the form that rules, profiles and providers can all name: two to four parts, the first
-// of at most 32 lower-case characters, the others of at most 64. It is no regular expression, since that one would take a
-// millisecond of every start to compile.
+// validName reports whether a name has the form of tool names: two to four parts, the first of at most 32 lower-case
+// characters, the others of at most 64. A regular expression would take a millisecond of every start to compile.
 func validName(name string) bool {
 	parts := strings.Split(name, ".")
 	if len(parts) < 2 || len(parts) > 4 {

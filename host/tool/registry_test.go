@@ -91,7 +91,7 @@ func TestReplaceAndClone(t *testing.T) {
 		t.Error("replace of a tool that is not registered: no error")
 	}
 	if !clone.Remove("memory.read") || clone.Remove("memory.read") {
-		t.Error("remove does not tell whether the tool was there")
+		t.Error("remove does not report whether the tool was there")
 	}
 	if got, _ := shared.Get("shell.exec"); got.Spec().Description != "" {
 		t.Error("a change of the clone reached the shared registry")

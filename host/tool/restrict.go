@@ -12,9 +12,9 @@ import (
 // place joins the host's own restrictions with those of the policies and decides where the call runs.
 //
 // The host's rules are applied to the call as the configuration alone would run it, and the policies
-// add to the outcome. So a policy that demands a sandbox does not take back the question to a
-// person that a run on the host would have needed: restrictions only ever add up.
-func place(s Subject, r policy.Restrictions, elevated string, v *Verdict) {
+// add to the result. So a call that needs an approval on the host still needs it when a policy moves it
+// into a sandbox: restrictions only add up.
+func place(s Subject, r policy.Restrictions, elevated string, v *Decision) {
 	v.Action, v.Where = Run, Host
 	v.Reasons = append(v.Reasons, r.Reasons...)
 	configuredPlace(s, elevated, v)
@@ -34,7 +34,7 @@ func place(s Subject, r policy.Restrictions, elevated string, v *Verdict) {
 	}
 }
 
-// refusal is what the model hears of a policy's denial; reasons written for people help a model as well.
+// refusal is the text for the model if a policy denies; reasons written for people help a model as well.
 func refusal(reasons []string) string {
 	if len(reasons) == 0 {
 		return "a policy denies this call"
@@ -42,8 +42,8 @@ func refusal(reasons []string) string {
 	return "a policy denies this call: " + strings.Join(reasons, "; ")
 }
 
-// configuredPlace is where the call runs as the configuration has it, with the questions that follow.
-func configuredPlace(s Subject, elevated string, v *Verdict) {
+// configuredPlace decides where the call runs by the configuration, and adds the approvals that follow from it.
+func configuredPlace(s Subject, elevated string, v *Decision) {
 	if v.spec.Provider != "" {
 		guardProvider(s, v)
 		return
@@ -70,26 +70,26 @@ func configuredPlace(s Subject, elevated string, v *Verdict) {
 		return
 	}
 	v.Reasons = append(v.Reasons, why+"; on_unavailable = \"host\" lets the call run on the host")
-	if v.spec.Effect == Execute && s.LocalDoor && s.Approve == ApproveNone {
+	if v.spec.Effect == Execute && s.Local && s.Approve == ApproveNone {
 		v.ask("a command that was meant for a sandbox needs a person's approval on the host, and approve = \"none\" does not change that: " +
 			"it is about agents with sandbox = false")
 	}
 	guardHost(s, v)
 }
 
-// ownContainer is where a call runs that has a container of its own. Where none can be had the call is denied, whatever
-// on_unavailable says: that is about the session's sandbox.
-func ownContainer(s Subject, v *Verdict) {
+// ownContainer runs a call in a container of its own. Without one the call is denied: on_unavailable is about the session's
+// sandbox.
+func ownContainer(s Subject, v *Decision) {
 	if s.Sandbox.Own != nil {
-		v.deny("no container can be had for this call: " + machine.Reason(s.Sandbox.Own))
+		v.deny("there is no container for this call: " + machine.Reason(s.Sandbox.Own))
 		return
 	}
 	v.Sandbox, v.Where = true, OwnContainer
 }
 
-// demandSandbox puts the call into the sandbox that policies demand. Where that cannot be, the call is
-// denied: on_unavailable is the owner's word about the configuration's sandbox, not about a policy's.
-func demandSandbox(state SandboxState, demanded []string, v *Verdict) {
+// demandSandbox puts the call into the sandbox that policies demand, or denies it: on_unavailable is about the
+// configured sandbox, not about that of a policy.
+func demandSandbox(state SandboxState, demanded []string, v *Decision) {
 	if v.Action == Deny {
 		return
 	}
@@ -115,9 +115,9 @@ func demandSandbox(state SandboxState, demanded []string, v *Verdict) {
 	v.enter(name)
 }
 
-// sandboxName finds the one sandbox that all demands agree on, the configuration's among them. A demand without a
-// name means the session's own sandbox, or the default one where it has none. Which of two is the stricter nobody can tell
-// from their names, so two demands are an error.
+// sandboxName finds the one sandbox that all demands agree on, the configuration's included. A demand without a
+// name means the session's own sandbox, or the default one if it has none. Two different sandboxes are an error, as their
+// names do not say which is stricter.
 func sandboxName(state SandboxState, demanded []string) (string, error) {
 	own := ""
 	if state.Configured {
@@ -150,27 +150,26 @@ func unavailable(state SandboxState) string {
 
 // guardHost asks a person before commands run outside a sandbox.
 //
-// Approve = "none" is the choice of somebody who sits at the machine and is tired of prompts at
-// his own terminal. It does not reach calls that come over a channel: there, everybody who may
-// write to the bot would run commands on the host, and one line meant for the terminal would have opened it.
-// The way to run commands over a channel without asking is a sandbox.
-func guardHost(s Subject, v *Verdict) {
+// Approve = "none" is for a person at this machine who wants no prompts at the terminal. It does not
+// apply to calls over a channel: there, everybody who may write to the bot could run commands on the
+// host. Commands over a channel run without an approval in a sandbox only.
+func guardHost(s Subject, v *Decision) {
 	if v.spec.Effect != Execute {
 		return
 	}
 	switch {
-	case !s.LocalDoor:
+	case !s.Local:
 		v.ask("commands that come over a channel need a person's approval unless the agent's sandbox is on")
 	case s.Approve != ApproveNone:
-		v.ask("commands at a local door need a person's approval unless the agent's sandbox is on or approve = \"none\"")
+		v.ask("commands at a local frontend need a person's approval unless the agent's sandbox is on or approve = \"none\"")
 	}
 }
 
-// guardProvider asks a person as the host's configuration of the provider has it. A provider is a process on the host, whatever its tools
-// do beyond it, so calls that may do harm are treated as commands on the host are.
-func guardProvider(s Subject, v *Verdict) {
+// guardProvider asks a person according to the provider's configuration. A provider is a process on the host, so calls that may do harm
+// are treated like commands on the host.
+func guardProvider(s Subject, v *Decision) {
 	harmful := v.spec.Effect == Execute || v.spec.Effect == Destructive
-	tired := s.LocalDoor && s.Approve == ApproveNone
+	tired := s.Local && s.Approve == ApproveNone
 	switch {
 	case v.spec.Approve == ApproveAlways:
 		v.ask(fmt.Sprintf("tools of %s need a person's approval: approve = \"always\"", v.spec.Provider))
@@ -181,12 +180,12 @@ func guardProvider(s Subject, v *Verdict) {
 }
 
 // enter puts the call into a sandbox.
-func (v *Verdict) enter(sandbox string) {
+func (v *Decision) enter(sandbox string) {
 	v.Sandbox, v.SandboxName, v.Where, v.Elevated = true, sandbox, displayName(sandbox), false
 }
 
-// ask makes a person's approval necessary.
-func (v *Verdict) ask(reason string) {
+// ask requires a person's approval.
+func (v *Decision) ask(reason string) {
 	if v.Action != Deny {
 		v.Action = Ask
 	}
@@ -195,14 +194,14 @@ func (v *Verdict) ask(reason string) {
 	}
 }
 
-// deny refuses the call for a reason of the host's.
-func (v *Verdict) deny(reason string) {
+// deny refuses the call for a reason of the host.
+func (v *Decision) deny(reason string) {
 	v.Reasons = append(v.Reasons, reason)
 	v.refuse(reason)
 }
 
-// refuse ends it: what the model hears is the first refusal, and there is no place to run.
-func (v *Verdict) refuse(text string) {
+// refuse denies the call. The model gets the text of the first refusal.
+func (v *Decision) refuse(text string) {
 	v.Action = Deny
 	v.Sandbox, v.SandboxName, v.Where, v.Elevated = false, "", "", false
 	if v.Refusal == "" {
@@ -210,7 +209,7 @@ func (v *Verdict) refuse(text string) {
 	}
 }
 
-// displayName is what people read for a sandbox; the default one has no name of its own.
+// displayName is the name of a sandbox for people; the default one has none in the configuration.
 func displayName(sandbox string) string {
 	if sandbox == "" {
 		return "sandbox"

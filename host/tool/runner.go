@@ -12,25 +12,25 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Runner runs calls that Admit let through, and makes of whatever comes back a Result that a model can be given.
+// Runner runs calls that Admit let through, and turns any outcome into a Result for the model.
 type Runner struct {
-	// Deadline bounds one call, whatever its arguments ask for. 1 h
+	// Deadline bounds one call. Default: 1 h
 	Deadline time.Duration
-	// MaxText bounds a result's text, in bytes. MaxText
+	// MaxText bounds a result's text, in bytes. Default: MaxText
 	MaxText int
 	Log     *slog.Logger
 }
 
-// Pager is implemented by tools whose results may be too long for a model. Rest tells the model how to read what
-// was left out, as one sentence.
+// Pager is implemented by tools whose results may be too long for a model. Rest is a sentence that tells the model how
+// to read the rest.
 type Pager interface{ Rest() string }
 
-// defaultRest is for tools that cannot tell.
+// defaultRest is for other tools.
 const defaultRest = "Ask for less at a time to read it."
 
-// Run runs the call that v is about. The verdict's arguments replace the call's, so that what was judged is what runs.
-// A failure of the host is a Result as well, with the cause in the log: the turn goes on.
-func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
+// Run runs a call with the arguments of the decision. A failure of the host is a Result as well, with the cause in the
+// log: the turn goes on.
+func (r *Runner) Run(ctx context.Context, v Decision, call Call) Result {
 	if v.Action != Run || v.tool == nil {
 		return r.refused(v)
 	}
@@ -57,15 +57,15 @@ func (r *Runner) Run(ctx context.Context, v Verdict, call Call) Result {
 	return result
 }
 
-// Tool is the name of the tool that the call is about.
-func (v Verdict) Tool() string { return v.spec.Name }
+// Tool is the name of the call's tool.
+func (v Decision) Tool() string { return v.spec.Name }
 
-// OnMachine reports whether the call acts on a machine, which it must be given then.
-func (v Verdict) OnMachine() bool { return v.spec.Machine }
+// OnMachine reports whether the call needs a machine.
+func (v Decision) OnMachine() bool { return v.spec.Machine }
 
-// rightPlace makes sure that a call which must run in a sandbox was not handed the host, nor the other way round: the
-// last look before a mistake in the wiring becomes an escape.
-func rightPlace(v Verdict, call Call) error {
+// rightPlace makes sure that a call for a sandbox does not get the host, nor the other way round: the last check before
+// a mistake in the wiring becomes an escape.
+func rightPlace(v Decision, call Call) error {
 	if !v.spec.Machine {
 		return nil
 	}
@@ -73,13 +73,13 @@ func rightPlace(v Verdict, call Call) error {
 		return errors.New("the call has no machine to act on")
 	}
 	if onHost := call.Machine.Name() == Host; onHost == v.Sandbox {
-		return fmt.Errorf("the call belongs to %s and was handed the machine %s", v.Where, call.Machine.Name())
+		return fmt.Errorf("the call must run on %s, not on %s", v.Where, call.Machine.Name())
 	}
 	return nil
 }
 
-// refused is what a model gets for a call that must not run.
-func (r *Runner) refused(v Verdict) Result {
+// refused is the result of a call that must not run.
+func (r *Runner) refused(v Decision) Result {
 	text := v.Refusal
 	if text == "" {
 		text = "this call was not approved"
@@ -87,9 +87,9 @@ func (r *Runner) refused(v Verdict) Result {
 	return Result{Text: boundText("refused: "+text, r.maxText(), defaultRest), IsError: true}
 }
 
-// failed keeps the cause from the model where it could name the host's insides. That a sandbox is unavailable comes
-// first: it says what to do, even where it is a deadline that gave it away.
-func (r *Runner) failed(v Verdict, err error) Result {
+// failed hides causes from the model that could reveal details of the host. An unavailable sandbox comes first, as its
+// error says what to do, even if a deadline revealed it.
+func (r *Runner) failed(v Decision, err error) Result {
 	if r.Log != nil {
 		r.Log.Error("tool_failed", "tool", v.spec.Name, "error", err)
 	}

@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runVerdict returns a verdict that lets the tool run.
-func runVerdict(t *testing.T, tool fakeTool) Verdict {
+// runDecision returns a decision that lets the tool run.
+func runDecision(t *testing.T, tool fakeTool) Decision {
 	t.Helper()
 	e := newEnforcer(t, func(c *EnforcerConfig) { c.Registry = newRegistry(t, tool) })
 	v := e.enforce(t.Context(), with(channelSubject(), func(s *Subject) { s.Offered = NewSet(tool.spec.Name) }), model.ToolCall{Name: tool.spec.Name})
 	if v.Action != Run {
-		t.Fatalf("verdict %s: %s", v.Action, v.Refusal)
+		t.Fatalf("decision %s: %s", v.Action, v.Refusal)
 	}
 	return v
 }
@@ -65,7 +65,7 @@ func TestRunner(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Runner{}
-			got := r.Run(t.Context(), runVerdict(t, working(c.run)), Call{Name: "other.tool", Args: []byte(`{"other":1}`)})
+			got := r.Run(t.Context(), runDecision(t, working(c.run)), Call{Name: "other.tool", Args: []byte(`{"other":1}`)})
 			if !strings.Contains(got.Text, c.text) || got.IsError != c.isError || strings.Contains(got.Text, "secret") {
 				t.Errorf("got %+v, want %q, error %v", got, c.text, c.isError)
 			}
@@ -73,20 +73,20 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-func TestRunnerRefusesWithoutAVerdictToRun(t *testing.T) {
-	v := runVerdict(t, working(func(context.Context, Call) (Result, error) {
+func TestRunnerRefusesWithoutADecisionToRun(t *testing.T) {
+	v := runDecision(t, working(func(context.Context, Call) (Result, error) {
 		t.Error("it ran")
 		return Result{}, nil
 	}))
 	for _, c := range []struct {
 		name   string
-		change func(*Verdict)
+		change func(*Decision)
 		text   string
 	}{
-		{"no verdict", func(v *Verdict) { *v = Verdict{} }, "refused"},
-		{"made up", func(v *Verdict) { *v = Verdict{Action: Run} }, "refused"},
-		{"ask", func(v *Verdict) { v.Action = Ask }, "not approved"},
-		{"deny", func(v *Verdict) { v.Action, v.Refusal = Deny, "because" }, "because"},
+		{"no decision", func(v *Decision) { *v = Decision{} }, "refused"},
+		{"made up", func(v *Decision) { *v = Decision{Action: Run} }, "refused"},
+		{"ask", func(v *Decision) { v.Action = Ask }, "not approved"},
+		{"deny", func(v *Decision) { v.Action, v.Refusal = Deny, "because" }, "because"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := v
@@ -121,7 +121,7 @@ func TestRunnerKeepsACallInItsPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ran := false
-			v := runVerdict(t, working(func(context.Context, Call) (Result, error) {
+			v := runDecision(t, working(func(context.Context, Call) (Result, error) {
 				ran = true
 				return Result{}, nil
 			}))
@@ -135,7 +135,7 @@ func TestRunnerKeepsACallInItsPlace(t *testing.T) {
 }
 
 func TestRunnerDeadline(t *testing.T) {
-	v := runVerdict(t, working(func(ctx context.Context, _ Call) (Result, error) {
+	v := runDecision(t, working(func(ctx context.Context, _ Call) (Result, error) {
 		<-ctx.Done()
 		return Result{}, ctx.Err()
 	}))
@@ -153,7 +153,7 @@ func TestRunnerDeadline(t *testing.T) {
 
 func TestRunnerKeepsHeadAndTail(t *testing.T) {
 	long := "FIRST" + strings.Repeat("x", 1<<20) + "LAST"
-	v := runVerdict(t, working(func(context.Context, Call) (Result, error) { return Result{Text: long}, nil }))
+	v := runDecision(t, working(func(context.Context, Call) (Result, error) { return Result{Text: long}, nil }))
 	got := new(Runner).Run(t.Context(), v, Call{}).Text
 	if len(got) > MaxText || !strings.HasPrefix(got, "FIRST") || !strings.HasSuffix(got, "LAST") || !strings.Contains(got, defaultRest) {
 		t.Errorf("%d bytes, from %.10q to %q", len(got), got, got[len(got)-10:])

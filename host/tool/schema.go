@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// compileSchema compiles the JSON Schema of a tool's arguments; an empty one takes any object.
+// compileSchema compiles the JSON Schema of a tool's arguments; an empty one accepts any object.
 func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage(`{"type":"object"}`)
@@ -20,10 +20,10 @@ func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
 	return schema.Compile(raw, schema.Arguments)
 }
 
-// maxComplaint bounds what a model is told about arguments that do not fit, in bytes.
+// maxComplaint bounds the description of wrong arguments for the model, in bytes.
 const maxComplaint = 2 << 10
 
-// checkSchema tells how args differ from the schema, one difference a line.
+// checkSchema returns an error with one line for each difference between args and the schema.
 func checkSchema(s *schema.Schema, args any) error {
 	err := s.Validate(args)
 	var invalid *jsonschema.ValidationError

@@ -7,11 +7,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// MaxText bounds the text of a result as the model gets it, in bytes.
+// MaxText bounds the text of a result for the model, in bytes.
 const MaxText = 64 << 10
 
-// boundText makes text valid UTF-8 and at most max bytes long. The head and the tail stay, since a
-// command's first lines say what it did and its last lines why it failed; rest tells how to read what is left out.
+// boundText makes text valid UTF-8 and at most max bytes long. It keeps the head and the tail, since a
+// command's first lines say what it did and its last lines why it failed; rest tells how to read the omitted part.
 func boundText(s string, max int, rest string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= max {

@@ -2,8 +2,8 @@
 // and Enforcer.Admit, the one function that decides whether a call may run.
 //
 // Start with Tool, Registry and Enforcer; Enforcer.Admit and Runner.Run are the two steps
-// of a call. A tool acts on the Machine that it is given and does not know whether that is the
-// host or a sandbox. The package does not talk to models.
+// of a call. A tool acts on the Machine of the call, the host or a sandbox, without a
+// difference. The package does not talk to models.
 package tool
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Effect classes what a tool can do, as the host knows it; what a provider says of itself is not believed.
+// Effect classes what a tool can do. For a provider's tool the configuration sets it, not the provider.
 type Effect string
 
 // The classes, from harmless to harmful.
@@ -23,7 +23,7 @@ const (
 	Write   Effect = "write"
 	Network Effect = "network"
 	Execute Effect = "execute"
-	// Destructive changes something for good. Tools of providers alone are of it.
+	// Destructive changes something for good. Only tools of providers have it.
 	Destructive Effect = "destructive"
 )
 
@@ -35,20 +35,20 @@ type Spec struct {
 	Effect      Effect
 	// Machine is true for tools that act on a Machine: they follow the session into its sandbox.
 	Machine bool
-	// Own is true for tools whose every call has a container of its own, made for it and removed after it: never the host,
-	// nor the session's sandbox.
+	// Own is true for tools whose every call runs in a container of its own: never on the host, nor in the session's
+	// sandbox.
 	Own bool
-	// Provider is the plugin that brings the tool, empty for one of Flynn's own. What a provider says is foreign.
+	// Provider is the plugin of the tool, empty for a built-in one. The texts of a provider are foreign.
 	Provider string
-	// Approve says when a person has to agree to a call of a provider's tool, besides what policies demand.
+	// Approve says when a call of a provider's tool needs an approval, besides the demands of policies.
 	Approve Approve
-	// Profiles are those that offer a provider's tool.
+	// Profiles are the profiles that offer a provider's tool.
 	Profiles []string
-	// Digest names what a provider says of its tool, all of it: an approval is good for no other.
+	// Digest identifies the provider's description of its tool: an approval holds for no other.
 	Digest string
 }
 
-// Approve says when the host asks a person, whatever the policies say.
+// Approve says when the host asks a person, besides the demands of policies.
 type Approve string
 
 // When a person is asked. The zero value is ApproveByEffect.
@@ -58,12 +58,12 @@ const (
 	ApproveNever    Approve = "never"
 )
 
-// Revocable is a Tool that may be gone, or be another one, before its registry is. Revoked says why it cannot be called as it was
-// registered, or "". It must not block.
+// Revocable is a Tool that may change or disappear after its registration. Revoked returns why it cannot be called any more, or "". It
+// must not block.
 type Revocable interface{ Revoked() string }
 
-// Tool does one thing. Runner alone calls Run, after Admit; its arguments fit the schema.
-// An error from Run is a failure of the host; a failure of the thing itself is a Result with IsError.
+// Tool does one thing. Only Runner calls Run, after Admit, with arguments that fit the schema.
+// An error from Run is a failure of the host; a failure of the tool's task is a Result with IsError.
 type Tool interface {
 	Spec() Spec
 	Run(ctx context.Context, call Call) (Result, error)
@@ -75,51 +75,51 @@ type Call struct {
 	Name    string
 	Args    json.RawMessage // canonical JSON
 	Session string          // session key, "channel:conversation:agent"
-	// Workspace is what the workspace is called by, which a session shares with the turns that it delegates; empty is Session.
+	// Workspace names the workspace, which a session shares with its delegated turns; empty means Session.
 	Workspace string
 	Agent     string
 	Sender    string   // "instance:platform-id"
-	Persons   []string // the sender's ids, where an owner has linked several; empty is Sender alone
-	Owner     bool     // the sender is one
+	Persons   []string // the sender's ids, if an owner has linked several; empty is Sender alone
+	Owner     bool     // the sender is an owner
 	Turn      string
-	Private   bool // nobody but the sender reads the conversation
-	// Labels are the provenance labels of the session, for tools that keep something of it.
+	Private   bool // only the sender reads the conversation
+	// Labels are the provenance labels of the session, for tools that store a part of it.
 	Labels []string
 	// Machine is where tools with Spec.Machine act.
 	Machine machine.Machine
-	// Place are the labels of what a program prints on Machine.
+	// Place are the labels of a program's output on Machine.
 	Place []string
-	// MaxText bounds the result's text, in bytes, where the host has more use of it than the model; 0 is the runner's own bound.
+	// MaxText bounds the result's text, in bytes, for calls of the host itself; 0 is the runner's own bound.
 	MaxText int
-	// Think puts a question to the model of the task complex_reasoning; it may be nil.
+	// Think asks the model of the task complex_reasoning a question; it may be nil.
 	Think func(ctx context.Context, question string) (string, error)
 	// Progress receives output as it comes; never nil.
 	Progress func(p []byte)
-	// Helper answers the calls of a program that the tool runs; nil where programs get no answers.
+	// Helper makes tool calls for a program that the tool runs; nil if programs may make none.
 	Helper Helper
-	// Say receives pieces of the answer itself, from tools that make it (see package cli); never nil.
+	// Say receives pieces of the answer, from tools that make it (see package cli); never nil.
 	Say func(text string)
 }
 
-// Helper makes a call for a running program, with all that a call of the agent's own goes through. It is not safe for concurrent
-// use. pause stops the program's clock until resume is called.
+// Helper makes a call for a running program, with all checks of a call of the agent. It is not safe for concurrent use. pause
+// stops the program's timeout until resume is called.
 type Helper func(ctx context.Context, name string, args json.RawMessage, pause func() (resume func())) Result
 
-// ReadResult is the tool that reads results which the model was shown in part.
+// ReadResult is the tool that reads results of which the model got a part.
 const ReadResult = "result.read"
 
-// Result is what the model and the watching people get.
+// Result is the result of a call for the model and for people who watch.
 type Result struct {
 	Text    string          `json:"text"` // valid UTF-8, bounded
 	IsError bool            `json:"is_error,omitempty"`
 	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
-	// Labels say what the result has touched ("web:example.com", "file:notes.md"); see JoinLabels.
+	// Labels name the sources of the result ("web:example.com", "file:notes.md"); see JoinLabels.
 	Labels []string `json:"labels,omitempty"`
 	// Attachments go with the answer that ends the turn.
 	Attachments []message.Attachment `json:"attachments,omitempty"`
 	// Media are files of a provider's result in the host's media store; Text names them.
 	Media []Media `json:"media,omitempty"`
-	// Violations are what a program tried and was kept from, for the decision log.
+	// Violations are the forbidden actions that a program attempted, for the decision log.
 	Violations []string `json:"violations,omitempty"`
 }
 

@@ -16,10 +16,10 @@ import (
 const pageSize = 100
 
 // ready begins a session that is not the continuation of another: what was said in between has to be fetched. Servers introduce
-// themselves one by one behind it, and tell the latest message of each channel; private chats do not.
+// themselves one by one behind it, with the latest message of each channel; private chats do not.
 func (x *incoming) ready(r *discordgo.Ready) error {
 	if r.User == nil || r.User.ID == "" {
-		return errors.New("discord is ready without an account")
+		return errors.New("the READY of discord names no account")
 	}
 	app := r.User.ID
 	if r.Application != nil && isSnowflake(r.Application.ID) {
@@ -110,12 +110,12 @@ func (x *incoming) catchUp(channelID, guildID, after string) error {
 	return nil
 }
 
-// online tells that events come, once for each connection. The host may take nothing over before it has heard that.
+// online shows that events come, once for each connection. The host may take no event before that.
 func (p *plugin) online(in channel.Inbox) {
 	if p.shown {
 		return
 	}
 	p.shown = true
-	self, _, _ := p.world.ids()
+	self, _ := p.world.ids()
 	in.Status(channel.StateReady, "connected as "+self)
 }

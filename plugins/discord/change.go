@@ -13,7 +13,7 @@ import (
 // Edit implements channel.Editor. What does not fit the message any more follows in others, when the text is final.
 func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
 	if !isSnowflake(e.Conversation.ID) || !isSnowflake(e.MessageID) {
-		return channel.Edited{}, errors.New("edit: not a message of discord")
+		return channel.Edited{}, errors.New("edit: the message id is not one of discord")
 	}
 	all := pieces(e.Text, e.Markdown)
 	if len(all) == 0 {
@@ -33,7 +33,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	return channel.Edited{}, nil
 }
 
-// rest sends what a final edit could not hold. Its limits are waited out: nobody would send it again.
+// rest sends what a final edit could not hold. It waits until rate limits have passed, since nobody would send it again.
 func (p *plugin) rest(ctx context.Context, e channel.Edit, pieces []string) error {
 	for i, piece := range pieces {
 		m := outgoing{
@@ -50,7 +50,7 @@ func (p *plugin) rest(ctx context.Context, e channel.Edit, pieces []string) erro
 // Delete implements channel.Deleter. A message that is gone already is no error.
 func (p *plugin) Delete(ctx context.Context, c channel.Conversation, messageID string) error {
 	if !isSnowflake(c.ID) || !isSnowflake(messageID) {
-		return errors.New("delete: not a message of discord")
+		return errors.New("delete: the message id is not one of discord")
 	}
 	err := p.client.call(ctx, "DELETE", "/channels/"+c.ID+"/messages/"+messageID, nil, nil)
 	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code == 10008 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -16,15 +18,16 @@ import (
 
 // plugin is the channel.
 type plugin struct {
+	channel.HostMedia // the files to send: Discord takes them only along with a message
+
 	settings settings
 	log      *slog.Logger
 	client   *client
 	gateway  *gateway
 	position *position
 	world    *world
-	sends    *sends
-	waiting  *waiting
-	stateDir string
+	sends    sends
+	waiting  waiting
 	pause    func(failures int) time.Duration // before the next connection
 
 	// Only the goroutine that reads the gateway uses these.
@@ -66,16 +69,17 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	at, err := loadPosition(c.StateDir)
+	at, err := loadPosition(c)
 	if err != nil {
 		return err
 	}
-	p.settings, p.log, p.position, p.stateDir = s, c.Log, at, c.StateDir
-	p.client, p.world, p.sends, p.waiting = newClient(s), newWorld(), newSends(), newWaiting()
+	p.settings, p.log, p.position = s, c.Log, at
+	p.client, p.world, p.sends = newClient(s), newWorld(), newSends()
+	p.HostMedia = channel.HostMedia{Host: c.Host, Most: maxFile}
 	if p.pause == nil {
 		p.pause = pause
 	}
-	return p.sweepUploads(time.Now())
+	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
 }
 
 // pause is the wait before the next connection. Discord counts how often a bot begins anew.
@@ -115,7 +119,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	return nil
 }
 
-// after is the wait before the next try. What a person has to put right is tried seldom: every try counts.
+// after returns the wait before the next try. After an error that only a person can resolve it is long, since Discord counts every try.
 func (p *plugin) after(err error, failures int) time.Duration {
 	if _, fatal := errors.AsType[*fatalError](err); fatal || unauthorized(err) {
 		return 5 * time.Minute
@@ -126,7 +130,7 @@ func (p *plugin) after(err error, failures int) time.Duration {
 	return p.pause(failures)
 }
 
-// report tells how the connection fares. A connection that ends and is resumed at once is nothing to tell of.
+// report shows the state of the connection. A connection that ends and is resumed at once is not shown.
 func (p *plugin) report(in channel.Inbox, err error, failures int) {
 	p.log.Info("connection ended", "error", err)
 	_, fatal := errors.AsType[*fatalError](err)

@@ -56,7 +56,7 @@ func (s *setting) starting(more map[string]any) *plugintest.Host {
 		settings[k] = v
 	}
 	s.plugin = &plugin{pause: func(int) time.Duration { return time.Millisecond }}
-	return plugintest.Start(s.t, s.plugin, plugintest.Config{Settings: settings, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir})
+	return plugintest.Start(s.t, s.plugin, plugintest.Config{Settings: settings, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir, Permissions: []string{"media"}})
 }
 
 // next takes the next event over.

@@ -61,7 +61,7 @@ func FuzzDispatch(f *testing.F) {
 	})
 }
 
-// refusing is an inbox of a host that says an error to every event, now or later.
+// refusing is an inbox that answers every event with an error, by DeliverAsync itself or later.
 type refusing struct {
 	channel.Inbox
 	now, later error
@@ -81,9 +81,9 @@ func TestARefusedEventIsPassed(t *testing.T) {
 		in   refusing
 		want int64
 	}{
-		{refusing{}, 2}, {refusing{later: refused}, 2}, {refusing{now: refused}, 2}, {refusing{later: errors.New("ending")}, 1}, {refusing{now: errors.New("ending")}, 1},
+		{refusing{}, 2}, {refusing{later: refused}, 2}, {refusing{later: errors.New("ending")}, 1}, {refusing{now: errors.New("ending")}, 1},
 	} {
-		position, err := loadPosition(t.TempDir())
+		position, err := loadPosition(channel.Config{StateDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

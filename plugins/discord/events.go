@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,24 +111,14 @@ func (x *incoming) deliver(e channel.Event, then func(error)) error {
 	}
 	x.handed = true
 	x.position.handed(x.seq)
-	taken := func(err error) {
-		switch {
-		case err == nil:
-			x.position.acked(x.session, x.seq, e.Conversation.ID, last, e.Conversation.Kind == channel.DM)
-		case errors.Is(err, channel.ErrMalformed): // it would be so the next time as well
-			x.log.Warn("event was refused", "event", e.ID, "error", err)
-			x.position.acked(x.session, x.seq, e.Conversation.ID, last, false)
+	return x.in.DeliverAsync(x.ctx, e, func(err error) {
+		if channel.Settled(err) {
+			x.position.acked(x.session, x.seq, e.Conversation.ID, last, err == nil && e.Conversation.Kind == channel.DM)
 		}
 		if then != nil {
 			then(err)
 		}
-	}
-	err := x.in.DeliverAsync(x.ctx, e, taken)
-	if errors.Is(err, channel.ErrMalformed) {
-		taken(err)
-		return nil
-	}
-	return err
+	})
 }
 
 func (x *incoming) conversation(channelID, guildID string) (channel.Conversation, room) {
@@ -137,7 +126,7 @@ func (x *incoming) conversation(channelID, guildID string) (channel.Conversation
 	return channel.Conversation{ID: channelID, Kind: r.kind, Parent: r.parent}, r
 }
 
-// whole reports whether a message says what it is, where it is, and whose.
+// whole reports whether a message has an id, a channel and an author.
 func whole(m *discordgo.Message) bool {
 	return m.Author != nil && isSnowflake(m.Author.ID) && isSnowflake(m.ID) && isSnowflake(m.ChannelID)
 }
@@ -187,7 +176,7 @@ func (x *incoming) deleted(channelID, guildID, id string) error {
 	}, nil)
 }
 
-// reaction has no id of its own. The number within the session stays the same when it is replayed.
+// reaction hands over a reaction. Its id is the number within the session, which stays the same when it is replayed.
 func (x *incoming) reaction(r *discordgo.MessageReactionAdd) error {
 	if r.MessageReaction == nil || x.world.is(r.UserID) || !isSnowflake(r.UserID) || !isSnowflake(r.MessageID) || !isSnowflake(r.ChannelID) {
 		return nil
@@ -218,7 +207,7 @@ func (x *incoming) event(m *discordgo.Message) channel.Event {
 		answered := m.ReferencedMessage
 		e.Addressed = e.Addressed || answered != nil && answered.Author != nil && x.world.is(answered.Author.ID)
 	}
-	self, _, _ := x.world.ids()
+	self, _ := x.world.ids()
 	e.Text, e.Entities = readable(m.Content, self, m.Mentions)
 	for _, a := range m.Attachments[:min(len(m.Attachments), 20)] {
 		if a != nil && isSnowflake(a.ID) {

@@ -57,7 +57,7 @@ type frame struct {
 	Type string          `json:"t,omitempty"`
 }
 
-// gateway is the way on which events come. One connection follows another, and one session spans many of them.
+// gateway receives events. One connection follows another, and one session spans many of them.
 type gateway struct {
 	client  *client
 	intents int
@@ -74,7 +74,7 @@ type link struct {
 	working atomic.Bool // nobody reads, since an event is being handled
 }
 
-// fatalError is a close that does not get better by itself.
+// fatalError is a close code after which no new try can succeed.
 type fatalError struct {
 	code websocket.StatusCode
 	hint string
@@ -82,7 +82,7 @@ type fatalError struct {
 
 func (e *fatalError) Error() string { return fmt.Sprintf("%s (close code %d)", e.hint, e.code) }
 
-// hints say what a person has to do about a close code.
+// hints are what a person has to do about a close code.
 var hints = map[websocket.StatusCode]string{
 	4004: "discord does not accept the token: reset it on the page Bot of the developer portal, and set token_env or token_file",
 	4010: "discord refuses the shard", 4011: "the bot is in too many servers for one connection",
@@ -98,7 +98,7 @@ var (
 	errZombie    = errors.New("discord does not answer heartbeats")
 )
 
-// connected lives through one connection. It reports whether it got as far as a session.
+// connected makes one connection and returns when it has ended. up reports whether a session began.
 func (g *gateway) connected(ctx context.Context) (up bool, err error) {
 	address, err := g.address(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (g *gateway) address(ctx context.Context) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || strings.HasPrefix(g.client.base, "https:")) {
 		g.session.URL = ""
-		return "", errors.New("discord names a gateway that cannot be connected to safely")
+		return "", errors.New("discord names a gateway without encryption")
 	}
 	u.RawQuery = "v=10&encoding=json"
 	return u.String(), nil
@@ -220,7 +220,7 @@ func (g *gateway) read(ctx context.Context, l *link) (up bool, err error) {
 // event takes over an event. Its number counts only when that went well.
 func (g *gateway) event(ctx context.Context, l *link, f frame) error {
 	if f.Seq == nil || *f.Seq < 0 {
-		return errors.New("an event has no number")
+		return errors.New("an event of the gateway has no sequence number")
 	}
 	if f.Type == "READY" {
 		var ready struct {
@@ -228,7 +228,7 @@ func (g *gateway) event(ctx context.Context, l *link, f frame) error {
 			URL       string `json:"resume_gateway_url"`
 		}
 		if err := json.Unmarshal(f.Data, &ready); err != nil || ready.SessionID == "" {
-			return errors.New("discord is ready without a session")
+			return errors.New("the READY of discord names no session")
 		}
 		g.session = session{ID: ready.SessionID, URL: ready.URL}
 	}
@@ -240,7 +240,7 @@ func (g *gateway) event(ctx context.Context, l *link, f frame) error {
 	return nil
 }
 
-// closed makes the end of a connection into what to do about it.
+// closed returns the error for the end of a connection, and forgets a session that cannot be resumed.
 func (g *gateway) closed(err error) error {
 	code := websocket.CloseStatus(err)
 	if hint, ok := hints[code]; ok {
@@ -253,7 +253,7 @@ func (g *gateway) closed(err error) error {
 	return err
 }
 
-// beat shows that the bot lives, and finds out whether the other side does.
+// beat sends heartbeats, and fails when Discord does not answer them.
 func (l *link) beat(ctx context.Context, interval time.Duration) error {
 	if backoff.Sleep(ctx, rand.N(interval)) != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// Discord wants to hear of an interaction within three seconds, and takes its answer for fifteen minutes.
+// Discord expects the callback of an interaction within three seconds, and takes its answer for fifteen minutes.
 const (
 	callbackBy    = 2 * time.Second
 	answerWithin  = 14 * time.Minute
@@ -21,7 +21,7 @@ const (
 	callbackTries = 5 * time.Second
 )
 
-// interaction hands over a command or the press of a button, and tells Discord so when the host has it.
+// interaction hands over a command or the press of a button, and acknowledges it when the host has it.
 func (x *incoming) interaction(i *discordgo.Interaction) error {
 	user, member := i.User, i.Member
 	if member != nil {
@@ -50,7 +50,7 @@ func (x *incoming) interaction(i *discordgo.Interaction) error {
 	return x.deliver(e, x.acknowledge(i, answer))
 }
 
-// command returns what the host is told. A text for Flynn is a message like any other.
+// command returns the kind and the text of the event for a command. "/ask" is a message like any other.
 func command(data discordgo.ApplicationCommandInteractionData) (channel.EventKind, string) {
 	var words []string
 	for _, o := range data.Options {
@@ -92,15 +92,12 @@ func (x *incoming) acknowledge(i *discordgo.Interaction, with discordgo.Interact
 		ctx, cancel := context.WithTimeout(ctx, callbackTries)
 		defer cancel()
 		if err := p.client.call(ctx, "POST", "/interactions/"+i.ID+"/"+i.Token+"/callback", map[string]any{"type": with}, nil); err != nil {
-			p.log.Warn("interaction was not acknowledged", "interaction", i.ID, "error", masked(err, i.Token))
+			p.log.Warn("interaction was not acknowledged", "interaction", i.ID, "error", err)
 			p.waiting.drop(i.ID)
 		}
 	})
 	return func(err error) { taken <- err }
 }
-
-// masked is an error without a token that stands in the address of a request.
-func masked(err error, token string) string { return strings.ReplaceAll(err.Error(), token, "...") }
 
 // waitingAnswer is a command that shows "thinking" until its answer is there.
 type waitingAnswer struct {
@@ -114,8 +111,6 @@ type waiting struct {
 	mu  sync.Mutex
 	all []*waitingAnswer
 }
-
-func newWaiting() *waiting { return &waiting{} }
 
 func (w *waiting) add(a *waitingAnswer) {
 	w.mu.Lock()
@@ -154,13 +149,13 @@ func (w *waiting) find(ctx context.Context, channelID, replyTo string) *waitingA
 	}
 }
 
-// register tells Discord the commands, once for each start.
+// register registers the commands, once for each start.
 func (x *incoming) register() {
-	if x.registered || !yes(x.settings.Commands) {
+	if x.registered || !x.settings.Commands {
 		return
 	}
 	x.registered = true
-	_, app, _ := x.world.ids()
+	_, app := x.world.ids()
 	paths := []string{"/applications/" + app + "/commands"}
 	if len(x.settings.Guilds) > 0 {
 		paths = nil

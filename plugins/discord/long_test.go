@@ -18,7 +18,7 @@ func TestALongAnswerArrivesOnce(t *testing.T) {
 	delivery.LongAnswers(t, limit, channel.Conversation{ID: "1574309523995230208"}, func(t *testing.T, on *delivery.Platform) channel.Channel {
 		p := &plugin{
 			log: slog.New(slog.DiscardHandler), client: newClient(settings{API: "http://discord.test"}),
-			world: newWorld(), sends: newSends(), waiting: newWaiting(), stateDir: t.TempDir(),
+			world: newWorld(), sends: newSends(),
 		}
 		p.client.http.Transport = delivery.Wire(func(w http.ResponseWriter, r *http.Request) {
 			var m outgoing

@@ -3,24 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/channel"
 )
 
 // place is how far a channel has been handed over.
 type place struct {
 	Last string `json:"last"`         // id of the latest message that the host has
-	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not tell of by itself
+	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not list
 }
 
 // kept is what stands in the file.
@@ -32,7 +29,7 @@ type kept struct {
 // position knows how far events have been handed over to the host, and keeps it on disk. The file may lag behind: then some events
 // come twice, and the host knows them by their ids. It never runs ahead.
 type position struct {
-	path    string
+	config  channel.Config
 	writing sync.Mutex // held while the file is written
 
 	mu      sync.Mutex
@@ -47,16 +44,12 @@ const (
 	saveEvery = 250 * time.Millisecond
 )
 
-func loadPosition(dir string) (*position, error) {
-	p := &position{path: filepath.Join(dir, "position.json"), dirty: make(chan struct{}, 1)}
-	data, err := os.ReadFile(p.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read position: %w", err)
-	}
-	if err == nil {
-		if err := json.Unmarshal(data, &p.kept); err != nil {
-			return nil, fmt.Errorf("read position: %w (remove %s to begin anew)", err, p.path)
-		}
+const positionFile = "position.json"
+
+func loadPosition(c channel.Config) (*position, error) {
+	p := &position{config: c, dirty: make(chan struct{}, 1)}
+	if _, err := c.ReadState(positionFile, &p.kept); err != nil {
+		return nil, fmt.Errorf("%w (remove that file to begin anew)", err)
 	}
 	if p.kept.Places == nil {
 		p.kept.Places = map[string]place{}
@@ -75,7 +68,7 @@ func (p *position) resume() session {
 	return p.kept.Session
 }
 
-// begin notes a new session.
+// begin records a new session.
 func (p *position) begin(s session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +76,7 @@ func (p *position) begin(s session) {
 	p.touch()
 }
 
-// passed notes an event of which nothing is handed over.
+// passed records an event of which nothing is handed over.
 func (p *position) passed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +84,7 @@ func (p *position) passed(seq int64) {
 	p.advance(0)
 }
 
-// handed notes that something of an event is on its way to the host.
+// handed records that an event is on its way to the host.
 func (p *position) handed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,9 +92,9 @@ func (p *position) handed(seq int64) {
 	p.pending++
 }
 
-// acked notes that the host has what was handed over. The host acks in order, so everything before is there as well. seq is 0 for
+// acked records that the host has an event. The host acks in order, so it has everything before as well. seq is 0 for
 // what did not come over the gateway, last is empty for what is no message.
-func (p *position) acked(sessionID string, seq int64, channel, last string, dm bool) {
+func (p *position) acked(sessionID string, seq int64, channelID, last string, dm bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending--
@@ -109,7 +102,7 @@ func (p *position) acked(sessionID string, seq int64, channel, last string, dm b
 		p.advance(seq)
 	}
 	if last != "" {
-		p.reach(channel, last, dm)
+		p.reach(channelID, last, dm)
 	}
 }
 
@@ -125,15 +118,15 @@ func (p *position) advance(seq int64) {
 }
 
 // reach moves a channel's place up to a message. p.mu is held.
-func (p *position) reach(channel, last string, dm bool) {
-	old, known := p.kept.Places[channel]
+func (p *position) reach(channelID, last string, dm bool) {
+	old, known := p.kept.Places[channelID]
 	if known && !later(last, old.Last) {
 		return
 	}
 	if !known && len(p.kept.Places) >= maxPlaces {
 		p.forget()
 	}
-	p.kept.Places[channel] = place{last, dm || old.DM}
+	p.kept.Places[channelID] = place{last, dm || old.DM}
 	p.touch()
 }
 
@@ -150,15 +143,15 @@ func (p *position) forget() {
 }
 
 // meet keeps a private chat on disk before anything of it is handed over: from now on it can be caught up with.
-func (p *position) meet(channel, first string) error {
+func (p *position) meet(channelID, first string) error {
 	n, err := strconv.ParseUint(first, 10, 64)
 	if err != nil || n == 0 {
 		return nil
 	}
 	p.mu.Lock()
-	_, known := p.kept.Places[channel]
+	_, known := p.kept.Places[channelID]
 	if !known {
-		p.reach(channel, strconv.FormatUint(n-1, 10), true)
+		p.reach(channelID, strconv.FormatUint(n-1, 10), true)
 	}
 	p.mu.Unlock()
 	if known {
@@ -168,19 +161,19 @@ func (p *position) meet(channel, first string) error {
 }
 
 // start sets the place of a channel that is not known yet.
-func (p *position) start(channel, last string) {
+func (p *position) start(channelID, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known := p.kept.Places[channel]; !known {
-		p.reach(channel, last, false)
+	if _, known := p.kept.Places[channelID]; !known {
+		p.reach(channelID, last, false)
 	}
 }
 
-// place tells how far a channel is.
-func (p *position) place(channel string) (string, bool) {
+// place returns the latest message that the host has of a channel.
+func (p *position) place(channelID string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, ok := p.kept.Places[channel]
+	at, ok := p.kept.Places[channelID]
 	return at.Last, ok
 }
 
@@ -230,26 +223,14 @@ func (p *position) Run(ctx context.Context, failed func(error)) {
 	}
 }
 
-// save replaces the file, so that a crash leaves the old or the new one.
+// save writes the file.
 func (p *position) save() error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.mu.Lock()
-	data, err := json.Marshal(p.kept)
+	now := kept{p.kept.Session, maps.Clone(p.kept.Places)}
 	p.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("write position: %w", err)
-	}
-	next := p.path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write position: %w", err)
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(next, p.path)
-	}
-	if err != nil {
+	if err := p.config.WriteState(positionFile, now); err != nil {
 		return fmt.Errorf("write position: %w", err)
 	}
 	return nil

@@ -6,49 +6,45 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// client asks the REST API. It sends every request once: who may repeat one has to know what it does.
+// client makes requests of the REST API. It sends every request once: only the caller knows which may be repeated.
 type client struct {
 	base, token string
 	http        *http.Client
 
-	mu    sync.Mutex
-	until map[string]time.Time // by route: nothing more before this
-	all   time.Time            // the same for everything
+	until cache.Map[string, time.Time] // by route: nothing more before this
+
+	mu  sync.Mutex
+	all time.Time // the same for all routes
 }
 
 const (
 	maxAnswer   = 8 << 20 // bytes of an answer
 	maxRoutes   = 1000    // with a limit that is remembered
 	restTimeout = 30 * time.Second
-	// shortWait is how long a request waits for a limit that is known before it is sent; the sender is told of longer ones.
+	// shortWait is how long a request waits for a known limit before it is sent; a longer limit is an error.
 	shortWait = 2 * time.Second
 )
 
 func newClient(s settings) *client {
 	return &client{
-		base: s.API, token: s.token, until: map[string]time.Time{},
-		// A redirect would take the token elsewhere.
-		http: &http.Client{
-			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		base: s.API, token: s.token, until: cache.Map[string, time.Time]{Most: maxRoutes},
+		http: webapi.NewClient(),
 	}
 }
 
-// limitedError says that Discord wants to be asked again after a while, and that nothing was done.
+// limitedError means that nothing was done, and that Discord takes the request only after a while.
 type limitedError struct{ after time.Duration }
 
 func (e *limitedError) Error() string { return fmt.Sprintf("discord asks to wait %v", e.after) }
@@ -63,15 +59,6 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("discord answers %d: %s (code %d)", e.status, e.message, e.code)
 }
 
-// brokenError says that there was no answer.
-type brokenError struct {
-	written bool // the request may have arrived
-	err     error
-}
-
-func (e *brokenError) Error() string { return "no answer from discord: " + e.err.Error() }
-func (e *brokenError) Unwrap() error { return e.err }
-
 // call sends a request with JSON, or none when in is nil, and reads the answer into out unless that is nil.
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {
 	if in == nil {
@@ -84,7 +71,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	return c.do(ctx, method, path, "application/json", data, out)
 }
 
-// patient is call for what nobody waits for: it waits out every limit.
+// patient is call for requests that nobody waits for: it waits until every limit has passed.
 func (c *client) patient(ctx context.Context, method, path string, in, out any) error {
 	for {
 		err := c.call(ctx, method, path, in, out)
@@ -105,41 +92,36 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 	if err := c.admit(ctx, key); err != nil {
 		return err
 	}
-	var written atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+		return fmt.Errorf("make request: %w", webapi.WithoutAddress(err))
 	}
 	r.Header.Set("Authorization", "Bot "+c.token)
 	r.Header.Set("User-Agent", "DiscordBot (https://github.com/flynnhost/flynn, 1)")
 	if body != nil {
 		r.Header.Set("Content-Type", kind)
 	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return &brokenError{written.Load(), err}
+	answer, data, err := webapi.Call(c.http, r, maxAnswer)
+	if answer != nil {
+		c.note(key, answer.Header)
 	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	c.note(key, answer.Header)
 	switch {
+	case err != nil:
+		return fmt.Errorf("no answer from discord: %w", err)
 	case answer.StatusCode == http.StatusTooManyRequests:
 		return c.limited(key, answer.Header, data)
 	case answer.StatusCode/100 != 2:
 		return refused(answer.StatusCode, data)
-	case err != nil:
-		return &brokenError{true, err}
 	case out == nil:
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return &brokenError{true, fmt.Errorf("read answer: %w", err)}
+		return fmt.Errorf("read the answer of discord: %w", err)
 	}
 	return nil
 }
 
-// route is what requests share a limit by: the method and the path, in which ids behind the first do not count.
+// route is the key by which requests share a limit: the method and the path, without the ids behind the first.
 func route(method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(path, "/")
@@ -151,10 +133,10 @@ func route(method, path string) string {
 	return method + strings.Join(parts, "/")
 }
 
-// admit waits for a limit that is nearly over, and refuses to go against one that is not.
+// admit waits for a limit that is nearly over, and returns a limitedError for a longer one.
 func (c *client) admit(ctx context.Context, key string) error {
+	until, _ := c.until.Get(key)
 	c.mu.Lock()
-	until := c.until[key]
 	if c.all.After(until) {
 		until = c.all
 	}
@@ -173,23 +155,7 @@ func (c *client) admit(ctx context.Context, key string) error {
 func (c *client) note(key string, h http.Header) {
 	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
 	if h.Get("X-RateLimit-Remaining") == "0" && ok {
-		c.hold(key, after)
-	}
-}
-
-func (c *client) hold(key string, d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if len(c.until) >= maxRoutes {
-		for k, until := range c.until {
-			if until.Before(now) {
-				delete(c.until, k)
-			}
-		}
-	}
-	if len(c.until) < maxRoutes {
-		c.until[key] = now.Add(d)
+		c.until.Set(key, time.Now().Add(after), after)
 	}
 }
 
@@ -207,7 +173,7 @@ func (c *client) limited(key string, h http.Header, data []byte) error {
 	if !ok {
 		after = 5 * time.Second
 	}
-	c.hold(key, after)
+	c.until.Set(key, time.Now().Add(after), after)
 	if body.Global || h.Get("X-RateLimit-Global") == "true" {
 		c.mu.Lock()
 		c.all = time.Now().Add(after)

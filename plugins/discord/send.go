@@ -2,25 +2,28 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf16"
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // outgoing is a message as Discord takes it.
@@ -36,7 +39,7 @@ type outgoing struct {
 	files []file
 }
 
-// allowedMentions says who may be called. Whatever a text says, it is nobody but the one who is answered.
+// allowedMentions limits the people whom a message notifies. Whatever the text says, only the author of the answered message is notified.
 type allowedMentions struct {
 	Parse       []string `json:"parse"`
 	RepliedUser bool     `json:"replied_user"`
@@ -53,8 +56,8 @@ type attachmentHead struct {
 }
 
 type file struct {
-	upload
-	data []byte
+	name, kind string
+	data       []byte
 }
 
 // row is a row of buttons.
@@ -83,21 +86,17 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	if !isSnowflake(s.Conversation.ID) {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is not a channel of discord", s.Conversation.ID)
 	}
-	messages, err := p.compose(s)
+	messages, err := p.compose(ctx, s)
 	if err != nil {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
 	}
-	sent, err := channel.Series(ctx, s, len(messages), func(ctx context.Context, i int) (string, error) {
+	return channel.Series(ctx, s, len(messages), func(ctx context.Context, i int) (string, error) {
 		return p.post(ctx, s, i, messages[i])
 	}, outcome)
-	if sent.Outcome == channel.OutcomeSent {
-		p.dropUploads(s.Attachments)
-	}
-	return sent, err
 }
 
 // compose makes the messages of a send: as many as its text needs. The first is the answer, the last has buttons and files.
-func (p *plugin) compose(s channel.Send) ([]outgoing, error) {
+func (p *plugin) compose(ctx context.Context, s channel.Send) ([]outgoing, error) {
 	text, done := s.Text, s.Delivered()
 	if s.PossibleDuplicate && done == 0 {
 		text = again + text
@@ -122,17 +121,27 @@ func (p *plugin) compose(s channel.Send) ([]outgoing, error) {
 	last := &all[len(all)-1]
 	last.Components = rows(s.Buttons)
 	for i, a := range s.Attachments[:min(len(s.Attachments), 10)] {
-		about, data, err := p.uploaded(a)
+		f, err := p.uploaded(ctx, a)
 		if err != nil {
 			return nil, fmt.Errorf("attachment %q: %w", a.Name, err)
 		}
-		last.Attachments = append(last.Attachments, attachmentHead{i, about.Name})
-		last.files = append(last.files, file{about, data})
+		last.Attachments = append(last.Attachments, attachmentHead{i, f.name})
+		last.files = append(last.files, f)
 	}
 	if last.Content == "" && last.files == nil {
 		return nil, errors.New("the message is empty")
 	}
 	return all, nil
+}
+
+// uploaded reads a file that the host keeps until it is sent.
+func (p *plugin) uploaded(ctx context.Context, a channel.Attachment) (file, error) {
+	m, err := p.Host.OpenMedia(ctx, a.Handle)
+	if err != nil {
+		return file{}, err
+	}
+	data, err := io.ReadAll(channel.Bounded(m.Body, maxFile, nil))
+	return file{cmp.Or(a.Name, m.Name), cmp.Or(a.Type, m.Type), data}, err
 }
 
 // pieces cuts a text into what fits messages, and renders it.
@@ -177,7 +186,7 @@ func rows(buttons []channel.Button) []row {
 	return out
 }
 
-// nonce is by what Discord knows a message that it has seen: at most 25 characters.
+// nonce returns the id by which Discord recognises a message that it has seen: at most 25 characters.
 func nonce(key string, piece int) string {
 	sum := sha256.Sum256([]byte(key + "\x00" + strconv.Itoa(piece)))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]
@@ -191,7 +200,7 @@ func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (s
 			if refused, ok := errors.AsType[*refusedError](err); !ok || refused.status >= 500 {
 				return id, err
 			}
-			p.log.Info("the command cannot be answered any more, a message is sent instead", "error", masked(err, w.token))
+			p.log.Info("the command cannot be answered any more, a message is sent instead", "error", err)
 			p.waiting.drop(w.id)
 		}
 	}
@@ -203,9 +212,9 @@ func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (s
 	return out.ID, err
 }
 
-// answer takes the place of "thinking". To do it twice is to do it once, so it needs no mark.
+// answer replaces "thinking". It is idempotent, so it needs no mark.
 func (p *plugin) answer(ctx context.Context, w *waitingAnswer, m outgoing) (string, error) {
-	_, app, _ := p.world.ids()
+	_, app := p.world.ids()
 	m.Nonce, m.EnforceNonce, m.Reference, m.Content = "", false, nil, strings.TrimPrefix(m.Content, again)
 	var out struct {
 		ID string `json:"id"`
@@ -213,9 +222,6 @@ func (p *plugin) answer(ctx context.Context, w *waitingAnswer, m outgoing) (stri
 	err := p.request(ctx, "PATCH", "/webhooks/"+app+"/"+w.token+"/messages/@original", m, &out)
 	if err == nil {
 		p.waiting.drop(w.id)
-	}
-	if broken, ok := errors.AsType[*brokenError](err); ok {
-		err = &brokenError{broken.written, errors.New(masked(broken.err, w.token))}
 	}
 	return out.ID, err
 }
@@ -244,9 +250,9 @@ func (p *plugin) request(ctx context.Context, method, path string, m outgoing, o
 
 func addFile(form *multipart.Writer, i int, f file) error {
 	h := textproto.MIMEHeader{}
-	h.Set("Content-Disposition", multipart.FileContentDisposition("files["+strconv.Itoa(i)+"]", f.Name))
-	if h.Set("Content-Type", "application/octet-stream"); f.Type != "" && !strings.ContainsAny(f.Type, "\r\n") {
-		h.Set("Content-Type", f.Type)
+	h.Set("Content-Disposition", multipart.FileContentDisposition("files["+strconv.Itoa(i)+"]", f.name))
+	if h.Set("Content-Type", "application/octet-stream"); f.kind != "" && !strings.ContainsAny(f.kind, "\r\n") {
+		h.Set("Content-Type", f.kind)
 	}
 	part, err := form.CreatePart(h)
 	if err == nil {
@@ -255,11 +261,10 @@ func addFile(form *multipart.Writer, i int, f file) error {
 	return err
 }
 
-// outcome tells what became of a message from the error.
+// outcome returns what became of a message for the error of its request.
 func outcome(err error) (channel.Sent, error) {
 	limited, isLimited := errors.AsType[*limitedError](err)
 	refused, isRefused := errors.AsType[*refusedError](err)
-	broken, isBroken := errors.AsType[*brokenError](err)
 	switch {
 	case isLimited:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: limited.after}, err
@@ -271,7 +276,7 @@ func outcome(err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeRefused}, err
 	case isRefused: // a permission can be given
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}, err
-	case isBroken && !broken.written:
+	case webapi.Unsent(err):
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
@@ -326,51 +331,37 @@ func (p *plugin) lookUp(ctx context.Context, channelID, nonce string, text []str
 // clockSkew is how far our clock may be ahead of Discord's.
 const clockSkew = 5 * time.Second
 
-// sends remembers what is under way, and what Discord has shown of it.
+// sends remembers the messages under way, by nonce: when they were first tried, and the ids under which Discord has shown them.
 type sends struct {
-	mu    sync.Mutex
-	tried map[string]time.Time // by nonce
-	seen  map[string]string    // ids by nonce
+	tried *cache.Map[string, time.Time]
+	seen  *cache.Map[string, string]
 }
 
 const maxSends = 1000
 
-func newSends() *sends { return &sends{tried: map[string]time.Time{}, seen: map[string]string{}} }
+func newSends() sends {
+	return sends{&cache.Map[string, time.Time]{Most: maxSends}, &cache.Map[string, string]{Most: maxSends}}
+}
 
-// try notes that a message is about to be sent. The first time counts.
-func (s *sends) try(nonce string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.tried) >= maxSends {
-		clear(s.tried)
-	}
-	if _, ok := s.tried[nonce]; !ok {
-		s.tried[nonce] = now
+// try records that a message is about to be sent. The first time counts.
+func (s sends) try(nonce string, now time.Time) {
+	if _, ok := s.tried.Get(nonce); !ok {
+		s.tried.Set(nonce, now, 0)
 	}
 }
 
-// saw notes a message of ours that the gateway has shown.
-func (s *sends) saw(nonce, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.seen) >= maxSends {
-		clear(s.seen)
-	}
-	s.seen[nonce] = id
+func (s sends) look(nonce string) (id string, tried time.Time) {
+	id, _ = s.seen.Get(nonce)
+	tried, _ = s.tried.Get(nonce)
+	return id, tried
 }
 
-func (s *sends) look(nonce string) (id string, tried time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen[nonce], s.tried[nonce]
-}
-
-// echo notes that the gateway shows a message of ours.
+// echo records a message of ours that the gateway shows.
 func (x *incoming) echo(m *discordgo.Message) {
 	var with struct {
 		Nonce string `json:"nonce"`
 	}
 	if json.Unmarshal(x.raw, &with) == nil && len(with.Nonce) == 25 {
-		x.sends.saw(with.Nonce, m.ID)
+		x.sends.seen.Set(with.Nonce, m.ID, 0)
 	}
 }

@@ -359,7 +359,7 @@ func TestFilesOut(t *testing.T) {
 	s := newSetting(t)
 	p := &plugin{pause: func(int) time.Duration { return time.Millisecond }}
 	h := plugintest.Start(t, p, plugintest.Config{
-		Settings: map[string]any{"api": s.API()}, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir,
+		Settings: map[string]any{"api": s.API()}, Secrets: map[string]string{"token": s.Token}, StateDir: s.dir, Permissions: []string{"media"},
 	})
 	h.WaitStatus(channel.StateReady)
 	handle, err := p.Upload(t.Context(), channel.Media{Name: `a "b".txt`, Type: "text/plain", Size: 5, Body: body("hello")})
@@ -377,8 +377,9 @@ func TestFilesOut(t *testing.T) {
 	if len(all) != 1 || len(all[0].Attachments) != 1 || all[0].Attachments[0].Filename != `a "b".txt` || string(s.Body(all[0].Attachments[0])) != "hello" {
 		t.Errorf("messages are %+v", all)
 	}
-	if _, _, err := p.uploaded(send.Attachments[0]); err == nil {
-		t.Error("the upload is kept after it was sent")
+	send.Key, send.Attachments[0].Handle = "another", "none"
+	if sent, err := h.Send(send); err == nil || sent.Outcome != channel.OutcomeNotSent {
+		t.Errorf("a file that is not there: %+v, %v", sent, err)
 	}
 	if _, err := p.Upload(t.Context(), channel.Media{Body: body(strings.Repeat("x", maxFile+1))}); err == nil {
 		t.Error("more than discord takes was kept")

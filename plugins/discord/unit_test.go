@@ -67,7 +67,7 @@ func TestRoute(t *testing.T) {
 }
 
 func TestPositionIsNeverAhead(t *testing.T) {
-	p, err := loadPosition(t.TempDir())
+	p, err := loadPosition(channel.Config{StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestPositionIsNeverAhead(t *testing.T) {
 	if err := p.save(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := loadPosition(filepath.Dir(p.path))
+	again, err := loadPosition(p.config)
 	if last, _ := again.place("c"); err != nil || again.resume() != p.resume() || last != "100" {
 		t.Errorf("read back: %+v, %v", again, err)
 	}
@@ -109,13 +109,13 @@ func TestABrokenPositionIsSaid(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "position.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadPosition(dir); err == nil || !strings.Contains(err.Error(), "remove") {
+	if _, err := loadPosition(channel.Config{StateDir: dir}); err == nil || !strings.Contains(err.Error(), "remove") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPlacesAreBounded(t *testing.T) {
-	p, _ := loadPosition(t.TempDir())
+	p, _ := loadPosition(channel.Config{StateDir: t.TempDir()})
 	for i := range maxPlaces + 10 {
 		p.start("c"+itoa(int64(i)), itoa(int64(1000+i)))
 	}

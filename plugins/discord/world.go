@@ -8,16 +8,18 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// world is what Discord has told about servers and channels. It is never complete, and bounded.
+// world is what is known of servers and channels. It is bounded, and never complete.
 type world struct {
-	mu       sync.Mutex
-	self     string            // id of the bot's account
-	app      string            // id of the application
-	guilds   map[string]*guild // by id
-	channels map[string]room   // by id
+	channels cache.Map[string, room] // by id
+
+	mu     sync.Mutex
+	self   string            // id of the bot's account
+	app    string            // id of the application
+	guilds map[string]*guild // by id
 }
 
 // guild is a server.
@@ -38,7 +40,9 @@ const (
 	maxRooms  = 50_000
 )
 
-func newWorld() *world { return &world{guilds: map[string]*guild{}, channels: map[string]room{}} }
+func newWorld() *world {
+	return &world{guilds: map[string]*guild{}, channels: cache.Map[string, room]{Most: maxRooms}}
+}
 
 // is reports whether an account is the bot's own.
 func (w *world) is(id string) bool {
@@ -53,10 +57,10 @@ func (w *world) ready(self, app string) {
 	w.self, w.app = self, app
 }
 
-func (w *world) ids() (self, app string, guilds int) {
+func (w *world) ids() (self, app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.self, w.app, len(w.guilds)
+	return w.self, w.app
 }
 
 // setGuild takes over a server with its roles.
@@ -109,19 +113,8 @@ func (w *world) setChannel(c *discordgo.Channel, guildID string) room {
 	case discordgo.ChannelTypeGuildPublicThread, discordgo.ChannelTypeGuildPrivateThread, discordgo.ChannelTypeGuildNewsThread:
 		r.kind, r.parent = channel.Thread, c.ParentID
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.channels[c.ID]; known || len(w.channels) < maxRooms {
-		w.channels[c.ID] = r
-	}
+	w.channels.Set(c.ID, r, 0)
 	return r
-}
-
-func (w *world) room(id string) (room, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r, ok := w.channels[id]
-	return r, ok
 }
 
 // roleWords are what a member of a server is, the most powerful first. "owner" is said only of the owner, whatever roles are called.
@@ -149,9 +142,9 @@ func (w *world) roleWords(guildID, userID string, ids []string) []string {
 	return words[:min(len(words), 16)]
 }
 
-// whereIs returns the room of a channel, asking Discord when it has not been told yet. What is in no server is a private chat.
+// whereIs returns the room of a channel, and asks Discord for an unknown one. A channel without a server is a private chat.
 func (p *plugin) whereIs(ctx context.Context, channelID, guildID string) room {
-	if r, ok := p.world.room(channelID); ok {
+	if r, ok := p.world.channels.Get(channelID); ok {
 		return r
 	}
 	if guildID == "" {
@@ -165,7 +158,7 @@ func (p *plugin) whereIs(ctx context.Context, channelID, guildID string) room {
 	return room{kind: channel.Group, guild: guildID}
 }
 
-// askGuild asks for a server that has not introduced itself: those of a session that is resumed after a restart do not.
+// askGuild asks for a server of which no GUILD_CREATE came, as after a restart that resumes a session.
 func (p *plugin) askGuild(ctx context.Context, id string) {
 	p.world.mu.Lock()
 	_, known := p.world.guilds[id]

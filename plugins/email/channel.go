@@ -9,19 +9,19 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/backoff"
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
 // plugin is the channel.
 type plugin struct {
+	channel.HostMedia // the files to send: a mail is written when it is sent
+
 	settings settings
-	host     *hostapi.Host
 	threads  threads
 	log      *slog.Logger
 	board    board
 	cursor   cursor
 
-	noting sync.Mutex // of what is remembered of a conversation, between reading and writing it
+	noting sync.Mutex // held while the record of a conversation is read, changed and written
 }
 
 var (
@@ -44,7 +44,8 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.host, p.threads, p.log = s, c.Host, threads{c.Host}, c.Log
+	p.HostMedia = channel.HostMedia{Host: c.Host, Most: maxAttachment}
+	p.settings, p.threads, p.log = s, threads{c.Host}, c.Log
 	p.cursor.moved = make(chan struct{}, 1)
 	return nil
 }
@@ -57,24 +58,22 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer saving.Wait()
 	saving.Go(func() { p.save(ctx) })
 	again := backoff.Backoff{First: 500 * time.Millisecond, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := p.once(ctx, in)
-		if ctx.Err() != nil {
-			break
-		}
+	failures := 0 // of the login, in a row
+	again.Loop(ctx, func(ctx context.Context) error { return p.once(ctx, in) }, func(err error, wait time.Duration) time.Duration {
 		p.board.in(err)
 		p.log.Warn("following the mailbox failed", "error", clean(err.Error(), 500))
-		wait := again.Failed(time.Since(began))
-		if refused(err) && again.Failures() > 2 { // servers lock accounts for passwords that are tried in haste
+		if failures++; !refused(err) {
+			failures = 0
+		}
+		if failures > 2 { // servers lock accounts for passwords that are tried in haste
 			wait = backoff.Delay(1, 5*time.Minute, 5*time.Minute)
 		}
-		_ = backoff.Sleep(ctx, wait)
-	}
+		return wait
+	})
 	return nil
 }
 
-// once makes sure that mail can go out, so that a wrong password shows before the first answer, and follows until something fails.
+// once checks that mail can go out, so that a wrong password shows before the first answer, and follows until something fails.
 func (p *plugin) once(ctx context.Context, in channel.Inbox) error {
 	p.board.out(p.tryOut(ctx))
 	return p.follow(ctx, in)
@@ -88,25 +87,25 @@ func (p *plugin) tryOut(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	_ = client.Quit() // it is only politeness
+	_ = client.Quit() // a courtesy
 	return nil
 }
 
 func refused(err error) bool {
-	e := (*authError)(nil)
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*authError](err)
+	return ok
 }
 
-// board shows how both directions fare as one state.
+// board shows the states of both directions as one.
 type board struct {
 	mu        sync.Mutex
 	inbox     channel.Inbox
-	ready     string // what is said when all is well
+	ready     string // text of the state ready
 	known     bool   // the way in was tried
-	way, back error  // what is wrong with the way in and the way out
+	way, back error  // of the way in and the way out; nil when it works
 }
 
-// open begins to show, or ends it.
+// open begins to show states, or ends that.
 func (b *board) open(in channel.Inbox, ready string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -109,7 +109,7 @@ var errTooLarge = errors.New("the attachments of a mail have together at most 25
 
 // attach copies media of the host into the mail and returns their size.
 func (p *plugin) attach(ctx context.Context, w *mail.Writer, a channel.Attachment, left int64) (int64, error) {
-	m, err := p.host.OpenMedia(ctx, a.Handle)
+	m, err := p.Host.OpenMedia(ctx, a.Handle)
 	if err != nil {
 		return 0, err
 	}

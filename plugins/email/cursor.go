@@ -43,7 +43,7 @@ func (c *cursor) next() (at position, ok bool) {
 	return c.handed, c.handed.Validity != 0 && !c.lost
 }
 
-// hand notes a mail that is handed over, or skipped.
+// hand records a mail that is handed over, or skipped.
 func (c *cursor) hand(at position, skipped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,22 +59,13 @@ func (c *cursor) hand(at position, skipped bool) {
 	}
 }
 
-// done notes what the host says to the oldest mail that is pending.
+// done records the host's answer to the oldest mail that is pending.
 func (c *cursor) done(at position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending--
 	if c.lost = c.lost || err != nil; !c.lost && at.Validity == c.acked.Validity {
 		c.advance(at)
-	}
-}
-
-// undo notes that a mail was not handed over after all, and never will be.
-func (c *cursor) undo() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending--; c.pending == 0 && !c.lost {
-		c.advance(c.handed)
 	}
 }
 
@@ -129,12 +120,12 @@ func (p *plugin) remember(ctx context.Context, at position) error {
 	if err != nil {
 		return err
 	}
-	return p.host.Set(ctx, positionKey, value)
+	return p.Host.Set(ctx, positionKey, value)
 }
 
 // remembered is the position that the host has.
 func (p *plugin) remembered(ctx context.Context) (at position, known bool, err error) {
-	value, known, err := p.host.Get(ctx, positionKey)
+	value, known, err := p.Host.Get(ctx, positionKey)
 	if err != nil || !known {
 		return at, false, err
 	}

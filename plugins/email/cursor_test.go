@@ -27,8 +27,6 @@ func TestCursor(t *testing.T) {
 			c.done(at(2), errors.New("no"))
 			c.done(at(3), nil)
 		}, 1, false},
-		{"malformed", func(c *cursor) { c.hand(at(2), false); c.undo() }, 2, true},
-		{"malformed behind one that is pending", func(c *cursor) { c.hand(at(2), false); c.hand(at(3), false); c.undo() }, 1, true},
 		{"an ack of a mailbox that was numbered anew", func(c *cursor) { c.hand(at(2), false); c.restart(position{Validity: 8}); c.done(at(2), nil) }, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *session) within(d time.Duration) (done func() bool) {
 	return time.AfterFunc(d, func() { _ = s.conn.Close() }).Stop
 }
 
-// imap connects and logs in. news hears of changes in the mailbox; it may be nil.
+// imap connects and logs in. news is called at each change of the mailbox; it may be nil.
 func (s settings) imap(ctx context.Context, news func()) (*session, error) {
 	conn, config, err := s.dial(ctx, s.IMAP, s.IMAPTLS)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Email connects Flynn to a mailbox: mail comes in by IMAP and goes out by SMTP.
 //
 // Start with channel.go, the plugin. On the way in sync.go follows the mailbox, mail.go reads a mail with quote.go and html.go for its text,
-// results.go tells who really sent it, thread.go to which conversation it belongs, event.go puts that together. On the way out compose.go
+// results.go checks its sender, thread.go finds its conversation, event.go puts that together. On the way out compose.go
 // writes a mail and send.go hands it in. dial.go has the connections. How far the mailbox was read is remembered when the host has
 // everything before that.
 package main

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -17,14 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
 // maxAttachment bounds an attachment in either direction, and all of one mail on its way out, in bytes.
 const maxAttachment = 25 << 20
-
-// transferTime bounds a transfer.
-const transferTime = 5 * time.Minute
 
 // handle is where a part lies: UIDVALIDITY, UID, number of the part, its encoding.
 var handle = regexp.MustCompile(`^([0-9]{1,10})/([0-9]{1,10})/([0-9]{1,3}(?:\.[0-9]{1,3}){0,9})/(base64|quoted-printable|plain)$`)
@@ -39,18 +34,18 @@ type part struct {
 func parseHandle(s string) (part, error) {
 	m := handle.FindStringSubmatch(s)
 	if m == nil {
-		return part{}, errors.New("the handle is none of this plugin")
+		return part{}, errors.New("the handle is not one of this plugin")
 	}
 	validity, err1 := strconv.ParseUint(m[1], 10, 32)
 	uid, err2 := strconv.ParseUint(m[2], 10, 32)
 	if err1 != nil || err2 != nil || uid == 0 {
-		return part{}, errors.New("the handle is none of this plugin")
+		return part{}, errors.New("the handle is not one of this plugin")
 	}
 	out := part{validity: uint32(validity), uid: imap.UID(uid), encoding: m[4]}
 	for word := range strings.SplitSeq(m[3], ".") {
 		n, _ := strconv.Atoi(word) // three digits
 		if n == 0 {
-			return part{}, errors.New("the handle is none of this plugin")
+			return part{}, errors.New("the handle is not one of this plugin")
 		}
 		out.number = append(out.number, n)
 	}
@@ -63,33 +58,27 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 	if err != nil {
 		return channel.Media{}, status.Error(codes.InvalidArgument, err.Error())
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	c, err := p.settings.imap(ctx, nil)
 	if err != nil {
-		cancel()
 		return channel.Media{}, err
-	}
-	end := func() {
-		c.end()
-		cancel()
 	}
 	now, err := c.open(p.settings.Mailbox)
 	if err == nil && now.UIDValidity != at.validity {
 		err = status.Error(codes.NotFound, "the server has numbered the mailbox anew: the attachment cannot be found any more")
 	}
 	if err != nil {
-		end()
+		c.end()
 		return channel.Media{}, err
 	}
 	body, leave, err := c.part(at)
 	if err != nil {
-		end()
+		c.end()
 		return channel.Media{}, err
 	}
 	return channel.Media{Body: channel.Bounded(body, maxAttachment, func() {
 		_ = c.conn.Close() // what was not read is not needed
 		leave()
-		end()
+		c.end()
 	})}, nil
 }
 
@@ -127,7 +116,7 @@ func decode(encoding string, r io.Reader) (io.Reader, error) {
 	return e.Body, nil
 }
 
-// exact fails a part that ends before its end.
+// exact is a reader that fails if it ends before left bytes have come.
 type exact struct {
 	from io.Reader
 	left int64
@@ -141,12 +130,4 @@ func (e *exact) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
-}
-
-// Upload implements channel.Uploader: a mail is written when it is sent; until then the host keeps the media, by their digest.
-func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
-	if m.Size < 0 || m.Size > maxAttachment {
-		return "", status.Errorf(codes.InvalidArgument, "a mail takes files of at most %d MiB", maxAttachment>>20)
-	}
-	return p.host.PutMedia(ctx, hostapi.Media{Name: m.Name, Type: m.Type, Size: m.Size, Body: m.Body})
 }

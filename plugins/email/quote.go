@@ -85,7 +85,7 @@ func withoutHead(lines []string) []string {
 	return lines
 }
 
-// attributed is the number of lines at the end that say whose quotation follows: programs break that line in up to three.
+// attributed returns the number of lines at the end that introduce a quotation: programs break that line in up to three.
 func attributed(lines []string) int {
 	for n := 1; n <= 3 && n <= len(lines); n++ {
 		one := strings.Join(lines[len(lines)-n:], " ")

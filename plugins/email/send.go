@@ -45,18 +45,18 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, fmt.Errorf("write a mail: %w", err)
 	}
 	err = p.submit(ctx, t.To, raw)
-	if failed := (*sendError)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*sendError](err); ok {
 		return channel.Sent{Outcome: failed.outcome, RetryAfter: failed.retry}, fmt.Errorf("send to %s: %w", t.To, err)
 	}
 	p.sent(ctx, s.Conversation.ID, id, raw)
 	return sent, nil
 }
 
-// thread is what is known of a conversation. One that was forgotten still has the address of its person in its id.
+// thread returns what is known of a conversation. The id of a forgotten one still has the person's address.
 func (p *plugin) thread(ctx context.Context, conversation string) (thread, error) {
 	sender, _ := splitConversation(conversation)
 	if sender == "" {
-		return thread{}, errors.New("the conversation is none of this plugin")
+		return thread{}, errors.New("the conversation is not one of this plugin")
 	}
 	t, found, err := p.threads.get(ctx, conversation)
 	if err != nil {
@@ -93,20 +93,20 @@ func (p *plugin) submit(ctx context.Context, to string, raw []byte) error {
 		return notSent(err) // without its end a mail is not taken over (RFC 5321, 4.1.1.4)
 	}
 	err = data.Close()
-	if refusal := (*smtp.SMTPError)(nil); errors.As(err, &refusal) {
+	if _, refused := errors.AsType[*smtp.SMTPError](err); refused {
 		return notSent(err)
 	}
 	if err != nil {
 		return &sendError{outcome: channel.OutcomeUnknown, err: err}
 	}
-	_ = c.Quit() // the mail is taken over; this is politeness
+	_ = c.Quit() // a courtesy: the mail is taken over
 	return nil
 }
 
 // notSent is an error before the server took the mail over.
 func notSent(err error) error {
 	out := &sendError{outcome: channel.OutcomeNotSent, err: err}
-	if refusal := (*smtp.SMTPError)(nil); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*smtp.SMTPError](err); ok {
 		switch refusal.Code / 100 {
 		case 4:
 			out.retry = pause
@@ -121,7 +121,7 @@ func notSent(err error) error {
 	return out
 }
 
-// sent remembers what went out. The mail is gone: what fails here changes nothing about that.
+// sent records a mail that went out. A failure here does not change that.
 func (p *plugin) sent(ctx context.Context, conversation, id string, raw []byte) {
 	if err := p.noteSent(ctx, conversation, id); err != nil {
 		p.log.Warn("remember a mail that was sent", "error", err)
@@ -162,7 +162,7 @@ func (p *plugin) copySent(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// Reconcile implements channel.Reconciler. What is found was sent; of what is not found nothing is known, for the copy is made after the send.
+// Reconcile implements channel.Reconciler. A mail that is found was sent. One that is not found may have been, since the copy is made later.
 func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
 	t, err := p.thread(ctx, r.Conversation.ID)
 	if err != nil {

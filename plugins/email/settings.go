@@ -4,17 +4,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	_ "embed"
-	"fmt"
 	"net"
-	"net/netip"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -70,37 +69,29 @@ func newSettings(c channel.Config) (settings, error) {
 	}
 	s.Address = strings.ToLower(s.Address)
 	var errs channel.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
-	wrong(!serverAddress(s.IMAP), "imap", `must be host:port, such as "imap.example.org:993"`)
-	wrong(!serverAddress(s.SMTP), "smtp", `must be host:port, such as "smtp.example.org:465"`)
+	errs.AddIf(!serverAddress(s.IMAP), "imap", `must be host:port, such as "imap.example.org:993"`)
+	errs.AddIf(!serverAddress(s.SMTP), "smtp", `must be host:port, such as "smtp.example.org:465"`)
 	s.IMAPTLS, s.SMTPTLS = mode(s.IMAPTLS, s.IMAP, "993"), mode(s.SMTPTLS, s.SMTP, "465")
 	for _, way := range []struct{ path, mode, server string }{{"imap_tls", s.IMAPTLS, s.IMAP}, {"smtp_tls", s.SMTPTLS, s.SMTP}} {
 		known := way.mode == tlsImplicit || way.mode == tlsStart || way.mode == tlsNone
-		wrong(!known, way.path, `must be "implicit", "starttls" or "none"`)
-		wrong(way.mode == tlsNone && !(s.Insecure && loopback(way.server)), way.path,
+		errs.AddIf(!known, way.path, `must be "implicit", "starttls" or "none"`)
+		errs.AddIf(way.mode == tlsNone && !(s.Insecure && loopback(way.server)), way.path,
 			"the password would go over the network unencrypted: none is only for a server on loopback, with insecure = true")
 	}
-	wrong(!mailAddress.MatchString(s.Address), "address", `must be Flynn's own address, such as "flynn@example.org"`)
-	wrong(s.Name != oneLine(s.Name, 100), "name", "must be at most 100 characters on one line")
-	wrong(s.Mailbox == "", "mailbox", `must be the name of a mailbox, such as "INBOX"`)
-	wrong(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "must be 1 to 1500")
-	wrong(s.password == "", "secrets.password", "missing: write password_env or password_file")
-	wrong(s.RequireAuthenticated && !authservID.MatchString(s.AuthservID), "authserv_id",
+	errs.AddIf(!mailAddress.MatchString(s.Address), "address", `must be Flynn's own address, such as "flynn@example.org"`)
+	errs.AddIf(s.Name != oneLine(s.Name, 100), "name", "must be at most 100 characters on one line")
+	errs.AddIf(s.Mailbox == "", "mailbox", `must be the name of a mailbox, such as "INBOX"`)
+	errs.AddIf(s.PollSeconds < 1 || s.PollSeconds > 1500, "poll_seconds", "must be 1 to 1500")
+	errs.AddIf(s.password == "", "secrets.password", "missing: write password_env or password_file")
+	errs.AddIf(s.RequireAuthenticated && !authservID.MatchString(s.AuthservID), "authserv_id",
 		"missing: write the first word of Authentication-Results in a mail that has come to this mailbox; see the README")
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.CA != "" {
 		s.tls.RootCAs = x509.NewCertPool()
-		wrong(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca",
+		errs.AddIf(!s.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA)), "ca",
 			"must be certificates in PEM, from -----BEGIN CERTIFICATE----- on: the text itself, since the plugin reads no files of the machine")
 	}
-	if len(errs) > 0 {
-		return s, errs
-	}
-	return s, nil
+	return s, errs.Err()
 }
 
 // mode is the way to a server where none was chosen.
@@ -122,8 +113,7 @@ func serverAddress(s string) bool {
 
 func loopback(server string) bool {
 	host, _, _ := net.SplitHostPort(server)
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return webapi.Loopback(host)
 }
 
 func (s settings) poll() time.Duration { return time.Duration(s.PollSeconds) * time.Second }

@@ -124,13 +124,13 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 	}
 	at.At = came
 	if l == nil {
-		p.log.Warn("a mail was skipped: it is gone, or its header is malformed", "uid", at.UID)
+		p.log.Warn("skipped a mail: it is gone, or its header is malformed", "uid", at.UID)
 		p.cursor.hand(at, true)
 		return nil
 	}
 	e, ok := p.settings.event(l, at)
 	if !ok {
-		p.log.Warn("a mail was skipped: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
+		p.log.Warn("skipped a mail: it is empty, or has no sender whom Flynn could answer", "uid", at.UID)
 		p.cursor.hand(at, true)
 		return nil
 	}
@@ -140,23 +140,12 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 		}
 	}
 	p.cursor.hand(at, false)
-	malformed := func(err error) bool { // it would be so the next time as well
-		if !errors.Is(err, channel.ErrMalformed) {
-			return false
-		}
-		p.log.Warn("dropped a malformed event", "uid", at.UID, "error", err)
-		return true
-	}
 	err = in.DeliverAsync(ctx, e, func(err error) {
-		if malformed(err) {
+		if channel.Settled(err) {
 			err = nil
 		}
 		p.cursor.done(at, err)
 	})
-	if malformed(err) {
-		p.cursor.undo()
-		return nil
-	}
 	if err != nil {
 		p.cursor.done(at, err)
 	}
@@ -203,28 +192,12 @@ func (s *session) read(uid imap.UID) (l *letter, came time.Time, err error) {
 	return l, came, errors.Join(broken, fetch.Close())
 }
 
-// readWhole reads a mail and makes sure that all of it has come: half a mail must not pass for a whole one. A mail that makes no sense is nil.
+// readWhole reads a mail and fails unless all of it has come, so that half a mail is never taken for a whole one. A malformed mail is nil.
 func readWhole(r imap.LiteralReader) (*letter, error) {
-	counted := &counter{from: r}
-	l, _ := readMail(counted)
-	_, err := io.Copy(io.Discard, counted)
-	if err == nil && counted.n < r.Size() {
-		err = io.ErrUnexpectedEOF
-	}
+	body := &exact{from: r, left: r.Size()}
+	l, _ := readMail(body)
+	_, err := io.Copy(io.Discard, body)
 	return l, err
-}
-
-// counter counts what is read.
-type counter struct {
-	from io.Reader
-	n    int64
-}
-
-// Read implements io.Reader.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // wait returns when there may be new mail.
@@ -257,7 +230,7 @@ func (p *plugin) wait(ctx context.Context, c *session, news <-chan struct{}) err
 			err = idle.Wait()
 		}
 	} else if err == nil {
-		err = c.Noop().Wait() // tells the server that we are here, and it us what is new
+		err = c.Noop().Wait() // keeps the connection alive, and lets the server report new mail
 	}
 	return err
 }

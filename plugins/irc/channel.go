@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
 )
@@ -23,19 +24,17 @@ type plugin struct {
 	log      *slog.Logger
 	events   atomic.Uint64
 
-	mu      sync.Mutex
-	link    *link
-	renamed map[string]rename // by folded old nick
-	texts   map[string]string // of answers under way, ready to be cut, by key
+	renamed cache.Map[string, string] // new nicks by folded old ones, so that an answer under way still finds the person
+	texts   cache.Map[string, string] // of answers under way, ready to be cut, by key
+
+	mu   sync.Mutex
+	link *link
 }
 
-// rename remembers where somebody went, so that an answer under way still finds them.
-type rename struct {
-	nick string
-	at   time.Time
-}
-
-const renameKept = 10 * time.Minute
+const (
+	renameKept = 10 * time.Minute
+	maxRenamed = 1000
+)
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
@@ -50,40 +49,36 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.log, p.renamed = s, c.Log, map[string]rename{}
+	p.settings, p.log, p.renamed.Most, p.texts.Most = s, c.Log, maxRenamed, maxTexts
 	return nil
 }
 
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	again := backoff.Backoff{First: time.Second, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
-		in.Status(channel.StateConnecting, p.settings.Address)
-		up, err := p.connected(ctx, in)
-		if ctx.Err() != nil {
-			break
-		}
+	again.Loop(ctx, func(ctx context.Context) error { return p.connected(ctx, in) }, func(err error, wait time.Duration) time.Duration {
 		p.log.Warn("connection ended", "error", err)
 		state := channel.StateDegraded
-		if auth := (*authError)(nil); errors.As(err, &auth) {
+		if _, refused := errors.AsType[*authError](err); refused {
 			state = channel.StateAuthRequired
 		}
 		in.Status(state, err.Error())
-		_ = backoff.Sleep(ctx, again.Failed(up))
-	}
+		return wait
+	})
 	return nil
 }
 
-// connected lives through one connection and tells how long it was up.
-func (p *plugin) connected(ctx context.Context, in channel.Inbox) (up time.Duration, err error) {
+// connected makes one connection and returns when it has ended.
+func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
+	in.Status(channel.StateConnecting, p.settings.Address)
 	l, lines, err := dial(ctx, p.settings)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer l.conn.Close()
 	for _, c := range p.settings.Channels {
 		if err := l.send("JOIN", c); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	p.setLink(l)
@@ -94,12 +89,11 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) (up time.Durat
 	} else {
 		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
 	}
-	began := time.Now()
 	err = l.read(ctx, lines, func(m line) error { return p.handle(ctx, l, m, in) })
 	if ctx.Err() != nil {
 		l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	}
-	return time.Since(began), err
+	return err
 }
 
 func (p *plugin) setLink(l *link) {
@@ -149,20 +143,11 @@ func (p *plugin) nickChange(l *link, m line, own bool) {
 		l.setNick(m.last())
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for nick, r := range p.renamed {
-		if time.Since(r.at) > renameKept {
-			delete(p.renamed, nick)
-		}
-	}
-	if len(p.renamed) < 1000 {
-		p.renamed[fold(m.nick())] = rename{m.last(), time.Now()}
-	}
-	delete(p.renamed, fold(m.last())) // from now on the nick means its new holder
+	p.renamed.Set(fold(m.nick()), m.last(), renameKept)
+	p.renamed.Delete(fold(m.last())) // from now on the nick means its new holder
 }
 
-// receive hands a message to the host. It does not wait for the host's answer: IRC keeps nothing that could be acknowledged.
+// receive hands a message to the host. It does not wait for the host's answer, since IRC has no acknowledgements.
 func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox) error {
 	text, ok := action(m.last(), m.nick())
 	if !ok || m.nick() == "" || len(m.params) < 2 {
@@ -178,34 +163,22 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 		_, e.Mentioned = addressed(e.Text, l.ownNick())
 		e.Addressed = true
 	}
-	p.speaks(m.nick())
+	p.renamed.Delete(fold(m.nick())) // a person who had the nick before and changed it gets no more answers meant for it
 	taken := func(err error) {
-		if err != nil && ctx.Err() == nil {
+		if !channel.Settled(err) && ctx.Err() == nil {
 			p.log.Error("the host did not take a message", "event", e.ID, "error", err)
 		}
 	}
-	err := in.DeliverAsync(ctx, e, taken)
-	if errors.Is(err, channel.ErrMalformed) { // one odd message must not end the connection
-		taken(err)
-		return nil
-	}
-	return err
+	return in.DeliverAsync(ctx, e, taken)
 }
 
 // private names the conversation with one person. With identity "account" the account is part of it: a person who takes the nick of
-// somebody who has left must not find himself in the other's conversation.
+// somebody who has left must not enter the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
 	if p.settings.Identity == identityAccount {
 		return fold(m.nick()) + "!" + s.ID
 	}
 	return fold(m.nick())
-}
-
-// speaks takes note that a nick is in use: who had it before and went elsewhere gets no more answers meant for it.
-func (p *plugin) speaks(nick string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.renamed, fold(nick))
 }
 
 func (p *plugin) eventID(l *link, m line) string {
@@ -215,8 +188,8 @@ func (p *plugin) eventID(l *link, m line) string {
 	return fmt.Sprintf("%s-%d", l.id, p.events.Add(1))
 }
 
-// sender tells id, name and account apart. With identity "account" somebody who is not logged in has an id that no account can have,
-// and that the host gives no rights to.
+// sender returns who wrote a line. With identity "account" the id of a person who is not logged in is one that no account can have, and to
+// which the host gives no rights.
 func (p *plugin) sender(l *link, m line) channel.Sender {
 	_, bot := m.tags["bot"]
 	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Bot: bot}
@@ -240,10 +213,10 @@ func sentAt(m line) time.Time {
 	return t
 }
 
-// again marks a message that may have been delivered before; IRC has no way to tell.
+// again marks a message that may have been delivered before, which IRC cannot show.
 const again = "(possibly again) "
 
-// Send implements channel.Channel. What was not written surely was not sent; what was written and not confirmed is unknown.
+// Send implements channel.Channel. A line that was not written was not sent; the outcome of one that was written and not confirmed is unknown.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	l, target := p.route(s.Conversation.ID)
 	if l == nil {
@@ -259,12 +232,10 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	}
 	pieces := splitText(text, from, l.room(target), max(1, p.settings.MaxLines-lines))
 	written, err := l.say(ctx, s.Conversation.ID, target, pieces)
-	refused := (*refusedError)(nil)
+	_, refused := errors.AsType[*refusedError](err)
 	switch {
 	case err == nil && written == len(pieces):
-		p.mu.Lock()
-		delete(p.texts, s.Key)
-		p.mu.Unlock()
+		p.texts.Delete(s.Key)
 		return channel.Sent{Outcome: channel.OutcomeSent}, nil
 	case err == nil:
 		next := pieces[written-1].next
@@ -272,7 +243,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 			next -= len(again)
 		}
 		return channel.Sent{Outcome: channel.OutcomeNotSent, Resume: fmt.Sprintf("%d/%d", next, lines+written)}, nil
-	case errors.As(err, &refused) && written <= 0:
+	case refused && written <= 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: 5 * time.Minute}, err
 	case written == 0:
 		return channel.Sent{Outcome: channel.OutcomeNotSent}, err
@@ -283,11 +254,9 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 // maxTexts bounds the answers whose rendered text is kept from one call to the next.
 const maxTexts = 64
 
-// rendered is the text of an answer as IRC shows it. A long one is asked for once in every few lines.
+// rendered returns the text of an answer as IRC shows it. A long answer is sent by many calls, each of which asks for it.
 func (p *plugin) rendered(s channel.Send) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if text, ok := p.texts[s.Key]; ok && s.Resume != "" {
+	if text, ok := p.texts.Get(s.Key); ok && s.Resume != "" {
 		return text
 	}
 	text := s.Text
@@ -295,10 +264,7 @@ func (p *plugin) rendered(s channel.Send) string {
 		text = markdown.Render(text, markdown.Plain)
 	}
 	text = clean(text)
-	if p.texts == nil || len(p.texts) >= maxTexts {
-		p.texts = map[string]string{}
-	}
-	p.texts[s.Key] = text
+	p.texts.Set(s.Key, text, 0)
 	return text
 }
 
@@ -313,7 +279,7 @@ func resumed(at, text string) (from, lines int) {
 	return from, lines
 }
 
-// route returns the connection and who a conversation's id means now.
+// route returns the connection, and the target that a conversation's id means now.
 func (p *plugin) route(conversation string) (*link, string) {
 	target := conversation
 	if !isChannel(conversation) {
@@ -321,8 +287,8 @@ func (p *plugin) route(conversation string) (*link, string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r, ok := p.renamed[target]; ok && time.Since(r.at) < renameKept {
-		return p.link, r.nick
+	if nick, ok := p.renamed.Get(target); ok {
+		return p.link, nick
 	}
 	return p.link, target
 }

@@ -22,7 +22,7 @@ func (l *listener) DeliverAsync(_ context.Context, e channel.Event, _ func(error
 // hear lets a plugin read lines of a server and returns the conversations of the messages among them.
 func hear(t *testing.T, identity string, lines ...string) (*plugin, []string) {
 	t.Helper()
-	p := &plugin{settings: settings{Identity: identity}, log: slog.New(slog.DiscardHandler), renamed: map[string]rename{}}
+	p := &plugin{settings: settings{Identity: identity}, log: slog.New(slog.DiscardHandler)}
 	in, l := &listener{}, &link{nick: "flynn", id: "x", members: newMembers(), accounts: true}
 	for _, text := range lines {
 		m, err := parseLine(text)

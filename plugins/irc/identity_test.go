@@ -32,7 +32,7 @@ func TestANickIsNobodyUnlessWrittenOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &plugin{settings: s, log: slog.New(slog.DiscardHandler), renamed: map[string]rename{}}
+			p := &plugin{settings: s, log: slog.New(slog.DiscardHandler)}
 			l, in := &link{nick: "flynn", id: "x", members: newMembers(), accounts: c.accounts}, &listener{}
 			m, err := parseLine(c.line)
 			if err != nil {

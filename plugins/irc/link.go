@@ -63,7 +63,7 @@ func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	defer cancel()
 	var conn net.Conn
 	var err error
-	if s.tls() {
+	if s.TLS {
 		conn, err = (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(dialCtx, "tcp", s.Address)
 	} else {
 		conn, err = (&net.Dialer{}).DialContext(dialCtx, "tcp", s.Address)
@@ -146,7 +146,7 @@ func (l *link) greet(m line) (welcome bool, err error) {
 	return false, nil
 }
 
-// authError says that trying again cannot help until a person renews a credential.
+// authError means that no try can succeed until a person renews a credential.
 type authError struct{ why string }
 
 func (e *authError) Error() string { return "not let in: " + e.why }
@@ -260,7 +260,7 @@ func (l *link) put(text string) error {
 const sayTime = 10 * time.Second
 
 // say sends lines of one answer, as many as it may within a while, and waits until the server has worked through them: it answers a PING
-// after them, in order. written tells how many may have been delivered; without an error they were.
+// after them, in order. written is the number of lines that may have been delivered; without an error they were.
 func (l *link) say(ctx context.Context, conversation, target string, pieces []piece) (written int, err error) {
 	l.mu.Lock()
 	delete(l.refusals, fold(target))
@@ -300,7 +300,7 @@ func (l *link) say(ctx context.Context, conversation, target string, pieces []pi
 	return written, nil
 }
 
-// refusedError says that the server would not deliver.
+// refusedError means that the server refused to deliver.
 type refusedError struct{ target, why string }
 
 func (e *refusedError) Error() string { return fmt.Sprintf("send to %s: %s", e.target, e.why) }
@@ -344,7 +344,7 @@ func (l *link) pong(token string) {
 	}
 }
 
-// refuse notes why the server would not deliver to a target.
+// refuse records why the server refused to deliver to a target.
 func (l *link) refuse(target, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

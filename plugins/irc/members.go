@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// members is what the server has said about who has which rank where. It only ever says less than the server: whatever
-// cannot be followed with certainty is forgotten, and asked for again.
+// members has the ranks of people in channels, as the server announced them. A channel whose changes cannot be followed with certainty is
+// forgotten, and its list is asked for again.
 type members struct {
 	ranks    string // mode letters, the most powerful first
 	marks    string // what stands before a nick in a list for each of them
@@ -24,7 +24,7 @@ const (
 	maxRanked         = 4096 // in one channel
 )
 
-// newMembers starts with what RFC 2811 has; a server that has other modes says so when it greets.
+// newMembers starts with the modes of RFC 2811; a server that has other modes announces them in its greeting.
 func newMembers() *members {
 	return &members{
 		ranks: "ov", marks: "@+", argument: "beIk", setting: "l", plain: "aimnqpsrtzOR",
@@ -32,7 +32,7 @@ func newMembers() *members {
 	}
 }
 
-// roleWords are the roles of a sender as the host is told them.
+// roleWords are the roles of a sender in events.
 var roleWords = map[rune]string{'q': "owner", 'a': "admin", 'o': "op", 'h': "halfop", 'v': "voice"}
 
 // roles are what somebody is in a channel, the most powerful first. A rank that has no common name keeps its letter.
@@ -51,7 +51,7 @@ func (m *members) roles(channel, nick string) []string {
 	return out
 }
 
-// support reads the line 005, in which a server tells its modes.
+// support reads the line 005, in which a server announces its modes.
 func (m *members) support(l line) {
 	for _, p := range l.params[min(1, len(l.params)):] {
 		name, value, _ := strings.Cut(p, "=")

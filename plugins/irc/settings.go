@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -17,7 +17,7 @@ var settingsSchema []byte
 // settings are the keys of [channels.NAME] that this plugin knows.
 type settings struct {
 	Address  string   `json:"address"`  // host:port of the server
-	TLS      *bool    `json:"tls"`      // true
+	TLS      bool     `json:"tls"`      // true
 	Nick     string   `json:"nick"`     // flynn
 	User     string   `json:"user"`     // the nick
 	RealName string   `json:"realname"` // Flynn
@@ -42,7 +42,7 @@ const (
 
 func newSettings(c channel.Config) (settings, error) {
 	s := settings{
-		Nick: "flynn", RealName: "Flynn", Identity: identityAccount, FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40,
+		TLS: true, Nick: "flynn", RealName: "Flynn", Identity: identityAccount, FloodBurst: 5, FloodIntervalMS: 2000, MaxLines: 40,
 	}
 	if err := c.Decode(&s); err != nil {
 		return s, err
@@ -56,30 +56,20 @@ func newSettings(c channel.Config) (settings, error) {
 
 func (s settings) check() error {
 	var errs channel.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
 	_, _, err := net.SplitHostPort(s.Address)
-	wrong(err != nil, "address", `must be "host:port", such as "irc.libera.chat:6697"`)
-	wrong(!validTarget(s.Nick) || isChannel(s.Nick) || len(s.Nick) > 30, "nick", "%q cannot be a nickname", s.Nick)
-	wrong(!validTarget(s.User), "user", "%q cannot be a user name", s.User)
+	errs.AddIf(err != nil, "address", `must be "host:port", such as "irc.libera.chat:6697"`)
+	errs.AddIf(!validTarget(s.Nick) || isChannel(s.Nick) || len(s.Nick) > 30, "nick", "%q cannot be a nickname", s.Nick)
+	errs.AddIf(!validTarget(s.User), "user", "%q cannot be a user name", s.User)
 	for i, c := range s.Channels {
-		wrong(!validTarget(c) || !isChannel(c), fmt.Sprintf("channels.%d", i), "%q is not a channel: names begin with #", c)
+		errs.AddIf(!validTarget(c) || !isChannel(c), fmt.Sprintf("channels.%d", i), "%q is not a channel: names begin with #", c)
 	}
-	wrong(s.Identity != identityAccount && s.Identity != identityNick, "identity", `must be "account" or "nick"`)
-	wrong(s.Account != "" && s.sasl == "", "secrets.sasl_password", "account needs sasl_password_env or sasl_password_file beside it")
-	wrong(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "must be 1 to 100")
-	wrong(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "must be 0 to 60000")
-	wrong(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "must be 1 to 10000")
-	if len(errs) > 0 {
-		return errs
-	}
-	return nil
+	errs.AddIf(s.Identity != identityAccount && s.Identity != identityNick, "identity", `must be "account" or "nick"`)
+	errs.AddIf(s.Account != "" && s.sasl == "", "secrets.sasl_password", "account needs sasl_password_env or sasl_password_file beside it")
+	errs.AddIf(s.FloodBurst < 1 || s.FloodBurst > 100, "flood_burst", "must be 1 to 100")
+	errs.AddIf(s.FloodIntervalMS < 0 || s.FloodIntervalMS > 60_000, "flood_interval_ms", "must be 0 to 60000")
+	errs.AddIf(s.MaxLines < 1 || s.MaxLines > 10_000, "max_lines", "must be 1 to 10000")
+	return errs.Err()
 }
-
-func (s settings) tls() bool { return s.TLS == nil || *s.TLS }
 
 func (s settings) interval() time.Duration {
 	return time.Duration(s.FloodIntervalMS) * time.Millisecond

@@ -139,7 +139,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// isChannel tells a channel's name from a nickname.
+// isChannel reports whether a name is that of a channel, not a nickname.
 func isChannel(name string) bool { return name != "" && strings.ContainsRune("#&+!", rune(name[0])) }
 
 // validTarget reports whether a name can be sent to as it is.

@@ -166,7 +166,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{"no address", map[string]any{}, "address: must be"},
 		{"unknown key", map[string]any{"address": "h:1", "chanels": 1}, "chanels: unknown key"},
-		{"wrong type", map[string]any{"address": 1}, "address: want string"},
+		{"wrong type", map[string]any{"address": 1}, "address: must be string"},
 		{"a channel without its mark", map[string]any{"address": "h:1", "channels": []string{"flynn"}}, "channels.0"},
 		{"a nick that hides a command", map[string]any{"address": "h:1", "nick": "a\r\nQUIT"}, "nick"},
 		{"account without password", map[string]any{"address": "h:1", "account": "a"}, "sasl_password"},

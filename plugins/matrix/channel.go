@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // plugin is the channel.
@@ -19,10 +21,10 @@ type plugin struct {
 	client   *client
 	host     *hostapi.Host
 	log      *slog.Logger
-	members  members
+	members  cache.Map[string, int] // how many people are in a room
 
 	mu     sync.Mutex
-	warned map[string]bool // rooms whose encryption was spoken of
+	warned map[string]bool // encrypted rooms that were logged
 }
 
 var (
@@ -54,11 +56,8 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 		return err
 	}
 	p.settings, p.host, p.log, p.warned = s, c.Host, c.Log, map[string]bool{}
-	p.client = &client{base: s.Homeserver, token: s.token, http: &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second},
-		// The token goes where the operator said, and nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	p.client = &client{base: s.Homeserver, token: s.token, http: webapi.NewClient()}
+	p.members.Most = maxRooms
 	return nil
 }
 
@@ -67,12 +66,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	defer p.client.http.CloseIdleConnections()
 	in.Status(channel.StateConnecting, p.settings.Homeserver)
 	again := backoff.Backoff{First: 500 * time.Millisecond, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := p.once(ctx, in)
-		if ctx.Err() != nil {
-			break
-		}
+	again.Loop(ctx, func(ctx context.Context) error { return p.once(ctx, in) }, func(err error, again time.Duration) time.Duration {
 		state, pause := channel.StateDegraded, wait(err)
 		switch {
 		case loggedOut(err):
@@ -82,8 +76,8 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 		}
 		in.Status(state, err.Error())
 		p.log.Warn("following the homeserver failed", "error", err)
-		_ = backoff.Sleep(ctx, max(pause, again.Failed(time.Since(began))))
-	}
+		return max(pause, again)
+	})
 	return nil
 }
 
@@ -101,7 +95,7 @@ func (p *plugin) once(ctx context.Context, in channel.Inbox) error {
 	return p.follow(ctx, in)
 }
 
-// encrypted says once for each room that Flynn cannot read it.
+// encrypted logs once for each room that Flynn cannot read it.
 func (p *plugin) encrypted(room string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +106,7 @@ func (p *plugin) encrypted(room string) {
 	p.log.Warn("a room is encrypted and cannot be read", "room", room)
 }
 
-// show tells how the connection fares.
+// show shows the state of the connection.
 func (p *plugin) show(in channel.Inbox) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

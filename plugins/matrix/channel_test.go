@@ -384,7 +384,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add("m.reaction", []byte(`{"m.relates_to":{"rel_type":"m.annotation","event_id":"$r","key":"k"}}`))
 	f.Add("m.room.message", []byte(`{"msgtype":"m.image","body":"> <@a:b>\n\nx","url":"mxc://a/b","m.relates_to":{"m.in_reply_to":{"event_id":"$q"}}}`))
 	p := &plugin{settings: settings{UserID: matrixtest.User}}
-	p.members.set(dm, 2)
+	p.members.Set(dm, 2, 0)
 	f.Fuzz(func(t *testing.T, kind string, content []byte) {
 		e, ok := p.event(context.Background(), dm, event{ID: "$e", Type: kind, Sender: ann, Content: content})
 		if !ok {

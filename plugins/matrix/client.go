@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // client speaks the client-server API, version 1.11 (spec.matrix.org).
@@ -33,7 +31,7 @@ const maxAnswer = 16 << 20
 // callTimeout bounds a call that is no long poll.
 const callTimeout = 30 * time.Second
 
-// apiError is an error that the homeserver tells, or an answer that is none.
+// apiError is an error that the homeserver answers, or an answer that is not JSON.
 type apiError struct {
 	Status     int           `json:"-"`
 	Code       string        `json:"errcode"`
@@ -48,12 +46,6 @@ func (e *apiError) Error() string {
 	}
 	return fmt.Sprintf("%s: %.200s", e.Code, e.Text)
 }
-
-// lostError is a call of which nobody knows whether it arrived.
-type lostError struct{ err error }
-
-func (e *lostError) Error() string { return e.err.Error() }
-func (e *lostError) Unwrap() error { return e.err }
 
 // call makes one request with a JSON body and decodes the answer into out; both may be nil.
 func (c *client) call(ctx context.Context, method, path string, query url.Values, body, out any) error {
@@ -72,19 +64,25 @@ func (c *client) long(ctx context.Context, method, path string, query url.Values
 		}
 		content = bytes.NewReader(text)
 	}
-	answer, err := c.do(ctx, method, path, query, "application/json", content)
+	return c.do(ctx, method, path, query, "application/json", content, out)
+}
+
+// do is long with a body of any type.
+func (c *client) do(ctx context.Context, method, path string, query url.Values, contentType string, body io.Reader, out any) error {
+	r, err := c.request(ctx, method, path, query, body)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
-	if err != nil {
-		return &lostError{err}
+	if body != nil {
+		r.Header.Set("Content-Type", contentType)
 	}
-	if len(text) > maxAnswer {
-		return fmt.Errorf("the homeserver's answer has more than %d bytes", maxAnswer)
-	}
-	if out == nil {
+	answer, text, err := webapi.Call(c.http, r, maxAnswer)
+	switch {
+	case err != nil:
+		return err
+	case answer.StatusCode/100 != 2:
+		return readError(answer, text)
+	case out == nil:
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
@@ -93,104 +91,84 @@ func (c *client) long(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// do makes one request. An answer that is not a success comes back as an error.
-func (c *client) do(ctx context.Context, method, path string, query url.Values, contentType string, body io.Reader) (*http.Response, error) {
-	var written atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
+func (c *client) request(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, errors.New("the address of the request is malformed")
 	}
 	r.URL.RawQuery = query.Encode()
 	r.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		r.Header.Set("Content-Type", contentType)
-	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		if cause := errors.Unwrap(err); cause != nil {
-			err = cause // without the address
-		}
-		if written.Load() {
-			err = &lostError{err}
-		}
-		return nil, err
-	}
-	if answer.StatusCode/100 == 2 {
-		return answer, nil
-	}
-	defer answer.Body.Close()
-	return nil, readError(answer)
+	return r, nil
 }
 
-func readError(r *http.Response) *apiError {
+func readError(r *http.Response, text []byte) *apiError {
 	e := &apiError{Status: r.StatusCode}
-	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
 	_ = json.Unmarshal(text, e) // a proxy's page has none of it
 	if e.Millis > 0 && e.Millis < 1<<40 {
 		e.RetryAfter = time.Duration(e.Millis) * time.Millisecond
 	}
-	if seconds, err := strconv.Atoi(r.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<30 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
+	if after := webapi.RetryAfter(r.Header); after > 0 {
+		e.RetryAfter = after
 	}
 	return e
 }
 
-// wait is how long the homeserver asks to wait, or 0.
+// wait returns how long the homeserver asks to wait, or 0.
 func wait(err error) time.Duration {
-	if e := (*apiError)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.RetryAfter
 	}
 	return 0
 }
 
-// refusals are the codes by which a homeserver turns down a request for good: the same one will never be taken. A page of a proxy has no code,
-// and M_UNRECOGNIZED comes from servers that are not, or not yet, the homeserver.
+// says reports whether the homeserver answers with an error code.
+func says(err error, code string) bool {
+	e, ok := errors.AsType[*apiError](err)
+	return ok && e.Code == code
+}
+
+// refusals are the codes with which a homeserver turns down a request for good. A page of a proxy has no code, and M_UNRECOGNIZED comes from
+// servers that are not, or not yet, the homeserver.
 var refusals = map[string]bool{
 	"M_FORBIDDEN": true, "M_TOO_LARGE": true, "M_NOT_FOUND": true, "M_BAD_JSON": true, "M_NOT_JSON": true, "M_INVALID_PARAM": true,
 	"M_MISSING_PARAM": true, "M_BAD_STATE": true, "M_GUEST_ACCESS_FORBIDDEN": true, "M_UNSUPPORTED_ROOM_VERSION": true,
 	"M_INCOMPATIBLE_ROOM_VERSION": true, "M_CANNOT_OVERWRITE_MEDIA": true, "M_USER_DEACTIVATED": true,
 }
 
-// refused reports whether the homeserver says no for good.
+// refused reports whether the homeserver turns a request down for good.
 func refused(err error) bool {
-	e := (*apiError)(nil)
-	return errors.As(err, &e) && e.Status/100 == 4 && refusals[e.Code]
+	e, ok := errors.AsType[*apiError](err)
+	return ok && e.Status/100 == 4 && refusals[e.Code]
 }
 
-// final says by its code when the same call can never succeed.
+// final gives an error a status code when the same call can never succeed.
 func final(err error) error {
-	e := (*apiError)(nil)
 	switch {
-	case err == nil || !refused(err):
+	case !refused(err):
 		return err
-	case errors.As(err, &e) && e.Code == "M_NOT_FOUND":
+	case says(err, "M_NOT_FOUND"):
 		return status.Error(codes.NotFound, err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// outcome is what became of a send that failed so.
+// outcome returns what became of a send that failed with err.
 func outcome(err error) channel.Outcome {
-	if refused(err) {
+	e, answered := errors.AsType[*apiError](err)
+	lost, broken := errors.AsType[*webapi.Error](err)
+	switch {
+	case refused(err):
 		return channel.OutcomeRefused
-	}
-	if e := (*apiError)(nil); errors.As(err, &e) {
-		if e.Status/100 == 5 && e.Status != http.StatusServiceUnavailable {
-			return channel.OutcomeUnknown
-		}
-		return channel.OutcomeNotSent
-	}
-	if lost := (*lostError)(nil); errors.As(err, &lost) {
+	case answered && e.Status/100 == 5 && e.Status != http.StatusServiceUnavailable, broken && lost.Sent:
 		return channel.OutcomeUnknown
 	}
 	return channel.OutcomeNotSent
 }
 
-// loggedOut tells that the token is of no use any more.
+// loggedOut reports whether the homeserver does not accept the token.
 func loggedOut(err error) bool {
-	e := (*apiError)(nil)
-	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Code == "M_UNKNOWN_TOKEN" || e.Code == "M_MISSING_TOKEN")
+	e, ok := errors.AsType[*apiError](err)
+	return ok && (e.Status == http.StatusUnauthorized || e.Code == "M_UNKNOWN_TOKEN" || e.Code == "M_MISSING_TOKEN")
 }
 
 const v3 = "/_matrix/client/v3"

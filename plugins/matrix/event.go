@@ -49,7 +49,7 @@ type content struct {
 	} `json:"m.relates_to"`
 }
 
-// event turns one into what the host understands; ok is false for what it has no use for.
+// event turns an event of a room into one for the host; ok is false for events that the host does not need.
 func (p *plugin) event(ctx context.Context, roomID string, e event) (out channel.Event, ok bool) {
 	var c content
 	if e.StateKey != nil || json.Unmarshal(e.Content, &c) != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // maxMedia bounds media in both directions, in bytes.
@@ -19,10 +21,18 @@ const maxMedia = 50 << 20
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	server, id, ok := mxc(handle)
 	if !ok {
-		return channel.Media{}, errors.New("the handle is no mxc address")
+		return channel.Media{}, errors.New("the handle is not an mxc address")
 	}
-	path := "/_matrix/client/v1/media/download/" + url.PathEscape(server) + "/" + url.PathEscape(id)
-	answer, err := p.client.do(ctx, http.MethodGet, path, nil, "", nil)
+	r, err := p.client.request(ctx, http.MethodGet, "/_matrix/client/v1/media/download/"+url.PathEscape(server)+"/"+url.PathEscape(id), nil, nil)
+	if err != nil {
+		return channel.Media{}, err
+	}
+	answer, err := webapi.Do(p.client.http, r)
+	if err == nil && answer.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+		answer.Body.Close()
+		err = readError(answer, text)
+	}
 	if err != nil {
 		return channel.Media{}, final(fmt.Errorf("fetch media: %w", err))
 	}
@@ -39,20 +49,12 @@ func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if m.Name != "" {
 		query.Set("filename", m.Name)
 	}
-	kind := m.Type
-	if kind == "" {
-		kind = "application/octet-stream"
-	}
-	answer, err := p.client.do(ctx, http.MethodPost, "/_matrix/media/v3/upload", query, kind, m.Body)
-	if err != nil {
-		return "", final(fmt.Errorf("upload media: %w", err))
-	}
-	defer answer.Body.Close()
 	var out struct {
 		URI string `json:"content_uri"`
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&out); err != nil {
-		return "", fmt.Errorf("upload media: %w", err)
+	kind := cmp.Or(m.Type, "application/octet-stream")
+	if err := p.client.do(ctx, http.MethodPost, "/_matrix/media/v3/upload", query, kind, m.Body, &out); err != nil {
+		return "", final(fmt.Errorf("upload media: %w", err))
 	}
 	if _, _, ok := mxc(out.URI); !ok {
 		return "", errors.New("upload media: the homeserver answers without an mxc address")

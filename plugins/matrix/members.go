@@ -3,44 +3,15 @@ package main
 import (
 	"context"
 	"net/http"
-	"sync"
 )
 
-// maxRooms bounds the rooms whose size is remembered; past it the memory starts anew.
+// maxRooms bounds the rooms that are remembered.
 const maxRooms = 10_000
 
-// members remembers how many people are in a room: two are a private chat.
-type members struct {
-	mu    sync.Mutex
-	count map[string]int
-}
-
-func (m *members) set(room string, n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.count == nil || len(m.count) >= maxRooms {
-		m.count = map[string]int{}
-	}
-	m.count[room] = n
-}
-
-func (m *members) get(room string) (n int, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, known = m.count[room]
-	return n, known
-}
-
-func (m *members) forget(room string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.count, room)
-}
-
-// private reports whether a room has nobody in it but one person and us. While that cannot be found out it is a group, in which Flynn
-// answers only who addresses it.
+// private reports whether a room has nobody in it but one person and Flynn. A room whose members cannot be counted is a group, in which Flynn
+// answers only messages addressed to it.
 func (p *plugin) private(ctx context.Context, id string) bool {
-	n, known := p.members.get(id)
+	n, known := p.members.Get(id)
 	if !known {
 		var out struct {
 			Joined map[string]struct{} `json:"joined"`
@@ -50,7 +21,7 @@ func (p *plugin) private(ctx context.Context, id string) bool {
 			return false
 		}
 		n = len(out.Joined)
-		p.members.set(id, n)
+		p.members.Set(id, n, 0)
 	}
 	return n <= 2
 }

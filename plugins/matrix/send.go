@@ -86,7 +86,7 @@ func file(a channel.Attachment) map[string]any {
 	}
 }
 
-// related says what a message belongs to; nil is nothing.
+// related returns the relation of a message to a thread and to another message; it may be nil.
 func related(thread, replyTo string) map[string]any {
 	answer := map[string]any{"event_id": replyTo}
 	switch {
@@ -132,7 +132,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 		_, err := p.put(ctx, roomID, "m.reaction", transaction("react", r.MessageID, r.Reaction, fmt.Sprint(time.Now().UnixNano())), map[string]any{
 			"m.relates_to": map[string]any{"rel_type": "m.annotation", "event_id": r.MessageID, "key": r.Reaction},
 		})
-		if e := (*apiError)(nil); errors.As(err, &e) && e.Code == "M_DUPLICATE_ANNOTATION" {
+		if says(err, "M_DUPLICATE_ANNOTATION") {
 			return nil
 		}
 		return err
@@ -171,7 +171,7 @@ func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, e
 		Room string `json:"room_id"`
 	}
 	err := p.client.call(ctx, http.MethodGet, v3+"/directory/room/"+url.PathEscape(query), nil, nil, &out)
-	if e := (*apiError)(nil); errors.As(err, &e) && e.Status == http.StatusNotFound {
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		return nil, nil
 	}
 	if err != nil {

@@ -3,15 +3,15 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"net/url"
 	"path"
 	"regexp"
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -20,7 +20,7 @@ var settingsSchema []byte
 type settings struct {
 	Homeserver string `json:"homeserver"` // base URL of the client-server API
 	UserID     string `json:"user_id"`    // Flynn's own, "@flynn:example.org"
-	// AcceptInvites are globs of the people whose invitations are accepted; nobody's by default.
+	// AcceptInvites are globs of the people whose invitations are accepted; none by default.
 	AcceptInvites []string `json:"accept_invites"`
 	SyncSeconds   int      `json:"sync_seconds"` // 30, of one long poll
 
@@ -38,24 +38,15 @@ func newSettings(c channel.Config) (settings, error) {
 	s.token = c.Secrets["access_token"]
 	s.Homeserver = strings.TrimSuffix(s.Homeserver, "/")
 	var errs channel.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
-	u, err := url.Parse(s.Homeserver)
-	wrong(err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http", "homeserver", `must be an address such as "https://matrix.example.org"`)
-	wrong(!userID.MatchString(s.UserID), "user_id", `must be Flynn's own account, such as "@flynn:example.org"`)
-	wrong(s.token == "", "secrets.access_token", "missing: write access_token_env or access_token_file")
-	wrong(s.SyncSeconds < 0 || s.SyncSeconds > 120, "sync_seconds", "must be 0 to 120")
+	errs.AddIf(!webapi.Base(s.Homeserver), "homeserver", `must be an address such as "https://matrix.example.org"`)
+	errs.AddIf(!userID.MatchString(s.UserID), "user_id", `must be Flynn's own account, such as "@flynn:example.org"`)
+	errs.AddIf(s.token == "", "secrets.access_token", "missing: write access_token_env or access_token_file")
+	errs.AddIf(s.SyncSeconds < 0 || s.SyncSeconds > 120, "sync_seconds", "must be 0 to 120")
 	for i, glob := range s.AcceptInvites {
 		_, err := path.Match(glob, "")
-		wrong(err != nil || !strings.Contains(glob, ":"), fmt.Sprintf("accept_invites.%d", i), `must be a user id or a glob of such: "@ann:example.org", "@*:example.org"`)
+		errs.AddIf(err != nil || !strings.Contains(glob, ":"), fmt.Sprintf("accept_invites.%d", i), `must be a user id or a glob of such: "@ann:example.org", "@*:example.org"`)
 	}
-	if len(errs) > 0 {
-		return s, errs
-	}
-	return s, nil
+	return s, errs.Err()
 }
 
 // invited reports whether an invitation of this person is accepted.

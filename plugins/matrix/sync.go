@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -44,7 +43,7 @@ type invited struct {
 const filter = `{"presence":{"types":[]},"account_data":{"types":[]},"room":{"ephemeral":{"types":[]},"account_data":{"types":[]},` +
 	`"state":{"types":["m.room.member"],"lazy_load_members":true},"timeline":{"limit":50}}}`
 
-// sinceKey holds the point up to which the host has everything.
+// sinceKey is the key of the point up to which the host has everything.
 const sinceKey = "since"
 
 // follow syncs until ctx ends or the homeserver fails.
@@ -95,65 +94,43 @@ func (p *plugin) sync(ctx context.Context, since string) (batch, error) {
 
 // take hands the events of a batch to the host, those of one room in their order, and returns when it has all of them.
 func (p *plugin) take(ctx context.Context, in channel.Inbox, b batch, since string) error {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	done := func(err error) {
-		mu.Lock()
-		failed = errors.Join(failed, err)
-		mu.Unlock()
-		all.Done()
-	}
-	var stopped error
 	for id, r := range b.Rooms.Join {
-		if stopped = p.takeRoom(ctx, in, id, r, since, &all, done); stopped != nil {
-			break
+		events, err := p.eventsOf(ctx, id, r, since)
+		if err == nil {
+			err = channel.DeliverAll(ctx, in, events)
 		}
-	}
-	all.Wait()
-	return errors.Join(stopped, failed)
-}
-
-func (p *plugin) takeRoom(ctx context.Context, in channel.Inbox, id string, r joined, since string, all *sync.WaitGroup, done func(error)) error {
-	events := r.Timeline.Events
-	if r.Timeline.Limited {
-		missed, err := p.missed(ctx, id, r.Timeline.Before, since)
 		if err != nil {
-			return err
-		}
-		events = append(missed, events...)
-	}
-	if r.Summary.Members != nil {
-		p.members.set(id, *r.Summary.Members)
-	}
-	for _, e := range events {
-		if e.Type == "m.room.encrypted" {
-			p.encrypted(id)
-		}
-		if e.Type == "m.room.member" {
-			p.members.forget(id)
-		}
-		out, ok := p.event(ctx, id, e)
-		if !ok {
-			continue
-		}
-		taken := func(err error) {
-			if errors.Is(err, channel.ErrMalformed) { // it would be so the next time as well
-				p.log.Warn("dropped a malformed event", "room", id, "event", out.ID, "error", err)
-				err = nil
-			}
-			done(err)
-		}
-		all.Add(1)
-		err := in.DeliverAsync(ctx, out, taken)
-		if errors.Is(err, channel.ErrMalformed) {
-			taken(err)
-		} else if err != nil {
-			all.Done()
 			return err
 		}
 	}
 	return nil
+}
+
+// eventsOf returns the events of one room in a batch, with those that the batch leaves out.
+func (p *plugin) eventsOf(ctx context.Context, id string, r joined, since string) (list []channel.Event, err error) {
+	events := r.Timeline.Events
+	if r.Timeline.Limited {
+		missed, err := p.missed(ctx, id, r.Timeline.Before, since)
+		if err != nil {
+			return nil, err
+		}
+		events = append(missed, events...)
+	}
+	if r.Summary.Members != nil {
+		p.members.Set(id, *r.Summary.Members, 0)
+	}
+	for _, e := range events {
+		switch e.Type {
+		case "m.room.encrypted":
+			p.encrypted(id)
+		case "m.room.member":
+			p.members.Delete(id)
+		}
+		if out, ok := p.event(ctx, id, e); ok {
+			list = append(list, out)
+		}
+	}
+	return list, nil
 }
 
 // maxMissed bounds the events of one room that are fetched after an absence.
@@ -198,7 +175,7 @@ func (p *plugin) accept(ctx context.Context, b batch) {
 	}
 }
 
-// inviter is who invited us.
+// inviter returns the person who invited us.
 func inviter(events []event, us string) string {
 	for _, e := range events {
 		var c struct {

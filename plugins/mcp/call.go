@@ -31,7 +31,7 @@ func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) 
 		d := json.NewDecoder(bytes.NewReader(c.Args))
 		d.UseNumber() // a large number keeps its digits
 		if err := d.Decode(&args); err != nil {
-			return tool.Failed("the arguments are no object: " + err.Error()), nil
+			return tool.Failed("the arguments are not a JSON object: " + err.Error()), nil
 		}
 	}
 	switch c.Tool {
@@ -58,7 +58,7 @@ func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) 
 	return p.result(r), nil
 }
 
-// progress passes the progress of a call on, not more often than pace allows.
+// progress passes the progress of a call on, not more often than the timeouts allow.
 func (p *provider) progress(c *tool.Call) func(*mcp.ProgressNotificationParams) {
 	var mu sync.Mutex
 	var next time.Time
@@ -66,19 +66,19 @@ func (p *provider) progress(c *tool.Call) func(*mcp.ProgressNotificationParams) 
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.After(next) {
-			next = now.Add(p.pace.progress)
+			next = now.Add(p.timeouts.progress)
 			c.Progress(n.Progress, n.Total, n.Message)
 		}
 	}
 }
 
-// failed tells a refusal of the server, which the model should read, from the end of the call and of the connection.
+// failed returns the result of a call that failed: the model reads a refusal of the server, and the host the end of the call.
 func failed(ctx context.Context, l *link, err error) (tool.Result, error) {
-	refused := (*jsonrpc.Error)(nil)
+	refused, isRefused := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		return tool.Result{}, ctx.Err()
-	case errors.As(err, &refused):
+	case isRefused:
 		return tool.Failed(fmt.Sprintf("the MCP server refuses the call: %.2000s (code %d)", refused.Message, refused.Code)), nil
 	case errors.Is(err, mcp.ErrConnectionClosed):
 		return tool.Failed("the MCP server went away during the call; whether it had an effect is not known"), nil

@@ -19,9 +19,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// quick is the pace of tests.
-func quick() pace {
-	return pace{
+// quick has the timeouts of tests.
+func quick() timeouts {
+	return timeouts{
 		connect: time.Minute, list: time.Minute, settle: time.Millisecond, ping: time.Minute, wait: time.Millisecond,
 		longest: 10 * time.Millisecond,
 	}
@@ -92,7 +92,7 @@ func start(t *testing.T, at *place, c plugintest.Config) *plugintest.ToolHost {
 	if c.Settings == nil {
 		c.Settings = map[string]any{"command": "none"}
 	}
-	h := plugintest.StartTools(t, &provider{dial: at.dial, pace: quick()}, c)
+	h := plugintest.StartTools(t, &provider{dial: at.dial, timeouts: quick()}, c)
 	if at.server != nil {
 		h.WaitStatus(tool.StateReady)
 	}

@@ -22,7 +22,7 @@ func (s settings) dialHTTP(context.Context) (mcp.Transport, func() error, error)
 	inner.Proxy = nil                       // the environment holds none, see the host
 	inner.ResponseHeaderTimeout = time.Hour // a call may take long before its first byte; its context bounds it
 	client := &http.Client{
-		Transport: &door{inner: inner, origin: u, settings: s},
+		Transport: &transport{inner: inner, origin: u, settings: s},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			return fmt.Errorf("the server redirects to %.80q, and nothing is sent there: write that address if it is right", r.URL.Host)
 		},
@@ -31,15 +31,15 @@ func (s settings) dialHTTP(context.Context) (mcp.Transport, func() error, error)
 	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxFrame}, end, nil
 }
 
-// door adds what the operator has written to each request, and bounds what comes back.
-type door struct {
+// transport adds the configured headers to each request and bounds the answers.
+type transport struct {
 	inner    http.RoundTripper
 	origin   *url.URL
 	settings settings
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != d.origin.Scheme || r.URL.Host != d.origin.Host {
 		return nil, fmt.Errorf("a request to %.80q, which is not the server", r.URL.Host)
 	}
@@ -60,7 +60,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// bounded is a body that fails when it is too long, so that nothing is taken for the whole that is not.
+// bounded is a body that fails when it is too long, so that a part is never taken for the whole.
 type bounded struct {
 	io.ReadCloser
 	left int

@@ -26,11 +26,9 @@ type link struct {
 // the end of this process, whose group it is in.
 type endless struct{ error }
 
-func asEndless(err error, target *endless) bool { return errors.As(err, target) }
-
 // connect makes a connection and lets the server introduce itself.
 func (p *provider) connect(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.pace.connect)
+	ctx, cancel := context.WithTimeout(ctx, p.timeouts.connect)
 	defer cancel()
 	transport, end, err := p.dial(ctx)
 	if err != nil {
@@ -62,7 +60,7 @@ func (p *provider) connect(ctx context.Context) (*link, error) {
 func (p *provider) client(l *link) *mcp.Client {
 	options := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{},
-		KeepAlive:    p.pace.ping, KeepAliveFailureThreshold: 3,
+		KeepAlive:    p.timeouts.ping, KeepAliveFailureThreshold: 3,
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case l.changed <- struct{}{}:
@@ -101,7 +99,7 @@ func (l *link) failure() error {
 	if l.lost == nil {
 		return errors.New("the server has closed the connection")
 	}
-	return fmt.Errorf("the connection broke: %w", l.lost)
+	return fmt.Errorf("the connection failed: %w", l.lost)
 }
 
 // close ends the connection and returns when the server is gone, or with endless when it stays.

@@ -32,16 +32,16 @@ const (
 	maxName        = 64       // bytes
 )
 
-// read asks a server for its tools. Those that make no sense are left out.
+// read asks a server for its tools and leaves out malformed ones.
 func (p *provider) read(ctx context.Context, l *link) (listing, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.pace.list)
+	ctx, cancel := context.WithTimeout(ctx, p.timeouts.list)
 	defer cancel()
 	list := listing{names: map[string]string{}}
 	capabilities := l.session.InitializeResult().Capabilities
 	if capabilities == nil {
 		return list, nil
 	}
-	if capabilities.Resources != nil && p.settings.resources() {
+	if capabilities.Resources != nil && p.settings.Resources {
 		list.tools = resourceTools()
 	}
 	if capabilities.Tools == nil {
@@ -130,7 +130,7 @@ func object(schema any) (json.RawMessage, error) {
 		return nil, nil
 	}
 	if _, ok := schema.(map[string]any); !ok {
-		return nil, fmt.Errorf("it is no object")
+		return nil, fmt.Errorf("it is not a JSON object")
 	}
 	text, err := json.Marshal(schema)
 	if err == nil && len(text) > maxSchema {
@@ -139,8 +139,8 @@ func object(schema any) (json.RawMessage, error) {
 	return text, err
 }
 
-// usable is a name in the form that the host takes. One that is not is told from all others by a digest, so that "a/b" is never taken
-// for "a_b".
+// usable returns a name in the form that the host takes. A name that was changed for that ends with a digest, so that "a/b" is never taken for
+// "a_b".
 func usable(name string) string {
 	word := strings.Map(func(r rune) rune {
 		switch {

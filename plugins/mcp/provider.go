@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -19,7 +20,7 @@ type provider struct {
 	settings settings
 	log      *slog.Logger
 	dial     dialer
-	pace     pace
+	timeouts timeouts
 	calls    atomic.Int64  // made so far; their numbers are progress tokens
 	tried    chan struct{} // closed when the first try to connect has ended, one way or the other
 	trying   sync.Once     // closes it
@@ -39,8 +40,8 @@ var (
 // dialer makes the way to the server. end waits for the server's end after its connection was closed; it may be nil.
 type dialer func(ctx context.Context) (t mcp.Transport, end func() error, err error)
 
-// pace holds the periods, so that tests can be quick.
-type pace struct {
+// timeouts are the periods, which tests shorten.
+type timeouts struct {
 	connect  time.Duration // until a server has to have introduced itself
 	list     time.Duration // until it has to have told its tools
 	settle   time.Duration // least time between two lists
@@ -50,8 +51,8 @@ type pace struct {
 	progress time.Duration // least time between two progresses of one call that are passed on
 }
 
-func defaultPace() pace {
-	return pace{
+func defaultTimeouts() timeouts {
+	return timeouts{
 		connect: 30 * time.Second, list: 30 * time.Second, settle: time.Second, ping: 30 * time.Second,
 		wait: time.Second, longest: time.Minute, progress: 100 * time.Millisecond,
 	}
@@ -69,8 +70,8 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 		return err
 	}
 	p.settings, p.log, p.why, p.tried = s, c.Log, "it has not been reached yet", make(chan struct{})
-	if p.pace == (pace{}) {
-		p.pace = defaultPace()
+	if p.timeouts == (timeouts{}) {
+		p.timeouts = defaultTimeouts()
 	}
 	if p.dial == nil {
 		p.dial = s.dialer(c.Log)
@@ -81,24 +82,22 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 // Run implements tool.Runner: it keeps a connection to the server, however often that goes away.
 func (p *provider) Run(ctx context.Context, b tool.Board) error {
 	p.board = b
-	again := backoff.Backoff{First: p.pace.wait, Most: p.pace.longest}
-	for {
-		began := time.Now()
-		err := p.once(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if fatal := (endless{}); asEndless(err, &fatal) {
-			return fatal
+	again := backoff.Backoff{First: p.timeouts.wait, Most: p.timeouts.longest}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	again.Loop(ctx, p.once, func(err error, wait time.Duration) time.Duration {
+		if stays, ok := errors.AsType[endless](err); ok {
+			fail(stays)
 		}
 		p.lose(err)
-		wait := again.Failed(time.Since(began))
 		b.Status(tool.StateDegraded, fmt.Sprintf("%v; the next try is in %s", err, wait.Round(time.Second)))
 		p.log.Warn("no connection to the server", "error", err.Error(), "again_in", wait)
-		if backoff.Sleep(ctx, wait) != nil {
-			return nil
-		}
+		return wait
+	})
+	if stays, ok := errors.AsType[endless](context.Cause(ctx)); ok {
+		return stays
 	}
+	return nil
 }
 
 // once connects and serves until the connection is gone. The error says why, and is never nil.
@@ -136,7 +135,7 @@ func (p *provider) follow(ctx context.Context, l *link) error {
 		}
 		p.gain(l, list)
 		select {
-		case <-time.After(p.pace.settle):
+		case <-time.After(p.timeouts.settle):
 		case <-ctx.Done():
 		case <-l.gone:
 		}

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 		"program":             {map[string]any{"command": "srv", "args": []string{"-x"}, "env": map[string]string{"A": "b"}}, nil, ""},
 		"address":             {map[string]any{"url": "https://example.org/mcp", "headers": map[string]string{"X-Team": "a"}}, map[string]string{"bearer": "b"}, ""},
 		"this machine":        {map[string]any{"url": "http://127.0.0.1:1/mcp"}, nil, ""},
-		"nothing":             {map[string]any{}, nil, "want command, or url"},
+		"nothing":             {map[string]any{}, nil, "set command, or url"},
 		"both":                {map[string]any{"command": "srv", "url": "https://example.org"}, nil, "not both"},
 		"in the open":         {map[string]any{"url": "http://example.org/mcp"}, nil, "http sends everything in the open"},
 		"in the open, wanted": {map[string]any{"url": "http://example.org/mcp", "insecure": true}, nil, ""},
@@ -39,13 +39,13 @@ func TestSettings(t *testing.T) {
 		"no address":          {map[string]any{"url": "file:///etc/passwd"}, nil, "must be an address"},
 		"missing secret":      {map[string]any{"command": "srv", "secret_variables": map[string]string{"KEY": "secret"}}, nil, "write secret_env"},
 		"secret":              {map[string]any{"command": "srv", "secret_variables": map[string]string{"KEY": "secret"}}, map[string]string{"secret": "x"}, ""},
-		"bad variable":        {map[string]any{"command": "srv", "env": map[string]string{"A=B": "x"}}, nil, "no name of a variable"},
-		"header that splits":  {map[string]any{"url": "https://example.org", "headers": map[string]string{"A": "b\r\nC: d"}}, nil, "this is no header"},
+		"bad variable":        {map[string]any{"command": "srv", "env": map[string]string{"A=B": "x"}}, nil, "not the name of a variable"},
+		"header that splits":  {map[string]any{"url": "https://example.org", "headers": map[string]string{"A": "b\r\nC: d"}}, nil, "this is not a header"},
 		"root that is none":   {map[string]any{"command": "srv", "roots": []string{"here"}}, nil, "must be an absolute path"},
 		"unknown key":         {map[string]any{"command": "srv", "comand": "x"}, nil, "unknown key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := plugintest.TryStartTools(t, &provider{dial: (&place{}).dial, pace: quick()}, plugintest.Config{Settings: c.settings, Secrets: c.secrets})
+			_, err := plugintest.TryStartTools(t, &provider{dial: (&place{}).dial, timeouts: quick()}, plugintest.Config{Settings: c.settings, Secrets: c.secrets})
 			wrong, _ := errors.AsType[tool.FieldErrors](err)
 			if c.want == "" && err != nil || c.want != "" && !strings.Contains(fmt.Sprint(wrong), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)

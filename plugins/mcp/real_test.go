@@ -177,7 +177,7 @@ func TestProgramThatIsNoServer(t *testing.T) {
 		"writes no frame": {"sh", []string{"-c", "head -c 20000000 /dev/zero | tr '\\0' '['; cat >/dev/null"}, "connect to the server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &provider{pace: quick()}
+			p := &provider{timeouts: quick()}
 			h := plugintest.StartTools(t, p, plugintest.Config{Settings: map[string]any{"command": c.command, "args": c.args}})
 			if text := h.WaitStatus(tool.StateDegraded); !strings.Contains(text, c.want) {
 				t.Errorf("status %q, want %q", text, c.want)
@@ -196,11 +196,11 @@ func TestServerThatStays(t *testing.T) {
 	if err := os.WriteFile(stay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := plugintest.StartTools(t, &provider{pace: quick()}, plugintest.Config{
+	h := plugintest.StartTools(t, &provider{timeouts: quick()}, plugintest.Config{
 		Settings: map[string]any{"command": "sh", "args": []string{"-c", `echo garbage; while [ -e "$0" ]; do sleep 0.05; done`, stay}},
 		Timeout:  30 * time.Second,
 	})
-	if err := h.Wait(); err == nil || !strings.Contains(err.Error(), "does not end with its input") {
+	if err := h.Wait(); err == nil || !strings.Contains(err.Error(), "does not exit when its input ends") {
 		t.Errorf("it ended with %v", err)
 	}
 }

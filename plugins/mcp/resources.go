@@ -91,7 +91,7 @@ func entry(address, name, kind, description string) string {
 func (p *provider) readResource(ctx context.Context, l *link, args map[string]any) (tool.Result, error) {
 	uri, _ := args["uri"].(string)
 	if uri == "" {
-		return tool.Failed("want uri, as resources.list shows it"), nil
+		return tool.Failed("uri is missing: resources.list shows it"), nil
 	}
 	r, err := l.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 	if err != nil {

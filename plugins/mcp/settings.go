@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -12,9 +11,10 @@ import (
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/tool"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -35,7 +35,7 @@ type settings struct {
 	Insecure bool   `json:"insecure"` // allows http to another machine
 
 	Roots     []string `json:"roots"`     // folders that the server is told to work in
-	Resources *bool    `json:"resources"` // true: offer resources as two tools
+	Resources bool     `json:"resources"` // true: offer resources as two tools
 
 	secrets  map[string]string
 	stateDir string
@@ -44,7 +44,7 @@ type settings struct {
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func newSettings(c tool.Config) (settings, error) {
-	s := settings{secrets: c.Secrets, stateDir: c.StateDir}
+	s := settings{Resources: true, secrets: c.Secrets, stateDir: c.StateDir}
 	if err := c.Decode(&s); err != nil {
 		return s, err
 	}
@@ -56,37 +56,29 @@ func newSettings(c tool.Config) (settings, error) {
 
 func (s settings) check() error {
 	var errs tool.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, tool.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
-	wrong(s.Command == "" && s.URL == "" && s.Socket == "", "command", "want command, or url of a server of the streamable HTTP transport")
-	wrong(s.Command != "" && s.URL != "", "url", "want command or url, not both")
-	wrong(s.Socket != "" && s.Command+s.URL != "", "socket", "the host gives it, in place of command and url")
+	errs.AddIf(s.Command == "" && s.URL == "" && s.Socket == "", "command", "set command, or url of a server of the streamable HTTP transport")
+	errs.AddIf(s.Command != "" && s.URL != "", "url", "set command or url, not both")
+	errs.AddIf(s.Socket != "" && s.Command+s.URL != "", "socket", "the host gives it, in place of command and url")
 	if s.URL != "" {
-		wrong(endpoint(s.URL, s.Insecure) != nil, "url", "%v", endpoint(s.URL, s.Insecure))
-		wrong(len(s.Args)+len(s.Env)+len(s.SecretVariables) > 0, "args", "args, env and secret_variables belong to command")
+		errs.AddIf(endpoint(s.URL, s.Insecure) != nil, "url", "%v", endpoint(s.URL, s.Insecure))
+		errs.AddIf(len(s.Args)+len(s.Env)+len(s.SecretVariables) > 0, "args", "args, env and secret_variables belong to command")
 	}
-	wrong(s.Command != "" && (len(s.Headers) > 0 || s.secrets["bearer"] != ""), "headers", "headers and bearer belong to url")
+	errs.AddIf(s.Command != "" && (len(s.Headers) > 0 || s.secrets["bearer"] != ""), "headers", "headers and bearer belong to url")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		wrong(!variable.MatchString(name), "env."+name, "this is no name of a variable")
+		errs.AddIf(!variable.MatchString(name), "env."+name, "this is not the name of a variable")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.SecretVariables)) {
 		at, from := "secret_variables."+name, s.SecretVariables[name]
-		wrong(!variable.MatchString(name), at, "this is no name of a variable")
-		wrong(s.secrets[from] == "", at, "there is no secret %q: write %s_env or %s_file beside it", from, from, from)
+		errs.AddIf(!variable.MatchString(name), at, "this is not the name of a variable")
+		errs.AddIf(s.secrets[from] == "", at, "there is no secret %q: write %s_env or %s_file beside it", from, from, from)
 	}
 	for name, value := range s.Headers {
-		wrong(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is no header")
+		errs.AddIf(strings.ContainsAny(name+value, "\r\n\x00") || name == "", "headers."+name, "this is not a header")
 	}
 	for i, root := range s.Roots {
-		wrong(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "must be an absolute path")
+		errs.AddIf(!filepath.IsAbs(root), fmt.Sprintf("roots.%d", i), "must be an absolute path")
 	}
-	if len(errs) > 0 {
-		return errs
-	}
-	return nil
+	return errs.Err()
 }
 
 // endpoint checks a server's address. What is sent there may be secret, so it is encrypted or stays on this machine.
@@ -95,15 +87,8 @@ func endpoint(text string, insecure bool) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("must be an address like https://mcp.example.com/mcp")
-	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !insecure && !webapi.Loopback(u.Hostname()):
 		return fmt.Errorf("http sends everything in the open: write https, or insecure = true")
 	}
 	return nil
 }
-
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
-}
-
-func (s settings) resources() bool { return s.Resources == nil || *s.Resources }

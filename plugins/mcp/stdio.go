@@ -95,7 +95,7 @@ func (s settings) start(log *slog.Logger) (mcp.Transport, func() error, error) {
 			}
 			return nil
 		case <-time.After(endTime):
-			return endless{fmt.Errorf("the server %s does not end with its input", s.Command)}
+			return endless{fmt.Errorf("the server %s does not exit when its input ends", s.Command)}
 		}
 	}
 	return &mcp.IOTransport{Reader: out, Writer: in, MaxLineLength: maxFrame}, end, nil

@@ -10,18 +10,19 @@ import (
 	"github.com/slack-go/slack"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
 // plugin is the channel.
 type plugin struct {
 	settings settings
+	config   channel.Config
 	log      *slog.Logger
-	stateDir string
 	web      *web
 	people   *people
 	places   *places
-	unclear  *sends // keys that are on their way, or whose outcome is not known
+	unclear  *cache.Map[string, time.Time] // when a key was last tried whose message is on its way, or whose outcome is not known
 
 	mu     sync.Mutex
 	self   self
@@ -50,17 +51,15 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.log, p.stateDir = s, c.Log, c.StateDir
-	p.web = newWeb(s)
+	p.settings, p.config, p.log = s, c, c.Log
+	p.web, p.places, p.unclear = newWeb(s), newPlaces(), newUnclear()
 	p.people = newPeople(p.web.client)
-	p.places = newPlaces()
-	p.unclear = newSends()
 	return nil
 }
 
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
-	if err := p.places.load(p.stateDir); err != nil {
+	if err := p.places.load(p.config); err != nil {
 		p.log.Warn("cannot read the list of conversations; messages sent meanwhile are missed", "error", err)
 	}
 	q := make(queue, maxQueue)
@@ -84,7 +83,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 					again.Reset()
 					continue
 				}
-				err = errors.New("slack wants another connection at once")
+				err = errors.New("slack asked to replace a connection at once")
 			}
 		}
 		if ctx.Err() != nil {
@@ -121,10 +120,10 @@ func (p *plugin) whoAmI(ctx context.Context) (self, string, error) {
 	defer cancel()
 	a, err := p.web.client.AuthTestContext(ctx)
 	if err != nil {
-		return self{}, "", clean("ask who Flynn is", err)
+		return self{}, "", clean("ask for the account of Flynn", err)
 	}
 	if a.UserID == "" || a.TeamID == "" {
-		return self{}, "", errors.New("slack does not say who Flynn is")
+		return self{}, "", errors.New("slack does not name the account of Flynn")
 	}
 	return self{a.UserID, a.BotID, a.TeamID}, a.User + " in " + a.Team, nil
 }

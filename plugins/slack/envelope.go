@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -19,7 +18,7 @@ type envelope struct {
 	RetryReason  string          `json:"retry_reason"`
 }
 
-// delivery is an envelope with the connection that it came over, or the word that there was none for a while.
+// delivery is an envelope with its connection. With missed, it says instead that there was no connection for a while.
 type delivery struct {
 	envelope envelope
 	link     *link
@@ -40,7 +39,7 @@ func (q queue) put(ctx context.Context, d delivery) bool {
 
 const saveEvery = 5 * time.Second
 
-// work takes deliveries over to the host, in order, and keeps the account of conversations on disk.
+// work delivers envelopes to the host, in order, and saves what is known of conversations.
 func (p *plugin) work(ctx context.Context, in channel.Inbox, q queue) {
 	save := time.NewTicker(saveEvery)
 	defer save.Stop()
@@ -62,7 +61,7 @@ func (p *plugin) work(ctx context.Context, in channel.Inbox, q queue) {
 }
 
 func (p *plugin) savePlaces() {
-	if err := p.places.save(p.stateDir); err != nil {
+	if err := p.places.save(p.config); err != nil {
 		p.log.Warn("cannot keep the list of conversations; after a restart, missed messages stay missed", "error", err)
 	}
 }
@@ -81,7 +80,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, d delivery) {
 	p.hand(ctx, in, h, func() { d.link.ack(id) })
 }
 
-// happening is an event with what the account of conversations has to learn from it.
+// happening is an event with what places records of it.
 type happening struct {
 	event  channel.Event
 	source string // "channel", "group", "im" or "mpim", where it is a message
@@ -89,32 +88,22 @@ type happening struct {
 	top    bool   // not inside a thread, though it may begin one
 }
 
-// hand delivers and calls acked once the host has the event, or never wants it.
+// hand delivers and calls acked once the host has the event, or has refused it. Any other event comes again.
 func (p *plugin) hand(ctx context.Context, in channel.Inbox, h happening, acked func()) {
-	refused := func(err error) bool { // it would be so the next time as well
-		if !errors.Is(err, channel.ErrMalformed) {
-			return false
-		}
-		p.log.Warn("event was refused", "event", h.event.ID, "error", err)
-		acked()
-		return true
-	}
-	err := in.DeliverAsync(ctx, h.event, func(err error) {
-		if refused(err) || err != nil {
-			return // if it was not refused, it comes again
-		}
-		if h.ts != "" {
+	_ = in.DeliverAsync(ctx, h.event, func(err error) {
+		if err == nil && h.ts != "" {
 			p.places.seen(h.event.Conversation.ID, h.source, h.ts)
 			if where, thread := split(h.event.Conversation.ID); thread != "" && h.top {
 				p.places.seen(where, h.source, h.ts)
 			}
 		}
-		acked()
+		if channel.Settled(err) {
+			acked()
+		}
 	})
-	refused(err)
 }
 
-// read turns an envelope into an event, or says that there is nothing in it for Flynn.
+// read turns an envelope into an event; ok is false if it holds none for Flynn.
 func (p *plugin) read(ctx context.Context, e envelope) (happening, bool) {
 	var (
 		h   happening

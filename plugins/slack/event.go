@@ -84,7 +84,7 @@ func eventType(event json.RawMessage) string {
 	return e.Type
 }
 
-// readMessage tells new, changed and removed messages apart.
+// readMessage reads a new, a changed or a removed message.
 func (p *plugin) readMessage(ctx context.Context, m message) (happening, bool, error) {
 	switch {
 	case m.Subtype == "message_changed" && m.Message != nil:
@@ -121,7 +121,7 @@ func (p *plugin) fill(ctx context.Context, e *channel.Event, m message, me self)
 	if e.Conversation.Kind == channel.Thread && m.ThreadTS != "" && m.ThreadTS != m.TS {
 		e.ReplyTo = messageID(m.Channel, m.ThreadTS)
 	}
-	called := e.Conversation.Kind == channel.Thread && p.settings.follow() && p.places.isCalled(e.Conversation.ID)
+	called := e.Conversation.Kind == channel.Thread && p.settings.FollowThreads && p.places.isCalled(e.Conversation.ID)
 	e.Addressed = e.Mentioned || called || kindOf(m) == "im"
 	if e.Mentioned && e.Conversation.Kind == channel.Thread {
 		p.places.call(e.Conversation.ID)
@@ -183,7 +183,7 @@ func (p *plugin) readChange(ctx context.Context, m message) (happening, bool, er
 		return happening{}, false, nil
 	}
 	if at(now.Edited.TS).IsZero() {
-		return happening{}, false, fmt.Errorf("%q is no time of an edit", now.Edited.TS)
+		return happening{}, false, fmt.Errorf("%q is not the time of an edit", now.Edited.TS)
 	}
 	e := channel.Event{
 		ID: messageID(now.Channel, now.TS) + ":edited." + now.Edited.TS, Kind: channel.EventEdit, TargetID: messageID(now.Channel, now.TS),
@@ -248,7 +248,7 @@ func (p *plugin) readMember(ctx context.Context, m message) (happening, bool, er
 		return happening{}, false, nil
 	}
 	if m.Channel == "" || m.User == "" {
-		return happening{}, false, fmt.Errorf("%s names nobody", m.Type)
+		return happening{}, false, fmt.Errorf("%s names no person", m.Type)
 	}
 	return happening{event: channel.Event{
 		ID:   m.Channel + ":" + m.EventTS + ":" + text + ":" + m.User,
@@ -271,7 +271,7 @@ func tsOf(id string) string {
 // check refuses a message without what makes it one.
 func (m message) check() error {
 	if m.Channel == "" || strings.Contains(m.Channel, ":") || at(m.TS).IsZero() || m.ThreadTS != "" && at(m.ThreadTS).IsZero() {
-		return fmt.Errorf("message of channel %q at %q: want an id and a time", m.Channel, m.TS)
+		return fmt.Errorf("message of channel %q at %q: an id or a time is missing", m.Channel, m.TS)
 	}
 	return nil
 }

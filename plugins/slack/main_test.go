@@ -80,14 +80,13 @@ func TestSettingsThatMakeNoSense(t *testing.T) {
 // known is a plugin without a connection whose people are all known.
 func known(threads string) *plugin {
 	p := &plugin{
-		settings: settings{Threads: threads}, log: slog.New(slog.DiscardHandler), self: self{slacktest.BotUser, slacktest.BotID, slacktest.Team},
-		people: &people{known: map[string]person{}}, places: newPlaces(), unclear: newSends(),
+		settings: settings{Threads: threads, FollowThreads: true}, log: slog.New(slog.DiscardHandler), self: self{slacktest.BotUser, slacktest.BotID, slacktest.Team},
+		people: newPeople(nil), places: newPlaces(), unclear: newUnclear(),
 	}
 	for id, who := range map[string]person{
 		"U1": {name: "ann", team: "T1", roles: []string{"admin"}}, "U2": {name: "bob", team: "T2", roles: []string{"owner"}}, "U4": {},
 	} {
-		who.until = time.Now().Add(time.Hour)
-		p.people.known[id] = who
+		p.people.known.Set(id, who, time.Hour)
 	}
 	return p
 }

@@ -20,9 +20,8 @@ const (
 	missedTimeout = time.Minute
 )
 
-// catchUp reads what was said in known conversations since the host had its last message of them. Slack tells an app that is away three
-// times, within some minutes, and then no more. Messages that came otherwise, too, have the same id, and the host drops
-// them.
+// catchUp reads the messages of known conversations after the last one that the host has. Slack sends an event to an app that is away three
+// times within some minutes, and then no more. A message that came both ways has one id, and the host drops the second.
 func (p *plugin) catchUp(ctx context.Context, in channel.Inbox) {
 	if p.settings.CatchUpHours == 0 {
 		return

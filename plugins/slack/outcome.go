@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,9 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// authErrors are those that a person has to do something about.
+// authErrors are the errors that only a person can resolve.
 var authErrors = map[string]bool{
 	"invalid_auth": true, "not_authed": true, "account_inactive": true, "token_revoked": true, "token_expired": true, "no_permission": true,
 	"missing_scope": true, "not_allowed_token_type": true, "org_login_required": true, "access_denied": true, "link_disabled": true,
@@ -25,10 +24,10 @@ var authErrors = map[string]bool{
 	"two_factor_setup_required": true,
 }
 
-// accountGone says that the app's user or its workspace was deleted. A new one gets a credential of its own, and knows none of the places.
+// accountGone means that the app's user or its workspace was deleted. A new one has another credential and other conversations.
 const accountGone = "account_inactive"
 
-// unclearErrors say that something went wrong inside Slack, and that part of the call may have been carried out.
+// unclearErrors mean that something went wrong inside Slack, and that part of the call may have been carried out.
 var unclearErrors = map[string]bool{"fatal_error": true, "internal_error": true, "service_unavailable": true, "request_timeout": true}
 
 // limitErrors are limits without a Retry-After.
@@ -39,9 +38,9 @@ const (
 	permanentPause = 5 * time.Minute  // until the next try of what cannot work before a person does something
 )
 
-// sentBy tells what an error means for the message that it answers. What is wrong with the app's own credential passes when a person mends
-// it, and takes no message along. Every other refusal is about the message or its place, and for good: somebody who invites Flynn to a
-// channel does not want the answers of last week.
+// sentBy returns what an error means for the message that was to be sent. A message waits while the app's own credential is at fault, until a
+// person renews it. Every other refusal is about the message or its conversation, and final: somebody who invites Flynn to a channel does not
+// want the answers of last week.
 func sentBy(err error) (channel.Sent, error) {
 	notSent := func(after time.Duration, err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: after}, err
@@ -72,16 +71,13 @@ func sentBy(err error) (channel.Sent, error) {
 	if _, ok := errors.AsType[*strconv.NumError](err); ok { // of a Retry-After that is no number
 		return notSent(limitPause, errors.New("slack asks to slow down and does not say for how long"))
 	}
-	if at, ok := errors.AsType[*net.OpError](err); ok && at.Op == "dial" {
-		return notSent(0, clean("reach slack", err))
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
+	if webapi.Unsent(err) {
 		return notSent(0, clean("reach slack", err))
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, clean("no answer of slack", err)
 }
 
-// final puts an error into words, and says by its code when the same call can never succeed.
+// final describes an error, with a status code when the same call can never succeed.
 func final(doing string, err error) error {
 	refused, ok := errors.AsType[slack.SlackErrorResponse](err)
 	err = clean(doing, err)
@@ -94,7 +90,7 @@ func final(doing string, err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error()+hint(refused))
 }
 
-// hint says what a person can do.
+// hint returns what a person can do.
 func hint(e slack.SlackErrorResponse) string {
 	switch e.Err {
 	case "not_in_channel", "channel_not_found":
@@ -111,9 +107,4 @@ func hint(e slack.SlackErrorResponse) string {
 		return " (the channel's settings do not let Flynn post)"
 	}
 	return ""
-}
-
-// callDeadline bounds a call whose caller set no bound.
-func callDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, callTimeout)
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/slack-go/slack"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -17,70 +18,42 @@ const (
 	personTimeout = 1500 * time.Millisecond // Slack wants its ack within three seconds
 )
 
-// people remembers who is who, so that not every message asks Slack.
+// people caches users.info, so that not every message asks Slack.
 type people struct {
 	client *slack.Client
-
-	mu    sync.Mutex
-	known map[string]person
+	known  cache.Map[string, person]
 }
 
-// person is what users.info tells. team is empty when it did not.
+// person is what users.info returns. Its fields are empty when Slack did not answer.
 type person struct {
 	name, team string
 	bot        bool
 	roles      []string
-	until      time.Time
 }
 
-func newPeople(c *slack.Client) *people { return &people{client: c, known: map[string]person{}} }
+func newPeople(c *slack.Client) *people {
+	return &people{client: c, known: cache.Map[string, person]{Most: maxPeople}}
+}
 
-// get looks somebody up; what is not known is left empty.
+// get looks somebody up.
 func (p *people) get(ctx context.Context, id string) person {
-	p.mu.Lock()
-	who, ok := p.known[id]
-	p.mu.Unlock()
-	if ok && time.Now().Before(who.until) {
+	if who, ok := p.known.Get(id); ok {
 		return who
 	}
 	ctx, cancel := context.WithTimeout(ctx, personTimeout)
 	defer cancel()
 	u, err := p.client.GetUserInfoContext(ctx, id)
 	if err != nil {
-		who = person{until: time.Now().Add(failureKept)}
-	} else {
-		who = personOf(*u)
+		p.known.Set(id, person{}, failureKept)
+		return person{}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.known) >= maxPeople {
-		p.forget()
-	}
-	p.known[id] = who
+	who := personOf(*u)
+	p.known.Set(id, who, personKept)
 	return who
 }
 
-// forget makes room: what is outdated goes, and when that is not enough, all. p.mu is held.
-func (p *people) forget() {
-	now := time.Now()
-	for id, who := range p.known {
-		if now.After(who.until) {
-			delete(p.known, id)
-		}
-	}
-	if len(p.known) >= maxPeople {
-		clear(p.known)
-	}
-}
-
 func personOf(u slack.User) person {
-	who := person{name: u.Profile.DisplayName, team: u.TeamID, bot: u.IsBot, until: time.Now().Add(personKept)}
-	if who.name == "" {
-		who.name = u.Profile.RealName
-	}
-	if who.name == "" {
-		who.name = u.Name
-	}
+	who := person{name: cmp.Or(u.Profile.DisplayName, u.Profile.RealName, u.Name), team: u.TeamID, bot: u.IsBot}
 	for _, role := range []struct {
 		is   bool
 		name string
@@ -97,15 +70,15 @@ func personOf(u slack.User) person {
 // name is what people see of somebody, or "".
 func (p *people) name(ctx context.Context, id string) string { return p.get(ctx, id).name }
 
-// sender tells who wrote a message. Somebody of another workspace has its id in front, and the rank that he has there is
-// none here. When Slack does not say whose he is, his id begins with "?", which no rule for a member matches.
+// sender returns who wrote a message. The id of a person of another workspace begins with that workspace's id, and ranks there do not count
+// here. When Slack does not name the workspace, the id begins with "?", which no rule for a member matches.
 func (p *plugin) sender(ctx context.Context, m message) channel.Sender {
 	if m.User == "" {
 		return channel.Sender{ID: m.BotID, Name: m.Username, Bot: true}
 	}
 	own := p.me().team
 	who := p.people.get(ctx, m.User)
-	team := firstOf(who.team, m.UserTeam, m.Team)
+	team := cmp.Or(who.team, m.UserTeam, m.Team)
 	s := channel.Sender{ID: m.User, Name: who.name, Bot: who.bot || m.BotID != "" || m.User == "USLACKBOT"}
 	switch team {
 	case own:
@@ -116,13 +89,4 @@ func (p *plugin) sender(ctx context.Context, m message) channel.Sender {
 		s.ID = team + "/" + m.User
 	}
 	return s
-}
-
-func firstOf(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -20,14 +16,14 @@ const (
 	placesFile = "places.json"
 )
 
-// places remembers conversations: up to which message the host has them, and which threads Flynn was called into. It is what catchUp
-// asks about after a gap, also one between two processes.
+// places remembers conversations: the latest message that the host has of each, and the threads into which Flynn was called. catchUp asks
+// Slack about them after a gap, also after one between two processes.
 type places struct {
 	mu    sync.Mutex
 	known map[string]place // by conversation id
 	dirty bool
-	// located tells the conversation of recent messages by "channel:ts", for a reaction names only those.
-	located map[string]channel.Conversation
+	// located has the conversations of recent messages by "channel:ts", which is all that a reaction names.
+	located cache.Map[string, channel.Conversation]
 }
 
 type place struct {
@@ -37,17 +33,17 @@ type place struct {
 }
 
 func newPlaces() *places {
-	return &places{known: map[string]place{}, located: map[string]channel.Conversation{}}
+	return &places{known: map[string]place{}, located: cache.Map[string, channel.Conversation]{Most: maxLocated}}
 }
 
-// seen takes note that the host has a message. Times of Slack are as long as each other, so that they order as text.
+// seen records that the host has a message. All times of Slack have the same length, so that they sort as text.
 func (p *places) seen(conversation, kind, ts string) {
 	p.change(conversation, func(at *place) {
 		at.Kind, at.Seen = kind, max(at.Seen, ts)
 	})
 }
 
-// call takes note that Flynn takes part in a thread.
+// call records that Flynn takes part in a thread.
 func (p *places) call(conversation string) {
 	p.change(conversation, func(at *place) { at.Called = true })
 }
@@ -67,7 +63,7 @@ func (p *places) change(conversation string, change func(*place)) {
 	}
 }
 
-// forget drops the tenth that was quiet for longest. p.mu is held.
+// forget drops the tenth of the conversations that was quiet for longest. p.mu is held.
 func (p *places) forget() {
 	for _, id := range p.latest()[maxPlaces*9/10:] {
 		delete(p.known, id)
@@ -95,19 +91,12 @@ func (p *places) list() (ids []string, known map[string]place) {
 }
 
 func (p *places) locate(where, ts string, c channel.Conversation) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.located) >= maxLocated {
-		clear(p.located)
-	}
-	p.located[where+":"+ts] = c
+	p.located.Set(where+":"+ts, c, 0)
 }
 
 // where returns the conversation of a message; of one long ago, that of its channel.
 func (p *places) where(where, ts string) channel.Conversation {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c, ok := p.located[where+":"+ts]; ok {
+	if c, ok := p.located.Get(where + ":" + ts); ok {
 		return c
 	}
 	if strings.HasPrefix(where, "D") {
@@ -116,25 +105,13 @@ func (p *places) where(where, ts string) channel.Conversation {
 	return channel.Conversation{ID: where, Kind: channel.Group}
 }
 
-// load reads what an earlier process kept. It is no trusted file: what makes no sense is left out.
-func (p *places) load(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	text, err := os.ReadFile(filepath.Join(dir, placesFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read conversations: %w", err)
-	}
+// load reads what an earlier process saved, and leaves out malformed entries.
+func (p *places) load(c channel.Config) error {
 	known := map[string]place{}
-	if err := json.Unmarshal(text, &known); err != nil {
-		return fmt.Errorf("read conversations: %w", err)
+	if _, err := c.ReadState(placesFile, &known); err != nil {
+		return err
 	}
-	maps.DeleteFunc(known, func(id string, at1 place) bool {
-		return id == "" || at1.Seen != "" && at(at1.Seen).IsZero()
-	})
+	maps.DeleteFunc(known, func(id string, was place) bool { return id == "" || was.Seen != "" && at(was.Seen).IsZero() })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = known
@@ -144,30 +121,20 @@ func (p *places) load(dir string) error {
 	return nil
 }
 
-// save writes them when something changed. A crash leaves the old file or the new one.
-func (p *places) save(dir string) error {
-	if dir == "" {
-		return nil
-	}
+// save writes the conversations if something has changed.
+func (p *places) save(c channel.Config) error {
 	p.mu.Lock()
-	if !p.dirty {
-		p.mu.Unlock()
-		return nil
-	}
-	text, err := json.Marshal(p.known)
+	known, dirty := maps.Clone(p.known), p.dirty
 	p.dirty = false
 	p.mu.Unlock()
-	if err == nil {
-		next := filepath.Join(dir, placesFile+".new")
-		if err = os.WriteFile(next, text, 0o600); err == nil {
-			err = os.Rename(next, filepath.Join(dir, placesFile))
-		}
+	if !dirty {
+		return nil
 	}
+	err := c.WriteState(placesFile, known)
 	if err != nil {
 		p.mu.Lock()
 		p.dirty = true
 		p.mu.Unlock()
-		return fmt.Errorf("keep conversations: %w", err)
 	}
-	return nil
+	return err
 }

@@ -46,7 +46,7 @@ func (p *plugin) readPress(ctx context.Context, payload json.RawMessage) (happen
 		return happening{}, false, err
 	}
 	if m.User == "" || press.ActionTS == "" {
-		return happening{}, false, errors.New("a button was pressed by nobody")
+		return happening{}, false, errors.New("a button press names no person")
 	}
 	return happening{event: channel.Event{
 		ID:   m.Channel + ":" + m.TS + ":button:" + m.User + ":" + press.ActionTS,
@@ -68,7 +68,7 @@ func (p *plugin) readCommand(ctx context.Context, payload json.RawMessage) (happ
 		return happening{}, false, err
 	}
 	if c.ChannelID == "" || c.UserID == "" || c.TriggerID == "" || strings.Contains(c.ChannelID, ":") {
-		return happening{}, false, errors.New("a command without a place, a person or an id")
+		return happening{}, false, errors.New("a command names no channel, person or id")
 	}
 	m := message{Channel: c.ChannelID, User: c.UserID, UserTeam: c.TeamID}
 	d := decoder{name: func(id string) string { return p.people.name(ctx, id) }, me: p.me().user}

@@ -307,7 +307,7 @@ func TestRateLimitOfConnections(t *testing.T) {
 	}
 }
 
-// refusing is an inbox of a host that says an error to every event, now or later.
+// refusing is an inbox that answers every event with an error, by DeliverAsync itself or later.
 type refusing struct {
 	channel.Inbox
 	now, later error
@@ -327,7 +327,7 @@ func TestARefusedEventIsAcked(t *testing.T) {
 		in   refusing
 		want int
 	}{
-		{refusing{}, 1}, {refusing{later: refused}, 1}, {refusing{now: refused}, 1}, {refusing{later: errors.New("ending")}, 0}, {refusing{now: errors.New("ending")}, 0},
+		{refusing{}, 1}, {refusing{later: refused}, 1}, {refusing{later: errors.New("ending")}, 0}, {refusing{now: errors.New("ending")}, 0},
 	} {
 		p, acked := &plugin{log: slog.New(slog.DiscardHandler), places: newPlaces()}, 0
 		p.hand(t.Context(), c.in, happening{event: channel.Event{ID: "e", Conversation: channel.Conversation{ID: "C1"}}}, func() { acked++ })

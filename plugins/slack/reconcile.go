@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/slack-go/slack"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -24,7 +23,8 @@ func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, nil // files without text carry no key
 	}
 	sent, err := p.find(ctx, r)
-	wait := time.Until(p.unclear.begun(r.Key).Add(settleTime))
+	begun, _ := p.unclear.Get(r.Key)
+	wait := time.Until(begun.Add(settleTime))
 	if err != nil || sent.Outcome != channel.OutcomeNotSent || wait <= 0 {
 		return sent, err
 	}
@@ -53,38 +53,8 @@ func (p *plugin) find(ctx context.Context, r channel.Reconcile) (channel.Sent, e
 	return channel.Sent{Outcome: channel.OutcomeNotSent}, nil
 }
 
-// sends remembers when keys whose message is under way were tried last.
-type sends struct {
-	mu    sync.Mutex
-	known map[string]time.Time
-}
+const maxUnclear = 1000
 
-const maxSends = 1000
-
-func newSends() *sends { return &sends{known: map[string]time.Time{}} }
-
-func (s *sends) begin(key string) { s.beginAt(key, time.Now()) }
-
-func (s *sends) beginAt(key string, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.known) >= maxSends {
-		maps.DeleteFunc(s.known, func(_ string, old time.Time) bool { return time.Since(old) > time.Hour })
-		if len(s.known) >= maxSends {
-			clear(s.known)
-		}
-	}
-	s.known[key] = at
-}
-
-func (s *sends) begun(key string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[key]
-}
-
-func (s *sends) forget(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.known, key)
+func newUnclear() *cache.Map[string, time.Time] {
+	return &cache.Map[string, time.Time]{Most: maxUnclear}
 }

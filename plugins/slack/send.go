@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slack-go/slack"
 
@@ -41,7 +43,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 			s.Text = again + s.Text
 		}
 	}
-	p.unclear.begin(s.Key)
+	p.unclear.Set(s.Key, time.Now(), time.Hour)
 	where, thread := split(s.Conversation.ID)
 	messages := []func(context.Context) (string, error){func(ctx context.Context) (string, error) {
 		ts, err := p.sendText(ctx, where, thread, s)
@@ -56,7 +58,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	}
 	sent, err := channel.Series(ctx, s, len(messages), func(ctx context.Context, i int) (string, error) { return messages[i](ctx) }, sentBy)
 	if sent.Outcome != channel.OutcomeUnknown {
-		p.unclear.forget(s.Key)
+		p.unclear.Delete(s.Key)
 	}
 	if sent.Outcome == channel.OutcomeSent && thread != "" {
 		p.places.call(s.Conversation.ID)
@@ -70,7 +72,7 @@ func (p *plugin) sendText(ctx context.Context, where, thread string, s channel.S
 	if strings.TrimSpace(s.Text) == "" && len(s.Buttons) == 0 && len(s.Attachments) > 0 {
 		return "", nil
 	}
-	ctx, cancel := callDeadline(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	options := append(compose(s.Text, s.Markdown, s.Buttons),
 		slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(), keyed(s.Key))
@@ -106,7 +108,7 @@ func compose(text string, marked bool, buttons []channel.Button) []slack.MsgOpti
 	}
 	var elements []slack.BlockElement
 	for i, b := range buttons {
-		label := slack.NewTextBlockObject(slack.PlainTextType, firstOf(strings.TrimSpace(b.Text), "?"), false, false)
+		label := slack.NewTextBlockObject(slack.PlainTextType, cmp.Or(strings.TrimSpace(b.Text), "?"), false, false)
 		e := slack.NewButtonBlockElement(actionPrefix+strconv.Itoa(i), b.Value, label)
 		switch b.Style {
 		case channel.ButtonPrimary:
@@ -130,17 +132,15 @@ func dialect(text string, marked bool) string {
 
 // sections cuts text into pieces that fit a section each.
 func sections(text string, marked bool) []string {
-	size := func(s string) int {
-		if !marked {
-			return len([]rune(s))
+	shown := func(s string) string {
+		if marked {
+			return markdown.Render(s, markdown.Slack)
 		}
-		return len([]rune(markdown.Render(s, markdown.Slack)))
+		return s
 	}
 	var out []string
-	for _, piece := range markdown.Split(text, sectionRoom, size) {
-		if marked {
-			piece = markdown.Render(piece, markdown.Slack)
-		}
+	for _, piece := range markdown.Split(text, sectionRoom, func(s string) int { return utf8.RuneCountInString(shown(s)) }) {
+		piece = shown(piece)
 		if strings.TrimSpace(piece) == "" {
 			continue
 		}
@@ -156,8 +156,6 @@ func sections(text string, marked bool) []string {
 
 // Edit implements channel.Editor. The blocks of before go: those of now are given whole.
 func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	where, _ := split(e.Conversation.ID)
 	options := compose(e.Text, e.Markdown, e.Buttons)
 	if len(e.Buttons) == 0 {
@@ -168,15 +166,13 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 		return channel.Edited{RetryAfter: max(limited.RetryAfter, time.Second)}, nil
 	}
 	if err != nil {
-		return channel.Edited{}, final("edit", err)
+		err = final("edit", err)
 	}
-	return channel.Edited{}, nil
+	return channel.Edited{}, err
 }
 
 // Delete implements channel.Deleter. A message that is gone is no error.
 func (p *plugin) Delete(ctx context.Context, c channel.Conversation, id string) error {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	where, _ := split(c.ID)
 	_, _, err := p.web.client.DeleteMessageContext(ctx, where, tsOf(id))
 	return unless(err, "delete", "message_not_found")
@@ -184,8 +180,6 @@ func (p *plugin) Delete(ctx context.Context, c channel.Conversation, id string) 
 
 // React implements channel.Reacter. What is so already is no error.
 func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	where, _ := split(r.Conversation.ID)
 	item, name := slack.NewRefToMessage(where, tsOf(r.MessageID)), reactionName(r.Reaction)
 	if r.Remove {
@@ -194,7 +188,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	return unless(p.web.client.AddReactionContext(ctx, name, item), "react", "already_reacted")
 }
 
-// unless drops an error that says that the wish is fulfilled.
+// unless drops the error that means that nothing has to be done.
 func unless(err error, doing, code string) error {
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); err == nil || ok && refused.Err == code {
 		return nil
@@ -211,8 +205,6 @@ func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 	if thread == "" || silent {
 		return nil
 	}
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	status := ""
 	if t.On {
 		status = "is typing..."
@@ -228,9 +220,9 @@ func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 		return nil
 	}
 	if err != nil {
-		return clean("show the status", err)
+		err = clean("show the status", err)
 	}
-	return nil
+	return err
 }
 
 // Resolve implements channel.Resolver: "#general", the id of a conversation, or that of a person.
@@ -253,8 +245,6 @@ func slackID(s, first string) bool {
 }
 
 func (p *plugin) private(ctx context.Context, user string) ([]channel.Target, error) {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	c, _, _, err := p.web.client.OpenConversationContext(ctx, &slack.OpenConversationParameters{Users: []string{user}, ReturnIM: true})
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); ok && refused.Err == "user_not_found" {
 		return nil, nil
@@ -262,12 +252,10 @@ func (p *plugin) private(ctx context.Context, user string) ([]channel.Target, er
 	if err != nil {
 		return nil, clean("open the conversation", err)
 	}
-	return []channel.Target{{Conversation: channel.Conversation{ID: c.ID, Kind: channel.DM}, Title: "@" + firstOf(p.people.name(ctx, user), user)}}, nil
+	return []channel.Target{{Conversation: channel.Conversation{ID: c.ID, Kind: channel.DM}, Title: "@" + cmp.Or(p.people.name(ctx, user), user)}}, nil
 }
 
 func (p *plugin) named(ctx context.Context, id string) ([]channel.Target, error) {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
 	c, err := p.web.client.GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: id})
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); ok && refused.Err == "channel_not_found" {
 		return nil, nil
@@ -294,7 +282,9 @@ func (p *plugin) search(ctx context.Context, name string) ([]channel.Target, err
 		return nil, nil
 	}
 	for cursor, n := "", 0; n < listPages; n++ {
-		list, next, err := p.listed(ctx, cursor)
+		list, next, err := p.web.client.GetConversationsContext(ctx, &slack.GetConversationsParameters{
+			Cursor: cursor, ExcludeArchived: true, Limit: 200, Types: []string{"public_channel", "private_channel"},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list channels: %w", err)
 		}
@@ -311,12 +301,4 @@ func (p *plugin) search(ctx context.Context, name string) ([]channel.Target, err
 		}
 	}
 	return out, nil
-}
-
-func (p *plugin) listed(ctx context.Context, cursor string) ([]slack.Channel, string, error) {
-	ctx, cancel := callDeadline(ctx)
-	defer cancel()
-	return p.web.client.GetConversationsContext(ctx, &slack.GetConversationsParameters{
-		Cursor: cursor, ExcludeArchived: true, Limit: 200, Types: []string{"public_channel", "private_channel"},
-	})
 }

@@ -97,10 +97,8 @@ func TestWhatBecomesOfASend(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	s := workspace(t, slacktest.Config{})
-	s.Close()
 	p := known("mentions")
-	p.web = newWeb(settings{APIURL: s.URL(), app: slacktest.AppToken, bot: slacktest.BotToken})
+	p.web = newWeb(settings{APIURL: "http://127.0.0.1:1/", app: slacktest.AppToken, bot: slacktest.BotToken})
 	sent, err := p.Send(t.Context(), channel.Send{Key: "k", Conversation: general, Text: "hello"})
 	if sent.Outcome != channel.OutcomeNotSent || err == nil {
 		t.Errorf("outcome %v: %v", sent.Outcome, err)
@@ -150,7 +148,7 @@ func TestASendThatSlackCarriesOutLateIsFound(t *testing.T) {
 	s := workspace(t, slacktest.Config{})
 	p := known("mentions")
 	p.web = newWeb(settings{APIURL: s.URL(), app: slacktest.AppToken, bot: slacktest.BotToken})
-	p.unclear.beginAt("k", time.Now().Add(-settleTime+4*time.Second))
+	p.unclear.Set("k", time.Now().Add(-settleTime+4*time.Second), 0)
 	time.AfterFunc(50*time.Millisecond, func() {
 		_, _, _ = p.web.client.PostMessageContext(t.Context(), "C1", append(compose("late", false, nil), keyed("k"))...)
 	})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/slack-go/slack"
+
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 const (
@@ -39,7 +41,7 @@ func (w *web) dial(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, clean("open a connection", err)
 	}
-	if !trustworthy(address) {
+	if !webapi.Private(address) {
 		return nil, errors.New("open a connection: slack names an address that is not encrypted")
 	}
 	conn, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: w.http})
@@ -49,7 +51,7 @@ func (w *web) dial(ctx context.Context) (*link, error) {
 	conn.SetReadLimit(maxEnvelope)
 	hello, err := readEnvelope(ctx, conn)
 	if err == nil && hello.Type != "hello" {
-		err = fmt.Errorf("want a hello, got %q", hello.Type)
+		err = fmt.Errorf("the first message is %q, not a hello", hello.Type)
 	}
 	if err != nil {
 		_ = conn.CloseNow()
@@ -129,7 +131,7 @@ func (l *link) read(ctx context.Context, q queue) error {
 	}
 }
 
-// ack confirms an envelope. It does not block: an ack that is lost only makes Slack tell once more.
+// ack confirms an envelope. It does not block: after a lost ack Slack sends the envelope again.
 func (l *link) ack(id string) {
 	select {
 	case l.acks <- id:
@@ -146,7 +148,7 @@ func (l *link) writeAcks(ctx context.Context) {
 			err := l.conn.Write(write, websocket.MessageText, text)
 			cancel()
 			if err != nil {
-				_ = l.conn.CloseNow() // read tells
+				_ = l.conn.CloseNow() // read returns the error
 				return
 			}
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -80,9 +81,9 @@ func (d decoder) entity(inner string, names *int) (shown string, e channel.Entit
 			*names++
 			label = d.name(id)
 		}
-		return "@" + firstOf(strings.TrimPrefix(label, "@"), id), channel.Entity{Kind: "mention", Value: id}
+		return "@" + cmp.Or(strings.TrimPrefix(label, "@"), id), channel.Entity{Kind: "mention", Value: id}
 	case target[0] == '#':
-		return "#" + firstOf(strings.TrimPrefix(label, "#"), target[1:]), channel.Entity{Kind: "channel", Value: target[1:]}
+		return "#" + cmp.Or(strings.TrimPrefix(label, "#"), target[1:]), channel.Entity{Kind: "channel", Value: target[1:]}
 	case target[0] == '!':
 		return special(target[1:], label), e
 	}

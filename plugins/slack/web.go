@@ -7,10 +7,11 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/slack-go/slack"
+
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 const (
@@ -22,21 +23,16 @@ const (
 type web struct {
 	client *slack.Client
 	http   *http.Client // for WebSockets, too
-	api    *url.URL
+	api    string
 	token  string
 }
 
 func newWeb(s settings) *web {
-	api, _ := url.Parse(s.APIURL) // checked by settings
-	direct := &http.Client{
-		Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		// A redirect would carry the token to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	direct := webapi.NewClient()
 	return &web{
 		client: slack.New(s.bot, slack.OptionAppLevelToken(s.app), slack.OptionAPIURL(s.APIURL),
 			slack.OptionHTTPClient(bounded{direct}), slack.OptionLog(log.New(io.Discard, "", 0))),
-		http: direct, api: api, token: s.bot,
+		http: direct, api: s.APIURL, token: s.bot,
 	}
 }
 
@@ -45,7 +41,7 @@ type bounded struct{ *http.Client }
 
 // Do does one call.
 func (b bounded) Do(r *http.Request) (*http.Response, error) {
-	resp, err := b.Client.Do(r)
+	resp, err := webapi.Do(b.Client, r)
 	if err == nil {
 		resp.Body = struct {
 			io.Reader
@@ -55,11 +51,9 @@ func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// clean says what failed, without the address: that of a connection holds a ticket.
+// clean returns an error that says what failed, without the address: that of a connection holds a ticket.
 func clean(doing string, err error) error {
-	if at, ok := errors.AsType[*url.Error](err); ok {
-		err = at.Err
-	}
+	err = webapi.WithoutAddress(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: slack does not answer: %w", doing, err)
 	}

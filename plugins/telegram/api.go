@@ -9,10 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-telegram/bot"
@@ -20,9 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/cut"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// api is the Bot API of one bot: the library's methods, on a wire that tells what may have been carried out and never shows the token,
+// api is the Bot API of one bot: the library's methods, on a wire whose errors report what may have been carried out and never show the token,
 // and getUpdates, which the library keeps for its own loop.
 type api struct {
 	*bot.Bot
@@ -49,7 +48,6 @@ const (
 )
 
 // newHTTPClient speaks HTTP/1.1 only: on one HTTP/2 connection a network that swallows packets would hold up polls and sends alike.
-// It follows no redirects, which would take the token elsewhere.
 func newHTTPClient() *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -62,27 +60,12 @@ func newHTTPClient() *http.Client {
 			MaxIdleConnsPerHost: 8,
 			Protocols:           protocols,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: webapi.NewClient().CheckRedirect,
 	}
 }
 
-func (a *api) close() { a.wire.client.CloseIdleConnections() }
-
 // wire makes HTTP calls.
 type wire struct{ client *http.Client }
-
-// unsentError says that a call never left: there was no connection for it.
-type unsentError struct{ cause error }
-
-func (e *unsentError) Error() string { return "no connection: " + e.cause.Error() }
-func (e *unsentError) Unwrap() error { return e.cause }
-
-// statusError is an answer whose status alone counts.
-type statusError struct{ code int }
-
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
-}
 
 const (
 	maxAnswer = 16 << 20 // bytes of an answer: a hundred updates and more
@@ -92,23 +75,15 @@ const (
 // Do implements the library's HttpClient.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if err := replayable(r); err != nil {
-		return nil, &unsentError{err}
+		return nil, &webapi.Error{Err: err}
 	}
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	resp, err := w.client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	resp, err := webapi.Do(w.client, r)
 	if err != nil {
-		if where := (*url.Error)(nil); errors.As(err, &where) {
-			err = where.Err // the address holds the token
-		}
-		if !connected.Load() {
-			err = &unsentError{err}
-		}
 		return nil, err
 	}
 	if c := resp.StatusCode; c >= 500 || c == http.StatusRequestEntityTooLarge || c >= 300 && c < 400 {
 		resp.Body.Close()
-		return nil, &statusError{c}
+		return nil, &webapi.StatusError{Code: c}
 	}
 	resp.Body = struct {
 		io.Reader
@@ -205,7 +180,7 @@ func readUpdates(body io.Reader) ([]json.RawMessage, error) {
 
 const maxWords = 300 // bytes of an error
 
-// words is an error without the token and within bounds: parts of it may be what a server sent.
+// words returns an error without the token and within bounds, since a server may have sent parts of it.
 func (a *api) words(err error) error {
 	if err == nil {
 		return nil
@@ -214,7 +189,7 @@ func (a *api) words(err error) error {
 	return errors.New(strings.ToValidUTF8(cut.Head(text, maxWords), ""))
 }
 
-// final is an error for the host: words, with the code that says that trying again is of no use where that is so.
+// final returns an error for the host: words, with a status code where trying again is of no use.
 func (a *api) final(err error) error {
 	if refused(err) {
 		return status.Error(codes.FailedPrecondition, a.words(err).Error())
@@ -224,17 +199,17 @@ func (a *api) final(err error) error {
 
 // retryAfter is how long the server asks to wait, or zero.
 func retryAfter(err error) time.Duration {
-	if slow := (*bot.TooManyRequestsError)(nil); errors.As(err, &slow) {
+	if slow, ok := errors.AsType[*bot.TooManyRequestsError](err); ok {
 		return time.Duration(max(slow.RetryAfter, 1)) * time.Second
 	}
 	return 0
 }
 
-// refused tells a call that the server looked at and turned down: nothing was done, and nothing would be the next time.
+// refused reports whether the server turned a call down for good: nothing was done, and nothing would be the next time.
 func refused(err error) bool {
-	answer := (*statusError)(nil)
+	answer, ok := errors.AsType[*webapi.StatusError](err)
 	return errors.Is(err, bot.ErrorBadRequest) || errors.Is(err, bot.ErrorForbidden) || errors.Is(err, bot.ErrorNotFound) ||
-		errors.As(err, &answer) && answer.code == http.StatusRequestEntityTooLarge
+		ok && answer.Code == http.StatusRequestEntityTooLarge
 }
 
 // says reports whether the server refused with one of these words.
@@ -243,10 +218,5 @@ func says(err error, words ...string) bool {
 		return false
 	}
 	text := strings.ToLower(err.Error())
-	for _, w := range words {
-		if strings.Contains(text, strings.ToLower(w)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, strings.ToLower(w)) })
 }

@@ -6,18 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"mime"
-	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // attachments are the media of a message, by their file ids. An album is several messages.
@@ -71,19 +69,10 @@ func largest(sizes []models.PhotoSize) *models.PhotoSize {
 	return best
 }
 
-// fetchTime bounds the reading of one attachment.
-const fetchTime = 5 * time.Minute
-
 // Fetch implements channel.Fetcher.
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	m, err := p.fetch(ctx, handle)
-	if err != nil {
-		cancel()
-		return m, p.api.final(err)
-	}
-	m.Body = channel.Bounded(m.Body, math.MaxInt64, cancel)
-	return m, nil
+	return m, p.api.final(err)
 }
 
 func (p *plugin) fetch(ctx context.Context, handle string) (channel.Media, error) {
@@ -94,35 +83,15 @@ func (p *plugin) fetch(ctx context.Context, handle string) (channel.Media, error
 	if err != nil {
 		return channel.Media{}, fmt.Errorf("fetch file: %w", err)
 	}
-	if !fs.ValidPath(f.FilePath) || f.FilePath == "." { // an absolute one is of a server that hands out its disk
+	if !fs.ValidPath(f.FilePath) || f.FilePath == "." { // a server that hands out its own disk gives an absolute one
 		return channel.Media{}, errors.New("fetch file: the server gives no path below its address; is it run with --local?")
 	}
 	address := p.api.base + "/file/bot" + p.api.token + "/" + (&url.URL{Path: f.FilePath}).EscapedPath()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return channel.Media{}, errors.New("fetch file: make its address")
-	}
-	resp, err := p.api.wire.download(r)
+	resp, err := webapi.Get(ctx, p.api.wire.client, address, "")
 	if err != nil {
 		return channel.Media{}, fmt.Errorf("fetch file: %w", err)
 	}
 	name := path.Base(f.FilePath)
 	kind, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";")
 	return channel.Media{Name: name, Type: kind, Size: max(resp.ContentLength, 0), Body: resp.Body}, nil
-}
-
-// download makes a call whose answer is a file.
-func (w *wire) download(r *http.Request) (*http.Response, error) {
-	resp, err := w.client.Do(r)
-	if err != nil {
-		if where := (*url.Error)(nil); errors.As(err, &where) {
-			err = where.Err // the address holds the token
-		}
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, &statusError{resp.StatusCode}
-	}
-	return resp, nil
 }

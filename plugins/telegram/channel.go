@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,25 +14,25 @@ import (
 	"github.com/go-telegram/bot"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
-	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
 // plugin is the channel.
 type plugin struct {
+	channel.HostMedia // the files to send: Telegram takes them only along with a message
+
 	settings settings
 	log      *slog.Logger
-	host     *hostapi.Host
 	api      *api
 	moves    *moves
-	spool    *spool
-	pauses   pauses
-	pace     pace
+	pauses   cache.Map[int64, time.Time] // until when Telegram takes no messages in a chat
+	edits    cache.Map[int64, time.Time] // when a group takes its next edit that is not the last
 	health   health
 
-	account atomic.Pointer[self] // nil until Telegram has told who the bot is
-	confirm int64                // offset of the next poll; of Run alone
-	answers sync.WaitGroup       // to presses of buttons; of Run alone
+	account atomic.Pointer[self] // nil until Telegram has answered getMe
+	confirm int64                // offset of the next poll; used by Run alone
+	answers sync.WaitGroup       // to presses of buttons; used by Run alone
 }
 
 var _ interface {
@@ -43,6 +45,12 @@ var _ interface {
 	channel.Fetcher
 	channel.Uploader
 } = (*plugin)(nil)
+
+const (
+	maxFile  = 50 << 20 // bytes that Telegram takes of a bot
+	maxPhoto = 10 << 20 // bytes of a photo; a larger picture goes as a file
+	maxChats = 10_000   // whose pauses are remembered
+)
 
 // Describe implements channel.Channel.
 func (p *plugin) Describe() channel.Description {
@@ -61,15 +69,15 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if c.StateDir == "" {
 		return errors.New("no folder to keep things in: plugin.toml asks for it")
 	}
-	p.settings, p.log, p.host = s, c.Log, c.Host
-	if p.moves, err = openMoves(c.StateDir); err != nil {
+	p.settings, p.log, p.pauses.Most, p.edits.Most = s, c.Log, maxChats, maxChats
+	p.HostMedia = channel.HostMedia{Host: c.Host, Most: maxFile}
+	if p.moves, err = openMoves(c); err != nil {
 		return err
 	}
-	if p.spool, err = openSpool(c.StateDir); err != nil {
+	if p.api, err = newAPI(s); err != nil {
 		return err
 	}
-	p.api, err = newAPI(s)
-	return err
+	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
 }
 
 // self is the bot's account; of id 0 as long as it is not known.
@@ -82,25 +90,20 @@ func (p *plugin) self() self {
 
 // Run implements channel.Channel: it connects again and again until ctx ends.
 func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
-	defer p.api.close()
+	defer p.api.wire.client.CloseIdleConnections()
 	defer p.answers.Wait()
+	p.health.begin(in)
 	again := backoff.Backoff{First: time.Second, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
-		p.health.begin(in)
-		began := time.Now()
-		err := p.connected(ctx, in)
-		if ctx.Err() != nil {
-			break
-		}
-		wait := max(again.Failed(time.Since(began)), retryAfter(err))
+	again.Loop(ctx, func(ctx context.Context) error { return p.connected(ctx, in) }, func(err error, wait time.Duration) time.Duration {
+		wait = max(wait, retryAfter(err))
 		p.log.Warn("connection ended", "error", p.api.words(err), "again_in", wait.Round(time.Millisecond))
 		p.health.fails(p.trouble(err))
-		_ = backoff.Sleep(ctx, wait)
-	}
+		return wait
+	})
 	return nil
 }
 
-// trouble is the state that an error means, in words for the operator.
+// trouble returns the state that an error means, and words for the operator.
 func (p *plugin) trouble(err error) (channel.State, string) {
 	switch {
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
@@ -113,7 +116,7 @@ func (p *plugin) trouble(err error) (channel.State, string) {
 	return channel.StateDegraded, p.api.words(err).Error()
 }
 
-// connected finds out who the bot is and takes updates until something goes wrong.
+// connected asks for the bot's account and takes updates until something goes wrong.
 func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	if err := p.introduce(ctx); err != nil {
 		return err
@@ -124,7 +127,7 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	return p.poll(ctx, in)
 }
 
-// introduce asks who the bot is.
+// introduce asks for the bot's account.
 func (p *plugin) introduce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -136,7 +139,7 @@ func (p *plugin) introduce(ctx context.Context) error {
 	return nil
 }
 
-// health shows the operator how the connection fares.
+// health shows the operator the state of the connection.
 type health struct {
 	mu    sync.Mutex
 	in    channel.Inbox
@@ -149,12 +152,10 @@ func (h *health) begin(in channel.Inbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.in = in
-	if h.state == 0 { // later on the last trouble says more
-		h.put(channel.StateConnecting, "")
-	}
+	h.put(channel.StateConnecting, "")
 }
 
-// fails says that no updates come in, and why.
+// fails shows that no updates come in, and why.
 func (h *health) fails(s channel.State, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +172,7 @@ func (h *health) put(s channel.State, text string) {
 	h.in.Status(s, text)
 }
 
-// isReady says that updates come in.
+// isReady shows that updates come in.
 func (h *health) isReady(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,7 +189,7 @@ func (h *health) hampered(s channel.State, text string) {
 	}
 }
 
-// works ends the above.
+// works ends what hampered showed.
 func (h *health) works() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-telegram/bot"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -24,11 +24,17 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	if err != nil {
 		return channel.Edited{}, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if wait := p.pauses.left(chat); wait > 0 {
+	if wait := left(&p.pauses, chat); wait > 0 {
 		return channel.Edited{RetryAfter: wait}, nil
 	}
-	if wait := p.pace.wait(chat); wait > 0 && !e.Final {
-		return channel.Edited{RetryAfter: wait}, nil
+	if chat < 0 { // a group
+		wait := left(&p.edits, chat)
+		if wait > 0 && !e.Final {
+			return channel.Edited{RetryAfter: wait}, nil
+		}
+		if wait <= 0 {
+			hold(&p.edits, chat, groupPace)
+		}
 	}
 	list := pieces(e.Text, e.Markdown)
 	if len(list) == 0 {
@@ -36,7 +42,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	}
 	err = p.edit(ctx, chat, message, e, list)
 	if wait := retryAfter(err); wait > 0 {
-		p.pauses.hold(chat, wait)
+		hold(&p.pauses, chat, wait)
 		p.health.hampered(p.trouble(err))
 		return channel.Edited{RetryAfter: wait}, nil
 	}
@@ -72,8 +78,6 @@ func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Ed
 
 // editText replaces a message's text. That it shows already is what was asked for.
 func (p *plugin) editText(ctx context.Context, chat int64, message int, t part) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	_, err := inBothForms(t, func(text string, mode models.ParseMode) (*models.Message, error) {
 		return p.api.EditMessageText(ctx, &bot.EditMessageTextParams{
 			ChatID: chat, MessageID: message, Text: text, ParseMode: mode, LinkPreviewOptions: p.previews(), ReplyMarkup: t.markup,
@@ -91,8 +95,6 @@ func (p *plugin) Delete(ctx context.Context, _ channel.Conversation, id string) 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	_, err = p.api.DeleteMessage(ctx, &bot.DeleteMessageParams{ChatID: chat, MessageID: message})
 	if says(err, "message to delete not found", "MESSAGE_ID_INVALID") {
 		return nil
@@ -106,8 +108,6 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	params := &bot.SetMessageReactionParams{ChatID: chat, MessageID: message}
 	if !r.Remove {
 		params.Reaction = []models.ReactionType{{
@@ -127,35 +127,20 @@ func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 	if err != nil || !t.On {
 		return err
 	}
-	if to.chat = p.moves.now(to.chat); p.pauses.left(to.chat) > 0 {
+	if to.chat = p.moves.now(to.chat); left(&p.pauses, to.chat) > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	_, err = p.api.SendChatAction(ctx, &bot.SendChatActionParams{ChatID: to.chat, MessageThreadID: to.thread, Action: models.ChatActionTyping})
 	return p.api.final(err)
 }
 
-// pace spaces the edits in groups.
-type pace struct {
-	mu   sync.Mutex
-	last map[int64]time.Time
+// left returns how long a chat has to wait.
+func left(until *cache.Map[int64, time.Time], chat int64) time.Duration {
+	at, _ := until.Get(chat)
+	return max(0, time.Until(at))
 }
 
-// wait is how long a group has to wait for its next edit; at zero the edit counts.
-func (p *pace) wait(chat int64) time.Duration {
-	if chat > 0 { // a private chat
-		return 0
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if left := groupPace - now.Sub(p.last[chat]); left > 0 {
-		return left
-	}
-	if p.last == nil || len(p.last) >= maxPauses {
-		p.last = map[int64]time.Time{}
-	}
-	p.last[chat] = now
-	return 0
+// hold makes a chat wait.
+func hold(until *cache.Map[int64, time.Time], chat int64, wait time.Duration) {
+	until.Set(chat, time.Now().Add(wait), wait)
 }

@@ -54,7 +54,7 @@ func (p *plugin) events(u *models.Update, raw []byte) []channel.Event {
 	return list
 }
 
-// said is a new message, or what a service message tells.
+// said returns the events of a new message or of a service message.
 func (p *plugin) said(m *models.Message) []channel.Event {
 	if m.MigrateToChatID != 0 || m.MigrateFromChatID != 0 {
 		p.moved(m)
@@ -70,7 +70,7 @@ func (p *plugin) said(m *models.Message) []channel.Event {
 	return []channel.Event{e}
 }
 
-// moved takes note of a group that became a supergroup; both chats tell it.
+// moved records a group that became a supergroup; the message comes in both chats.
 func (p *plugin) moved(m *models.Message) {
 	from, to := m.Chat.ID, m.MigrateToChatID
 	if to == 0 {
@@ -236,7 +236,7 @@ func content(m *models.Message) marked {
 	return marked{text: inWords(m)}
 }
 
-// inWords tells what has no text and no bytes.
+// inWords describes content that is neither text nor a file.
 func inWords(m *models.Message) string {
 	switch {
 	case m.Sticker != nil:

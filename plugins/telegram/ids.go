@@ -1,12 +1,7 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +33,7 @@ func parsePlace(id string) (place, error) {
 		p.thread, err = strconv.Atoi(thread)
 	}
 	if err != nil || p.chat == 0 || topic && p.thread <= 0 {
-		return place{}, fmt.Errorf("%q is no conversation of Telegram", id)
+		return place{}, fmt.Errorf("%q is not a conversation of Telegram", id)
 	}
 	return p, nil
 }
@@ -53,7 +48,7 @@ func parseMessageID(id string) (chat int64, message int, err error) {
 		message, err = strconv.Atoi(m)
 	}
 	if err != nil || chat == 0 || message <= 0 {
-		return 0, 0, fmt.Errorf("%q is no message of Telegram", id)
+		return 0, 0, fmt.Errorf("%q is not a message of Telegram", id)
 	}
 	return chat, message, nil
 }
@@ -79,32 +74,26 @@ func topic(m *models.Message) int {
 	return m.MessageThreadID
 }
 
-// moves are the basic groups that became supergroups, with new ids. They are kept on disk: Telegram tells it once.
+// moves are the basic groups that became supergroups, with new ids. They are kept on disk, since Telegram sends that only once.
 type moves struct {
-	path string
+	config channel.Config
 
 	mu sync.Mutex
 	to map[int64]int64 // from the group to the supergroup
 }
 
-const maxMoves = 10_000
+const (
+	maxMoves  = 10_000
+	movesFile = "moves.json"
+)
 
-func openMoves(dir string) (*moves, error) {
-	m := &moves{path: filepath.Join(dir, "moves.json"), to: map[int64]int64{}}
-	text, err := os.ReadFile(m.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &m.to)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which groups became supergroups: %w", err)
-	}
-	return m, nil
+func openMoves(c channel.Config) (*moves, error) {
+	m := &moves{config: c, to: map[int64]int64{}}
+	_, err := c.ReadState(movesFile, &m.to)
+	return m, err
 }
 
-// add takes note of a move.
+// add records a move.
 func (m *moves) add(from, to int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,17 +101,7 @@ func (m *moves) add(from, to int64) error {
 		return nil
 	}
 	m.to[from] = to
-	text, err := json.Marshal(m.to)
-	if err == nil {
-		err = os.WriteFile(m.path+".new", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(m.path+".new", m.path)
-	}
-	if err != nil {
-		return fmt.Errorf("keep which groups became supergroups: %w", err)
-	}
-	return nil
+	return m.config.WriteState(movesFile, m.to)
 }
 
 // first is the id that a chat had before it moved.

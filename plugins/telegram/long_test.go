@@ -29,7 +29,7 @@ func TestALongAnswerArrivesOnce(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"ok":true,"result":{"message_id":7,"chat":{"id":-100}}}`)
 		})
-		moves, err := openMoves(t.TempDir())
+		moves, err := openMoves(channel.Config{StateDir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

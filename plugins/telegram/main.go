@@ -1,10 +1,9 @@
 // Telegram connects Flynn to Telegram as a bot.
 //
-// Start with channel.go, the plugin. In: poll.go and webhook.go bring updates, event.go and its fellows (address.go, entities.go,
+// Start with channel.go, the plugin. In: poll.go and webhook.go bring updates, event.go and its parts (address.go, entities.go,
 // attachments.go) make events of them. Out: send.go, edit.go. api.go is the way to the server and says what a failed call means.
 //
-// Updates are confirmed to Telegram only when the host has them. It keeps three small things in its folder: files on their way
-// out, which basic groups became supergroups, and how far a message of several parts got.
+// Updates are confirmed to Telegram only when the host has them. The state folder holds the basic groups that became supergroups.
 package main
 
 import "github.com/flynnhost/flynn/sdk/channel"

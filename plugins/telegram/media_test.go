@@ -6,11 +6,8 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 	"github.com/flynnhost/flynn/sdk/channel"
@@ -97,6 +94,7 @@ func startPlugin(t *testing.T, s *telegramtest.Server) (*plugin, *plugintest.Hos
 	p := &plugin{}
 	h := plugintest.Start(t, p, plugintest.Config{
 		Settings: map[string]any{"api_url": s.URL}, Secrets: map[string]string{"token": telegramtest.Token},
+		Permissions: []string{"media"},
 	})
 	h.WaitStatus(channel.StateReady)
 	return p, h
@@ -180,26 +178,14 @@ func TestMediaThatIsNotThere(t *testing.T) {
 }
 
 func TestUploadsAreChecked(t *testing.T) {
-	spool, err := openSpool(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name  string
-		body  io.Reader
-		want  string
-		words string
-	}{
-		{"empty", strings.NewReader(""), "", "no empty files"},
-		{"another digest", strings.NewReader("x"), strings.Repeat("0", 64), "not those of the digest"},
-		{"too large", io.LimitReader(zeros{}, maxFile+1), "", "more than"},
+	p, _ := startPlugin(t, telegramtest.Start(t))
+	for name, m := range map[string]channel.Media{
+		"too large":             {Size: maxFile + 1, Body: io.NopCloser(strings.NewReader(""))},
+		"larger than announced": {Size: 1, Body: io.NopCloser(io.LimitReader(zeros{}, maxFile+1))},
 	} {
-		if _, err := spool.put(c.body, c.want); err == nil || !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: %v", c.name, err)
+		if _, err := p.Upload(t.Context(), m); err == nil || !strings.Contains(err.Error(), "bytes") {
+			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if left, _ := os.ReadDir(spool.dir); len(left) != 0 {
-		t.Errorf("%d files are left", len(left))
 	}
 }
 
@@ -207,31 +193,3 @@ func TestUploadsAreChecked(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-func TestOldUploadsGo(t *testing.T) {
-	spool, err := openSpool(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := spool.put(strings.NewReader("old"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := time.Now().Add(-25 * time.Hour)
-	if err := os.Chtimes(filepath.Join(spool.dir, old), long, long); err != nil {
-		t.Fatal(err)
-	}
-	young, err := spool.put(strings.NewReader("young"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := spool.open(old); err == nil {
-		t.Error("the old one is there")
-	}
-	if err := spool.sweep(maxSpool); err != nil { // room for that much
-		t.Fatal(err)
-	}
-	if _, _, err := spool.open(young); err == nil {
-		t.Error("no room was made")
-	}
-}

@@ -33,14 +33,14 @@ func TestIDs(t *testing.T) {
 
 func TestMovesAreKept(t *testing.T) {
 	dir := t.TempDir()
-	m, err := openMoves(dir)
+	m, err := openMoves(channel.Config{StateDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.add(-5, -1005); err != nil {
 		t.Fatal(err)
 	}
-	if m, err = openMoves(dir); err != nil {
+	if m, err = openMoves(channel.Config{StateDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	if m.now(-5) != -1005 || m.first(-1005) != -5 || m.now(-6) != -6 || m.first(-6) != -6 {
@@ -85,7 +85,7 @@ func FuzzUpdate(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	m, err := openMoves(f.TempDir())
+	m, err := openMoves(channel.Config{StateDir: f.TempDir()})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-telegram/bot"
@@ -63,44 +61,13 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMess
 		events = append(events, p.events(u, raw)...)
 		confirm = u.ID + 1
 	}
-	if err := p.deliver(ctx, in, events); err != nil {
+	if err := channel.DeliverAll(ctx, in, events); err != nil {
 		return 0, err
 	}
 	for _, u := range updates {
 		p.answer(ctx, u.CallbackQuery)
 	}
 	return confirm, nil
-}
-
-// deliver hands events to the host in their order and waits until it has them all.
-func (p *plugin) deliver(ctx context.Context, in channel.Inbox, events []channel.Event) error {
-	acks := make(chan error, len(events))
-	for _, e := range events {
-		taken := func(err error) {
-			if errors.Is(err, channel.ErrMalformed) { // it would be so the next time as well
-				p.log.Error("skipped an event", "event", e.ID, "error", err)
-				err = nil
-			}
-			acks <- err
-		}
-		err := in.DeliverAsync(ctx, e, taken)
-		if errors.Is(err, channel.ErrMalformed) {
-			taken(err)
-		} else if err != nil {
-			return fmt.Errorf("hand over event: %w", err)
-		}
-	}
-	for range events {
-		select {
-		case err := <-acks:
-			if err != nil {
-				return fmt.Errorf("hand over event: %w", err)
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // answerTime bounds the answer to a press; after a minute or so Telegram takes none.

@@ -18,8 +18,6 @@ func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, e
 	if name == "" {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	chat, err := p.api.GetChat(ctx, &bot.GetChatParams{ChatID: name})
 	if refused(err) {
 		return nil, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/markdown"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // Lengths in UTF-16 code units, of what people see.
@@ -22,7 +23,7 @@ const (
 	maxCaption = 1024
 )
 
-// again marks a message that may have been delivered before; Telegram has no way to tell.
+// again marks a message that may have been delivered before, which Telegram cannot show.
 const again = "(possibly again) "
 
 // nothing stands for a text of which nothing shows. Telegram takes no empty messages.
@@ -44,7 +45,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 		return channel.Sent{Outcome: channel.OutcomeRefused}, err
 	}
 	to.chat = p.moves.now(to.chat)
-	if wait := p.pauses.left(to.chat); wait > 0 {
+	if wait := left(&p.pauses, to.chat); wait > 0 {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}, fmt.Errorf("wait %s, as Telegram asked", wait)
 	}
 	list := p.parts(s, to)
@@ -64,10 +65,9 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 
 // unsuccessful is the outcome of a call that failed.
 func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
-	unsent := (*unsentError)(nil)
 	switch wait := retryAfter(err); {
 	case wait > 0:
-		p.pauses.hold(chat, wait)
+		hold(&p.pauses, chat, wait)
 		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: wait}
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound): // the token
@@ -79,7 +79,7 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 		return channel.Sent{Outcome: channel.OutcomeNotSent}
 	case refused(err):
 		return channel.Sent{Outcome: channel.OutcomeRefused}
-	case errors.As(err, &unsent):
+	case webapi.Unsent(err):
 		return channel.Sent{Outcome: channel.OutcomeNotSent}
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}

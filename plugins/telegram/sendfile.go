@@ -4,50 +4,59 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"path"
 	"strings"
 
 	"github.com/go-telegram/bot"
 	"github.com/go-telegram/bot/models"
+
+	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// errGone says that a file to send was not uploaded, or too long ago.
+// errGone means that the host does not have a file to send.
 var errGone = errors.New("the file to send is not there")
 
 // sendFile sends one uploaded file: a picture as a photo where Telegram takes it as such, everything else as a document.
 func (p *plugin) sendFile(ctx context.Context, to place, t part) (*models.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTime)
 	defer cancel()
-	f, size, err := p.spool.open(t.file.Handle)
-	if err != nil {
-		return nil, errors.Join(errGone, err)
-	}
-	defer f.Close()
-	// A reader of its own for each try: the library may still read for the last one when Telegram has answered.
-	content := func() models.InputFile {
-		return &models.InputFileUpload{Filename: fileName(t.file.Name), Data: io.NewSectionReader(f, 0, size)}
-	}
-	document := !isPhoto(t.file.Type) || size > maxPhoto
+	document := !isPhoto(t.file.Type)
 	return inBothForms(t, func(text string, mode models.ParseMode) (*models.Message, error) {
-		if !document {
+		file, size, err := p.uploaded(ctx, *t.file)
+		if err != nil {
+			return nil, err
+		}
+		if !document && size <= maxPhoto {
 			m, err := p.api.SendPhoto(ctx, &bot.SendPhotoParams{
-				ChatID: to.chat, MessageThreadID: to.thread, Photo: content(), Caption: text, ParseMode: mode,
+				ChatID: to.chat, MessageThreadID: to.thread, Photo: file, Caption: text, ParseMode: mode,
 				ReplyParameters: replying(t.replyTo), ReplyMarkup: t.markup,
 			})
 			if !says(err, "IMAGE_PROCESS_FAILED", "PHOTO_") {
 				return m, err
 			}
 			document = true
+			if file, _, err = p.uploaded(ctx, *t.file); err != nil {
+				return nil, err
+			}
 		}
 		return p.api.SendDocument(ctx, &bot.SendDocumentParams{
-			ChatID: to.chat, MessageThreadID: to.thread, Document: content(), Caption: text, ParseMode: mode,
+			ChatID: to.chat, MessageThreadID: to.thread, Document: file, Caption: text, ParseMode: mode,
 			ReplyParameters: replying(t.replyTo), ReplyMarkup: t.markup,
 		})
 	})
 }
 
-// isPhoto tells the pictures that Telegram shows as photos. A GIF would lose its motion.
+// uploaded opens a file that the host keeps until it is sent. Each try opens it anew: the library may still read for the last try when Telegram
+// has answered.
+func (p *plugin) uploaded(ctx context.Context, a channel.Attachment) (models.InputFile, int64, error) {
+	m, err := p.Host.OpenMedia(ctx, a.Handle)
+	if err != nil {
+		return nil, 0, errors.Join(errGone, err)
+	}
+	return &models.InputFileUpload{Filename: fileName(a.Name), Data: m.Body}, m.Size, nil
+}
+
+// isPhoto reports whether Telegram shows a file as a photo. A GIF would lose its motion.
 func isPhoto(kind string) bool {
 	switch kind, _, _ := strings.Cut(strings.ToLower(kind), ";"); kind {
 	case "image/jpeg", "image/png", "image/webp":

@@ -2,15 +2,14 @@ package main
 
 import (
 	_ "embed"
-	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -21,8 +20,8 @@ type settings struct {
 	Mode   string `json:"mode"`    // "poll", or "webhook" through the host's listener
 	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
 	Quote string `json:"quote"`
-	// LinkPreviews lets Telegram fetch the links of an answer to show what is behind them. Off, since a link can be made to tell what
-	// should stay in the conversation to the person who made the model write it.
+	// LinkPreviews lets Telegram fetch the links of an answer to show a preview. Off, since a link that an attacker made the model write can
+	// carry away what should stay in the conversation.
 	LinkPreviews bool `json:"link_previews"`
 
 	token string
@@ -45,20 +44,10 @@ func newSettings(c channel.Config) (settings, error) {
 
 func (s settings) check() error {
 	var errs channel.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
-	wrong(s.token == "", "secrets.token", "set token_env or token_file: @BotFather gives the token")
-	wrong(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `has not the form of a token, "123456789:AAF..."`)
-	u, err := url.Parse(s.APIURL)
-	bad := err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http"
-	wrong(bad, "api_url", `must be an address such as "https://api.telegram.org"`)
-	wrong(s.Mode != "poll" && s.Mode != "webhook", "mode", `must be "poll" or "webhook"`)
-	wrong(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `must be "groups", "always" or "never"`)
-	if len(errs) > 0 {
-		return errs
-	}
-	return nil
+	errs.AddIf(s.token == "", "secrets.token", "set token_env or token_file: @BotFather gives the token")
+	errs.AddIf(s.token != "" && !validToken.MatchString(s.token), "secrets.token", `must have the form of a token, "123456789:AAF..."`)
+	errs.AddIf(!webapi.Base(s.APIURL), "api_url", `must be an address such as "https://api.telegram.org"`)
+	errs.AddIf(s.Mode != "poll" && s.Mode != "webhook", "mode", `must be "poll" or "webhook"`)
+	errs.AddIf(s.Quote != "groups" && s.Quote != "always" && s.Quote != "never", "quote", `must be "groups", "always" or "never"`)
+	return errs.Err()
 }

@@ -31,7 +31,7 @@ func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
 		}
 		p.health.isReady("@" + p.self().username + " by webhook")
 	}
-	err := p.host.Webhook(ctx, "", ready, p.hook(ctx, in, secret))
+	err := p.Host.Webhook(ctx, "", ready, p.hook(ctx, in, secret))
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -73,7 +73,7 @@ func (p *plugin) hook(ctx context.Context, in channel.Inbox, secret string) http
 		if err != nil {
 			p.log.Error("skipped an update", "error", p.api.words(err))
 		}
-		if err := p.deliver(r.Context(), in, p.events(u, raw)); err != nil {
+		if err := channel.DeliverAll(r.Context(), in, p.events(u, raw)); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable) // it comes again
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 // plugin is the channel.
@@ -31,12 +32,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if err != nil {
 		return err
 	}
-	p.settings, p.config, p.now = s, c, time.Now
-	p.client = &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second},
-		// A signed answer goes where the operator said, and nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	p.settings, p.config, p.now, p.client = s, c, time.Now, webapi.NewClient()
 	return nil
 }
 

@@ -53,18 +53,18 @@ func parse(body []byte) (inbound, error) {
 	case m.Sender.ID == "":
 		return m, errors.New("sender.id is missing")
 	case m.Kind != "dm" && m.Kind != "group":
-		return m, fmt.Errorf("kind is %.20q, want dm or group", m.Kind)
+		return m, fmt.Errorf("kind is %.20q, must be dm or group", m.Kind)
 	case m.Conversation == "":
 		return m, errors.New("conversation is empty")
 	case strings.ContainsRune(m.Sender.ID+m.Conversation+m.ReplyTo, utf8.RuneError): // half a surrogate pair, which JSON's reader replaces
-		return m, errors.New("an id has a character that is none")
+		return m, errors.New("an id has half of a surrogate pair")
 	case m.SentAt < 0 || m.SentAt > 1e11:
 		return m, errors.New("sent_at is not in Unix seconds")
 	}
 	return m, nil
 }
 
-// event is the message as the host gets it. The sender said who he is; the signature says that the system vouches for it.
+// event returns the message as an event. The system that signed it vouches for the sender.
 func (m inbound) event(id string) channel.Event {
 	e := channel.Event{
 		ID: id, Text: m.Text, ReplyTo: m.ReplyTo, Conversation: channel.Conversation{ID: m.Conversation, Kind: channel.DM},

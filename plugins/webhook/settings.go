@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -37,23 +37,13 @@ func newSettings(c channel.Config) (settings, error) {
 		return s, err
 	}
 	var errs channel.FieldErrors
-	wrong := func(path, format string, args ...any) {
-		errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-	}
 	u, err := url.Parse(s.DeliverURL)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		wrong("deliver_url", "must be the http or https address that answers are posted to")
-	}
-	if s.TimeoutMS < 100 || s.TimeoutMS > 60_000 {
-		wrong("timeout_ms", "must be 100 to 60000")
-	}
-	if s.secret, err = readSecret(c.Secrets["secret"]); err != nil {
-		wrong("secrets.secret", "%v", err)
-	}
-	if len(errs) > 0 {
-		return s, errs
-	}
-	return s, nil
+	errs.AddIf(err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http",
+		"deliver_url", "must be the http or https address that answers are posted to")
+	errs.AddIf(s.TimeoutMS < 100 || s.TimeoutMS > 60_000, "timeout_ms", "must be 100 to 60000")
+	s.secret, err = readSecret(c.Secrets["secret"])
+	errs.AddIf(err != nil, "secrets.secret", "%v", err)
+	return s, errs.Err()
 }
 
 // readSecret takes "whsec_" and base64.

@@ -39,7 +39,7 @@ var (
 // maxSignatures bounds the signatures of one request; a sender has several while it changes its secret.
 const maxSignatures = 8
 
-// verify reports whether a request comes from who has the secret, not long ago. It returns the request's id.
+// verify checks that a request was signed with the secret, not long ago, and returns its id.
 func verify(secret []byte, header http.Header, body []byte, now time.Time) (id string, err error) {
 	id = header.Get(headerID)
 	if id == "" || len(id) > 200 {

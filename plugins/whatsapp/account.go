@@ -21,6 +21,8 @@ import (
 	"go.mau.fi/whatsmeow/types/events"
 	waLog "go.mau.fi/whatsmeow/util/log"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/flynnhost/flynn/sdk/cache"
 )
 
 const (
@@ -34,9 +36,10 @@ type device struct {
 	store  *sqlstore.Container
 	cancel context.CancelFunc // ends the connection and every try to get one back
 
+	byHidden cache.Map[types.JID, bool] // groups whose members go by their hidden ids, as far as asked for
+
 	mu             sync.Mutex
-	number, hidden types.JID          // as the library changes its own without a lock
-	byHidden       map[types.JID]bool // groups whose members go by their hidden ids, as far as asked for
+	number, hidden types.JID // copies, since the library changes its own without a lock
 }
 
 // openDevice opens the session, or makes the one of a device that is not linked yet.
@@ -65,13 +68,13 @@ func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (*devic
 	store.SetOSInfo(name, [3]uint32{0, 1, 0}) // what the phone shows in its list of devices
 	client := whatsmeow.NewClient(first, quiet{log})
 	client.SynchronousAck, client.EnableDecryptedEventBuffer = true, true // acked after the host, and readable again if not
-	client.ManualHistorySyncDownload = true                               // the past is nobody's question
-	d := &device{client: client, store: container, cancel: func() {}, byHidden: map[types.JID]bool{}}
+	client.ManualHistorySyncDownload = true                               // older messages are not used
+	d := &device{client: client, store: container, cancel: func() {}, byHidden: cache.Map[types.JID, bool]{Most: maxLast}}
 	d.belong(first.GetJID(), first.GetLID())
 	return d, nil
 }
 
-// Own are the two names of the account, by number and by hidden id; empty while no phone is linked.
+// Own returns the account's two ids, its number and its hidden id. They are empty while no phone is linked.
 func (d *device) Own() (number, hidden types.JID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +87,7 @@ func (d *device) belong(number, hidden types.JID) {
 	d.number, d.hidden = number.ToNonAD(), hidden.ToNonAD()
 }
 
-// Handle is given every event, one after another; when it answers false to a message, WhatsApp is not acked and sends it again.
+// Handle calls f with every event, one after another. A message for which f returns false is not acked, and WhatsApp sends it again.
 func (d *device) Handle(f func(event any) bool) {
 	d.client.AddEventHandlerWithSuccessStatus(func(event any) bool {
 		switch e := event.(type) {
@@ -134,8 +137,8 @@ func (d *device) Seen(ctx context.Context, m ref, typing bool) error {
 	return d.client.SendChatPresence(ctx, m.chat, types.ChatPresenceComposing, types.ChatPresenceMediaText)
 }
 
-// NameIn is how a message in a chat names a person. In most groups that is the hidden id, and WhatsApp drops without a word what names a
-// member by the number.
+// NameIn returns the id by which a message in a chat names a person. In most groups that is the hidden id, and WhatsApp silently drops a message
+// that names a member by the number.
 func (d *device) NameIn(ctx context.Context, chat, person types.JID) types.JID {
 	if chat.Server != types.GroupServer || person.Server != types.DefaultUserServer || !d.goesByHidden(ctx, chat) {
 		return person
@@ -150,23 +153,16 @@ func (d *device) NameIn(ctx context.Context, chat, person types.JID) types.JID {
 }
 
 func (d *device) goesByHidden(ctx context.Context, group types.JID) bool {
-	d.mu.Lock()
-	hidden, known := d.byHidden[group]
-	d.mu.Unlock()
-	if known {
+	if hidden, known := d.byHidden.Get(group); known {
 		return hidden
 	}
 	info, err := d.client.GetGroupInfo(ctx, group)
 	if err != nil {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.byHidden) >= maxLast {
-		clear(d.byHidden)
-	}
-	d.byHidden[group] = info.AddressingMode == types.AddressingModeLID
-	return d.byHidden[group]
+	hidden := info.AddressingMode == types.AddressingModeLID
+	d.byHidden.Set(group, hidden, 0)
+	return hidden
 }
 
 // Forget removes the session, so that the next device is a new one. The library does the same when the phone has removed this one, but
@@ -207,7 +203,7 @@ func (q quiet) Debugf(string, ...any) {}
 // Sub implements waLog.Logger.
 func (q quiet) Sub(module string) waLog.Logger { return quiet{q.log.With("part", module)} }
 
-// silence keeps the encryption from writing to the standard output, which it does by itself. The library says what matters of it.
+// silence keeps the encryption library from writing to standard output. whatsmeow logs what matters of it.
 func silence() {
 	var l logger.Loggable = silent{}
 	logger.Setup(&l)

@@ -1,26 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// choices are buttons that could not be shown as such: they were written out with numbers, and an answer that is one of the
-// numbers or names counts as a press.
+// choices are buttons that WhatsApp cannot show. They are written out with numbers, and an answer with a number or a name counts as a press.
 type choices struct {
-	mu      sync.Mutex
-	offered map[string]offer // by conversation
+	offered cache.Map[string, offer] // by conversation
 }
 
 type offer struct {
 	message string
 	buttons []channel.Button
-	until   time.Time
 }
 
 const (
@@ -28,9 +26,9 @@ const (
 	offerKept = 24 * time.Hour
 )
 
-func newChoices() *choices { return &choices{offered: map[string]offer{}} }
+func newChoices() *choices { return &choices{cache.Map[string, offer]{Most: maxOffers}} }
 
-// written is text with the buttons below.
+// written returns text with the buttons below it.
 func written(text string, buttons []channel.Button) string {
 	if len(buttons) == 0 {
 		return text
@@ -47,36 +45,7 @@ func written(text string, buttons []channel.Button) string {
 
 // offer remembers the buttons of the latest message of a conversation.
 func (c *choices) offer(conversation, message string, buttons []channel.Button) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.offered) >= maxOffers {
-		clear(c.offered)
-	}
-	c.offered[conversation] = offer{message, buttons, time.Now().Add(offerKept)}
-}
-
-// press tells which button an answer means. Each offer is taken once.
-func (c *choices) press(conversation, text string) (b channel.Button, message string, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o, ok := c.offered[conversation]
-	if !ok || time.Now().After(o.until) {
-		return b, "", false
-	}
-	text = strings.TrimSpace(text)
-	for i, b := range o.buttons {
-		if text == strconv.Itoa(i+1) || strings.EqualFold(text, strings.TrimSpace(b.Text)) {
-			return b, o.message, true
-		}
-	}
-	return b, "", false
-}
-
-// taken forgets an offer, once the host has the press.
-func (c *choices) taken(conversation string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.offered, conversation)
+	c.offered.Set(conversation, offer{message, buttons}, offerKept)
 }
 
 // pressed turns a message that answers an offer into the press of its button.
@@ -84,8 +53,23 @@ func (c *choices) pressed(e channel.Event) channel.Event {
 	if e.Kind != channel.EventMessage || len(e.Attachments) > 0 {
 		return e
 	}
-	if b, message, ok := c.press(e.Conversation.ID, e.Text); ok {
-		e.Kind, e.Text, e.TargetID, e.Addressed = channel.EventButton, b.Value, message, true
+	o, _ := c.offered.Get(e.Conversation.ID)
+	text := strings.TrimSpace(e.Text)
+	for i, b := range o.buttons {
+		if text == strconv.Itoa(i+1) || strings.EqualFold(text, strings.TrimSpace(b.Text)) {
+			e.Kind, e.Text, e.TargetID, e.Addressed = channel.EventButton, b.Value, o.message, true
+			break
+		}
 	}
 	return e
+}
+
+// deliver hands one event over, as the press of a button if it is one. Each offer is taken once, when the host has the press.
+func (c *choices) deliver(ctx context.Context, in channel.Inbox, e channel.Event) (channel.Event, error) {
+	e = c.pressed(e)
+	err := in.Deliver(ctx, e)
+	if err == nil && e.Kind == channel.EventButton {
+		c.offered.Delete(e.Conversation.ID)
+	}
+	return e, err
 }

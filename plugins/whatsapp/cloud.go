@@ -12,10 +12,10 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
@@ -28,15 +28,13 @@ type cloud struct {
 	graph    *graph
 	statuses *statuses
 	choices  *choices
-
-	mu   sync.Mutex
-	last map[string]string // latest message of each person, for the typing indicator
+	last     cache.Map[string, string] // latest message of each person, for the typing indicator
 }
 
 func newCloud(s settings, c channel.Config) *cloud {
 	return &cloud{
 		settings: s, log: c.Log, host: c.Host, graph: newGraph(s), statuses: newStatuses(), choices: newChoices(),
-		last: map[string]string{},
+		last: cache.Map[string, string]{Most: maxLast},
 	}
 }
 
@@ -44,26 +42,23 @@ func newCloud(s settings, c channel.Config) *cloud {
 func (c *cloud) Run(ctx context.Context, in channel.Inbox) error {
 	defer c.graph.http.CloseIdleConnections()
 	again := backoff.Backoff{First: 250 * time.Millisecond, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
+	again.Loop(ctx, func(ctx context.Context) error {
 		in.Status(channel.StateConnecting, "registering the webhook")
-		began := time.Now()
 		err := c.host.Webhook(ctx, "", func(url string) { c.greet(ctx, in, url) }, c.handler(in))
-		if ctx.Err() != nil {
-			break
-		}
 		if errors.Is(err, hostapi.ErrNotGranted) { // another process would not be granted it either
 			in.Status(channel.StateDegraded, "nothing is received: "+err.Error())
 			<-ctx.Done()
-			break
 		}
+		return err
+	}, func(err error, wait time.Duration) time.Duration {
 		c.log.Warn("the webhook is not served", "error", err)
 		in.Status(channel.StateDegraded, err.Error())
-		_ = backoff.Sleep(ctx, again.Failed(time.Since(began)))
-	}
+		return wait
+	})
 	return nil
 }
 
-// greet shows the address that Meta has to be told, and whether the token works.
+// greet shows the address of the webhook, which the operator enters at Meta, and whether the token works.
 func (c *cloud) greet(ctx context.Context, in channel.Inbox, url string) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -99,7 +94,7 @@ func (c *cloud) handler(in channel.Inbox) http.Handler {
 
 const maxChallenge = 256
 
-// handshake proves to Meta that the address is ours: it repeats the challenge to a caller that knows the word.
+// handshake proves to Meta that the address is ours: it repeats the challenge to a caller that knows the verify token.
 func (c *cloud) handshake(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	word, challenge := q.Get("hub.verify_token"), q.Get("hub.challenge")
@@ -118,8 +113,7 @@ const (
 	hookTimeout = 12 * time.Second
 )
 
-// receive takes one notification. Meta hears 200 only when the host has every event of it on disk; it repeats everything
-// else for days.
+// receive takes one notification. It answers 200 only when the host has every event of it on disk; Meta repeats all others for days.
 func (c *cloud) receive(w http.ResponseWriter, r *http.Request, in channel.Inbox) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHook))
 	if err != nil {
@@ -166,38 +160,20 @@ func signed(body []byte, header, secret string) bool {
 	return hmac.Equal(got, mac.Sum(nil))
 }
 
-// deliver hands one event over and reports whether the host has it, or never wants it.
-func (c *cloud) deliver(ctx context.Context, in channel.Inbox, e channel.Event) bool {
-	e = c.choices.pressed(e)
-	err := in.Deliver(ctx, e)
-	switch {
-	case err == nil:
-		if e.Kind == channel.EventButton {
-			c.choices.taken(e.Conversation.ID)
-		}
-		c.heard(e)
-		return true
-	case errors.Is(err, channel.ErrMalformed):
-		c.log.Warn("event was refused", "event", e.ID, "error", err)
-		return true
-	}
-	return false
-}
-
 const maxLast = 5000
 
-func (c *cloud) heard(e channel.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.last) >= maxLast {
-		clear(c.last)
+// deliver hands one event over and reports whether it is settled.
+func (c *cloud) deliver(ctx context.Context, in channel.Inbox, e channel.Event) bool {
+	e, err := c.choices.deliver(ctx, in, e)
+	if err == nil {
+		c.last.Set(e.Conversation.ID, e.ID, 0)
 	}
-	c.last[e.Conversation.ID] = e.ID
+	return channel.Settled(err)
 }
 
-// settle notes what became of a message.
+// settle records what became of a message.
 func (c *cloud) settle(s hookStatus) {
-	f := fate{wamid: s.ID, at: time.Now()}
+	f := fate{wamid: s.ID}
 	switch s.Status {
 	case "sent", "delivered", "read":
 	case "failed":

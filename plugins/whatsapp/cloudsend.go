@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ const reconcileWait = 8 * time.Second
 // Send implements line. Text and media are a message each; the ones that went out are not sent again when a later one fails.
 func (c *cloud) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	if !digits(s.Conversation.ID) {
-		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is no number of WhatsApp", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is not a number of WhatsApp", s.Conversation.ID)
 	}
 	var before []string // of a message that was unclear and went out
 	if s.PossibleDuplicate {
@@ -127,7 +128,7 @@ func interactive(text string, list []channel.Button) object {
 	return object{"type": "interactive", "interactive": object{"type": "button", "body": object{"text": text}, "action": object{"buttons": buttons}}}
 }
 
-// sendPart sends one message and waits a moment for the word that it failed: Meta accepts first and tells later.
+// sendPart sends one message and waits a moment for a status that it failed: Meta accepts first and reports failures later.
 func (c *cloud) sendPart(ctx context.Context, s channel.Send, key string, body object) (string, error) {
 	id, err := c.post(ctx, s, key, body)
 	if err == nil {
@@ -155,9 +156,7 @@ func (c *cloud) post(ctx context.Context, s channel.Send, key string, body objec
 	if s.ReplyTo != "" {
 		r["context"] = object{"message_id": s.ReplyTo}
 	}
-	for k, v := range body {
-		r[k] = v
-	}
+	maps.Copy(r, body)
 	var answer struct {
 		Messages []struct {
 			ID string `json:"id"`
@@ -186,7 +185,7 @@ func (c *cloud) template(text string) object {
 	}}
 }
 
-// Reconcile implements line: WhatsApp tells of each message that went out, with our key. Silence proves nothing.
+// Reconcile implements line: WhatsApp reports each message that went out, with our key. A missing report proves nothing.
 func (c *cloud) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
 	f, known := c.statuses.wait(ctx, r.Key, reconcileWait)
 	switch {
@@ -213,14 +212,10 @@ func (c *cloud) React(ctx context.Context, r channel.Reaction) error {
 // Typing implements line. WhatsApp ties it to a message of the person, which it also marks as read, and ends it by itself after 25
 // seconds.
 func (c *cloud) Typing(ctx context.Context, t channel.Typing) error {
-	c.mu.Lock()
-	id := c.last[t.Conversation.ID]
-	c.mu.Unlock()
-	if !t.On || id == "" || !c.settings.receipts() {
+	id, _ := c.last.Get(t.Conversation.ID)
+	if !t.On || id == "" || !c.settings.ReadReceipts {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	var answer struct{}
 	return c.graph.post(ctx, c.graph.phone+"/messages", object{
 		"messaging_product": "whatsapp", "status": "read", "message_id": id, "typing_indicator": object{"type": "text"},

@@ -2,51 +2,38 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
 const (
-	callTimeout     = 20 * time.Second
-	transferTimeout = 5 * time.Minute
-	maxAnswer       = 1 << 20 // bytes of one answer of the Graph API
+	callTimeout = 20 * time.Second
+	maxAnswer   = 1 << 20 // bytes of one answer of the Graph API
 )
 
 // graph is the way to Meta's Graph API.
 type graph struct {
-	http     *http.Client
-	base     string
-	phone    string
-	token    string
-	apiHost  string // of base
-	apiPlain bool   // base is http on this machine
+	http               *http.Client
+	base, phone, token string
 }
 
 func newGraph(s settings) *graph {
-	u, _ := url.Parse(s.APIURL) // checked by settings
-	return &graph{
-		http: &http.Client{
-			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token stays where it is meant for
-		},
-		base: s.APIURL, phone: s.PhoneNumberID, token: s.token, apiHost: u.Host, apiPlain: u.Scheme == "http",
-	}
+	return &graph{http: webapi.NewClient(), base: s.APIURL, phone: s.PhoneNumberID, token: s.token}
 }
 
-// graphError is an answer of Meta that is none.
+// graphError is an error that Meta answers.
 type graphError struct {
 	Code    int    `json:"code"`
 	Subcode int    `json:"error_subcode"`
@@ -61,10 +48,7 @@ type graphError struct {
 }
 
 func (e *graphError) Error() string {
-	text := e.Message
-	if text == "" {
-		text = e.Title
-	}
+	text := cmp.Or(e.Message, e.Title)
 	if e.Data.Details != "" && e.Data.Details != text {
 		text += ": " + e.Data.Details
 	}
@@ -97,14 +81,9 @@ func (g *graph) do(ctx context.Context, method, path, kind string, body io.Reade
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
-	resp, err := g.http.Do(r)
+	resp, text, err := webapi.Call(g.http, r, maxAnswer)
 	if err != nil {
-		return clean(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return clean(err)
+		return fmt.Errorf("reach meta: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp, text)
@@ -123,28 +102,18 @@ func refusal(resp *http.Response, text []byte) error {
 	_ = json.Unmarshal(text, &body)
 	e := body.Error
 	e.status = resp.StatusCode
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 86400 {
-		e.after = time.Duration(seconds) * time.Second
-	}
+	e.after = min(webapi.RetryAfter(resp.Header), 24*time.Hour)
 	return &e
-}
-
-// clean leaves the address out of an error.
-func clean(err error) error {
-	if at, ok := errors.AsType[*url.Error](err); ok {
-		err = at.Err
-	}
-	return fmt.Errorf("reach meta: %w", err)
 }
 
 const (
 	soon      = 5 * time.Second
 	later     = 5 * time.Minute
-	permanent = time.Hour // until the next try of what cannot work before a person does something
+	permanent = time.Hour // until the next try of a send that needs a person's help first
 )
 
-// waits are the errors after which the message was surely not sent and may be sent again, and how long to wait where Meta does
-// not say. Source: Meta, WhatsApp Cloud API, error codes.
+// waits are the errors after which the message was surely not sent and may be sent again, with the wait for an answer without one. Source:
+// Meta, WhatsApp Cloud API, error codes.
 func waits() map[int]time.Duration {
 	return map[int]time.Duration{
 		2: soon, 131000: soon, 131016: soon, 133004: soon, 131057: later, // services that are down, an account in maintenance
@@ -152,7 +121,7 @@ func waits() map[int]time.Duration {
 	}
 }
 
-// words are what a person can do about an error.
+// words returns what a person can do about an error.
 func words(code int) string {
 	switch code {
 	case 0, 190:
@@ -179,7 +148,7 @@ func words(code int) string {
 	return ""
 }
 
-// outsideWindow says that only a template can be sent now.
+// outsideWindow is the code of the error that only a template can be sent now.
 const outsideWindow = 131047
 
 // unauthorized reports whether a person has to renew the token.
@@ -188,7 +157,7 @@ func unauthorized(err error) bool {
 	return ok && (e.Code == 190 || e.Code == 0 && e.status == http.StatusUnauthorized || e.Code == 10 || e.Code == 3 || e.Code == 200)
 }
 
-// final says by its code when the same call can never succeed.
+// final gives an error a status code when the same call can never succeed.
 func final(err error) error {
 	e, ok := errors.AsType[*graphError](err)
 	if !ok || e.after > 0 || e.Code == 0 || e.status >= 500 || e.status == http.StatusTooManyRequests || unauthorized(err) {
@@ -200,7 +169,7 @@ func final(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// sentBy tells what an error means for the message that it answers.
+// sentBy returns what an error means for the message that was to be sent.
 func sentBy(err error) (channel.Sent, error) {
 	notSent := func(after time.Duration, err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: after}, err
@@ -225,10 +194,7 @@ func sentBy(err error) (channel.Sent, error) {
 		}
 		return notSent(permanent, err)
 	}
-	if at, ok := errors.AsType[*net.OpError](err); ok && at.Op == "dial" {
-		return notSent(0, err)
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
+	if webapi.Unsent(err) {
 		return notSent(0, err)
 	}
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err

@@ -93,7 +93,7 @@ type hookReply struct {
 	Title string `json:"title"`
 }
 
-// hookStatus tells what became of a message of ours.
+// hookStatus is what became of a message of ours.
 type hookStatus struct {
 	ID     string       `json:"id"`
 	Status string       `json:"status"`
@@ -107,7 +107,7 @@ func readHook(body []byte) (notification, error) {
 		return n, err
 	}
 	if n.Object != "whatsapp_business_account" {
-		return n, errors.New("it is not about WhatsApp")
+		return n, errors.New("its object is not whatsapp_business_account")
 	}
 	return n, nil
 }

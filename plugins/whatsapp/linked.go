@@ -13,6 +13,7 @@ import (
 	"go.mau.fi/whatsmeow/types/events"
 
 	"github.com/flynnhost/flynn/sdk/backoff"
+	"github.com/flynnhost/flynn/sdk/cache"
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
@@ -22,26 +23,27 @@ type linked struct {
 	log      *slog.Logger
 	dir      string
 	open     func(ctx context.Context) (*device, error)
-	login    time.Duration // that a device may take from being linked to its first login
+	login    time.Duration // how long a linked device may take until its first login
 	choices  *choices
 	receipts *statuses
 
+	last cache.Map[string, ref] // latest message of each conversation, for the typing indicator
+
 	mu     sync.Mutex
-	device *device        // nil between connections
-	ready  bool           // connected and linked
-	last   map[string]ref // latest message of each conversation, for the typing indicator
+	device *device // nil between connections
+	ready  bool    // connected and linked
 }
 
 func newLinked(s settings, c channel.Config) *linked {
 	l := &linked{
-		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), last: map[string]ref{},
+		settings: s, log: c.Log, dir: c.StateDir, choices: newChoices(), receipts: newStatuses(), last: cache.Map[string, ref]{Most: maxLast},
 		login: firstLogin,
 	}
 	l.open = func(ctx context.Context) (*device, error) { return openDevice(ctx, l.dir, s.DeviceName, l.log) }
 	return l
 }
 
-// ending is why a session is over, how that is shown, and how long to wait before the next one.
+// ending is the reason why a session ended, the state to show, and how long to wait before the next session.
 type ending struct {
 	state channel.State
 	why   string
@@ -51,16 +53,15 @@ type ending struct {
 // Run implements line: session after session until ctx ends.
 func (l *linked) Run(ctx context.Context, in channel.Inbox) error {
 	again := backoff.Backoff{First: 250 * time.Millisecond, Most: 2 * time.Minute}
-	for ctx.Err() == nil {
-		began := time.Now()
-		end := l.session(ctx, in)
-		if ctx.Err() != nil {
-			break
-		}
+	var end ending
+	again.Loop(ctx, func(ctx context.Context) error {
+		end = l.session(ctx, in)
+		return nil
+	}, func(_ error, wait time.Duration) time.Duration {
 		l.log.Warn("session ended", "reason", end.why)
 		in.Status(end.state, end.why)
-		_ = backoff.Sleep(ctx, max(end.wait, again.Failed(time.Since(began))))
-	}
+		return max(end.wait, wait)
+	})
 	return nil
 }
 
@@ -109,7 +110,7 @@ type session struct {
 	device *device
 	in     channel.Inbox
 	ctx    context.Context // of the session
-	codes  chan []string   // to be shown one after another; none: the phone has taken one
+	codes  chan []string   // to be shown one after another; an empty list: the phone has taken one
 	ended  chan ending
 }
 
@@ -226,40 +227,23 @@ func (s *session) connection(event any) {
 // receive hands a message to the host. WhatsApp is acked when the host has it.
 func (s *session) receive(m *events.Message) bool {
 	number, hidden := s.device.Own()
-	e, r, ok := eventOf(m, number, hidden, s.settings.groups())
+	e, r, ok := eventOf(m, number, hidden, s.settings.Groups)
 	if !ok {
 		return true
 	}
-	e = s.choices.pressed(e)
-	switch err := s.in.Deliver(s.ctx, e); {
-	case err == nil:
-		if e.Kind == channel.EventButton {
-			s.choices.taken(e.Conversation.ID)
-		}
-		s.heard(e.Conversation.ID, r)
-		return true
-	case errors.Is(err, channel.ErrMalformed):
-		s.log.Warn("event was refused", "event", e.ID, "error", err)
-		return true
+	e, err := s.choices.deliver(s.ctx, s.in, e)
+	if err == nil {
+		s.last.Set(e.Conversation.ID, r, 0)
 	}
-	return false
+	return channel.Settled(err)
 }
 
-func (l *linked) heard(conversation string, r ref) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.last) >= maxLast {
-		clear(l.last)
-	}
-	l.last[conversation] = r
-}
-
-// learn notes that messages of ours have arrived somewhere.
+// learn records that messages of ours have arrived.
 func (l *linked) learn(r *events.Receipt) {
 	switch r.Type {
 	case types.ReceiptTypeDelivered, types.ReceiptTypeRead, types.ReceiptTypePlayed:
 		for _, id := range r.MessageIDs {
-			l.receipts.learn(id, fate{wamid: id, at: time.Now()})
+			l.receipts.learn(id, fate{wamid: id})
 		}
 	}
 }

@@ -471,7 +471,7 @@ func (s screen) LoginCode(code, _ string) { s.shown <- "code: " + code }
 func showing(t *testing.T, s *linkedtest.Server, change func(*linked)) (expect func(prefix string) string) {
 	t.Helper()
 	c := channel.Config{Log: slog.New(slog.DiscardHandler), StateDir: t.TempDir()}
-	l := reaching(newLinked(settings{Mode: "linked", DeviceName: "Flynn"}, c), s)
+	l := reaching(newLinked(settings{Mode: "linked", DeviceName: "Flynn", ReadReceipts: true, Groups: true}, c), s)
 	change(l)
 	on := screen{shown: make(chan string, 64)}
 	ctx, stop := context.WithCancel(t.Context())

@@ -59,7 +59,7 @@ func jidOf(name string) (types.JID, bool) {
 	return types.NewJID(user, server), true
 }
 
-// person prefers the number to the hidden id, wherever WhatsApp tells both.
+// person returns the number instead of the hidden id where WhatsApp sends both.
 func person(j, other types.JID) types.JID {
 	if j.Server == types.HiddenUserServer && other.Server == types.DefaultUserServer {
 		return other.ToNonAD()

@@ -110,7 +110,7 @@ func handleOf(m *waE2E.Message) (string, error) {
 
 // parseHandle reads a handle. It takes only what handleOf writes: a path below WhatsApp's own servers, never an address.
 func parseHandle(handle string) (*waE2E.Message, error) {
-	wrong := status.Error(codes.InvalidArgument, "this is no medium of WhatsApp")
+	wrong := status.Error(codes.InvalidArgument, "this is not the handle of a file in WhatsApp")
 	wire, err := base64.RawURLEncoding.DecodeString(handle)
 	if err != nil || len(handle) > maxHandle {
 		return nil, wrong
@@ -148,8 +148,6 @@ func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error
 	if err != nil {
 		return channel.Media{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	defer cancel()
 	if err := d.Download(ctx, k, f.File); err != nil {
 		f.Close()
 		return channel.Media{}, fmt.Errorf("fetch the medium: %w", err)
@@ -158,18 +156,14 @@ func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
-	if err != nil || size > maxAttachment {
+	if err == nil && size > maxAttachment {
+		err = fmt.Errorf("more than %d MiB", maxAttachment>>20)
+	}
+	if err != nil {
 		f.Close()
-		return channel.Media{}, fmt.Errorf("read the medium of %d bytes: %w", size, errors.Join(err, errTooLarge(size)))
+		return channel.Media{}, fmt.Errorf("read the medium of %d bytes: %w", size, err)
 	}
 	return channel.Media{Name: name, Type: k.GetMimetype(), Size: size, Body: f}, nil
-}
-
-func errTooLarge(size int64) error {
-	if size > maxAttachment {
-		return fmt.Errorf("more than %d MiB", maxAttachment>>20)
-	}
-	return nil
 }
 
 // scratchFile is gone when it is closed.
@@ -209,8 +203,6 @@ func (l *linked) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if n == 0 || n > maxAttachment {
 		return "", status.Errorf(codes.InvalidArgument, "whatsapp takes media of 1 byte to %d MiB; this one has %d", maxAttachment>>20, n)
 	}
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	defer cancel()
 	kind := mediaKind(m.Type)
 	u, err := d.Upload(ctx, f.File, mediaOf(kind))
 	if err != nil {

@@ -38,7 +38,7 @@ func idOf(key string) string {
 func (l *linked) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	to, ok := jidOf(s.Conversation.ID)
 	if !ok {
-		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is nobody on WhatsApp", s.Conversation.ID)
+		return channel.Sent{Outcome: channel.OutcomeRefused}, fmt.Errorf("%q is not a conversation of WhatsApp", s.Conversation.ID)
 	}
 	d, err := l.current()
 	if err != nil {
@@ -68,7 +68,7 @@ func sendOne(ctx context.Context, d *device, to types.JID, m *waE2E.Message, id 
 	return d.Send(ctx, to, m, id)
 }
 
-// outcomeOf tells what an error of the library means: what never reached the server was not sent, what the server refused neither.
+// outcomeOf returns what an error of the library means: a message that never reached the server, or that it refused, was not sent.
 func outcomeOf(err error) (channel.Sent, error) {
 	switch {
 	case errors.Is(err, whatsmeow.ErrNotConnected), errors.Is(err, whatsmeow.ErrNotLoggedIn):
@@ -155,7 +155,7 @@ func (l *linked) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 	target, ok := parseRef(r.MessageID)
 	if !ok {
-		return status.Errorf(codes.InvalidArgument, "%q is no message of WhatsApp", r.MessageID)
+		return status.Errorf(codes.InvalidArgument, "%q is not a message of WhatsApp", r.MessageID)
 	}
 	d, err := l.current()
 	if err != nil {
@@ -170,9 +170,7 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 		RemoteJID: proto.String(target.chat.String()), FromMe: proto.Bool(target.sender == number), ID: proto.String(target.id),
 	}
 	if target.chat.Server == types.GroupServer && target.sender != number {
-		named, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		key.Participant = proto.String(d.NameIn(named, target.chat, target.sender).String())
+		key.Participant = proto.String(d.NameIn(ctx, target.chat, target.sender).String())
 	}
 	m := &waE2E.Message{ReactionMessage: &waE2E.ReactionMessage{
 		Key: key, Text: proto.String(emoji), SenderTimestampMS: proto.Int64(time.Now().UnixMilli()),
@@ -182,17 +180,13 @@ func (l *linked) React(ctx context.Context, r channel.Reaction) error {
 
 // Typing implements line. It also marks the latest message as read.
 func (l *linked) Typing(ctx context.Context, t channel.Typing) error {
-	l.mu.Lock()
-	r, ok := l.last[t.Conversation.ID]
-	l.mu.Unlock()
-	if !ok || !l.settings.receipts() {
+	r, ok := l.last.Get(t.Conversation.ID)
+	if !ok || !l.settings.ReadReceipts {
 		return nil
 	}
 	d, err := l.current()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	return d.Seen(ctx, r, t.On)
 }

@@ -2,7 +2,7 @@
 // phone.
 //
 // Start with channel.go, the plugin, which is either. The Cloud API: cloud.go serves the webhook, hook.go reads it, graph.go speaks to
-// Meta, cloudsend.go and cloudmedia.go are the way out, statuses.go tells what became of it. The linked device: linked.go is
+// Meta, cloudsend.go and cloudmedia.go are the way out, statuses.go has the reports about sent messages. The linked device: linked.go is
 // the connection, account.go what is used of the library, linkedevent.go and linkedsend.go the two directions.
 package main
 

@@ -2,16 +2,14 @@ package main
 
 import (
 	_ "embed"
-	"fmt"
-	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/sdk/channel"
+	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// settingsSchema is what the host holds settings against before it starts the plugin. It is made from settings by a test.
+// settingsSchema is the JSON Schema by which the host checks the settings before it starts the plugin. A test generates it from settings.
 //
 //go:embed settings.schema.json
 var settingsSchema []byte
@@ -25,19 +23,19 @@ type settings struct {
 	PhoneNumberID    string `json:"phone_number_id"` // of the business, not the number itself
 	Template         string `json:"template"`        // with one variable in its body, for answers outside of the 24 hours
 	TemplateLanguage string `json:"template_language"`
-	ReadReceipts     *bool  `json:"read_receipts"` // true
+	ReadReceipts     bool   `json:"read_receipts"` // true
 	// ConfirmMS is how long a send waits for WhatsApp to say that it failed after all.
 	ConfirmMS int `json:"confirm_ms"` // 2000
 
 	// Of the linked device.
 	DeviceName string `json:"device_name"` // Flynn
-	Groups     *bool  `json:"groups"`      // true: groups are listened to
+	Groups     bool   `json:"groups"`      // true: groups are listened to
 
 	token, secret, verify string
 }
 
 func newSettings(c channel.Config) (settings, error) {
-	s := settings{APIURL: "https://graph.facebook.com/v23.0", TemplateLanguage: "en", ConfirmMS: 2000, DeviceName: "Flynn"}
+	s := settings{APIURL: "https://graph.facebook.com/v23.0", TemplateLanguage: "en", ConfirmMS: 2000, DeviceName: "Flynn", ReadReceipts: true, Groups: true}
 	if err := c.Decode(&s); err != nil {
 		return s, err
 	}
@@ -48,48 +46,26 @@ func newSettings(c channel.Config) (settings, error) {
 
 func (s settings) check(stateDir string) error {
 	var errs channel.FieldErrors
-	wrong := func(bad bool, path, format string, args ...any) {
-		if bad {
-			errs = append(errs, channel.FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
-		}
-	}
 	switch s.Mode {
 	case "cloud":
-		wrong(!trustworthy(s.APIURL), "api_url", "must be an https address; http is taken only on this machine")
-		wrong(!digits(s.PhoneNumberID), "phone_number_id", "must be the id of the phone number: digits, from the app's page \"API setup\"")
-		wrong(s.token == "", "secrets.access_token", "needs access_token_env or access_token_file: the token of a system user")
-		wrong(s.secret == "", "secrets.app_secret", "needs app_secret_env or app_secret_file: without it anybody could speak for Meta")
-		wrong(len(s.verify) < 8, "secrets.verify_token", "needs verify_token_env or verify_token_file: a word of your own with at least 8 characters")
-		wrong(s.ConfirmMS < 0 || s.ConfirmMS > 10_000, "confirm_ms", "must be 0 to 10000")
-		wrong(s.Template != "" && s.TemplateLanguage == "", "template_language", `must be the template's language, such as "en_US"`)
+		errs.AddIf(!webapi.Private(s.APIURL), "api_url", "must be an https address; http is taken only on this machine")
+		errs.AddIf(!digits(s.PhoneNumberID), "phone_number_id", "must be the id of the phone number: digits, from the app's page \"API setup\"")
+		errs.AddIf(s.token == "", "secrets.access_token", "needs access_token_env or access_token_file: the token of a system user")
+		errs.AddIf(s.secret == "", "secrets.app_secret", "needs app_secret_env or app_secret_file: without it anybody could speak for Meta")
+		errs.AddIf(len(s.verify) < 8, "secrets.verify_token", "needs verify_token_env or verify_token_file: a word of your own with at least 8 characters")
+		errs.AddIf(s.ConfirmMS < 0 || s.ConfirmMS > 10_000, "confirm_ms", "must be 0 to 10000")
+		errs.AddIf(s.Template != "" && s.TemplateLanguage == "", "template_language", `must be the template's language, such as "en_US"`)
 	case "linked":
-		wrong(stateDir == "", "mode", "a linked device needs a state folder")
-		wrong(s.DeviceName == "" || len(s.DeviceName) > 50, "device_name", "must be 1 to 50 characters")
+		errs.AddIf(stateDir == "", "mode", "a linked device needs a state folder")
+		errs.AddIf(s.DeviceName == "" || len(s.DeviceName) > 50, "device_name", "must be 1 to 50 characters")
 	default:
-		wrong(true, "mode", `must be "cloud" (a business over Meta's API) or "linked" (a device of a phone)`)
+		errs.AddIf(true, "mode", `must be "cloud" (a business over Meta's API) or "linked" (a device of a phone)`)
 	}
-	if len(errs) > 0 {
-		return errs
-	}
-	return nil
+	return errs.Err()
 }
 
 func digits(s string) bool {
 	return s != "" && len(s) <= 40 && strings.Trim(s, "0123456789") == ""
 }
-
-// trustworthy reports whether a token may go to an address.
-func trustworthy(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-func (s settings) receipts() bool { return s.ReadReceipts == nil || *s.ReadReceipts }
-
-func (s settings) groups() bool { return s.Groups == nil || *s.Groups }
 
 func (s settings) confirm() time.Duration { return time.Duration(s.ConfirmMS) * time.Millisecond }

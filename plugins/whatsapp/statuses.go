@@ -4,13 +4,16 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/sdk/cache"
 )
 
-// statuses remembers what WhatsApp told of sent messages. A request carries the idempotency key, which comes back with each status:
-// so a send whose answer was lost can still be settled.
+// statuses remembers what WhatsApp reports of sent messages. A request carries the idempotency key, which comes back with each status, so that
+// a send whose answer was lost can still be settled.
 type statuses struct {
+	byKey cache.Map[string, fate]
+
 	mu      sync.Mutex
-	byKey   map[string]fate
 	changed chan struct{} // closed and replaced whenever byKey changes
 }
 
@@ -18,7 +21,6 @@ type statuses struct {
 type fate struct {
 	wamid  string
 	failed *graphError // nil: it went out
-	at     time.Time
 }
 
 const (
@@ -27,45 +29,31 @@ const (
 )
 
 func newStatuses() *statuses {
-	return &statuses{byKey: map[string]fate{}, changed: make(chan struct{})}
+	return &statuses{byKey: cache.Map[string, fate]{Most: maxFates}, changed: make(chan struct{})}
 }
 
-// learn takes one status. What failed stays failed, and what went out went out, whatever is said later.
+// learn takes one status. The first one of a key counts.
 func (s *statuses) learn(key string, f fate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.byKey[key]; known || key == "" {
+	if _, known := s.byKey.Get(key); known || key == "" {
 		return
 	}
-	if len(s.byKey) >= maxFates {
-		for old, was := range s.byKey {
-			if time.Since(was.at) > fateKept {
-				delete(s.byKey, old)
-			}
-		}
-		if len(s.byKey) >= maxFates {
-			clear(s.byKey)
-		}
-	}
-	s.byKey[key] = f
+	s.byKey.Set(key, f, fateKept)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // forget makes room for the next try of a key that failed.
-func (s *statuses) forget(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byKey, key)
-}
+func (s *statuses) forget(key string) { s.byKey.Delete(key) }
 
-// wait returns what became of key, as soon as that is known, and false when it is not within d.
+// wait returns what became of key as soon as that is known, and false if it is not known within d.
 func (s *statuses) wait(ctx context.Context, key string, d time.Duration) (fate, bool) {
 	patience := time.NewTimer(d)
 	defer patience.Stop()
 	for {
 		s.mu.Lock()
-		f, ok := s.byKey[key]
+		f, ok := s.byKey.Get(key)
 		changed := s.changed
 		s.mu.Unlock()
 		if ok {

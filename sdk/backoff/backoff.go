@@ -1,8 +1,7 @@
-// Package backoff says how long to wait before something that failed is tried again.
+// Package backoff computes how long to wait before something that failed is tried again.
 //
-// Start with Backoff, for a loop that keeps up a connection, or with Delay where the failures are counted already. Waits double with each
-// failure, and half of each is left to chance: many that lost one server do not come back together. The package retries nothing by
-// itself.
+// Start with Loop, which keeps up a connection, with Backoff for a loop of your own, or with Delay where the failures are counted already.
+// Waits double with each failure, and half of each is random, so that many clients that lost one server do not come back together.
 package backoff
 
 import (
@@ -17,10 +16,10 @@ type Backoff struct {
 	failures    int
 }
 
-// calm is how long something has to go well for earlier failures to be forgotten.
+// calm is how long a connection has to last for earlier failures to be forgotten.
 const calm = time.Minute
 
-// Failed counts a failure of something that went well for so long before, and returns how long to wait.
+// Failed counts a failure after a connection that lasted for up, and returns how long to wait.
 func (b *Backoff) Failed(up time.Duration) time.Duration {
 	if b.failures++; up > calm {
 		b.failures = 1
@@ -33,6 +32,18 @@ func (b *Backoff) Failures() int { return b.failures }
 
 // Reset forgets all failures.
 func (b *Backoff) Reset() { b.failures = 0 }
+
+// Loop calls connect again and again until ctx ends. failed is called with each error and the wait that follows, and may return a longer wait.
+func (b Backoff) Loop(ctx context.Context, connect func(context.Context) error, failed func(err error, wait time.Duration) time.Duration) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		_ = Sleep(ctx, failed(err, b.Failed(time.Since(began))))
+	}
+}
 
 // Delay returns how long to wait after so many failures in a row: first after one, twice as long after each more, never longer than
 // most; between half of that and all of it.

@@ -18,7 +18,7 @@ type Channel interface {
 }
 
 // Editor is a Channel that can change the messages it sent. An error with the gRPC status NOT_FOUND, FAILED_PRECONDITION or
-// PERMISSION_DENIED says that this message can never be edited; with any other the host tries again for some minutes.
+// PERMISSION_DENIED means that this message can never be edited; after any other the host tries again for some minutes.
 type Editor interface {
 	Edit(ctx context.Context, e Edit) (Edited, error)
 }
@@ -43,19 +43,19 @@ type Resolver interface {
 	Resolve(ctx context.Context, query string) ([]Target, error)
 }
 
-// Reconciler is a Channel that can tell what became of a send whose outcome is unknown: OutcomeSent,
+// Reconciler is a Channel that can find out what became of a send whose outcome is unknown: OutcomeSent,
 // OutcomeNotSent, or OutcomeUnknown.
 type Reconciler interface {
 	Reconcile(ctx context.Context, r Reconcile) (Sent, error)
 }
 
-// Fetcher is a Channel that can read the bytes of an attachment. The package closes Media.Body.
+// Fetcher is a Channel that can read the bytes of an attachment. The package closes Media.Body; ctx ends after that, or after five minutes.
 type Fetcher interface {
 	Fetch(ctx context.Context, handle string) (Media, error)
 }
 
 // Uploader is a Channel that takes media ahead of a send and returns a handle for Send.Attachments. Media.Body is
-// valid until Upload returns.
+// valid until Upload returns, and ctx for five minutes. Where a platform takes files only along with a message, embed HostMedia.
 type Uploader interface {
 	Upload(ctx context.Context, m Media) (handle string, err error)
 }
@@ -66,13 +66,12 @@ type Inbox interface {
 	// means that it was not taken over: ctx or the plugin is ending, or the event is malformed (ErrMalformed).
 	Deliver(ctx context.Context, e Event) error
 	// DeliverAsync does the same and returns as soon as the host gave room for the event; done is called once, in order of
-	// delivery, and must not block. When DeliverAsync returns an error, done is not called. ErrMalformed can come either way: from
-	// DeliverAsync where this package sees the fault, and to done where the host refuses the event. It is final; with any other error
-	// the event has to come again.
+	// delivery, and must not block or deliver. When DeliverAsync returns an error, done is not called, and the event has to come again.
+	// Settled reads the error that done gets.
 	DeliverAsync(ctx context.Context, e Event, done func(error)) error
-	// Status tells people how the connection fares. The state is StateConnecting until the first call.
+	// Status shows people the state of the connection. It is StateConnecting until the first call.
 	Status(s State, text string)
-	// LoginCode tells that a person has to scan code with his device; the host shows it to the operator as a QR code until the next
-	// Status or LoginCode. It is never logged.
+	// LoginCode asks a person to scan code with a device. The host shows it to the operator as a QR code until the next Status or
+	// LoginCode, and never logs it.
 	LoginCode(code, text string)
 }

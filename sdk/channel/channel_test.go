@@ -208,6 +208,61 @@ func TestMalformedEventsAreRefused(t *testing.T) {
 	}
 }
 
+// TestDoneIsCalledInOrder: an event that this package refuses is done with after the events before it, and those behind it arrive.
+func TestDoneIsCalledInOrder(t *testing.T) {
+	done := make(chan string, 4)
+	h := plugintest.Start(t, &fake{run: func(ctx context.Context, in channel.Inbox) error {
+		for i, id := range []string{"", "a", "", "b"} {
+			e := numbered(i)
+			e.ID = id
+			if err := in.DeliverAsync(ctx, e, func(err error) { done <- fmt.Sprint(id, errors.Is(err, channel.ErrMalformed)) }); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}}, plugintest.Config{Window: 3})
+	for _, want := range []string{"a", "b"} {
+		if e := h.Event(); e.ID != want {
+			t.Errorf("event %s, want %s", e.ID, want)
+		}
+	}
+	if len(done) != 1 {
+		t.Errorf("%d events are done with before the host has the first", len(done))
+	}
+	h.Ack()
+	for _, want := range []string{"true", "afalse", "true", "bfalse"} {
+		if got := <-done; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestDeliverAll(t *testing.T) {
+	result := make(chan error, 1)
+	h := plugintest.Start(t, &fake{run: func(ctx context.Context, in channel.Inbox) error {
+		bad := numbered(1)
+		bad.ID = ""
+		result <- channel.DeliverAll(ctx, in, []channel.Event{numbered(0), bad, numbered(2)})
+		result <- channel.DeliverAll(ctx, in, []channel.Event{numbered(3)})
+		<-ctx.Done()
+		return nil
+	}}, plugintest.Config{})
+	h.Event()
+	h.Event()
+	h.Ack()
+	if err := <-result; err != nil {
+		t.Errorf("events that are settled: %v", err)
+	}
+	h.Event()
+	if err := h.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if err := <-result; err == nil {
+		t.Error("an event that was not acked counts as delivered")
+	}
+}
+
 // TestWhatTheHostRefusesIsMalformed: whether the plugin waits for each event or not, it hears which one the host refused, that it is
 // final, and that the host has the others.
 func TestWhatTheHostRefusesIsMalformed(t *testing.T) {

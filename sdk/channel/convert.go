@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// The tables below map our small integers to the wire's; a value outside of them becomes the wire's zero.
+// The tables below map our constants to the wire's; a value outside of them becomes the wire's zero.
 var (
 	conversationKinds = [...]channelv1.ConversationKind{
 		Group:  channelv1.ConversationKind_CONVERSATION_KIND_GROUP,
@@ -29,7 +29,7 @@ var (
 // utf8 keeps text of a platform from breaking the whole frame: proto3 strings must be valid UTF-8.
 func utf8(s string) string { return process.UTF8(s) }
 
-// eventToWire leaves identifiers as they are, for check to refuse: mended, two of them could become one.
+// eventToWire leaves malformed identifiers as they are, for check to refuse: repaired, two of them could become one.
 func eventToWire(e Event) *channelv1.Event {
 	wire := &channelv1.Event{
 		EventId: e.ID,
@@ -154,7 +154,7 @@ func validAll(list []string) []string {
 	return out
 }
 
-// durationToWire leaves zero out: absent is the wire's word for "none".
+// durationToWire returns nil for zero, which the wire leaves out.
 func durationToWire(d time.Duration) *durationpb.Duration {
 	if d <= 0 {
 		return nil

@@ -26,8 +26,8 @@ type sending struct {
 	err  error
 }
 
-// once calls send unless key was delivered before, in which case it answers OutcomeDuplicate with the message ids of then. A
-// key whose send did not go through may be tried again, and goes on where it stopped.
+// once calls send unless key was delivered before, in which case it returns OutcomeDuplicate with the message ids of that send. A
+// key whose send did not succeed may be tried again, and goes on where it stopped.
 func (r *recent) once(ctx context.Context, key string, send func(resume string) (Sent, error)) (Sent, error) {
 	if key == "" {
 		return send("")
@@ -80,7 +80,7 @@ func (r *recent) resume(key string) string {
 	return r.stopped[key]
 }
 
-// stop remembers where a send has stopped; one that has made no progress stands where it stood.
+// stop remembers where a send has stopped, unless it has made no progress.
 func (r *recent) stop(key, at string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// describe joins what the author says with what the implemented interfaces show.
+// describe joins the author's description with the abilities of the implemented interfaces.
 func describe(p Channel, wire *pluginv1.DescribeResponse) {
 	d := p.Describe()
 	wire.Name, wire.Version, wire.ConfigSchemaDigest = d.Name, d.Version, process.SchemaDigest(d.ConfigSchema)

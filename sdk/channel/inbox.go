@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -16,12 +17,16 @@ import (
 
 // Errors of Inbox.
 var (
-	// ErrMalformed is wrapped by the error for an event that can never be delivered: it breaks the contract, as this package or the host
-	// says. The same event again gets the same error.
+	// ErrMalformed is wrapped by the error for an event that can never be delivered, since this package or the host found that it breaks the
+	// contract. The same event again gets the same error. This package has logged it.
 	ErrMalformed = errors.New("malformed event")
 	// ErrEnding means that the plugin is ending; the event will have to come again.
 	ErrEnding = process.ErrEnding
 )
+
+// Settled reports whether an event with this result of Inbox is done with: the host has it, or will never take it. Then acknowledge it to the
+// platform; any other event has to come again.
+func Settled(err error) bool { return err == nil || errors.Is(err, ErrMalformed) }
 
 const (
 	maxRaw      = 64 << 10 // bytes of Event.RawJSON
@@ -37,7 +42,10 @@ type pending struct {
 // backlog holds the events between Deliver and the host's ack. It gives out sequence numbers and grants credit: it
 // never holds more events than the window of the latest stream. It outlives streams, which is what makes replay work.
 type backlog struct {
+	calling sync.Mutex // held while done functions are called, so that they are called in order; locked before mu
+
 	mu      sync.Mutex
+	log     *slog.Logger
 	events  []pending // unacked, in order of seq
 	first   uint64    // seq of events[0]; of the next event when there is none
 	window  int       // 0 until the first stream
@@ -50,7 +58,7 @@ func newBacklog() *backlog {
 	return &backlog{first: 1, changed: make(chan struct{})}
 }
 
-// wake tells every waiter that something changed. b.mu is held.
+// wake wakes every goroutine that waits for a change. b.mu is held.
 func (b *backlog) wake() {
 	close(b.changed)
 	b.changed = make(chan struct{})
@@ -132,6 +140,8 @@ func (b *backlog) at(stream int, seq uint64) (*channelv1.ReceiveResponse, error)
 // ack releases every event up to that of the host's ack; the stream had sent those before sent.
 func (b *backlog) ack(stream int, ack *channelv1.Ack, sent uint64) error {
 	seq := ack.GetSeq()
+	b.calling.Lock()
+	defer b.calling.Unlock()
 	b.mu.Lock()
 	if stream != b.stream {
 		b.mu.Unlock()
@@ -157,20 +167,54 @@ func (b *backlog) ack(stream int, ack *channelv1.Ack, sent uint64) error {
 		refused[r.GetSeq()] = fmt.Errorf("%w: the host refused it: %s", ErrMalformed, r.GetReason())
 	}
 	for i, p := range acked {
-		p.done(refused[first+uint64(i)])
+		err := refused[first+uint64(i)]
+		if err != nil {
+			b.warn(p.frame.GetEvent(), err)
+		}
+		p.done(err)
 	}
 	return nil
 }
 
-// begin takes events again after end: a program under a debugger serves one host after the other.
-func (b *backlog) begin() {
+// refuse calls done for an event that the host would refuse, after the done functions of the events before it.
+func (b *backlog) refuse(e *channelv1.Event, err error, done func(error)) {
+	b.calling.Lock()
+	defer b.calling.Unlock()
+	b.warn(e, err)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ending, b.window = false, 0
+	if n := len(b.events); n > 0 {
+		last, before := &b.events[n-1], b.events[n-1].done
+		last.done = func(acked error) {
+			before(acked)
+			done(err)
+		}
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
+	done(err)
 }
 
-// end refuses further events and tells every waiting one.
+func (b *backlog) warn(e *channelv1.Event, err error) {
+	b.mu.Lock()
+	log := b.log
+	b.mu.Unlock()
+	if log != nil {
+		log.Warn("an event was refused", "event", e.GetEventId(), "error", err)
+	}
+}
+
+// begin takes events again after end: a program under a debugger serves one host after the other.
+func (b *backlog) begin(log *slog.Logger) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ending, b.window, b.log = false, 0, log
+}
+
+// end refuses further events and calls the done functions of those that wait.
 func (b *backlog) end() {
+	b.calling.Lock()
+	defer b.calling.Unlock()
 	b.mu.Lock()
 	left := b.events
 	b.first += uint64(len(left))
@@ -208,12 +252,35 @@ func (in inbox) Deliver(ctx context.Context, e Event) error {
 func (in inbox) DeliverAsync(ctx context.Context, e Event, done func(error)) error {
 	wire := eventToWire(e)
 	if err := check(wire); err != nil {
-		return err
+		in.refuse(wire, err, done)
+		return nil
 	}
 	return in.add(ctx, wire, done)
 }
 
-// check refuses what the host would refuse, while the author can still see where it came from.
+// DeliverAll delivers events in order and returns when all of them are settled. It is for a plugin that polls, and confirms what it got as a
+// whole.
+func DeliverAll(ctx context.Context, in Inbox, events []Event) error {
+	acks := make(chan error, len(events))
+	for _, e := range events {
+		if err := in.DeliverAsync(ctx, e, func(err error) { acks <- err }); err != nil {
+			return fmt.Errorf("deliver event %s: %w", e.ID, err)
+		}
+	}
+	for _, e := range events {
+		select {
+		case err := <-acks:
+			if !Settled(err) {
+				return fmt.Errorf("deliver event %s: %w", e.ID, err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// check refuses what the host would refuse, here where the author can see the cause.
 func check(e *channelv1.Event) error {
 	if err := bounds.Event(e); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)

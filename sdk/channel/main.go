@@ -16,11 +16,10 @@ import (
 // Config is the configuration of one instance.
 type Config = plugin.Config
 
-// FieldError says what is wrong with one setting.
+// FieldError is what is wrong with one setting.
 type FieldError = plugin.FieldError
 
-// FieldErrors is what Configure returns for settings that make no sense. The host shows them and does not try again
-// until the configuration changes.
+// FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
 type FieldErrors = plugin.FieldErrors
 
 // Main runs p as a plugin process and does not return. It ends when the host asks for it, when the host is
@@ -42,7 +41,7 @@ func Part(p Channel) plugin.Part {
 		Service:  channelv1.Channel_ServiceDesc.ServiceName,
 		Endless:  []string{channelv1.Channel_Receive_FullMethodName},
 		Register: func(g *grpc.Server, s *process.Server) {
-			events.begin()
+			events.begin(s.Log())
 			channelv1.RegisterChannelServer(g, &outbound{channel: p, server: s, backlog: events, sent: &recent{}, edits: &revisions{}})
 		},
 		Configure: p.Configure,

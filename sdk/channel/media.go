@@ -1,17 +1,23 @@
 package channel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/sdk/hostapi"
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
+
+// transferTime bounds a Fetch or an Upload.
+const transferTime = 5 * time.Minute
 
 // Fetch streams an attachment's bytes.
 func (o *outbound) Fetch(r *channelv1.FetchRequest, stream grpc.ServerStreamingServer[channelv1.FetchResponse]) error {
@@ -19,7 +25,9 @@ func (o *outbound) Fetch(r *channelv1.FetchRequest, stream grpc.ServerStreamingS
 	if err != nil {
 		return err
 	}
-	m, err := p.Fetch(stream.Context(), r.GetHandle())
+	ctx, cancel := context.WithTimeout(stream.Context(), transferTime)
+	defer cancel()
+	m, err := p.Fetch(ctx, r.GetHandle())
 	if err != nil {
 		return failed(err)
 	}
@@ -66,7 +74,9 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 	if head == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has to be the head")
 	}
-	handle, err := p.Upload(stream.Context(), Media{
+	ctx, cancel := context.WithTimeout(stream.Context(), transferTime)
+	defer cancel()
+	handle, err := p.Upload(ctx, Media{
 		Name: head.GetName(), Type: head.GetMediaType(), Size: int64(head.GetSize()), SHA256: head.GetSha256(),
 		Body: &uploadBody{stream: stream},
 	})
@@ -76,8 +86,22 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 	return stream.SendAndClose(&channelv1.UploadResponse{Handle: utf8(handle)})
 }
 
-// Bounded makes a body for Media of which no more than limit bytes can be read: the next byte is an error, so that nothing is taken for the
-// whole that is not. Close closes body, if it can be closed, and calls end, if that is not nil.
+// HostMedia is an Uploader that keeps files in the host's media store until they are sent. Their handles are digests. It needs the permission "media".
+type HostMedia struct {
+	Host *hostapi.Host
+	Most int64 // bytes of one file
+}
+
+// Upload implements Uploader.
+func (h HostMedia) Upload(ctx context.Context, m Media) (string, error) {
+	if m.Size < 0 || m.Size > h.Most {
+		return "", status.Errorf(codes.InvalidArgument, "the file has %d bytes, at most %d are taken", m.Size, h.Most)
+	}
+	return h.Host.PutMedia(ctx, hostapi.Media{Name: m.Name, Type: m.Type, Size: m.Size, Body: Bounded(m.Body, h.Most, nil)})
+}
+
+// Bounded makes a body for Media of which no more than limit bytes can be read. The next byte is an error, so that a part is never taken for the
+// whole. Close closes body, if it can be closed, and calls end, if that is not nil.
 func Bounded(body io.Reader, limit int64, end func()) io.ReadCloser {
 	return &bounded{body, limit, limit, end}
 }

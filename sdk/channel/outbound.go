@@ -22,13 +22,27 @@ type outbound struct {
 	edits   *revisions
 }
 
-// ability returns the optional interface T of the channel, or the status that says that it has none.
+// ability returns the optional interface T of the channel, or a status error if the channel does not implement it.
 func ability[T any](o *outbound, method string) (T, error) {
 	p, ok := o.channel.(T)
 	if !ok {
 		return p, status.Errorf(codes.Unimplemented, "the channel has no %s", method)
 	}
 	return p, nil
+}
+
+// callTime bounds calls other than Send, Fetch and Upload.
+const callTime = time.Minute
+
+// optional calls f with the optional interface T of the channel.
+func optional[T any](ctx context.Context, o *outbound, method string, f func(ctx context.Context, p T) error) error {
+	p, err := ability[T](o, method)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return failed(f(ctx, p))
 }
 
 // failed gives the author's error a code, unless it has one.
@@ -60,68 +74,49 @@ func (o *outbound) Send(ctx context.Context, r *channelv1.SendRequest) (*channel
 
 // Edit changes a sent message, unless a later revision was there before.
 func (o *outbound) Edit(ctx context.Context, r *channelv1.EditRequest) (*channelv1.EditResponse, error) {
-	p, err := ability[Editor](o, "Edit")
-	if err != nil {
-		return nil, err
-	}
-	if !o.edits.newer(r.GetConversation().GetId(), r.GetMessageId(), r.GetRevision(), r.GetFinal()) {
-		return &channelv1.EditResponse{}, nil
-	}
-	edited, err := p.Edit(ctx, Edit{
-		Conversation: conversationFromWire(r.GetConversation()),
-		MessageID:    r.GetMessageId(),
-		Revision:     r.GetRevision(),
-		Text:         r.GetText(),
-		Markdown:     r.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
-		Final:        r.GetFinal(),
-		Buttons:      buttonsFromWire(r.GetButtons()),
+	out := &channelv1.EditResponse{}
+	return out, optional(ctx, o, "Edit", func(ctx context.Context, p Editor) error {
+		if !o.edits.newer(r.GetConversation().GetId(), r.GetMessageId(), r.GetRevision(), r.GetFinal()) {
+			return nil
+		}
+		edited, err := p.Edit(ctx, Edit{
+			Conversation: conversationFromWire(r.GetConversation()),
+			MessageID:    r.GetMessageId(),
+			Revision:     r.GetRevision(),
+			Text:         r.GetText(),
+			Markdown:     r.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
+			Final:        r.GetFinal(),
+			Buttons:      buttonsFromWire(r.GetButtons()),
+		})
+		if err != nil || edited.RetryAfter > 0 {
+			o.edits.refused(r.GetConversation().GetId(), r.GetMessageId(), r.GetRevision())
+		}
+		out.Applied, out.RetryAfter = edited.RetryAfter <= 0, durationToWire(edited.RetryAfter)
+		return err
 	})
-	if err != nil || edited.RetryAfter > 0 {
-		o.edits.refused(r.GetConversation().GetId(), r.GetMessageId(), r.GetRevision())
-	}
-	if err != nil {
-		return nil, failed(err)
-	}
-	return &channelv1.EditResponse{Applied: edited.RetryAfter <= 0, RetryAfter: durationToWire(edited.RetryAfter)}, nil
 }
 
 // Delete removes a sent message.
 func (o *outbound) Delete(ctx context.Context, r *channelv1.DeleteRequest) (*channelv1.DeleteResponse, error) {
-	p, err := ability[Deleter](o, "Delete")
-	if err != nil {
-		return nil, err
-	}
-	err = p.Delete(ctx, conversationFromWire(r.GetConversation()), r.GetMessageId())
-	return &channelv1.DeleteResponse{}, failed(err)
+	return &channelv1.DeleteResponse{}, optional(ctx, o, "Delete", func(ctx context.Context, p Deleter) error {
+		return p.Delete(ctx, conversationFromWire(r.GetConversation()), r.GetMessageId())
+	})
 }
 
 // React adds or removes a reaction.
 func (o *outbound) React(ctx context.Context, r *channelv1.ReactRequest) (*channelv1.ReactResponse, error) {
-	p, err := ability[Reacter](o, "React")
-	if err != nil {
-		return nil, err
-	}
-	err = p.React(ctx, Reaction{
-		Conversation: conversationFromWire(r.GetConversation()),
-		MessageID:    r.GetMessageId(),
-		Reaction:     r.GetReaction(),
-		Remove:       r.GetRemove(),
+	return &channelv1.ReactResponse{}, optional(ctx, o, "React", func(ctx context.Context, p Reacter) error {
+		return p.React(ctx, Reaction{
+			Conversation: conversationFromWire(r.GetConversation()), MessageID: r.GetMessageId(), Reaction: r.GetReaction(), Remove: r.GetRemove(),
+		})
 	})
-	return &channelv1.ReactResponse{}, failed(err)
 }
 
 // SetTyping shows or hides "typing".
 func (o *outbound) SetTyping(ctx context.Context, r *channelv1.SetTypingRequest) (*channelv1.SetTypingResponse, error) {
-	p, err := ability[Typer](o, "SetTyping")
-	if err != nil {
-		return nil, err
-	}
-	err = p.Typing(ctx, Typing{
-		Conversation: conversationFromWire(r.GetConversation()),
-		On:           r.GetTyping(),
-		TTL:          r.GetTtl().AsDuration(),
+	return &channelv1.SetTypingResponse{}, optional(ctx, o, "SetTyping", func(ctx context.Context, p Typer) error {
+		return p.Typing(ctx, Typing{Conversation: conversationFromWire(r.GetConversation()), On: r.GetTyping(), TTL: r.GetTtl().AsDuration()})
 	})
-	return &channelv1.SetTypingResponse{}, failed(err)
 }
 
 // maxTargets bounds what Resolve answers.
@@ -129,32 +124,26 @@ const maxTargets = 20
 
 // Resolve finds conversations.
 func (o *outbound) Resolve(ctx context.Context, r *channelv1.ResolveRequest) (*channelv1.ResolveResponse, error) {
-	p, err := ability[Resolver](o, "Resolve")
-	if err != nil {
-		return nil, err
-	}
-	targets, err := p.Resolve(ctx, r.GetQuery())
 	out := &channelv1.ResolveResponse{}
-	for _, t := range targets[:min(len(targets), maxTargets)] {
-		out.Targets = append(out.Targets, &channelv1.Target{
-			Conversation: conversationToWire(t.Conversation), Title: utf8(t.Title),
-		})
-	}
-	return out, failed(err)
+	return out, optional(ctx, o, "Resolve", func(ctx context.Context, p Resolver) error {
+		targets, err := p.Resolve(ctx, r.GetQuery())
+		for _, t := range targets[:min(len(targets), maxTargets)] {
+			out.Targets = append(out.Targets, &channelv1.Target{Conversation: conversationToWire(t.Conversation), Title: utf8(t.Title)})
+		}
+		return err
+	})
 }
 
-// Reconcile tells what became of a send.
+// Reconcile returns what became of a send.
 func (o *outbound) Reconcile(ctx context.Context, r *channelv1.ReconcileRequest) (*channelv1.ReconcileResponse, error) {
-	p, err := ability[Reconciler](o, "Reconcile")
-	if err != nil {
-		return nil, err
-	}
-	sent, err := p.Reconcile(ctx, Reconcile{
-		Key: r.GetIdempotencyKey(), Conversation: conversationFromWire(r.GetConversation()), Text: r.GetText(),
+	out := &channelv1.ReconcileResponse{}
+	return out, optional(ctx, o, "Reconcile", func(ctx context.Context, p Reconciler) error {
+		sent, err := p.Reconcile(ctx, Reconcile{
+			Key: r.GetIdempotencyKey(), Conversation: conversationFromWire(r.GetConversation()), Text: r.GetText(),
+		})
+		out.Outcome, out.MessageIds = outcomeToWire(sent.Outcome, err), validAll(sent.MessageIDs)
+		return err
 	})
-	return &channelv1.ReconcileResponse{
-		Outcome: outcomeToWire(sent.Outcome, err), MessageIds: validAll(sent.MessageIDs),
-	}, failed(err)
 }
 
 // maxEdited bounds the messages whose revision is remembered, maxEditAge how long.
@@ -193,7 +182,7 @@ func (v *revisions) newer(conversation, message string, number uint64, final boo
 	return true
 }
 
-// refused takes back that an edit was final: it was not applied, and the host may try again with a higher number.
+// refused records that a final edit was not applied: the host may try again with a higher number.
 func (v *revisions) refused(conversation, message string, number uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -204,7 +193,7 @@ func (v *revisions) refused(conversation, message string, number uint64) {
 	}
 }
 
-// forgetOld drops what is too old to be edited again and, when that is not enough, everything.
+// forgetOld drops messages that are too old to be edited again and, when that is not enough, all.
 func (v *revisions) forgetOld(now time.Time) {
 	for key, r := range v.latest {
 		if now.Sub(r.at) > maxEditAge {

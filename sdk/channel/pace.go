@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Pace is a rate that all conversations of a connection share: burst messages at once, then one each interval. Its turns go round
-// between the conversations that wait, so that a long answer in one does not hold up the others.
+// Pace is a rate limit that all conversations of a connection share: burst messages at once, then one each interval. Waiting conversations take
+// turns, so that a long answer in one does not hold up the others.
 type Pace struct {
 	burst    int
 	interval time.Duration
@@ -21,8 +21,8 @@ type Pace struct {
 	timer   *time.Timer // for the next turn; nil while none is awaited
 }
 
-// paceQueue is one conversation's place. A claim stays until it has been served, also when those who waited have given up: the next try
-// has not lost its place.
+// paceQueue is the queue of one conversation. Its claim stays until it has been served, even if every waiter has given up, so that the next try
+// does not lose its place.
 type paceQueue struct {
 	claimed bool
 	start   uint64 // claims are served by this, then by arrival

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// seriesTime is how long the messages of one send may take until the host hears how far they got.
+// seriesTime is how long the messages of one send may take until Series reports to the host how far they got.
 const seriesTime = 5 * time.Second
 
-// Series sends the messages that s becomes on a platform, n in all, in order and from the first that no earlier try delivered. send
+// Series sends the n messages of a send, in order and from the first that no earlier try delivered. send
 // delivers message i and returns its id; outcome is what an error of send means for that message.
 //
-// A series that takes long stops between two messages and says in Sent.Resume where. The host commits that and asks for the rest at
+// A series that takes long stops between two messages and sets Sent.Resume to where. The host commits that and asks for the rest at
 // once, so that neither its deadline nor a crash makes people see messages again, and another conversation may come in between.
 func Series(ctx context.Context, s Send, n int, send func(ctx context.Context, i int) (id string, err error), outcome func(error) (Sent, error)) (Sent, error) {
 	first := s.Delivered()
@@ -40,7 +40,7 @@ func Series(ctx context.Context, s Send, n int, send func(ctx context.Context, i
 	return Sent{Outcome: OutcomeSent, MessageIDs: ids}, nil
 }
 
-// Delivered returns how many messages of a Series earlier tries have delivered. A Resume that is none of Series counts for nothing.
+// Delivered returns how many messages of a Series earlier tries have delivered. A Resume that Series did not write counts as none.
 func (s Send) Delivered() int {
 	n, err := strconv.Atoi(s.Resume)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s Send) Delivered() int {
 type patienceKey struct{}
 
 // Patience returns the context of waits in a Send, as for a rate limit. It ends before ctx does, and as soon as the plugin is to end:
-// there is time left then to say what was not sent. Calls to the platform belong to ctx, since nobody knows the outcome of one that is
-// cut off.
+// there is time left then to report what was not sent. Use ctx itself for calls to the platform, since the outcome of a call that is cut off is
+// unknown.
 func Patience(ctx context.Context) context.Context {
 	if p, ok := ctx.Value(patienceKey{}).(context.Context); ok {
 		return p

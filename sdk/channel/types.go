@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugin"
 )
 
-// Description is the plugin's account of itself. All of it also stands in plugin.toml, and must agree.
+// Description describes the plugin. It must agree with plugin.toml.
 type Description struct {
 	Name    string // [a-z0-9-], 2 to 40 characters
 	Version string // exact semver, no "v"
@@ -40,7 +40,7 @@ const (
 	SendersUnsaid   SenderProof = iota // treated as SendersClaimed
 	SendersProved                      // the platform authenticates each sender: nobody else can write under the id
 	SendersClaimed                     // the id is what the sender claims, such as a nickname that anybody can take
-	SendersUnproved                    // the platform does not tell senders apart
+	SendersUnproved                    // the platform does not distinguish senders
 )
 
 // String is the word that plugin.toml has for it.
@@ -62,7 +62,7 @@ type Event struct {
 	ReplyTo      string // message that this one answers
 	TargetID     string // message that an edit, deletion, reaction or button is about
 	Attachments  []Attachment
-	SentAt       time.Time // the platform's time; zero when it tells none
+	SentAt       time.Time // the platform's time; zero if it has none
 	RawJSON      []byte    // the platform's own form, for debugging; at most 64 KiB
 }
 
@@ -99,15 +99,15 @@ type Conversation struct {
 
 // Sender is who did something.
 type Sender struct {
-	// ID is the platform's stable identifier, not a display name where there is anything better. One that begins with "?" says that
-	// nobody has verified who it is: such a sender is a guest at most, whatever Capabilities.Senders and the operator's rules say.
+	// ID is the platform's stable identifier, not a display name where there is anything better. A sender whose ID begins with "?" was not
+	// verified, and is a guest at most, whatever Capabilities.Senders and the operator's rules say.
 	ID      string
 	Name    string // what people see
 	Account string // authenticated account, where it differs from ID; empty when not logged in
 	Self    bool   // Flynn's own account
 	Bot     bool
-	// Roles are what the platform says the sender is in this conversation ("op", "moderator"), the most powerful first; at most
-	// 16. Empty when the platform does not tell: policies decide by them.
+	// Roles are the sender's roles in this conversation on the platform ("op", "moderator"), the most powerful first; at most 16. Policies
+	// decide by them. Empty if the platform has none.
 	Roles []string
 }
 
@@ -184,14 +184,14 @@ const (
 	OutcomeRefused                  // surely not delivered, and never will be: the chat is gone, the person has blocked the bot
 )
 
-// Sent tells what became of a send.
+// Sent is what became of a send.
 type Sent struct {
 	Outcome    Outcome
 	MessageIDs []string // the platform's ids of what this call sent; several when it was split
 	ThreadID   string
 	RetryAfter time.Duration // with OutcomeNotSent: not before this has passed
-	// Resume, with OutcomeNotSent or OutcomeUnknown, says that the beginning of the send was delivered, as MessageIDs, and that the outcome is
-	// that of the rest. At most 256 printable bytes; Series does it for a send of several messages.
+	// Resume, with OutcomeNotSent or OutcomeUnknown, means that the beginning of the send was delivered, as MessageIDs, and that the outcome is
+	// that of the rest. At most 256 printable bytes; Series sets it for a send of several messages.
 	Resume string
 }
 
@@ -206,7 +206,7 @@ type Edit struct {
 	Buttons      []Button // from now on; none takes them away
 }
 
-// Edited tells what became of an edit.
+// Edited is what became of an edit.
 type Edited struct {
 	// RetryAfter above zero means that the edit was not applied and that none will be before it has passed.
 	RetryAfter time.Duration
@@ -240,7 +240,7 @@ type Target struct {
 	Title        string
 }
 
-// State is how the connection fares.
+// State is the state of the connection.
 type State = plugin.State
 
 // The states.

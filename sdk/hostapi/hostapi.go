@@ -1,4 +1,4 @@
-// Package hostapi is what the host offers to a running plugin: a small durable map, media, a path for webhooks, counters.
+// Package hostapi has the services of the host for a running plugin: a small durable map, media, a path for webhooks, counters.
 //
 // A plugin finds it in its configuration (channel.Config.Host, tool.Config.Host) and uses what plugin.toml asks for under
 // permissions.host: "kv", "media", "webhook", "metric". Everything else answers ErrNotGranted. The methods may be called from
@@ -31,7 +31,7 @@ type Host struct {
 	client hostv1.HostClient
 }
 
-// Dial prepares the way to the host. Both arguments come with Configure; an empty endpoint means that nothing is granted.
+// Dial prepares a connection to the host. Both arguments come with Configure; an empty endpoint means that nothing is granted.
 func Dial(endpoint, token string) (*Host, error) {
 	if endpoint == "" {
 		return &Host{}, nil
@@ -64,7 +64,7 @@ func (h *Host) service() (hostv1.HostClient, error) {
 	return h.client, nil
 }
 
-// failed puts an error into the package's words.
+// failed adds what failed to an error.
 func failed(doing string, err error) error {
 	if status.Code(err) == codes.PermissionDenied {
 		err = ErrNotGranted
@@ -72,8 +72,8 @@ func failed(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// RetryAfter tells after how long the host may take what it refused as too much. It is false for every other error, and for what is
-// too much at any time.
+// RetryAfter returns how long to wait until the host may take what it refused as too much. It is false for every other error, and for requests that
+// are always too large.
 func RetryAfter(err error) (time.Duration, bool) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		s, ok := status.FromError(err)

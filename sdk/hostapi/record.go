@@ -9,10 +9,10 @@ import (
 // maxAnswer bounds the body of an answer to a webhook call, in bytes.
 const maxAnswer = 256 << 10
 
-// errAnswer is what a handler is told whose answer is too long.
+// errAnswer is the error of Write for an answer that is too long.
 var errAnswer = errors.New("the answer to a webhook call has more than 256 KiB")
 
-// record is the http.ResponseWriter of a webhook call: it keeps the answer until the handler has returned.
+// record is the http.ResponseWriter of a webhook call. It holds the answer until the handler has returned.
 type record struct {
 	header http.Header
 	status int // 0 until the handler has chosen one
@@ -43,7 +43,7 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// answer is what goes to the host. An answer that was too long is none.
+// answer returns the answer for the host. One that was too long becomes a status 500.
 func (r *record) answer() (status int, contentType string, body []byte) {
 	r.WriteHeader(http.StatusOK)
 	if r.long {

@@ -28,8 +28,7 @@ const maxBody = 4 << 20
 const callTimeout = 15 * time.Second
 
 // Webhook serves the requests that come for path ("" or "a/b") below the instance's own path at the host's listener, until ctx ends
-// or the host is gone. ready hears the whole address that the platform has to call, once requests for it get here; it must not
-// block. A request has at most 256 KiB of body, or what permissions.webhook_body of plugin.toml asks for, and is to be answered within
+// or the host is gone. ready is called with the whole address for the platform to call, once requests for it get here; it must not block. A request has at most 256 KiB of body, or what permissions.webhook_body of plugin.toml asks for, and is to be answered within
 // 15 s, when its context ends; of the answer status, content type and a body of at most 256 KiB go back. A panic of serve is a status 500. Anybody can call the address: serve has to check that it is the
 // platform. Permission "webhook".
 func (h *Host) Webhook(ctx context.Context, path string, ready func(url string), serve http.Handler) error {
@@ -86,7 +85,7 @@ func (w *webhook) take(ctx context.Context, call *hostv1.WebhookCall) {
 		answer := w.answer(ctx, call)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		_ = w.stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Answer{Answer: answer}}) // Recv tells of a broken stream
+		_ = w.stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Answer{Answer: answer}}) // Recv fails on a broken stream
 	})
 }
 

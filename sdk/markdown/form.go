@@ -188,5 +188,5 @@ func lastRune(s string) rune {
 	return 0
 }
 
-// word tells a letter or digit, beside which many dialects do not read a mark.
+// word reports whether r is a letter or digit, beside which many dialects do not read a mark.
 func word(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }

@@ -79,7 +79,7 @@ func clean(source string) string {
 	}, source)
 }
 
-// heavy tells a source with a table that is much larger than what was written.
+// heavy reports whether a source has a table that is much larger than its text.
 func heavy(source string) bool {
 	lines := strings.Count(source, "\n") + 1
 	for line := range strings.Lines(source) {

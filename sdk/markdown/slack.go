@@ -8,13 +8,13 @@ type slack struct{ plain }
 
 func (slack) prepare(runs []run) []run { return byLine(runs) }
 
-func (slack) text(s string, prev, next rune) string { return slackText(apart(s, prev, next)) }
+func (slack) text(s string, prev, next rune) string { return escaped(apart(s, prev, next)) }
 
 func (slack) code(s string, prev, next rune) string {
 	if word(prev) || word(next) {
-		return slackText(apart(s, prev, next))
+		return escaped(apart(s, prev, next))
 	}
-	return "`" + slackText(strings.ReplaceAll(s, "`", "'")) + "`"
+	return "`" + escaped(strings.ReplaceAll(s, "`", "'")) + "`"
 }
 
 func (slack) mark(m mark, inner string, prev, next rune) string { return edged(m, inner, prev, next) }
@@ -24,16 +24,16 @@ func (slack) link(url, _, label string) string {
 	if sameLink(url, label) {
 		return "<" + url + ">"
 	}
-	return "<" + url + "|" + slackText(strings.NewReplacer("|", "¦", "\n", " ").Replace(label)) + ">"
+	return "<" + url + "|" + escaped(strings.NewReplacer("|", "¦", "\n", " ").Replace(label)) + ">"
 }
 
 func (slack) list(l list) block              { return listed(l, "• ") }
 func (slack) quote(inner []block) block      { return quoted(inner, "> ") }
-func (slack) fence(_, code string) block     { return rawBlock(ticked(slackText(code))) }
-func (slack) table(t table, _ *writer) block { return rawBlock(ticked(slackText(columns(t)))) }
+func (slack) fence(_, code string) block     { return rawBlock(ticked(escaped(code))) }
+func (slack) table(t table, _ *writer) block { return rawBlock(ticked(escaped(columns(t)))) }
 
-// slackText escapes text. A mention such as <!channel> becomes text by it.
-func slackText(s string) string {
+// escaped escapes the three characters that Slack and Telegram read as markup. A mention such as <!channel> becomes text by it.
+func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 

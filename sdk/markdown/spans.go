@@ -77,7 +77,7 @@ func (f *spanFinder) find(n ast.Node) (start, stop int) {
 	return start, stop
 }
 
-// add notes a span whose marks of level characters stand right around it.
+// add records a span whose marks of level characters stand right around it.
 func (f *spanFinder) add(start, stop, level int, of string) (int, int) {
 	if level > 0 && start >= level && stop+level <= len(f.source) && strings.IndexByte(of, f.source[start-1]) >= 0 {
 		f.found = append(f.found, span{start, stop, string(f.source[start-level : start])})
@@ -85,7 +85,7 @@ func (f *spanFinder) add(start, stop, level int, of string) (int, int) {
 	return start - level, stop + level
 }
 
-// marksAt returns what has to be written again behind a cut, and what closes it before. whole tells that a link or code would be cut.
+// marksAt returns the marks to open again behind a cut, and those that close before it. whole reports whether a link or code would be cut.
 func marksAt(all []span, at int) (open, closing string, whole bool) {
 	n := 0
 	for _, s := range all {

@@ -19,11 +19,11 @@ func (telegram) prepare(runs []run) []run {
 	return runs
 }
 
-func (telegram) text(s string, _, _ rune) string { return telegramText(s) }
-func (telegram) code(s string, _, _ rune) string { return element("code", telegramText(s)) }
+func (telegram) text(s string, _, _ rune) string { return escaped(s) }
+func (telegram) code(s string, _, _ rune) string { return element("code", escaped(s)) }
 func (telegram) list(l list) block               { return listed(l, "• ") }
 func (telegram) table(t table, _ *writer) block {
-	return rawBlock(element("pre", telegramText(columns(t))))
+	return rawBlock(element("pre", escaped(columns(t))))
 }
 
 func (telegram) mark(m mark, inner string, _, _ rune) string {
@@ -41,7 +41,7 @@ func (telegram) link(url, inner, label string) string {
 }
 
 func (telegram) fence(language, code string) block {
-	code = telegramText(code)
+	code = escaped(code)
 	if language != "" {
 		code = `<code class="language-` + language + `">` + code + "</code>"
 	}
@@ -57,9 +57,4 @@ func (telegram) quote(inner []block) block {
 		return nil
 	}
 	return rawBlock(quoteOpen + text + quoteClose)
-}
-
-// telegramText escapes only what has to be: Telegram knows four entities by name.
-func telegramText(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -21,10 +21,10 @@ func (whatsApp) code(s string, prev, next rune) string {
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
-// link writes the address as it is: a space of no width in it would lead elsewhere.
+// link writes the address as it is: a zero-width space in it would lead elsewhere.
 func (whatsApp) link(url, inner, label string) string {
 	if sameLink(url, label) {
 		return strings.TrimPrefix(url, "mailto:")
 	}
-	return inner + " (" + strings.TrimPrefix(url, "mailto:") + ")"
+	return plain{}.link(url, inner, label)
 }

@@ -28,3 +28,12 @@ func Part(t testing.TB, name string, err error) {
 func Required(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv("FLYNN_TEST_REQUIRE"), ","), name)
 }
+
+// Long skips a test that takes longer than the tests of one area may take together, except where FLYNN_TEST_REQUIRE names "long", as CI does.
+// A benchmark may take its time.
+func Long(t testing.TB) {
+	t.Helper()
+	if _, bench := t.(*testing.B); !bench && !Required("long") {
+		t.Skip("it takes long: FLYNN_TEST_REQUIRE=long runs it")
+	}
+}

@@ -1,5 +1,5 @@
-// Package plugin is what plugins of every kind share: their configuration, what they say is wrong with it, how they fare, and Main for
-// a program that is of more than one kind.
+// Package plugin is what plugins of every kind share: their configuration, its errors, their state, and Main for a program that is of more than
+// one kind.
 //
 // A plugin of one kind needs none of it: start with sdk/channel or sdk/tool, which have these names, too. One that is both a channel
 // and a provider of tools runs its two parts in one process:
@@ -21,14 +21,13 @@ import (
 // Config is the configuration of one instance.
 type Config = process.Config
 
-// FieldError says what is wrong with one setting.
+// FieldError is what is wrong with one setting.
 type FieldError = process.FieldError
 
-// FieldErrors is what Configure returns for settings that make no sense. The host shows them and does not try again
-// until the configuration changes.
+// FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
 type FieldErrors = process.FieldErrors
 
-// State is how a plugin fares with its platform.
+// State is the state of a plugin's connection to its platform.
 type State = process.State
 
 // The states.

@@ -26,7 +26,7 @@ type Conformance struct {
 	Config
 	// Platform starts its fake platform, if it has one: the function that the platform's program hands to platform.Main.
 	Platform func(t platform.TB, report func(fake.Report)) platform.Fake
-	// Redelivers says that the platform delivers again what was not acknowledged.
+	// Redelivers: the platform delivers again what was not acknowledged.
 	Redelivers bool
 	Optional   []string     // secrets without which it works as well
 	Calls      []suite.Call // of its tools, which succeed

@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"context"
 	"errors"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -13,9 +14,7 @@ import (
 // Send sends one message and returns what became of it, with the plugin's words about a failure as the error.
 func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	r, err := h.channel.Send(ctx, &channelv1.SendRequest{
+	r, err := h.channel.Send(context.Background(), &channelv1.SendRequest{
 		IdempotencyKey: s.Key, Conversation: toWire(s.Conversation), ReplyTo: s.ReplyTo, Text: s.Text,
 		Format: format(s.Markdown), Draft: s.Draft, PossibleDuplicate: s.PossibleDuplicate,
 		Attachments: attachments(s.Attachments), Buttons: buttons(s.Buttons), Resume: s.Resume,
@@ -39,9 +38,7 @@ func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 // Edit edits one message and reports whether the edit was applied.
 func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	r, err := h.channel.Edit(ctx, &channelv1.EditRequest{
+	r, err := h.channel.Edit(context.Background(), &channelv1.EditRequest{
 		Conversation: toWire(e.Conversation), MessageId: e.MessageID, Revision: e.Revision, Text: e.Text,
 		Format: format(e.Markdown), Final: e.Final, Buttons: buttons(e.Buttons),
 	})
@@ -51,9 +48,7 @@ func (h *Host) Edit(e channel.Edit) (applied bool, err error) {
 // Typing shows or hides that Flynn is typing.
 func (h *Host) Typing(t channel.Typing) error {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	_, err := h.channel.SetTyping(ctx, &channelv1.SetTypingRequest{
+	_, err := h.channel.SetTyping(context.Background(), &channelv1.SetTypingRequest{
 		Conversation: toWire(t.Conversation), Typing: t.On, Ttl: durationpb.New(t.TTL),
 	})
 	return err
@@ -62,18 +57,14 @@ func (h *Host) Typing(t channel.Typing) error {
 // Delete removes a sent message.
 func (h *Host) Delete(c channel.Conversation, messageID string) error {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	_, err := h.channel.Delete(ctx, &channelv1.DeleteRequest{Conversation: toWire(c), MessageId: messageID})
+	_, err := h.channel.Delete(context.Background(), &channelv1.DeleteRequest{Conversation: toWire(c), MessageId: messageID})
 	return err
 }
 
 // React adds or removes a reaction.
 func (h *Host) React(r channel.Reaction) error {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	_, err := h.channel.React(ctx, &channelv1.ReactRequest{
+	_, err := h.channel.React(context.Background(), &channelv1.ReactRequest{
 		Conversation: toWire(r.Conversation), MessageId: r.MessageID, Reaction: r.Reaction, Remove: r.Remove,
 	})
 	return err
@@ -82,9 +73,7 @@ func (h *Host) React(r channel.Reaction) error {
 // Reconcile asks what became of a send.
 func (h *Host) Reconcile(r channel.Reconcile) (channel.Sent, error) {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	out, err := h.channel.Reconcile(ctx, &channelv1.ReconcileRequest{
+	out, err := h.channel.Reconcile(context.Background(), &channelv1.ReconcileRequest{
 		IdempotencyKey: r.Key, Conversation: toWire(r.Conversation), Text: r.Text,
 	})
 	return channel.Sent{Outcome: channel.Outcome(out.GetOutcome()), MessageIDs: out.GetMessageIds()}, err

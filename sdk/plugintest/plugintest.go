@@ -2,7 +2,7 @@
 // connection, without a process.
 //
 // Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
-// fellows the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
+// like the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
 // (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools. Conform
 // makes the checks of `flynn plugin conform`, and CheckSchema compares the settings with their schema.
 //
@@ -12,6 +12,7 @@
 package plugintest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -76,9 +77,7 @@ func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 // "upload", "resolve", "reconcile", in this order.
 func (h *Host) Abilities() []string {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	d, err := h.plugin.Describe(ctx, &pluginv1.DescribeRequest{})
+	d, err := h.plugin.Describe(context.Background(), &pluginv1.DescribeRequest{})
 	if err != nil {
 		h.t.Fatalf("describe: %v", err)
 	}

@@ -70,7 +70,8 @@ func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 	conn, err := grpc.NewClient("passthrough:plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame)),
+		grpc.WithUnaryInterceptor(within(c.Timeout)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +82,15 @@ func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 		_ = conn.Close()
 	})
 	return h, nil
+}
+
+// within bounds every call that is no stream.
+func within(d time.Duration) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return call(ctx, method, req, reply, cc, opts...)
+	}
 }
 
 // testWriter sends the plugin's log to the test's while the test runs. Goroutines of a plugin's libraries may write for longer.
@@ -110,8 +120,6 @@ func (w *testWriter) Write(p []byte) (int, error) {
 }
 
 func (h *process) configure() error {
-	ctx, cancel := h.deadline()
-	defer cancel()
 	settings, err := json.Marshal(h.config.Settings)
 	if err != nil {
 		return err
@@ -124,7 +132,7 @@ func (h *process) configure() error {
 		Instance: h.config.Instance, SettingsJson: settings, Secrets: h.config.Secrets,
 		StateDir: h.config.StateDir, LogLevel: pluginv1.LogLevel_LOG_LEVEL_DEBUG,
 	}
-	r, err := h.plugin.Configure(ctx, request)
+	r, err := h.plugin.Configure(context.Background(), request)
 	if err != nil {
 		return err
 	}
@@ -176,9 +184,7 @@ func (h *process) Wait() error {
 // Shutdown asks the plugin to end and waits for it. It returns the error with which the plugin would have exited.
 func (h *process) Shutdown() error {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	if _, err := h.plugin.Shutdown(ctx, &pluginv1.ShutdownRequest{}); err != nil {
+	if _, err := h.plugin.Shutdown(context.Background(), &pluginv1.ShutdownRequest{}); err != nil {
 		return err
 	}
 	return h.Wait()

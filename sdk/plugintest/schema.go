@@ -15,7 +15,7 @@ const UpdateSchemaEnv = "FLYNN_UPDATE_SCHEMA"
 
 // CheckSchema fails unless a file, the config.schema of plugin.toml, is the JSON schema of the struct into which the plugin decodes its
 // settings: its keys and their types, and no other keys. The host holds what an operator wrote against that file before it starts the plugin. What
-// a schema cannot say, as that a key is needed in one mode alone, stays the plugin's to tell. Run the test with
+// a schema cannot say, as that a key is needed in one mode alone, stays the plugin's to check. Run the test with
 // FLYNN_UPDATE_SCHEMA=1 to write the file.
 func CheckSchema(t testing.TB, file string, settings any) {
 	t.Helper()

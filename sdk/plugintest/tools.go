@@ -42,9 +42,7 @@ func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
 // Tools lists the tools as the plugin gives them over the wire.
 func (h *ToolHost) Tools() []tool.Tool {
 	h.t.Helper()
-	ctx, cancel := h.deadline()
-	defer cancel()
-	r, err := h.tools.List(ctx, &toolv1.ListRequest{})
+	r, err := h.tools.List(context.Background(), &toolv1.ListRequest{})
 	if err != nil {
 		h.t.Fatalf("list the tools: %v", err)
 	}
@@ -114,7 +112,7 @@ func (h *ToolHost) Call(name string, args any) (Outcome, error) {
 	return h.CallContext(ctx, name, args, nil)
 }
 
-// CallContext is Call with the caller's own context, whose end cancels the call. progress hears of each progress as it comes; it may be nil.
+// CallContext is Call with the caller's own context, whose end cancels the call. progress is called with each progress as it comes; it may be nil.
 func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progress func(string)) (Outcome, error) {
 	h.t.Helper()
 	text, err := json.Marshal(args)

@@ -77,7 +77,7 @@ type hook struct {
 	waiting map[uint64]chan *hostv1.WebhookAnswer
 }
 
-// hook returns the one at path, or nil and what tells of the next change.
+// hook returns the hook at path, or nil, and a channel that is closed at the next change.
 func (s *Services) hook(path string) (*hook, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

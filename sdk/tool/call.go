@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/flynnhost/flynn/sdk/cut"
 	"github.com/flynnhost/flynn/sdk/internal/process"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
@@ -39,19 +40,19 @@ func (c *Call) Decode(v any) error {
 	return nil
 }
 
-// Progress tells how far the call is, in the tool's own unit; total is 0 when unknown. text is for a person.
+// Progress reports how far the call is, in the tool's own unit; total is 0 when unknown. text is for a person.
 func (c *Call) Progress(done, total float64, text string) {
 	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Progress{
-		Progress: &toolv1.Progress{Done: done, Total: total, Text: cut(text, maxLine)},
+		Progress: &toolv1.Progress{Done: done, Total: total, Text: head(text, maxLine)},
 	}})
 }
 
 // Log gives the host a line about the call: level is "debug", "info", "warn" or "error".
 func (c *Call) Log(level, text string) {
-	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Log{Log: &toolv1.Log{Level: level, Text: cut(text, maxLine)}}})
+	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Log{Log: &toolv1.Log{Level: level, Text: head(text, maxLine)}}})
 }
 
-// Write shows output as it comes. It never fails: who watches may be gone, and the call goes on.
+// Write shows output as it comes. It never fails: the call goes on when nobody watches.
 func (c *Call) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), handshake.MaxChunk)
@@ -79,10 +80,5 @@ func (c *Call) finish(r *toolv1.Result) error {
 	return c.stream.Send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Result{Result: r}})
 }
 
-// cut makes text valid UTF-8 of at most max bytes.
-func cut(text string, max int) string {
-	if len(text) > max {
-		text = text[:max]
-	}
-	return process.UTF8(text)
-}
+// head returns the beginning of text, of at most that many bytes and as valid UTF-8.
+func head(text string, most int) string { return process.UTF8(cut.Head(text, most)) }

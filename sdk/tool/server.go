@@ -127,7 +127,7 @@ func toolToWire(t Tool) *toolv1.Tool {
 	return wire
 }
 
-// Watch tells the revision now and after each change.
+// Watch sends the revision now and after each change.
 func (t *tools) Watch(_ *toolv1.WatchRequest, stream grpc.ServerStreamingServer[toolv1.WatchResponse]) error {
 	ctx, cancel := t.server.Until(stream.Context())
 	defer cancel()
@@ -164,7 +164,7 @@ const (
 )
 
 func (t *tools) resultToWire(ctx context.Context, r Result) *toolv1.Result {
-	wire, notes := &toolv1.Result{IsError: r.IsError, Text: cut(r.Text, maxText)}, ""
+	wire, notes := &toolv1.Result{IsError: r.IsError, Text: head(r.Text, maxText)}, ""
 	if len(r.Text) > maxText {
 		notes = fmt.Sprintf("\n[cut: %d bytes in all]", len(r.Text))
 	}
@@ -186,7 +186,7 @@ func (t *tools) resultToWire(ctx context.Context, r Result) *toolv1.Result {
 			wire.StructuredJson = s
 		}
 	}
-	wire.Text += cut(notes, maxNotes)
+	wire.Text += head(notes, maxNotes)
 	return wire
 }
 
@@ -205,7 +205,7 @@ func orUnnamed(s string) string {
 	if s == "" {
 		return "a file"
 	}
-	return cut(s, 128)
+	return head(s, 128)
 }
 
 // failed gives the author's error a code, unless it has one.
@@ -214,7 +214,7 @@ func failed(err error) error {
 		return err
 	}
 	if c := status.FromContextError(err).Code(); c != codes.Unknown {
-		return status.Error(c, cut(err.Error(), maxLine))
+		return status.Error(c, head(err.Error(), maxLine))
 	}
-	return status.Error(codes.Unavailable, cut(err.Error(), maxLine))
+	return status.Error(codes.Unavailable, head(err.Error(), maxLine))
 }

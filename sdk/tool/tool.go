@@ -44,13 +44,13 @@ type Runner interface {
 
 // Board is where a Runner puts up how it is. Its methods may be called from many goroutines.
 type Board interface {
-	// Status tells people how the connection fares. The state is StateConnecting until the first call.
+	// Status shows people the state of the connection. It is StateConnecting until the first call.
 	Status(s State, text string)
-	// Changed says that Tools would answer something else now.
+	// Changed announces that Tools would answer something else now.
 	Changed()
 }
 
-// Description is the plugin's account of itself. All of it also stands in plugin.toml, and must agree.
+// Description describes the plugin. It must agree with plugin.toml.
 type Description struct {
 	Name    string // [a-z0-9-], 2 to 40 characters
 	Version string // exact semver, no "v"

@@ -97,7 +97,7 @@ func (p *lines) take(conn net.Conn, l line) {
 	}
 }
 
-// post says something to whoever is connected.
+// post sends a message to all connections.
 func (p *lines) post(m fake.Post) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -101,7 +101,7 @@ func (e *explainer) supports(made spec.Spec) error {
 }
 
 func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Placement, error) {
-	var v tool.Verdict
+	var v tool.Decision
 	var err error
 	switch e.config.Agents[subject.Agent].Kind {
 	case agent.KindCode:
@@ -167,10 +167,10 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 }
 
 // program decides about a run of the program that an agent is, which is in its sandbox at every frontend.
-func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Verdict, error) {
+func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Decision, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: e.config.Sandbox.Enabled && e.config.Agents[subject.Agent].Sandbox.Enabled}
 	if err := assemble.WithProgram(a, e.config); err != nil {
-		return tool.Verdict{}, err
+		return tool.Decision{}, err
 	}
 	subject.Offered = a.Offered
 	subject.Sandbox.Configured, subject.Sandbox.Name, subject.Sandbox.OnUnavailable = a.Sandboxed, a.Sandbox, tool.UnavailableDeny
@@ -181,7 +181,7 @@ func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Ve
 	if err != nil {
 		return v, err
 	}
-	if why := a.RefusesCLI(subject.LocalDoor, true); why != "" {
+	if why := a.RefusesCLI(subject.Local, true); why != "" {
 		v.Action, v.Sandbox, v.SandboxName, v.Where = tool.Deny, false, "", ""
 		v.Reasons = append(v.Reasons, why)
 	}
@@ -201,7 +201,7 @@ func (e *explainer) subject(name, door string) tool.Subject {
 		err = e.supports(made)
 	}
 	state.Available = err
-	return tool.Subject{Agent: name, Door: door, Role: "owner", LocalDoor: local, Approve: a.Approve, Sandbox: state, Offered: e.offered}
+	return tool.Subject{Agent: name, Door: door, Role: "owner", Local: local, Approve: a.Approve, Sandbox: state, Offered: e.offered}
 }
 
 // diskOf says how the limit of a workspace is kept. No engine here gives a workspace a file system of a size.

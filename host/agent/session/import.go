@@ -246,7 +246,7 @@ func ofChannel(sender, channel string) bool {
 // rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
 func (p *parser) rekey() {
 	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
-	if i < 0 || slices.Contains(config.OwnDoors(), p.turns[i].Turn.Channel) {
+	if i < 0 || slices.Contains(config.BuiltinChannels(), p.turns[i].Turn.Channel) {
 		return
 	}
 	t := p.turns[i].Turn

@@ -1,8 +1,7 @@
-// Package attachments takes the files that come with messages and keeps those that go with replies.
+// Package attachments fetches the files of messages and stores those of replies.
 //
-// Start with Files.Take: a file comes from its channel into the media store, is accepted or refused by the type that its bytes have
-// (types.go), and is written into the workspace of its session (take.go). The package uploads nothing: the outbox does, with what
-// Files.Open returns.
+// Start with Files.Take: a file is fetched from its channel into the media store, accepted or refused by the type of its bytes
+// (types.go), and written into the workspace of its session (take.go). The package uploads nothing: the outbox does, with Files.Open.
 package attachments
 
 import (
@@ -33,13 +32,13 @@ type Source interface {
 
 // Workspaces hold the files of sessions, and bound those of a sender.
 type Workspaces interface {
-	// Visit returns a machine of the host's own in the workspace of a session, until leave is called.
+	// Visit returns a machine in the workspace of a session, which the host uses until it calls leave.
 	Visit(session string) (m machine.Machine, leave func(), err error)
-	// MediaRoom returns how much of the media store a sender may have, 0 for all of it, and the refusal of more.
+	// MediaRoom bounds a sender's bytes in the media store, where 0 means no bound, and returns the refusal of more.
 	MediaRoom(sender string) (most int64, why error)
 }
 
-// Store knows the messages and replies whose files must stay.
+// Store returns the messages and replies whose files must be kept.
 type Store interface {
 	PendingInbox(ctx context.Context) ([]mailbox.InboxRow, error)
 	UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error)
@@ -53,7 +52,7 @@ type Config struct {
 	Workspaces Workspaces
 	// InTurns returns the digests of the files that running turns need.
 	InTurns func(ctx context.Context) (map[string]bool, error)
-	// Kept are channels of the host's own, whose files are in the media store before their messages are: their handles are digests.
+	// Kept are frontends of the host, which store files before their messages: the handles of their files are digests.
 	Kept     []string
 	MaxImage int64 // largest image that models are shown, in bytes
 	Log      *slog.Logger
@@ -106,8 +105,7 @@ func (f *Files) source(channel string) (Source, bool) {
 	return s, ok
 }
 
-// Keep puts a file of a sender, or one that goes with an answer to him, into the media store. An error that wraps builtin.ErrNotKept
-// says that there is no room for it.
+// Keep puts a file of a sender, or of an answer to a sender, into the media store. The error wraps builtin.ErrNotKept if there is no room.
 func (f *Files) Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
 	info, err := f.media.Put(ctx, media.Head{Name: name, Owner: sender}, body)
 	var full quota.Refusal
@@ -126,7 +124,7 @@ func (f *Files) Open(digest string) (io.ReadCloser, error) {
 	return body, err
 }
 
-// Image reads an image that a model is to be shown.
+// Image reads an image for a model.
 func (f *Files) Image(ctx context.Context, digest string) ([]byte, error) {
 	body, info, err := f.media.Open(ctx, digest)
 	if err != nil {
@@ -134,27 +132,27 @@ func (f *Files) Image(ctx context.Context, digest string) ([]byte, error) {
 	}
 	defer body.Close()
 	if info.Size > f.cfg.MaxImage {
-		return nil, fmt.Errorf("image %.12s is larger than models take", digest)
+		return nil, fmt.Errorf("image %.12s is larger than models accept", digest)
 	}
 	return io.ReadAll(body)
 }
 
-// headRoom is more than the media store takes for an object besides its bytes.
+// headRoom is more than an object takes in the media store besides its bytes.
 const headRoom = 8 << 10
 
-// share bounds what one sender brings into the media store: a quarter of it or one file of the largest size, if that is more, and no
-// more than limits.sender_disk leaves beside his workspaces. The owner at this machine has the whole store.
+// share bounds the bytes of one sender in the media store: a quarter of the store or one file of the largest size, if that is more, and
+// no more than limits.sender_disk leaves beside the sender's workspaces. The owner on this machine may use the whole store.
 func (f *Files) share(sender string) (most int64, why error) {
 	share := max(int64(f.cfg.Media.MaxTotal)/4, int64(f.cfg.Media.MaxObject)+headRoom)
 	left, why := f.cfg.Workspaces.MediaRoom(sender)
 	if k, _ := message.ParseSender(sender); route.Local(k.Channel) || left > 0 && left < share {
 		return left, why
 	}
-	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and yours take all of it: try again in an hour", quota.Size(share)))
+	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and your files use all of it: try again in an hour", quota.Size(share)))
 }
 
-// needed are the files of messages that wait, of turns that run, and of replies that are not delivered yet. They are looked up in this
-// order: what moves on meanwhile is in one of the next.
+// needed are the files of waiting messages, running turns and undelivered replies, in this order: what moves on meanwhile is found in a
+// later step.
 func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
 	waiting, err := f.cfg.Store.PendingInbox(ctx)
 	if err != nil {
@@ -184,7 +182,7 @@ func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
 	return needed, nil
 }
 
-// kept is the source of files that are in the media store already.
+// kept is the source of files that are already in the media store.
 type kept struct{ store *media.Store }
 
 // Fetch implements Source.

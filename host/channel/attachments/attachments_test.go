@@ -105,8 +105,8 @@ func TestAttachmentsAreTaken(t *testing.T) {
 		{"a program of another world", message.Attachment{Handle: "exe", Name: "photo.png", Type: "image/png"}, "", "", "it is a program"},
 		{"a type that nobody accepts", message.Attachment{Handle: "bytes", Name: "x"}, "", "", "does not have its type"},
 		{"too large, and it says so", message.Attachment{Handle: "long", Size: 2000}, "", "", "too large"},
-		{"too large, and it does not say so", message.Attachment{Handle: "long"}, "", "", "could not be got"},
-		{"not there", message.Attachment{Handle: "none"}, "", "", "could not be got"},
+		{"too large, and it does not say so", message.Attachment{Handle: "long"}, "", "", "could not be fetched"},
+		{"not there", message.Attachment{Handle: "none"}, "", "", "could not be fetched"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := take(c.attachment)[0]
@@ -134,7 +134,7 @@ func TestAttachmentsAreTaken(t *testing.T) {
 	if f := take(message.Attachment{Handle: "elf", Name: "x"})[0]; f.Path != "" {
 		t.Errorf("a program was taken: %+v", f)
 	}
-	if f := f.Take(t.Context(), "s", message.Message{Channel: "gone", Attachments: []message.Attachment{{Handle: "text"}}})[0]; f.Why != "the channel is not there now" {
+	if f := f.Take(t.Context(), "s", message.Message{Channel: "gone", Attachments: []message.Attachment{{Handle: "text"}}})[0]; f.Why != "the channel is not connected now" {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/flynnhost/flynn/host/store/media"
 )
 
-// Dir is the folder of a workspace that attachments are written into.
+// Dir is the folder of a workspace for attachments.
 const Dir = "attachments"
 
-// Bounds of what is taken.
+// Bounds of attachments.
 const (
 	fetchTimeout = time.Minute // for the attachments of one message together
-	maxFetch     = 64 << 20    // bytes of one file; a workspace takes no larger one at once
+	maxFetch     = 64 << 20    // bytes of one file, the largest write into a workspace
 	maxSameName  = 100         // files of one name in a workspace
 )
 
-// Take puts the attachments of a message into the workspace of a session. The result has each of them, with the reason where one was
-// not taken. It holds up a turn for no longer than fetchTimeout.
+// Take puts the attachments of a message into the workspace of a session. The result lists all of them, with the reason for each that was
+// not taken. It delays a turn by no more than fetchTimeout.
 func (f *Files) Take(ctx context.Context, session string, m message.Message) []message.File {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -47,12 +47,12 @@ func (f *Files) Take(ctx context.Context, session string, m message.Message) []m
 	return out
 }
 
-// refusal is an error whose words are for people.
+// refusal is an error with a text for people.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// reason says why a file was not taken, in words for people and without the host's insides.
+// reason says why a file was not taken, in words for people and without internals of the host.
 func reason(err error) string {
 	var plain refusal
 	var full quota.Refusal
@@ -66,9 +66,9 @@ func reason(err error) string {
 	case errors.Is(err, media.ErrFull):
 		return "the host has no room for it"
 	case errors.Is(err, context.DeadlineExceeded):
-		return "getting it took too long"
+		return "fetching it took too long"
 	}
-	return "it could not be got from the channel"
+	return "it could not be fetched from the channel"
 }
 
 func (f *Files) takeOne(ctx context.Context, session string, m message.Message, a message.Attachment, file *message.File) error {
@@ -90,7 +90,7 @@ func (f *Files) fetch(ctx context.Context, m message.Message, a message.Attachme
 	most := min(int64(f.cfg.Media.MaxObject), maxFetch)
 	switch {
 	case !ok:
-		return media.Info{}, refusal("the channel is not there now")
+		return media.Info{}, refusal("the channel is not connected now")
 	case a.Size > most:
 		return media.Info{}, media.ErrTooLarge
 	}
@@ -104,8 +104,8 @@ func (f *Files) fetch(ctx context.Context, m message.Message, a message.Attachme
 	}, got.Body)
 }
 
-// write puts media into the workspace of a session and returns the file's path there. A file that is there is never overwritten; one
-// of the same bytes is the file itself.
+// write puts a file into the workspace of a session and returns its path there. It never overwrites a file; one with the same content is
+// used as it is.
 func (f *Files) write(ctx context.Context, session string, info media.Info) (string, error) {
 	body, _, err := f.media.Open(ctx, info.Digest)
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *Files) write(ctx context.Context, session string, info media.Info) (str
 		there[old.Name] = old
 	}
 	base := fileName(info.Name)
-	budget := info.Size // of what is read to compare: files that differ in their last byte are not worth more
+	budget := info.Size // bytes to read for comparisons
 	for n := 1; n <= maxSameName; n++ {
 		file := numbered(base, n)
 		name := path.Join(Dir, file)
@@ -148,11 +148,11 @@ func (f *Files) write(ctx context.Context, session string, info media.Info) (str
 	return "", refusal("the workspace has too many files of this name")
 }
 
-// compareFirst is how much of two files of one size is compared before the rest: they mostly differ there.
+// compareFirst is how much of two files of the same size is compared first: they mostly differ there.
 const compareFirst = 4 << 10
 
-// sameBytes reports whether a file of the same size is the same. What is read beyond its beginning is taken off the budget, beyond
-// which no file is the same.
+// sameBytes reports whether a file of the same size has the same content. Reads beyond the beginning use up the budget; without budget no
+// file is the same.
 func sameBytes(ctx context.Context, m machine.Machine, name string, data []byte, budget *int64) (bool, error) {
 	for at := 0; at < len(data); {
 		n := len(data) - at
@@ -182,7 +182,7 @@ func numbered(base string, n int) string {
 // maxFileName bounds a file's name, in bytes.
 const maxFileName = 100
 
-// fileName makes a name fit for a file and for a command line: letters, digits and a few signs, not hidden, no option.
+// fileName makes a name safe for a file and a command line: letters, digits and a few signs, neither hidden nor like an option.
 func fileName(name string) string {
 	var b strings.Builder
 	for _, c := range name {

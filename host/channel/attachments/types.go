@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/media"
 )
 
-// usual are the types that people send each other. They are accepted where [media] accept names none.
+// usual are the types that are accepted if [media] accept names none.
 var usual = []string{
 	"image/*", "text/*", "audio/*", "video/*", "application/pdf", "application/json", "application/geo+json", "application/x-ndjson",
 	"application/xml", "application/rtf", "application/msword", "application/vnd.ms-*", "application/x-ole-storage",
@@ -19,7 +19,7 @@ var usual = []string{
 	"application/x-rar-compressed", "application/vnd.sqlite3", "message/rfc822",
 }
 
-// programs are types that a machine may run; they are refused whatever a configuration accepts.
+// programs are types of executables; they are refused whatever the configuration accepts.
 var programs = []string{
 	"application/x-elf", "application/x-executable", "application/x-object", "application/x-sharedlib", "application/x-coredump",
 	"application/vnd.microsoft.portable-executable", "application/x-msdownload", "application/x-mach-binary", "application/x-java-applet*",
@@ -27,8 +27,7 @@ var programs = []string{
 	"application/x-ms-shortcut", "application/vnd.debian.binary-package", "application/x-rpm", "application/wasm",
 }
 
-// accepts returns nil for a file whose type may be taken. It goes by the type that the bytes have: a name or a claim changes nothing
-// about what a file is.
+// accepts returns nil if a file's type is accepted. The type of its bytes decides, not its name or what the sender says.
 func (f *Files) accepts(info media.Info) error {
 	accept := f.cfg.Media.Accept
 	if len(accept) == 0 {

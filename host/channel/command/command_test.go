@@ -89,7 +89,7 @@ func FuzzParse(f *testing.F) {
 type house struct {
 	t                  *testing.T
 	store              *sqlite.Store
-	people             *approval.Desk
+	people             *approval.Service
 	pairings           *pairing.Desk
 	desk               *Desk
 	replied            []message.Reply
@@ -282,9 +282,9 @@ func TestDesk(t *testing.T) {
 		{"a guest stops in private", "irc:bob", `{}`, "bob", "/stop", message.DM, "Stopping", consent.ApprovalPending},
 		{"a guest stops in a group", "irc:bob", `{}`, "bob", "/stop", message.Group, "Only owners", consent.ApprovalPending},
 		{"status for an owner", "irc:bob", `{}`, "ann", "/status", message.DM, "1 wait for an approval", consent.ApprovalPending},
-		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being made here.\n\n- Agent: helper\n- Model: demo/demo, tier default\n- Session: 3 h old, 7 turns\n- Queue: 2 wait, mode collect", consent.ApprovalPending},
+		{"status for a guest tells of no requests", "irc:bob", `{}`, "bob", "/status", message.DM, "An answer is being written here.\n\n- Agent: helper\n- Model: demo/demo, tier default\n- Session: 3 h old, 7 turns\n- Queue: 2 wait, mode collect", consent.ApprovalPending},
 		{"an owner halts", "irc:bob", `{}`, "ann", "/halt it runs wild", message.Group, "Everything is halted", consent.ApprovalPending},
-		{"an owner resumes", "irc:bob", `{}`, "ann", "/resume", message.Group, "Everything goes on", consent.ApprovalPending},
+		{"an owner resumes", "irc:bob", `{}`, "ann", "/resume", message.Group, "Everything continues", consent.ApprovalPending},
 		{"a guest may not halt", "irc:bob", `{}`, "bob", "/halt", message.DM, "Only an owner", consent.ApprovalPending},
 		{"help", "irc:bob", `{}`, "bob", "/help", message.DM, "/approve ID", consent.ApprovalPending},
 	} {
@@ -316,7 +316,7 @@ func TestSecondAnswers(t *testing.T) {
 	for i, c := range []struct{ who, text, want string }{
 		{"ann", "/approve ", "Approved"},
 		{"ann", "/approve ", "Approved"}, // a double click
-		{"eve", "/deny ", "another answer already"},
+		{"eve", "/deny ", "already answered differently"},
 	} {
 		if got := h.say(string(rune('a'+i)), c.who, c.text+id, message.DM); !strings.Contains(got, c.want) {
 			t.Errorf("%s of %s: %q", c.text, c.who, got)

@@ -8,16 +8,16 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// sure is the word that an order to delete is confirmed by.
+// sure is the argument that confirms a deletion.
 const sure = "yes"
 
-// delete removes all that was said in a place, by every agent and before every /new, and begins a new session there. A private chat is its
-// sender's own; what was said in a group is everybody's, so that only owners may.
+// delete deletes all sessions of a place, of every agent and from before every /new, and starts a new session there. In a private chat
+// its sender may do so; a group belongs to everybody in it, so there only owners may.
 func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (
 	text string, ask []message.Button, deletions []turnlog.Deletion, err error,
 ) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
-		return "Only an owner can delete what was said in a group.", nil, nil, nil
+		return "Only an owner can delete the conversation of a group.", nil, nil, nil
 	}
 	list, busy, err := d.cfg.Sessions.In(ctx, at.Key)
 	turns := 0
@@ -28,13 +28,13 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *tur
 	case err != nil:
 		return "", nil, nil, err
 	case len(list) == 0:
-		return "Nothing is kept of this conversation.", nil, nil, nil
+		return "Nothing is stored about this conversation.", nil, nil, nil
 	case c.Arg != sure:
-		return fmt.Sprintf("This deletes all that was said here (%s) for good, with what agents noted of it, and the sandbox with what is in it. Files in "+
+		return fmt.Sprintf("This deletes this conversation (%s) for good, with the agents' notes about it, and the sandbox with its content. Files in "+
 				"the workspace stay. Write `/delete %s` to do so.", count(turns, "answer"), sure),
 			[]message.Button{{Text: "Delete", Value: "/delete " + sure, Style: message.ButtonDanger}}, nil, nil
 	case busy:
-		return "Something that was delegated here still runs. `/stop` ends it; then write `/delete " + sure + "` again.", nil, nil, nil
+		return "A delegated task still runs here. `/stop` ends it; then write `/delete " + sure + "` again.", nil, nil, nil
 	}
 	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /delete"); err != nil {
 		return "", nil, nil, err
@@ -44,7 +44,7 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *tur
 	for _, s := range list {
 		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
 	}
-	return fmt.Sprintf("Deleted: %s. What the host's logs say of decisions, approvals and costs stays as long as its owner keeps them.", count(turns, "answer")),
+	return fmt.Sprintf("Deleted: %s. The host's logs of decisions, approvals and costs stay as long as its owner keeps them.", count(turns, "answer")),
 		nil, deletions, nil
 }
 
@@ -56,7 +56,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// afterwards removes what deleted sessions have outside of the store. Should the host die before, its next start does.
+// afterwards removes what deleted sessions have outside of the store. If the host dies before, its next start does it.
 func (d *Desk) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
 	if len(deletions) == 0 {
 		return

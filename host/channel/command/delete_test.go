@@ -25,7 +25,7 @@ func TestDelete(t *testing.T) {
 		{name: "one's own", who: "bob", text: "/delete yes", kind: message.DM, want: "Deleted: 2 answers", deleted: both},
 		{name: "a guest in a group", who: "bob", text: "/delete yes", kind: message.Group, want: "Only an owner"},
 		{name: "an owner in a group", who: "ann", text: "/delete yes", kind: message.Group, want: "Deleted: 2 answers", deleted: both},
-		{name: "nothing", who: "bob", text: "/delete yes", kind: message.DM, empty: true, want: "Nothing is kept"},
+		{name: "nothing", who: "bob", text: "/delete yes", kind: message.DM, empty: true, want: "Nothing is stored"},
 		{name: "something still runs", who: "bob", text: "/delete yes", kind: message.DM, busy: true, want: "`/stop` ends it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

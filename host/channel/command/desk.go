@@ -20,7 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Store is what a Desk keeps.
+// Store is the part of the store that a Desk uses.
 type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error
@@ -32,7 +32,7 @@ type Store interface {
 	Grant(ctx context.Context, id string) (consent.Grant, error)
 }
 
-// Approvals is where requests are decided; *approval.Desk is the one that there is.
+// Approvals decides requests; *approval.Service implements it.
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
@@ -41,11 +41,11 @@ type Approvals interface {
 	Offer(a consent.Approval) approval.Offer
 }
 
-var _ Approvals = (*approval.Desk)(nil)
+var _ Approvals = (*approval.Service)(nil)
 
 // Rules are those of the configuration and the pairings in force.
 type Rules interface {
-	// Refusal returns why a message is not to be answered, or "". The message may have waited since its admission.
+	// Refusal returns why a message is not answered, or "". The message may have waited since its admission.
 	Refusal(m message.Message) (why string)
 	Role(channel, senderKey string) string
 	// Place returns the place that a message belongs to.
@@ -54,44 +54,44 @@ type Rules interface {
 	Persons(senderKey string) []string
 }
 
-// Turns are the turns that run; *agent.Runner implements it.
+// Turns are the running turns; *agent.Runner implements it.
 type Turns interface {
-	// Stopper returns what ends the turn that runs in a place, or nil where none runs.
+	// Stopper returns a function that ends the running turn of a place, or nil if none runs.
 	Stopper(place string, said time.Time) (end func())
-	// Untold takes what waits to be told to the next turn of a place, by the rows that hold it.
+	// Untold takes the noted messages that wait for the next turn of a place, and returns their rows.
 	Untold(place string) []int64
 }
 
-// Places are where people are answered.
+// Places are the conversation scopes in which people are answered.
 type Places interface {
-	// Look returns the session of a place as the sender of a message is answered there.
+	// Look returns the session of a place, from the view of the sender of a message.
 	Look(ctx context.Context, place string, m message.Message) (Session, error)
-	// Compact sums up the older turns of the session that a message would continue in a place.
+	// Compact summarizes the older turns of the session that a message would continue in a place.
 	Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error)
 }
 
-// Sessions are what was said in the places; *session.Keeper implements it.
+// Sessions are the sessions of places; *session.Keeper implements it.
 type Sessions interface {
-	// In returns the sessions of a place, of every agent and epoch, and whether something that was delegated there still runs.
+	// In returns the sessions of a place, of every agent and epoch, and whether a delegated task still runs there.
 	In(ctx context.Context, place string) (list []turnlog.Session, busy bool, err error)
-	// Deleted removes what sessions that were deleted have outside of the store.
+	// Deleted removes what deleted sessions have outside of the store.
 	Deleted(ctx context.Context, keys []string)
 }
 
 // Switch is the kill switch; *halt.Switch implements it.
 type Switch interface {
-	// Set throws the switch or takes it back.
+	// Set turns the switch on or off.
 	Set(ctx context.Context, on bool, reason, by string) error
-	// Why returns why nothing runs, or "".
+	// Why returns why everything is halted, or "".
 	Why() string
 }
 
-// Outbox sends replies that were committed; *channel.Outbox implements it.
+// Outbox sends committed replies; *channel.Outbox implements it.
 type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Watchers see what happens in a conversation; *watch.Hub implements it.
+// Watchers watch conversations; *watch.Hub implements it.
 type Watchers interface {
 	// Publish does not block.
 	Publish(e message.Event)
@@ -118,10 +118,10 @@ type Config struct {
 type Desk struct {
 	cfg   Config
 	queue *keyed.Group[mailbox.InboxRow] // by conversation
-	shown sync.Map                       // ids of requests that were shown whole in answer to /show
+	shown sync.Map                       // ids of requests that /show has shown
 }
 
-// maxConversations bounds the conversations with commands at a time.
+// maxConversations bounds the conversations with commands at the same time.
 const maxConversations = 1 << 16
 
 // NewDesk returns a desk.
@@ -131,11 +131,11 @@ func NewDesk(cfg Config) *Desk {
 	return d
 }
 
-// Run carries out the commands that Take takes until ctx ends.
+// Run carries out the commands that Take has queued, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error { return d.queue.Run(ctx) }
 
-// Take takes a message of a conversation when it is a command about what runs there, which waits for nothing. It reports whether it has,
-// and whether the message is a command that Order carries out.
+// Take queues a message if it is a command that does not wait for the running turn. It reports whether it has, and whether the message is a
+// command for Order.
 func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 	c, ok := Parse(row.Message.Text)
 	if !ok || c.Queued() {
@@ -145,10 +145,10 @@ func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 	return true, false
 }
 
-// Work carries out the first of the commands that wait in a conversation.
+// Work carries out the first of the commands of a conversation.
 //
-// The reply is committed under a key that comes from the message, and then the message is done: when the host dies in between,
-// the command is carried out again, which changes nothing, and its reply is there already.
+// The reply is committed under a key derived from the message, and then the message is marked as done: if the host dies in between, the
+// command is carried out again, which changes nothing, and its reply is there already.
 func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
 	row := rows[0]
 	for {
@@ -172,7 +172,7 @@ func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok { // it was checked before it was pushed
-		return fmt.Errorf("inbox row %d is no command", row.ID)
+		return fmt.Errorf("inbox row %d is not a command", row.ID)
 	}
 	if why := d.cfg.Rules.Refusal(m); why != "" {
 		return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
@@ -180,7 +180,7 @@ func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	var text string
 	var err error
 	after := func() {}
-	if c.Name == "stop" { // its answer comes before that of the turn, which says that it was stopped
+	if c.Name == "stop" { // its answer comes before the one of the stopped turn
 		text, after = d.stop(m)
 	} else if text, err = d.answer(ctx, m, c); err != nil {
 		return err
@@ -197,13 +197,13 @@ func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDone, "command "+c.Name)
 }
 
-// reply is the answer to a command, under a key that comes from its message.
+// reply is the answer to a command, with a key derived from its message.
 func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 	turn, m := mailbox.CommandTurn(row.ID), row.Message
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
 }
 
-// show hands on a reply that was committed. To those who watch it is a short turn.
+// show sends a committed reply. Watchers see it as a short turn.
 func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Watchers.Publish(message.Event{
@@ -213,11 +213,11 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 	d.cfg.Outbox.Push(turn, r)
 }
 
-// answer does what is asked and says in words what came of it. An error is trouble with the store.
+// answer carries out a command and returns the text of the reply. Its errors are those of the store.
 func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
 	case "":
-		return fmt.Sprintf("That is no command. Did you mean `/%s`? Nothing was done; to say it to the agent, put a word before it.", c.Near), nil
+		return fmt.Sprintf("Unknown command. Did you mean `/%s`? Nothing was done. To send the text to the agent, put a word before it.", c.Near), nil
 	case "approve", "deny":
 		return d.decide(ctx, m, c)
 	case "show":
@@ -241,16 +241,16 @@ const help = "Commands of the host:\n\n" +
 	"- `/approve ID session`, `/approve ID always 30d`: allow it again in this conversation, or until then; " +
 	"`/approve ID always grep -rn * docs` covers the commands that fit (owners)\n" +
 	"- `/elevated ask 15m`, `/elevated off`: let tools leave the sandbox for a time, if the configuration lets you\n" +
-	"- `/pair CODE`, `/pair deny CODE`: let a stranger in who has been given a code, or not (owners)\n" +
-	"- `/stop`: end the answer that is being made here\n" +
+	"- `/pair CODE`, `/pair deny CODE`: let the person with this code in, or not (owners)\n" +
+	"- `/stop`: stop the running answer\n" +
 	"- `/status`: what runs here, who answers, and what waits for an approval\n" +
-	"- `/new`: begin a new session, without what was said before (in a group: owners and members)\n" +
-	"- `/agent`, `/agent NAME`, `/agent default`: who answers here, and choose another\n" +
-	"- `/model`, `/model TIER`, `/model default`: the same for the model behind it\n" +
-	"- `/compact`: sum up the older part of this conversation, to make room for more\n" +
+	"- `/new`: start a new session, without the earlier conversation (in a group: owners and members)\n" +
+	"- `/agent`, `/agent NAME`, `/agent default`: show who answers here, or choose another agent\n" +
+	"- `/model`, `/model TIER`, `/model default`: the same for the agent's model\n" +
+	"- `/compact`: summarize the older part of this conversation, to make room for more\n" +
 	"- `/delete`: delete this conversation for good, after a question (in a group: owners)\n" +
-	"- `/forget`, `/forget KEY`, `/forget all`: what is remembered about you, and forget it\n" +
-	"- `/halt [REASON]`, `/resume`: stop everything everywhere, and let it go on (owners)\n" +
+	"- `/forget`, `/forget KEY`, `/forget all`: show what is remembered about you, or delete it\n" +
+	"- `/halt [REASON]`, `/resume`: halt everything everywhere, and continue (owners)\n" +
 	"- `/help`: this list"
 
 func (d *Desk) owner(m message.Message) bool {
@@ -264,7 +264,7 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case !d.owner(m):
 		return "Only an owner can answer requests for approval.", nil
 	case c.Name == "deny" && strings.Contains(c.Arg, " "):
-		return "Write the id of the request alone: `/deny ID`.", nil
+		return "Write only the id of the request: `/deny ID`.", nil
 	}
 	id, lease, err := readLease(c.Arg)
 	if err != nil {
@@ -304,14 +304,14 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 	case errors.Is(err, approval.ErrGone):
 		return "The call that asked for this has ended: nothing runs.", nil
 	case errors.Is(err, approval.ErrNoLease):
-		return fmt.Sprintf("%s. `/approve %s` allows this call alone.", unwrapped(err), a.ID), nil
+		return fmt.Sprintf("%s. `/approve %s` allows only this call.", unwrapped(err), a.ID), nil
 	case errors.Is(err, approval.ErrDecided):
-		return "This request has another answer already.", nil
+		return "This request was already answered differently.", nil
 	}
 	return "", err
 }
 
-// showCall shows a request whole, so that it can be approved here.
+// showCall shows the whole request, so that it can be approved here.
 func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
 	if !d.owner(m) {
 		return "Only an owner can look at requests for approval.", nil
@@ -323,7 +323,7 @@ func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (stri
 	case err != nil:
 		return "", err
 	case a.State != consent.ApprovalPending:
-		return "This request has an answer already.", nil
+		return "This request was already answered.", nil
 	case !approval.Showable(a):
 		return fmt.Sprintf("This call is too long to be shown here. See the web page or `flynn approvals show %s`.", a.ID), nil
 	}
@@ -336,7 +336,7 @@ func (d *Desk) wasShown(id string) bool {
 	return was
 }
 
-// leased says what a lease covers that was given.
+// leased says what a new grant covers.
 func (d *Desk) leased(ctx context.Context, id string) (string, error) {
 	g, err := d.cfg.Store.Grant(ctx, id)
 	if err != nil {
@@ -345,14 +345,14 @@ func (d *Desk) leased(ctx context.Context, id string) (string, error) {
 	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
 }
 
-// unwrapped is why a lease cannot be given, as a sentence without its full stop.
+// unwrapped is why a grant is not possible, as a sentence without its full stop.
 func unwrapped(err error) string {
 	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
 	return "This call cannot be allowed like that: " + why
 }
 
-// stop returns the answer to /stop and what ends the running turn. In a group only owners and members may: anybody could silence everybody
-// there.
+// stop returns the answer to /stop and a function that ends the running turn. In a group only owners and members may stop it: otherwise
+// anybody could silence everybody.
 func (d *Desk) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
@@ -373,7 +373,7 @@ func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
 	}
 	text := "Nothing runs here."
 	if s.Running {
-		text = "An answer is being made here."
+		text = "An answer is being written here."
 	}
 	if why := d.cfg.Switch.Why(); why != "" {
 		text = "Everything is halted (" + why + "). " + text

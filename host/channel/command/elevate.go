@@ -12,11 +12,11 @@ import (
 
 // Elevator begins and ends elevated mode.
 type Elevator interface {
-	// Begin begins it, or returns in a sentence why the sender may not. A span of 0 is the usual one.
+	// Begin starts it, or returns a sentence that says why the sender may not. A span of 0 means the default.
 	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error)
-	// End ends what holds in a conversation and reports whether anything did.
+	// End ends it in a conversation and reports whether it was on.
 	End(ctx context.Context, conversation, by, why string) (bool, error)
-	// Of returns what holds in a conversation.
+	// Of returns whether it is on in a conversation.
 	Of(ctx context.Context, conversation string) (consent.Elevation, bool, error)
 }
 
@@ -44,7 +44,7 @@ func (d *Desk) elevate(ctx context.Context, m message.Message, arg string) (stri
 	return banner(e) + "`/elevated off` ends it.", nil
 }
 
-// lower ends elevated mode. In a group only owners may: to everybody else it is none of their business.
+// lower ends elevated mode. In a group only owners may.
 func (d *Desk) lower(ctx context.Context, m message.Message) (string, error) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
 		return "Only owners can end elevated mode in a group.", nil
@@ -67,7 +67,7 @@ func (d *Desk) elevatedNow(ctx context.Context, conversation string) (string, er
 	return strings.TrimSpace(text), err
 }
 
-// banner says that elevated mode holds, or nothing.
+// banner says that elevated mode is on; "" if it is off.
 func (d *Desk) banner(ctx context.Context, conversation string) (string, error) {
 	e, holds, err := d.cfg.Elevated.Of(ctx, conversation)
 	if err != nil || !holds {
@@ -84,7 +84,7 @@ func banner(e consent.Elevation) string {
 	return fmt.Sprintf("**Elevated mode (%s)** until %s: %s, for agents that may, when %s asks. ", e.State, e.Until.UTC().Format("15:04 MST"), what, e.Sender)
 }
 
-// endAllowed ends what was allowed for the session that a new one takes the place of. Should the host die behind it, it has ended early.
+// endAllowed ends elevated mode and the grants of a session that a new one replaces. If the host dies after that, they have ended early.
 func (d *Desk) endAllowed(ctx context.Context, place string, m message.Message) error {
 	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "a new session begins"); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// halt throws the kill switch, or takes it back. Doing it twice changes nothing.
+// halt turns the kill switch on or off. Doing it twice changes nothing.
 func (d *Desk) halt(ctx context.Context, m message.Message, c Command) (string, error) {
 	if !d.owner(m) {
 		return "Only an owner can do this.", nil
@@ -16,7 +16,7 @@ func (d *Desk) halt(ctx context.Context, m message.Message, c Command) (string, 
 		return "", err
 	}
 	if on {
-		return "Everything is halted, here and everywhere else. What is sent waits. `/resume` lets it go on.", nil
+		return "Everything is halted, here and everywhere else. New messages wait. `/resume` continues.", nil
 	}
-	return "Everything goes on.", nil
+	return "Everything continues.", nil
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// readLease reads what follows /approve: an id, and how far the yes reaches.
+// readLease reads the argument of /approve: an id, and the scope of the grant.
 //
-//	ID                          this call alone
+//	ID                          only this call
 //	ID session [PATTERN]        again in the session
-//	ID always [30d] [PATTERN]   again until the time is up
+//	ID always [30d] [PATTERN]   again until it expires
 func readLease(arg string) (id string, l approval.Lease, err error) {
 	id, rest, _ := strings.Cut(arg, " ")
 	if id == "" || strings.Contains(id, "/") {
@@ -37,13 +37,13 @@ func readLease(arg string) (id string, l approval.Lease, err error) {
 			l.For, rest = d, after
 		}
 	default:
-		return "", l, fmt.Errorf("%.20q is none of once, session and always", scope)
+		return "", l, fmt.Errorf("%.20q is not once, session or always", scope)
 	}
 	l.Pattern = strings.TrimSpace(rest)
 	return id, l, nil
 }
 
-// ReadSpan reads a length of time as people type it: 15m, 8h, 30d, 4w.
+// ReadSpan parses a duration as people type it: 15m, 8h, 30d, 4w.
 func ReadSpan(s string) (time.Duration, bool) {
 	if len(s) < 2 || len(s) > 6 || s[0] < '0' || s[0] > '9' {
 		return 0, false

@@ -77,9 +77,9 @@ func TestLeasesInChat(t *testing.T) {
 		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", consent.ApprovalPending},
 		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", consent.ApprovalPending},
 		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", consent.ApprovalPending},
-		{"another word", plain, "ann", "/approve ID forever", "none of once", consent.ApprovalPending},
+		{"another word", plain, "ann", "/approve ID forever", "is not once", consent.ApprovalPending},
 		{"a guest", plain, "bob", "/approve ID always", "Only an owner", consent.ApprovalPending},
-		{"a denial has no scope", plain, "ann", "/deny ID always", "alone", consent.ApprovalPending},
+		{"a denial has no scope", plain, "ann", "/deny ID always", "Write only", consent.ApprovalPending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
@@ -107,7 +107,7 @@ func TestALongCallIsShownBeforeItIsApproved(t *testing.T) {
 		{"ann", "/show NONE", "no such request"},
 		{"ann", "/show ID", "echo \"a & b\"\necho"},
 		{"ann", "/approve ID", "Approved"},
-		{"ann", "/show ID", "has an answer already"},
+		{"ann", "/show ID", "was already answered"},
 	} {
 		got := h.say(fmt.Sprint("e", i), c.who, strings.ReplaceAll(c.text, "ID", id), message.DM)
 		if want := strings.ReplaceAll(c.want, "ID", id); !strings.Contains(got, want) {

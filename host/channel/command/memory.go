@@ -10,17 +10,17 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Compaction is what an order to compact a conversation came to.
+// Compaction is the result of compacting a conversation.
 type Compaction struct {
 	Text    string
-	Summary *turnlog.Summary // nil where there is none
+	Summary *turnlog.Summary // nil if there is none
 	Applied func()           // to be called once it is committed
 }
 
-// forgetAll is the word for every note about the sender.
+// forgetAll is the argument that stands for every note about the sender.
 const forgetAll = "all"
 
-// forget deletes what agents remember about the sender. In a group nothing is said of what it was.
+// forget deletes agents' notes about the sender. In a group it does not show them.
 func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
 	q := memory.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
 	if c.Arg == "" {
@@ -34,14 +34,14 @@ func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string
 	case err != nil:
 		return "", err
 	case len(gone) == 0 && q.Key != "":
-		return "Nothing is remembered about you under that key. `/forget` lists what is, in a private chat.", nil
+		return "Nothing is remembered about you under that key. `/forget` in a private chat lists the notes.", nil
 	case len(gone) == 1:
 		return "Forgotten: 1 note.", nil
 	}
 	return fmt.Sprintf("Forgotten: %d notes.", len(gone)), nil
 }
 
-// remembered lists the keys of what is remembered about the sender.
+// remembered lists the keys of the notes about the sender.
 func (d *Desk) remembered(ctx context.Context, m message.Message, q memory.NoteQuery) (string, error) {
 	if m.Conversation.Kind != message.DM {
 		return "Write `/forget` in a private chat to see what is remembered about you, or `/forget all`.", nil
@@ -54,7 +54,7 @@ func (d *Desk) remembered(ctx context.Context, m message.Message, q memory.NoteQ
 		return "Nothing is remembered about you.", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Remembered about you (%d), to be forgotten by `/forget KEY` or `/forget all`:\n", len(notes))
+	fmt.Fprintf(&b, "Remembered about you (%d); `/forget KEY` or `/forget all` deletes it:\n", len(notes))
 	for _, n := range notes[:min(len(notes), maxRemembered)] {
 		fmt.Fprintf(&b, "\n- `%s` (%s)", strings.ReplaceAll(n.Key, "`", "'"), n.Agent)
 	}

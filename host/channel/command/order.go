@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Session is the place of a message, as its sender is answered there.
+// Session describes the session of a message.
 type Session struct {
 	Place   turnlog.Place
 	Running bool
@@ -24,19 +24,18 @@ type Session struct {
 	Agent   string // "" when the rules name none
 	Tier    string
 	Model   string
-	// OwnModel says that Agent is a program with a model of its own, and no tier's.
+	// OwnModel is true if Agent is an agent CLI, which has its own model.
 	OwnModel bool
 	Turns    int
 	Began    time.Time // zero before the first turn
-	// Agents are those that the sender may choose; none where Fixed says that a rule for him decides.
+	// Agents are those that the sender may choose; none if Fixed says that a rule for the sender decides.
 	Agents []string
 	Fixed  bool
-	// Tiers are those that may be chosen for Agent, its own included; empty where there is no choice.
+	// Tiers are those that may be chosen for Agent, including its own; empty if there is no choice.
 	Tiers []string
 }
 
-// Order carries out a command that belongs in the queue of its place, once, whatever happens in between: what it changes, its reply
-// and the end of its message are one commit.
+// Order carries out a queued command exactly once: its change, its reply and the end of its message are one commit.
 func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 	var told []int64
 	for {
@@ -44,7 +43,7 @@ func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 		s := o.Settlement
 		if err == nil {
 			if o.begins {
-				told = append(told, d.cfg.Turns.Untold(place)...) // about what was said before
+				told = append(told, d.cfg.Turns.Untold(place)...) // they are about the old session
 				err = d.endAllowed(ctx, place, row.Message)
 			}
 			s.Told = told
@@ -72,11 +71,11 @@ func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
 	}
 }
 
-// ordered is what a command changes and what its sender is told.
+// ordered is the change and the reply of a command.
 type ordered struct {
 	turnlog.Settlement
 	applied func() // to be called once it is committed
-	begins  bool   // a new session does
+	begins  bool   // a new session
 }
 
 func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (ordered, error) {
@@ -84,7 +83,7 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok || !c.Queued() { // it was checked before it was queued
-		return o, fmt.Errorf("inbox row %d is no order", row.ID)
+		return o, fmt.Errorf("inbox row %d is not a queued command", row.ID)
 	}
 	at, err := d.cfg.Store.Place(ctx, place)
 	if err != nil {
@@ -119,12 +118,12 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 	return o, nil
 }
 
-// mayOrder reports whether a sender may change the place of a message: in a group, who belongs to the house.
+// mayOrder reports whether a sender may change the place of a message: in a group, owners and members may.
 func (d *Desk) mayOrder(m message.Message) bool {
 	return m.Conversation.Kind == message.DM || d.cfg.Rules.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
-// change does to a place what is asked and says in words what came of it.
+// change changes a place and returns the text of the reply.
 func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
@@ -134,7 +133,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *tur
 			return "", false, err
 		}
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), turnlog.BeganAsked
-		return "A new session begins: what was said before is not shown to the agent any more. Files in the workspace stay.", true, nil
+		return "A new session starts: the agent does not see the earlier conversation any more. Files in the workspace stay.", true, nil
 	}
 	s, err := d.cfg.Places.Look(ctx, at.Key, m)
 	if err != nil {
@@ -148,7 +147,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *tur
 	return text, changed, nil
 }
 
-// undo is the argument that takes a choice back.
+// undo is the argument that undoes a choice.
 const undo = "default"
 
 func chooseAgent(s Session, name string, at *turnlog.Place) (text string, changed bool) {
@@ -167,7 +166,7 @@ func chooseAgent(s Session, name string, at *turnlog.Place) (text string, change
 	return fmt.Sprintf("Agent %s answers here from now on. `/agent default` undoes it.", name), true
 }
 
-// undoing tells who tries to go back by a name how it is done.
+// undoing says how to undo a choice, to a sender who tries it by an agent's name.
 func undoing(at *turnlog.Place) string {
 	if at.Agent == "" {
 		return ""
@@ -206,7 +205,7 @@ func chooseTier(s Session, tier string, at *turnlog.Place) (text string, changed
 	return fmt.Sprintf("The model of tier %s answers here from now on. `/model %s` undoes it.", tier, back(s)), true
 }
 
-// back is what takes the choice of a tier back: one that is called default is chosen by that word.
+// back is the argument that undoes the choice of a tier. If a tier is called default, that word chooses it.
 func back(s Session) string {
 	if slices.Contains(s.Tiers, undo) {
 		return s.Tiers[0]
@@ -217,7 +216,7 @@ func back(s Session) string {
 func tiers(s Session) string {
 	text := "No model answers you here by the rules."
 	if s.OwnModel {
-		text = fmt.Sprintf("Agent %s brings a model of its own.", s.Agent)
+		text = fmt.Sprintf("Agent %s has its own model.", s.Agent)
 	} else if s.Tier != "" {
 		text = fmt.Sprintf("The model of tier %s answers you here.", s.Tier)
 	}
@@ -227,7 +226,7 @@ func tiers(s Session) string {
 	return text + " You can choose with `/model TIER`: " + strings.Join(s.Tiers, ", ") + "."
 }
 
-// describe tells of a session in a status.
+// describe describes a session for /status.
 func (d *Desk) describe(s Session) string {
 	var b strings.Builder
 	if s.Agent == "" {

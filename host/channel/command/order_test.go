@@ -61,7 +61,7 @@ func TestOrders(t *testing.T) {
 		{name: "a rule for the sender", session: fixed, who: "bob", text: "/agent coder", kind: message.DM, says: "The configuration says", epoch: 1},
 		{name: "undo", session: free, was: chosen, who: "bob", text: "/agent default", kind: message.DM, says: "that the configuration names", epoch: 1, tier: "fast"},
 		{name: "tiers", session: free, who: "bob", text: "/model", kind: message.DM, says: "`/model TIER`: default, fast.", epoch: 1},
-		{name: "a program with a model of its own", session: Session{Agent: "codex", Tier: "default", OwnModel: true}, who: "bob", text: "/model", kind: message.DM, says: "Agent codex brings a model of its own. There is no other", epoch: 1},
+		{name: "a program with a model of its own", session: Session{Agent: "codex", Tier: "default", OwnModel: true}, who: "bob", text: "/model", kind: message.DM, says: "Agent codex has its own model. There is no other", epoch: 1},
 		{name: "back from a choice", session: free, was: chosen, who: "bob", text: "/agent nobody", kind: message.DM, says: "`/agent default` undoes the choice", epoch: 1, agent: "coder", tier: "fast"},
 		{name: "choose a tier", session: free, who: "bob", text: "/model fast", kind: message.DM, says: "tier fast answers here", epoch: 1, tier: "fast"},
 		{name: "a tier that is not allowed", session: free, who: "bob", text: "/model complex", kind: message.DM, says: "You cannot choose", epoch: 1},

@@ -12,19 +12,19 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Pairings is where strangers are let in; *pairing.Desk is the one that there is.
+// Pairings decides pairing requests; *pairing.Desk implements it.
 type Pairings interface {
 	Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error)
 	// Refuse denies a request by its id.
 	Refuse(ctx context.Context, id, by string) (pairings.Pairing, error)
-	// Guess counts a code of somebody who may not decide.
+	// Guess counts a code from a sender who may not decide.
 	Guess(ctx context.Context, guesser string) (lockedOut bool, err error)
 }
 
 var _ Pairings = (*pairing.Desk)(nil)
 
-// pair lets a stranger in: "/pair CODE", "/pair deny CODE", "/pair deny REQUEST". Whoever is no owner by configuration learns nothing of the code, and is
-// counted as one who guesses.
+// pair decides a pairing request: "/pair CODE", "/pair deny CODE", "/pair deny REQUEST". A sender who is not an owner learns nothing about
+// the code, and the attempt counts as a guess.
 func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, error) {
 	code, approve := c.Arg, true
 	if word, rest, _ := strings.Cut(c.Arg, " "); strings.EqualFold(word, "deny") {
@@ -36,14 +36,14 @@ func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, 
 	}
 	switch {
 	case !isCode && d.owner(m):
-		return "Write the code that the stranger was given: `/pair ABCD-EFGH`, or `/pair deny ABCD-EFGH`.", nil
+		return "Write the code that the person was given: `/pair ABCD-EFGH`, or `/pair deny ABCD-EFGH`.", nil
 	case !d.owner(m):
 		return d.guess(ctx, m, isCode)
 	}
 	p, err := d.cfg.Pairings.Decide(ctx, code, approve, m.SenderKey())
 	switch {
 	case err == nil && approve:
-		return fmt.Sprintf("Let in as %s: `%s`. `flynn access list` shows everybody who was, `flynn access revoke` takes it back.", p.Role, p.Sender), nil
+		return fmt.Sprintf("Let in as %s: `%s`. `flynn access list` shows all pairings, `flynn access revoke` ends one.", p.Role, p.Sender), nil
 	case err == nil:
 		return fmt.Sprintf("Not let in: `%s`.", p.Sender), nil
 	case errors.Is(err, pairing.ErrCode), errors.Is(err, pairing.ErrDecided), errors.Is(err, pairing.ErrLocked):
@@ -77,7 +77,7 @@ func (d *Desk) guess(ctx context.Context, m message.Message, isCode bool) (strin
 	return "Only an owner can let somebody in.", nil
 }
 
-// sentence is an error in chat.
+// sentence is the text of an error as a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."

@@ -1,6 +1,6 @@
-// Package mailbox has what channels keep: accepted messages (the inbox), replies until they are delivered (the outbox), and drafts.
+// Package mailbox declares what channels store: accepted messages (the inbox), replies until they are delivered (the outbox), and drafts.
 //
-// Start with Inbox and Outbox, which package sqlite implements and package channel works on. The package keeps and delivers nothing itself.
+// Start with Inbox and Outbox, which package sqlite implements and package channel uses. The package stores and delivers nothing itself.
 package mailbox
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// InboxState is the life of an inbox row: New until a turn ends it or it is set aside.
+// InboxState is the state of an inbox row: New until a turn ends it or it is set aside.
 type InboxState string
 
 // States of an inbox row.
@@ -22,10 +22,10 @@ const (
 	InboxDropped InboxState = "dropped" // refused by admission or routing; Note says why
 	InboxStale   InboxState = "stale"   // too old on arrival; recorded, not answered
 	InboxFailed  InboxState = "failed"  // its turn failed for good; the sender was told
-	InboxNoted   InboxState = "noted"   // not answered by itself; the next turn in its conversation is told, and makes it Done
+	InboxNoted   InboxState = "noted"   // not answered by itself; the next turn in its conversation sees it, and makes it Done
 )
 
-// InboxRow is a message that was accepted.
+// InboxRow is an accepted message.
 type InboxRow struct {
 	ID      int64
 	Message message.Message
@@ -35,7 +35,7 @@ type InboxRow struct {
 
 // Inbox keeps accepted messages. (Channel, EventID) is unique for ever.
 type Inbox interface {
-	// AppendInbox commits a message; fresh is false when it was there already.
+	// AppendInbox commits a message; fresh is false if it was there already.
 	AppendInbox(ctx context.Context, m message.Message, state InboxState, note string) (row InboxRow, fresh bool, err error)
 	// PendingInbox returns the rows in state New, oldest first.
 	PendingInbox(ctx context.Context) ([]InboxRow, error)
@@ -45,21 +45,21 @@ type Inbox interface {
 	SetInbox(ctx context.Context, id int64, state InboxState, note string) error
 }
 
-// Earlier finds messages by what their channel calls them.
+// Earlier finds messages by the ids of their channel.
 type Earlier interface {
 	// FindInbox returns the row of an event, or ErrNotFound.
 	FindInbox(ctx context.Context, channel, eventID string) (InboxRow, error)
-	// FindSent returns the reply of which a channel made a message, by the platform's id, or ErrNotFound. It looks through the
-	// latest turns of the conversation.
+	// FindSent returns the reply that became the message with the platform's id, or ErrNotFound. It searches the latest turns of the
+	// conversation.
 	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
-	// LastPrivate returns the private conversation in which a sender was answered last, by his own channel, or ErrNotFound. It
-	// looks through his latest turns.
+	// LastPrivate returns the private conversation on a sender's channel in which the sender was last answered, or ErrNotFound. It
+	// searches the sender's latest turns.
 	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
-	// Senders are all who were ever answered, by their keys, sorted.
+	// Senders returns the keys of all senders who were ever answered, sorted.
 	Senders(ctx context.Context) ([]string, error)
 }
 
-// OutboxState is the life of an outbox row.
+// OutboxState is the state of an outbox row.
 type OutboxState string
 
 // States of an outbox row. Sending is committed before a send whose repetition the channel could not
@@ -81,12 +81,12 @@ type OutboxRow struct {
 	NextTry  time.Time
 	Pause    time.Duration // before NextTry, when it was set; 0: not known, or none
 	Note     string
-	// PlatformIDs are the ids of the messages that the channel made of it.
+	// PlatformIDs are the platform's ids of the sent messages.
 	PlatformIDs []string
-	// Parts are the texts of the messages that it is sent as, fixed before the first of them is sent; empty where it is one
-	// message with the reply's own text. State, Attempts, NextTry, Pause and Note are about the part under way.
+	// Parts are the texts of the messages to send, fixed before the first of them is sent; empty for one message with the reply's own
+	// text. State, Attempts, NextTry, Pause and Note are about the current part.
 	Parts []string
-	// Part counts the messages that are delivered.
+	// Part counts the delivered parts.
 	Part int
 }
 
@@ -96,25 +96,25 @@ type Outbox interface {
 	UnsentOutbox(ctx context.Context) ([]OutboxRow, error)
 	// SetOutbox stores everything of a row but ID and Turn, by Reply.Key.
 	SetOutbox(ctx context.Context, row OutboxRow) error
-	// AddReplies commits replies that no step of a turn brings, and returns those whose key was not there yet.
+	// AddReplies commits replies that belong to no step of a turn, and returns those whose key was not there yet.
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// Replies returns the replies of a turn.
 	Replies(ctx context.Context, turn string) ([]OutboxRow, error)
 }
 
-// Settler is an Outbox that can take its time.
+// Settler is an Outbox with a write that need not be durable at once.
 type Settler interface {
-	// SettleOutbox is SetOutbox for what would do no harm if it were lost. It may wait some milliseconds for other writes, to be
-	// committed with them.
+	// SettleOutbox is SetOutbox for a row whose loss would do no harm. It may wait some milliseconds, to be committed with other
+	// writes.
 	SettleOutbox(ctx context.Context, row OutboxRow) error
 }
 
 const messagePrefix = "message/"
 
-// MessageID names an inbox row where the id of a turn could stand as well.
+// MessageID names an inbox row in places that also accept the id of a turn.
 func MessageID(inbox int64) string { return messagePrefix + strconv.FormatInt(inbox, 10) }
 
-// CommandTurn is what the replies to a command have for the id of a turn.
+// CommandTurn is the turn id of the replies to a command.
 func CommandTurn(inbox int64) string { return "command-" + strconv.FormatInt(inbox, 10) }
 
 // MessageRow is the inbox row that a MessageID names.

@@ -1,8 +1,8 @@
-// Package notice writes the messages by which the host itself speaks over channels: that a call needs an approval and how the request
-// ended, what a message waits for, and why nobody answers it.
+// Package notice writes the host's own messages on channels: requests for approval and their outcome, what a message waits for, and why
+// it is not answered.
 //
-// Start with Notices.Asked. Each message has a key that comes from its cause, so that what is said again after a restart is sent once.
-// The words of a request are those of package approval, which decides about it; answers to commands are written by package command.
+// Start with Notices.Asked. The key of each message is derived from its cause, so that a message that is repeated after a restart is sent
+// once. Package approval words the requests and decides about them; package command writes the answers to commands.
 package notice
 
 import (
@@ -35,18 +35,18 @@ type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Requests says how far the answer to a request may reach; *approval.Desk implements it.
+// Requests returns how a request may be granted; *approval.Service implements it.
 type Requests interface {
 	Offer(a consent.Approval) approval.Offer
 }
 
-// Owners are where owners are reached; *owners.Owners implements it.
+// Owners returns the chats of owners; *owners.Owners implements it.
 type Owners interface {
 	Chats(ctx context.Context) []owners.Chat
 	SelfApprove(requester string) bool
 }
 
-// Quota reports once a day of each sender that he may be told of his limit.
+// Quota reports, once a day for each sender, that the sender may be told about the limit.
 type Quota interface {
 	Tell(sender string) bool
 }
@@ -69,8 +69,8 @@ type Notices struct{ cfg Config }
 // New returns Notices.
 func New(cfg Config) *Notices { return &Notices{cfg} }
 
-// Asked tells people over channels that a call waits for one of them: the conversation that it comes from, and those that the
-// configuration names or, where it names none and the requester may not approve himself, the owners in private.
+// Asked sends a request for approval to the conversation that it comes from, and to those that the configuration names or, if it
+// names none and the requester may not approve it, to the owners in private.
 func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a consent.Approval) {
 	c := n.cfg.Config()
 	told := slices.Clone(c.Approvals.Conversations)
@@ -87,7 +87,7 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 	}
 }
 
-// delivery is the conversation that hears of a schedule's turn; "" for other turns.
+// delivery is the conversation that gets the answer of a schedule's turn; "" for other turns.
 func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
 		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name {
@@ -100,21 +100,21 @@ func delivery(c *config.Config, t turnlog.Turn) string {
 // Behind tells the sender of a message over a channel that it waits for the approval of an earlier call.
 func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) {
 	if route.Door(m.Channel) != route.DoorChannel {
-		return // the page and the terminal show the request itself, and programs read nothing but answers
+		return // the page and the terminal show the request itself, and API clients read only answers
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
 	err := n.send(ctx, t.ID, []message.Reply{{
 		Key: t.ID + "/behind/" + a.ID + "/" + m.ConversationKey(), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
-		Text: fmt.Sprintf("This waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
+		Text: fmt.Sprintf("Your message waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {
-		n.cfg.Log.Error("send what a message waits for", "id", a.ID, "error", err)
+		n.cfg.Log.Error("send a notice that a message waits", "id", a.ID, "error", err)
 	}
 }
 
-// Changed takes the buttons of a request away that has its answer, wherever it is shown, and says there what the answer was. What a
-// crash keeps from being committed here is committed when the turn takes its request up again.
+// Changed removes the buttons of an answered request wherever it is shown, and adds the answer. If a crash prevents the commit, the turn
+// makes it when it takes its request up again.
 func (n *Notices) Changed(a consent.Approval) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
@@ -144,8 +144,8 @@ func (n *Notices) settle(ctx context.Context, a consent.Approval) error {
 	return n.send(ctx, a.Turn, replies)
 }
 
-// Refused tells the sender of a message over a channel, once a day, that he has begun too many sessions. A message that is refused for
-// any other reason has no answer.
+// Refused tells a sender on a channel, once a day, that there are too many sessions. A message that is refused for any other reason gets no
+// answer.
 func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
 	m := row.Message
 	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
@@ -156,7 +156,7 @@ func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
 	turn := mailbox.CommandTurn(row.ID)
 	err := n.send(ctx, turn, []message.Reply{{
 		Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
-		Text: "This is not answered: you have begun as many conversations within a day as this host allows. Go on in one of them.",
+		Text: "This message is not answered: you have started as many conversations within a day as this host allows. Continue one of them.",
 	}})
 	if err != nil {
 		n.cfg.Log.Error("send a notice of limits.sender_sessions", "error", err)
@@ -166,7 +166,7 @@ func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
 // sendTimeout bounds the commit of a notice.
 const sendTimeout = 10 * time.Second
 
-// send commits replies of a turn and hands those on that were not there yet.
+// send commits replies of a turn and sends those that were not there yet.
 func (n *Notices) send(ctx context.Context, turn string, replies []message.Reply) error {
 	if len(replies) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// requests are the messages that show a request: where it comes from, and in the other conversations.
+// requests are the messages that show a request: in the conversation that it comes from, and in others.
 func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approval, o approval.Offer) []message.Reply {
 	text := approval.Text(a, o, time.Now())
 	buttons := answers(a, o)
@@ -33,10 +33,10 @@ func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approva
 	return out
 }
 
-// askKey is the key of the message that shows a request where it comes from, and the beginning of those elsewhere.
+// askKey is the key of the message that shows a request in its own conversation, and the prefix of the keys in others.
 func askKey(a consent.Approval) string { return a.Turn + "/ask/" + a.ID }
 
-// answers are the buttons below a request. Only a call that the message shows whole can be approved by one.
+// answers are the buttons below a request. There is one to approve only if the message shows the whole call.
 func answers(a consent.Approval, o approval.Offer) []message.Button {
 	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// wanted returns the message that an event is, and whether the configuration has anybody hear of it. The press of a button and a
-// command of the platform are messages with the text that they stand for.
+// wanted returns an event as a message, and whether the configuration wants it. The press of a button and a command of the platform are
+// messages with the text that they stand for.
 func wanted(e channelkind.Event, c config.Access) (message.Message, bool) {
 	m, want := e.Message, c.Edits
 	switch e.Kind {
@@ -21,11 +21,11 @@ func wanted(e channelkind.Event, c config.Access) (message.Message, bool) {
 		return m, true
 	case channelkind.EventEdit:
 		if want == "answer" {
-			return m, true // like any message; Message.Edited says what it is
+			return m, true // like any message; Message.Edited is set
 		}
 		m.Act = message.Edit
 	case channelkind.EventDelete:
-		if want == "answer" { // what is not there any more cannot be answered
+		if want == "answer" { // a deleted message cannot be answered
 			want = "note"
 		}
 		m.Act = message.Delete
@@ -38,8 +38,7 @@ func wanted(e channelkind.Event, c config.Access) (message.Message, bool) {
 	return m, want != "ignore"
 }
 
-// lookUp adds to an act the message that it is about. An act on a message of Flynn's, or on one that was addressed to Flynn, is
-// addressed to Flynn.
+// lookUp adds the message that an act is about. An act on a message from Flynn or to Flynn is addressed to Flynn.
 func (c *Channels) lookUp(ctx context.Context, m *message.Message) {
 	if m.Act == "" || m.About.ID == "" {
 		return

@@ -1,9 +1,8 @@
-// Package plugged ties channel plugins to the rest of package channel: what a plugin receives goes into the inbox, and its process is
-// the way for the replies of the outbox.
+// Package plugged connects channel plugins to the inbox and the outbox.
 //
-// Start with Channels.Serve. An event was checked and bounded when package plugin made a message of it; this package decides which
-// events are messages (acts.go), and looks up the earlier message that an edit or a reaction is about. It sends nothing: the client of a channel
-// is itself the channel.Sender of its instance.
+// Start with Channels.Serve. Package plugin checks and bounds an event when it makes a message of it; this package decides which events are
+// messages (acts.go), and looks up the earlier message that an edit or a reaction is about. It sends nothing: the client of a channel is
+// itself the channel.Sender of its instance.
 package plugged
 
 import (
@@ -25,7 +24,7 @@ import (
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
-// Inbox takes what plugins receive; *channel.Inbox implements it.
+// Inbox accepts the messages of plugins; *channel.Inbox implements it.
 type Inbox interface {
 	Take(ctx context.Context, m message.Message) error
 }
@@ -40,12 +39,12 @@ type Files interface {
 	Attach(channel string, from attachments.Source) (detach func())
 }
 
-// Proofs goes by what a running plugin proves about its senders until end is called; *access.Proofs implements it.
+// Proofs records what a running plugin proves about its senders, until end is called; *access.Proofs implements it.
 type Proofs interface {
 	Serving(instance string, proof message.SenderProof) (end func())
 }
 
-// Store knows the messages that were sent and received.
+// Store finds earlier messages.
 type Store interface {
 	FindSent(ctx context.Context, channel, conversation, platformID string) (mailbox.OutboxRow, error)
 	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
@@ -89,7 +88,7 @@ func (c *Channels) Instance(name string, t config.Channel) (plugin.Instance, plu
 // Ended implements instances.Kind.
 func (*Channels) Ended(string) {}
 
-// receiveWindow is how many events of a channel may wait for their commit.
+// receiveWindow bounds the events of a channel that wait for their commit.
 const receiveWindow = 64
 
 // arrival is an event on its way into the inbox; done acknowledges it.
@@ -98,8 +97,7 @@ type arrival struct {
 	done    func(error)
 }
 
-// Serve implements plugin.Handler. Events of one conversation are committed in their order, those of different ones
-// side by side.
+// Serve implements plugin.Handler. Events of one conversation are committed in order, those of different ones concurrently.
 func (c *Channels) Serve(ctx context.Context, conn *kind.Conn) error {
 	name, client := conn.Instance, channelkind.NewClient(conn)
 	defer c.cfg.Outbox.Attach(name, client)()
@@ -124,8 +122,8 @@ func (c *Channels) Serve(ctx context.Context, conn *kind.Conn) error {
 	})
 }
 
-// take puts a message into the inbox, however long the store has trouble. An error would end the plugin, with the messages that it
-// holds, and as often as not put it into quarantine, though nothing is wrong with it.
+// take puts a message into the inbox, however long the store fails. An error would end the plugin, lose the messages that it holds, and
+// perhaps put it into quarantine, though nothing is wrong with it.
 func (c *Channels) take(ctx context.Context, m message.Message) error {
 	c.lookUp(ctx, &m)
 	return c.cfg.Inbox.Take(ctx, m)

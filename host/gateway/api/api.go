@@ -30,22 +30,22 @@ type Host interface {
 	Submit(ctx context.Context, m message.Message) error
 	// Subscribe watches a conversation until the function is called; a watcher that is too slow finds its channel closed.
 	Subscribe(channel, conversation string) (<-chan message.Event, func())
-	// HangUp ends the running turn of a conversation, whose answer nobody waits for any more.
+	// HangUp ends the running turn of a conversation whose client is gone.
 	HangUp(channel, conversation string)
 	// Settled returns the outcome of a message.
 	Settled(ctx context.Context, channel, event string) (Settlement, error)
-	// Agents returns those that a client may ask.
+	// Agents returns the agents that a client may ask.
 	Agents(client string) []Agent
-	// Ignores are the parts of a client's requests that are passed over, where they would be refused otherwise, and the section of the
-	// configuration that says so.
+	// Ignores returns the parts of a client's requests that are ignored instead of refused, and the section of the configuration that
+	// lists them.
 	Ignores(client string) (parts []string, section string)
-	// MaxFiles is how many files of one message agents are given.
+	// MaxFiles bounds the files of one message.
 	MaxFiles() int
-	// Keep stores a file for a message of a client. ErrInvalid if it cannot be kept as it is.
+	// Keep stores a file for a message of a client: ErrInvalid if it may not be stored.
 	Keep(ctx context.Context, sender string, f File) (message.Attachment, error)
 }
 
-// File is one that comes with a question.
+// File is a file of a question.
 type File struct {
 	Name string
 	Type string // media type
@@ -55,9 +55,9 @@ type File struct {
 // Agent is one agent as clients see it.
 type Agent struct {
 	Name string
-	// Machine are the tools of its machine that a client may call itself; none where the agent has no sandbox.
+	// Machine are the tools of its sandbox that a client may call itself; none if the agent has no sandbox.
 	Machine []Tool
-	// Folders is true where a question may name the folder of the host that its session is about.
+	// Folders is true if a question may name the folder of the host in which its session works.
 	Folders bool
 }
 
@@ -70,14 +70,14 @@ type Tool struct {
 
 // Settlement is the outcome of a message.
 type Settlement struct {
-	// Message is what was accepted, without content where that was deleted since.
+	// Message is the accepted message, without content if that was deleted since.
 	Message message.Message
 	Done    bool
-	Text    string // the answer, or why there is none
+	Text    string // the answer, or the reason why there is none
 	Failed  bool
-	// Refused is a failure before any turn: admission or routing does not want the message.
+	// Refused is a failure before any turn: admission or routing refused the message.
 	Refused bool
-	// Limited is a failure for the model's rate limit; RetryAfter is when another try may help.
+	// Limited is a failure because of the model's rate limit; RetryAfter is when to try again.
 	Limited    bool
 	RetryAfter time.Duration
 	Agent      string
@@ -93,13 +93,13 @@ type Question struct {
 	Channel string // OpenAI or MCP
 	Client  string
 	Agent   string
-	// Session is the conversation; empty is one for this question alone.
+	// Session is the conversation; empty means a new one for this question only.
 	Session string
-	// ID makes a question that comes again the same one; empty is none.
+	// ID identifies a repeated question; it may be empty.
 	ID    string
 	Text  string
 	Files []File
-	// Folder is the one of the host that the session is to be about; for agents with Folders.
+	// Folder is the folder of the host in which the session works, for agents with Folders.
 	Folder string
 	// Call asks for a tool instead of an answer.
 	Call *message.Call
@@ -110,11 +110,11 @@ type Question struct {
 // Errors of a client.
 var (
 	ErrInvalid = errors.New("invalid question")
-	// ErrReused is a question that has the id of another one. It was not asked.
+	// ErrReused is the error of a question with the ID of a different one. It was not asked.
 	ErrReused = errors.New("this id was used for another question: choose a new one")
 )
 
-// Service takes questions.
+// Service asks agents on behalf of clients.
 type Service struct {
 	host Host
 	now  func() time.Time
@@ -123,26 +123,26 @@ type Service struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{} // conversations with a question under way; closed when it ends
 	left []message.Message        // see Left
-	till time.Time                // when nobody asks again for what is left
+	till time.Time                // until when left is kept
 }
 
-// New returns a service. id makes names that are unique for ever.
+// New returns a service. id generates unique names.
 func New(host Host, id func() string) *Service {
 	return &Service{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
 }
 
-// retryTime is how long after a start a client may repeat a question that the end of the process before left unanswered.
+// retryTime is how long after a start a client may repeat a question that the previous process left unanswered.
 const retryTime = 10 * time.Minute
 
-// Left takes the questions that an earlier process left unanswered. A client whose connection broke then asks again, by itself, and
-// mostly without an ID: the first such question that comes within retryTime is the one that it had asked, and is not asked twice.
+// Left sets the questions that an earlier process left unanswered. A client whose connection broke then repeats its question, mostly
+// without an ID: the first equal question within retryTime is taken for the one that was left, and is not asked twice.
 func (svc *Service) Left(questions []message.Message) {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
 	svc.left, svc.till = slices.Clone(questions), svc.now().Add(retryTime)
 }
 
-// again returns the question that was left and that m is, or m.
+// again returns the left question that m repeats, or m.
 func (svc *Service) again(m message.Message) message.Message {
 	svc.mu.Lock()
 	defer svc.mu.Unlock()
@@ -153,7 +153,7 @@ func (svc *Service) again(m message.Message) message.Message {
 	for i, l := range svc.left {
 		alike := m
 		if strings.HasPrefix(m.Conversation.ID, once) && strings.HasPrefix(l.Conversation.ID, once) {
-			alike.Conversation = l.Conversation // each of these has one of its own
+			alike.Conversation = l.Conversation // differs for each question without a session
 		}
 		if l.Channel == m.Channel && l.SenderKey() == m.SenderKey() && l.Text != "" && asks(l, alike) {
 			svc.left = slices.Delete(svc.left, i, i+1)
@@ -163,29 +163,29 @@ func (svc *Service) again(m message.Message) message.Message {
 	return m
 }
 
-// NewSession names a conversation that nobody has used.
+// NewSession returns the name of a new conversation.
 func (svc *Service) NewSession() string { return fresh + svc.id() }
 
-// MaxFiles is how many files a question may have.
+// MaxFiles bounds the files of a question.
 func (svc *Service) MaxFiles() int { return svc.host.MaxFiles() }
 
-// Ignores are the parts of a client's requests that are passed over, and the section of the configuration that says so.
+// Ignores is that of Host.
 func (svc *Service) Ignores(client string) (parts []string, section string) {
 	return svc.host.Ignores(client)
 }
 
-// Agents returns those that a client may ask.
+// Agents returns the agents that a client may ask.
 func (svc *Service) Agents(client string) []Agent { return svc.host.Agents(client) }
 
-// recheck is how often the store is asked, for what no event tells: a message that routing dropped.
+// recheck is how often the store is read, because there is no event for a message that routing dropped.
 const recheck = 500 * time.Millisecond
 
-// MaxText bounds a question, in bytes. Nothing of it is cut.
+// MaxText bounds a question, in bytes. A longer one is refused, not cut.
 const MaxText = message.MaxText
 
-// Ask puts a question and waits for its end. A message that was accepted is answered even when ctx ends; asked again with the same
-// ID, it gives that answer. Without an ID nobody could ask again, and the turn is stopped; only a question that the process did not
-// live to answer is known again (see Left). Another question with that ID is ErrReused.
+// Ask asks a question and waits for its settlement. When ctx ends, an accepted question with an ID is answered all the same, and asking
+// it again returns that answer; the turn of one without an ID is stopped. A question that the end of the process left unanswered is
+// recognized without an ID, see Left. A different question with a known ID is ErrReused.
 func (svc *Service) Ask(ctx context.Context, q Question) (Settlement, error) {
 	m, err := svc.message(q)
 	if err != nil {
@@ -218,7 +218,7 @@ func (svc *Service) Ask(ctx context.Context, q Question) (Settlement, error) {
 	return s, err
 }
 
-// message is the question as the inbox takes it.
+// message is the question as a message for the inbox.
 func (svc *Service) message(q Question) (message.Message, error) {
 	switch {
 	case strings.TrimSpace(q.Text) == "" && len(q.Files) == 0:
@@ -232,7 +232,7 @@ func (svc *Service) message(q Question) (message.Message, error) {
 	if id == "" {
 		id = svc.id()
 	}
-	// A client's names are its own: another's session cannot be named, and another's question not be taken for one's own.
+	// Names start with the client's, so that no client can name a session or question of another.
 	session := q.Client + "/" + q.Session
 	if q.Session == "" {
 		session = q.Client + once + id
@@ -244,14 +244,14 @@ func (svc *Service) message(q Question) (message.Message, error) {
 	}, nil
 }
 
-// once is in the name of a conversation that has one question; sessions of a client's choosing have no slash. fresh begins the name of one
-// that was made for a question and may go on.
+// once is part of the name of a conversation for a single question; names that clients choose have no slash. fresh begins the name of a
+// conversation that was made for a question and may be continued.
 const (
 	once  = "/once/"
 	fresh = "new-"
 )
 
-// Once reports whether a conversation of a channel, of so many turns, was made for one question of a client, and has no other.
+// Once reports whether a conversation with that many turns was made for a single question of a client.
 func Once(channel, conversation string, turns int) bool {
 	if channel != OpenAI && channel != MCP {
 		return false
@@ -269,7 +269,7 @@ func name(s string) bool {
 	}) < 0
 }
 
-// enter waits until no other question is under way in a conversation, so that what happens there belongs to this one.
+// enter waits until no other question is under way in a conversation, so that its events belong to this one.
 func (svc *Service) enter(ctx context.Context, conversation string) (leave func(), err error) {
 	for {
 		svc.mu.Lock()
@@ -294,11 +294,11 @@ func (svc *Service) enter(ctx context.Context, conversation string) (leave func(
 	}
 }
 
-// await follows the conversation until the message is settled. The store has the last word: events may be missed.
+// await follows the conversation until the message is settled. The store decides, because events may be missed.
 func (svc *Service) await(ctx context.Context, m message.Message, events *<-chan message.Event, cancel *func(), watch func(message.Event)) (Settlement, error) {
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
-	begun := map[string]bool{} // turns that began since; what an earlier one still says is not for us
+	begun := map[string]bool{} // turns that started since; events of earlier ones are not for this question
 	for {
 		s, err := svc.host.Settled(ctx, m.Channel, m.EventID)
 		switch {
@@ -334,7 +334,7 @@ func (svc *Service) await(ctx context.Context, m message.Message, events *<-chan
 	}
 }
 
-// asks reports whether the accepted message is the question, as far as it is known.
+// asks reports whether the accepted message is the same question; one whose content was deleted is.
 func asks(accepted, m message.Message) bool {
 	if accepted.Text == "" && len(accepted.Attachments) == 0 {
 		return true
@@ -344,7 +344,7 @@ func asks(accepted, m message.Message) bool {
 		slices.EqualFunc(accepted.Attachments, m.Attachments, handle) && sameCall(accepted.Call, m.Call)
 }
 
-// sameCall compares calls, however their arguments are written.
+// sameCall compares calls; the formatting of their arguments does not matter.
 func sameCall(a, b *message.Call) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -21,7 +21,7 @@ type Access struct {
 
 var _ gateway.Access = Access{}
 
-// Access implements gateway.Access: requests that wait for an answer come first.
+// Access implements gateway.Access: open requests come first.
 func (a Access) Access(context.Context) ([]gateway.AccessEntry, error) {
 	roles, out := a.Roles(), []gateway.AccessEntry{}
 	for _, p := range a.Pairings.List() {
@@ -50,7 +50,7 @@ func (a Access) SetPairingRole(ctx context.Context, sender, role, by string) err
 	return a.Pairings.SetRole(ctx, sender, role, by)
 }
 
-// accessEntry is a pairing as people see it. A role of the configuration overrides the pairing's.
+// accessEntry describes a pairing. A role of the configuration overrides the pairing's.
 func accessEntry(p pairings.Pairing, roles *route.Roles) gateway.AccessEntry {
 	e := gateway.AccessEntry{
 		Sender: p.Sender, Name: p.Name, State: string(p.State), Role: p.Role, Asked: p.Asked, By: p.By, Decided: p.Decided,
@@ -59,10 +59,9 @@ func accessEntry(p pairings.Pairing, roles *route.Roles) gateway.AccessEntry {
 		e.Code, e.Expires = pairing.ShowCode(p.Code), p.Expires
 	}
 	key, _ := message.ParseSender(p.Sender)
-	channel := key.Channel
-	e.Identity = roles.Identity(channel, p.Sender)
-	switch role := roles.Of(channel, p.Sender); {
-	case roles.Blocked(channel, p.Sender):
+	e.Identity = roles.Identity(key.Channel, p.Sender)
+	switch role := roles.Of(key.Channel, p.Sender); {
+	case roles.Blocked(key.Channel, p.Sender):
 		e.Configured = "blocked"
 	case role != p.Role && p.State == pairings.Paired, role != route.Guest && p.State == pairings.Open:
 		e.Configured = role

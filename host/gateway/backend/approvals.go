@@ -13,7 +13,7 @@ import (
 
 // Approvals are the requests that wait for a person, and the grants that people gave.
 type Approvals struct {
-	Desk  *approval.Desk
+	Desk  *approval.Service
 	Store interface {
 		ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 	}
@@ -36,7 +36,7 @@ func (a Approvals) Grant(ctx context.Context, id, scope string, span time.Durati
 	return answered(a.Desk.Grant(ctx, id, approval.Lease{Scope: consent.GrantScope(scope), For: span, Pattern: pattern}, by))
 }
 
-// answered returns an error of the desk as one that the gateway knows.
+// answered turns an error of approvals into one of the gateway.
 func answered(err error) error {
 	switch {
 	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrExpired), errors.Is(err, approval.ErrGone):

@@ -1,8 +1,8 @@
-// Package backend answers the gateway's requests out of the areas below it: it puts their types into the gateway's.
+// Package backend implements gateway.Backend with the areas of the host, and translates their types into the gateway's.
 //
-// There is one file for each subject of gateway.Backend: start with status.go for what flynn status shows, with conversations.go for
-// what the page shows of a chat, and with clients.go for what API clients ask. Each type names what it needs of an area in its fields.
-// The package does not listen or check tokens, which is the gateway's, and decides nothing: it returns the answers of the areas.
+// There is one file for each subject of gateway.Backend: start with status.go for flynn status, with conversations.go for the chats on
+// the page, and with clients.go for API clients. Each type names what it needs of an area in its fields.
+// The package does not listen or check tokens, which the gateway does, and decides nothing: it returns the answers of the areas.
 package backend
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// InForce is the configuration in force, and what was made of it.
+// InForce is the configuration in force, and the generation of agents made from it.
 type InForce struct {
 	*agent.Generation
 	Config *config.Config
@@ -21,7 +21,7 @@ type InForce struct {
 	Tiers interface{ Status() []model.Status }
 }
 
-// as returns an error with the text of err that is also kind, by which the gateway chooses its answer.
+// as returns an error with the text of err that is also kind, from which the gateway chooses the status.
 func as(err, kind error) error { return worded{err.Error(), errors.Join(kind, err)} }
 
 // worded is an error with a text for people.

@@ -20,7 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// Clients are what API clients may ask of the agents.
+// Clients answers API clients.
 type Clients struct {
 	Conversations Conversations
 	Current       func() InForce
@@ -34,7 +34,7 @@ type Clients struct {
 	}
 }
 
-// FileKeeper stores files that senders bring; builtin.ErrNotKept is the error of one that it may not store.
+// FileKeeper stores files of senders; its error is builtin.ErrNotKept for a file that it may not store.
 type FileKeeper interface {
 	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
 }
@@ -116,8 +116,8 @@ func (c Clients) HangUp(channel, conversation string) {
 func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settlement, error) {
 	row, err := c.Store.FindInbox(ctx, channel, event)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // refused faster than refusals are recorded
-		return api.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages are refused; try again later"}, nil
+	case errors.Is(err, store.ErrNotFound): // beyond the rate at which refusals are recorded
+		return api.Settlement{Done: true, Failed: true, Refused: true, Text: "too many messages were refused; try again later"}, nil
 	case err != nil:
 		return api.Settlement{}, err
 	case row.State == mailbox.InboxNew:
@@ -155,7 +155,7 @@ func (c Clients) Settled(ctx context.Context, channel, event string) (api.Settle
 	return s, err
 }
 
-// retryLater is when a client may try again where no breaker says it.
+// retryLater is when a client may try again if no circuit breaker is open.
 const retryLater = 10 * time.Second
 
 // limited reports whether the last model call of a turn failed for a rate limit, and when another may succeed.
@@ -177,7 +177,7 @@ func (c Clients) limited(ctx context.Context, turn string) (bool, time.Duration,
 	return true, wait, nil
 }
 
-// recentTurns bounds how far back the turn of a message is looked for.
+// recentTurns bounds the search for the turn of a message.
 const recentTurns = 50
 
 // turnOf returns the turn that answered a message. A chat command, which the host answers itself, has a turn of no agent.

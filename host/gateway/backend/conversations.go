@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Conversations are the chats of the page and the terminal; those of channels can be read.
+// Conversations are the chats of the page and the terminal. Those of channels can be read, too.
 type Conversations struct {
 	Inbox interface {
 		Accept(ctx context.Context, m message.Message) error
@@ -38,7 +38,7 @@ type Conversations struct {
 	Store Transcripts
 }
 
-// Transcripts reads what was said.
+// Transcripts reads turns and messages.
 type Transcripts interface {
 	History(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
 	FirstTurns(ctx context.Context, channel, conversation string, turns int) ([]turnlog.Turn, error)
@@ -52,7 +52,7 @@ var _ gateway.Conversations = Conversations{}
 
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.OwnDoors(), m.Channel) || m.Channel == message.ScheduleDoor {
+	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleDoor {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	return c.Inbox.Accept(ctx, m)
@@ -103,7 +103,7 @@ func (c Conversations) History(ctx context.Context, channel, conversation string
 	return out[max(0, len(out)-limit):], nil
 }
 
-// describe reads what a turn consists of.
+// describe reads the pieces of a turn.
 func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]agent.Piece, error) {
 	steps, err := c.Store.Steps(ctx, t.ID)
 	if err != nil {
@@ -124,8 +124,8 @@ func (c Conversations) describe(ctx context.Context, t turnlog.Turn) ([]agent.Pi
 	return agent.Describe(t, steps, reply)
 }
 
-// entries returns the pieces of a turn as the gateway shows them. Calls that wait for a person are alone, so a request that waits is
-// about the first call without a result, and is shown with that call alone.
+// entries returns the pieces of a turn as the gateway shows them. A turn waits for a person about one call at a time, so a pending request
+// belongs to the first call without a result, and is shown with that call only.
 func entries(t turnlog.Turn, pieces []agent.Piece, waiting []consent.Approval) []gateway.Entry {
 	var out []gateway.Entry
 	next := true
@@ -166,7 +166,7 @@ const listedConversations = 200
 
 // Conversations implements gateway.Conversations.
 func (c Conversations) Conversations(ctx context.Context) ([]gateway.ConversationInfo, error) {
-	sessions, err := c.Store.Sessions(ctx, math.MaxInt32) // most may be of channels, whose conversations are not listed
+	sessions, err := c.Store.Sessions(ctx, math.MaxInt32) // most may belong to channels, whose conversations are not listed
 	if err != nil {
 		return nil, err
 	}
@@ -176,14 +176,14 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		place := message.ParseSession(s.Key).Place
 		key, _ := message.ParseConversation(place)
 		channel, id := key.Channel, key.ID
-		if api.Once(channel, id, s.Turns) { // nobody continues these, and API clients make many
+		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
 		i, known := at[place]
 		switch {
 		case known:
 			out[i].Turns += s.Turns
-		case slices.Contains(config.OwnDoors(), channel) && len(out) < listedConversations:
+		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
 			at[place] = len(out)
 			out = append(out, gateway.ConversationInfo{
 				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(place), Turns: s.Turns,
@@ -193,10 +193,10 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	return out, nil
 }
 
-// titleTurns is how many turns are read for a title: the first may have been given up, or be about a file alone.
+// titleTurns is how many turns are read for a title: the first ones may have no text, such as a message with only a file.
 const titleTurns = 5
 
-// title is the beginning of the first message of a conversation, so that it stays the same.
+// title is the beginning of the first message of a conversation, which never changes.
 func (c Conversations) title(ctx context.Context, channel, conversation string) string {
 	turns, err := c.Store.FirstTurns(ctx, channel, conversation, titleTurns)
 	if err != nil {
@@ -216,11 +216,11 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 	return ""
 }
 
-// DeleteConversation implements gateway.Conversations for the frontends of this machine, where a conversation is a place.
+// DeleteConversation implements gateway.Conversations for the frontends of this machine.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
 	place := channel + ":" + conversation
-	if !slices.Contains(config.OwnDoors(), channel) {
-		return store.NotFound(place + " is no conversation of this machine: write /delete in it")
+	if !slices.Contains(config.BuiltinChannels(), channel) {
+		return store.NotFound(place + " is not a conversation of this machine: write /delete in it")
 	}
 	return c.Keeper.DeleteConversation(ctx, place, by, stop)
 }

@@ -17,23 +17,22 @@ import (
 	"github.com/flynnhost/flynn/host/tool/approval"
 )
 
-// DryRuns decide about calls that nobody makes, by what is in force: the configuration, the policies, the grants, the kill switch and
-// the state of the engine.
+// DryRuns tries calls without running them, by the configuration, policies and grants in force, the kill switch and the state of the engine.
 type DryRuns struct {
 	Current func() InForce
-	// Pin returns the generation and the policies that a turn would begin with now.
+	// Pin returns the generation and the policies with which a turn would start now.
 	Pin    func() (*agent.Generation, agent.Policies)
 	Runner *agent.Runner
 	Grants tool.Leases
 }
 
-var _ gateway.Judges = DryRuns{}
+var _ gateway.DryRuns = DryRuns{}
 
-// Judge implements gateway.Judges.
-func (d DryRuns) Judge(ctx context.Context, call gateway.Supposed) (gateway.Judgement, error) {
+// DryRun implements gateway.DryRuns.
+func (d DryRuns) DryRun(ctx context.Context, call gateway.DryRunCall) (gateway.DryRunResult, error) {
 	m := supposed(call)
 	if !slices.Contains(d.Current().Config.ChannelNames(), m.Channel) {
-		return gateway.Judgement{}, fmt.Errorf("%w: no channel %.64q", store.ErrNotFound, m.Channel)
+		return gateway.DryRunResult{}, fmt.Errorf("%w: no channel %.64q", store.ErrNotFound, m.Channel)
 	}
 	gen, policies := d.Pin()
 	defer policies.Release()
@@ -45,13 +44,13 @@ func (d DryRuns) Judge(ctx context.Context, call gateway.Supposed) (gateway.Judg
 		err = fmt.Errorf("%w: %w", store.ErrNotFound, err)
 	}
 	if err != nil {
-		return gateway.Judgement{}, err
+		return gateway.DryRunResult{}, err
 	}
 	return decision(call, j, m.SenderKey(), gen.Admits(m)), nil
 }
 
 // supposed is the message that a call would answer.
-func supposed(c gateway.Supposed) message.Message {
+func supposed(c gateway.DryRunCall) message.Message {
 	now := time.Now().UTC()
 	m := message.Message{
 		Channel: c.Channel, EventID: "judged", Text: c.Text, Addressed: true, SentAt: now, ReceivedAt: now,
@@ -66,12 +65,12 @@ type withoutShadows struct{ *policy.Set }
 
 // Tool implements agent.Policies.
 func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Restrictions, []policy.Record) {
-	return w.Judge(ctx, f)
+	return w.DryRun(ctx, f)
 }
 
-func decision(call gateway.Supposed, j agent.Judgement, sender, notAdmitted string) gateway.Judgement {
+func decision(call gateway.DryRunCall, j agent.Judgement, sender, notAdmitted string) gateway.DryRunResult {
 	v := j.Verdict
-	out := gateway.Judgement{
+	out := gateway.DryRunResult{
 		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: slices.Concat([]string{}, j.Labels),
 		Args: v.Args, Action: string(v.Action), Where: v.Where, Sandbox: v.Sandbox, Elevated: v.Elevated, Reasons: slices.Concat([]string{}, v.Reasons),
 		Refusal: v.Refusal, Policies: []gateway.PolicyAnswer{},

@@ -44,7 +44,7 @@ func (p Policies) rollback(ctx context.Context, name string, r gateway.Rollback)
 	if r.Clear {
 		return p.Engine.Clear(ctx, name, policy.ByCommand)
 	}
-	// The engine has recorded a module that just came into force before it calls the function.
+	// By the time the engine calls the function it has recorded the module in force.
 	return p.Engine.Rollback(ctx, name, func() (string, error) {
 		changes, err := p.Store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name})
 		if err != nil {

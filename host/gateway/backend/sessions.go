@@ -15,7 +15,7 @@ import (
 type Sessions struct {
 	Keeper *session.Keeper
 	Turns  interface {
-		// Renewed calls write, which replaces a session, while no turn of its place runs.
+		// Renewed calls write, which replaces a session, while no turn of its conversation runs.
 		Renewed(key string, write func() error) error
 	}
 	Store interface {

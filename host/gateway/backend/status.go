@@ -26,7 +26,7 @@ import (
 type Status struct {
 	Version string
 	Started time.Time
-	// Serving reports whether the host has started and does not stop.
+	// Serving reports whether the host has started and is not stopping.
 	Serving func() bool
 	Current func() InForce
 	Plugins interface {
@@ -36,7 +36,7 @@ type Status struct {
 	Tools     Providers
 	Policies  Policies
 	Sandboxes interface {
-		// AsOfNow returns why no sandbox can be had at this moment, for people, or nil; it does not wait.
+		// AsOfNow returns why no sandbox is available now, in words for people, or nil; it does not wait.
 		AsOfNow() error
 	}
 	Elevated interface {
@@ -113,7 +113,7 @@ func models(list []model.Status) []gateway.ModelStatus {
 	return out
 }
 
-// tools is the status of a plugin of tools: the host's rules beside what the plugin claims.
+// tools is the status of a plugin of tools: the host's rules and the plugin's claims.
 func (s Status) tools(now InForce, p plugin.Status) gateway.ToolsStatus {
 	out := gateway.ToolsStatus{
 		Name: p.Name, Plugin: p.Plugin, State: string(p.State), Detail: detail(p), OK: p.State == plugin.Ready, Tools: []gateway.ToolStatus{},
@@ -135,7 +135,7 @@ func (s Status) tools(now InForce, p plugin.Status) gateway.ToolsStatus {
 	return out
 }
 
-// attachedDetail is the detail of a plugin, and of a developer's own process that it is attached to.
+// attachedDetail is the detail of a plugin, with the address of a developer's own process if it is attached to one.
 func attachedDetail(p plugin.Status) string {
 	if p.Attached == "" {
 		return detail(p)
@@ -143,7 +143,7 @@ func attachedDetail(p plugin.Status) string {
 	return strings.TrimSuffix("attached to "+p.Attached+", which is not verified; "+detail(p), "; ")
 }
 
-// detail is what a plugin reports of its platform or, while the plugin is not usable, why.
+// detail is what a plugin reports about its platform or, while it is not usable, the reason.
 func detail(p plugin.Status) string {
 	switch {
 	case p.State == plugin.Ready || p.State == plugin.Degraded || p.LastError == "":
@@ -164,7 +164,7 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 	return gateway.SandboxStatus{Enabled: true, Available: true}
 }
 
-// halt is nil while everything may run.
+// halt is nil while the kill switch is off.
 func (s Status) halt() *gateway.HaltStatus {
 	h := s.Halt.State()
 	if !h.On {
@@ -185,7 +185,7 @@ func (s Status) elevations(ctx context.Context) []gateway.ElevationStatus {
 	return out
 }
 
-// warnings are what the owner should know at a glance.
+// warnings are sentences for the owner.
 func (s Status) warnings(c *config.Config) []string {
 	out := []string{}
 	if !c.Sandbox.Enabled {
@@ -202,11 +202,11 @@ func (s Status) warnings(c *config.Config) []string {
 			out = append(out, fmt.Sprintf("Policy %s: %s", p.Name, p.Error))
 		}
 		if p.Stateful > 0 {
-			out = append(out, fmt.Sprintf("Policy %s remembers what it should not: a module in its first state makes %d of the sampled decisions otherwise. "+
+			out = append(out, fmt.Sprintf("Policy %s keeps state between decisions: a module in its first state would make %d of the sampled decisions differently. "+
 				"Set isolation = \"pure\" for it.", p.Name, p.Stateful))
 		}
 		if p.AllowOnError {
-			out = append(out, fmt.Sprintf("Policy %s restricts nothing where it fails (dangerously_allow_on_error): %d tool calls have passed so.",
+			out = append(out, fmt.Sprintf("Policy %s restricts nothing when it fails (dangerously_allow_on_error): %d tool calls have passed that way.",
 				p.Name, p.Passed))
 		}
 	}
@@ -217,7 +217,7 @@ func (s Status) warnings(c *config.Config) []string {
 func stranded(waiting map[string]int, channels map[string]config.Channel) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		if !slices.Contains(config.OwnDoors(), name) && !channels[name].Enabled {
+		if !slices.Contains(config.BuiltinChannels(), name) && !channels[name].Enabled {
 			out = append(out, fmt.Sprintf("%d replies wait for the channel %s, which is not configured.", waiting[name], name))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
-// Usage is what model calls have used, and what senders hold of this machine.
+// Usage is the usage of model calls, and the resources that senders hold.
 type Usage struct {
 	Store interface {
 		SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)

@@ -1,13 +1,13 @@
 // Package chat is the plain terminal client of the gateway, behind `flynn chat`.
 //
-// Start with Run. It reads lines, says each one in a conversation of the channel "terminal", and prints what comes back:
-// answers to Out as they stream; tool calls, verdicts and questions to Err. From a pipe it waits for the
-// answer to a line before it reads the next, and ends with the input. It keeps the connection up over restarts of the
-// host, and nothing is answered twice.
+// Start with Run. It sends each line of its input to a conversation of the channel "terminal", and prints answers to Out
+// as they stream, and tool calls, decisions and questions to Err. From a pipe it waits for the answer to a line before it
+// reads the next, and ends with the input. It reconnects after a restart of the host, and nothing is answered twice.
 package chat
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,13 +24,13 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// ErrTurnFailed is returned when some line was not answered: its turn failed or was stopped, or the host did not take it.
+// ErrTurnFailed is returned if some line was not answered: its turn failed or was stopped, or the host refused it.
 var ErrTurnFailed = errors.New("not every line was answered")
 
-// How requests for approval are met.
+// Ways to answer requests for approval.
 const (
-	Ask  = "ask"  // the next line of the input answers
-	Wait = "wait" // somebody answers elsewhere, on the web page say
+	Ask  = "ask"  // the next line of the input is the answer
+	Wait = "wait" // somebody answers elsewhere, such as on the web page
 	Deny = "deny"
 )
 
@@ -54,41 +54,30 @@ type Config struct {
 	Color bool
 	// Timeout of one answer; zero means DefaultTimeout. Interactive has none.
 	Timeout time.Duration
-	// Patience is how long the host may stay away once it was there; zero means two minutes when Interactive, and else as long as a restart
-	// takes: a script should hear soon that nobody answers.
+	// Patience is how long a lost host may stay away; zero means two minutes when Interactive, and else as long as a restart takes, so
+	// that a script fails soon.
 	Patience time.Duration
 }
 
 const (
-	patience     = 2 * time.Minute
-	pipePatience = 15 * time.Second
+	terminalPatience = 2 * time.Minute
+	pipePatience     = 15 * time.Second
 )
 
-// Run talks until the input ends and everything is answered, or ctx ends. A goroutine that is blocked in
-// reading In outlives it, until In is closed or the program ends.
+// Run returns when the input has ended and everything is answered, or when ctx ends. A goroutine that is blocked in
+// reading In outlives it, until In is closed or the process ends.
 func Run(ctx context.Context, cfg Config) error {
-	if cfg.Conversation == "" {
-		cfg.Conversation = "main"
+	approvals, patience := Deny, pipePatience
+	if cfg.Interactive {
+		approvals, patience = Ask, terminalPatience
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.Approvals == "" {
-		cfg.Approvals = Deny
-		if cfg.Interactive {
-			cfg.Approvals = Ask
-		}
-	}
+	cfg.Conversation, cfg.Timeout = cmp.Or(cfg.Conversation, "main"), cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.Approvals = cmp.Or(cfg.Approvals, approvals)
 	l, err := newLink(cfg.URL, cfg.Token, gateway.ChannelTerminal, cfg.Conversation)
 	if err != nil {
 		return err
 	}
-	if l.patience = cfg.Patience; l.patience == 0 {
-		l.patience = pipePatience
-		if cfg.Interactive {
-			l.patience = patience
-		}
-	}
+	l.patience = cmp.Or(cfg.Patience, patience)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &talk{cfg: cfg, link: l, lines: readLines(ctx, cfg.In), print: newPrinter(cfg)}
@@ -101,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return g.Wait()
 }
 
-// line is one line of the input, or why there are no more.
+// line is one line of the input, or the error that ended it.
 type line struct {
 	text string
 	err  error
@@ -135,7 +124,7 @@ func readLines(ctx context.Context, in io.Reader) <-chan line {
 	return lines
 }
 
-// talk is the loop between the input and the link. All of it runs in one goroutine.
+// talk connects the input and the link. All of it runs in one goroutine.
 type talk struct {
 	cfg   Config
 	link  *link
@@ -154,7 +143,7 @@ type talk struct {
 type question struct {
 	id   string
 	turn string // that started after the line was sent
-	any  bool   // the connection was lost since: any turn that ends may be it
+	any  bool   // the connection was lost since: any turn that ends may have answered it
 	due  *time.Timer
 }
 
@@ -180,7 +169,7 @@ func (t *talk) run(ctx context.Context) error {
 			t.line(ctx, l.text)
 		case u, ok := <-t.link.updates:
 			if !ok {
-				return nil // the link says why
+				return nil // link.run returns the error
 			}
 			if err := t.update(ctx, u); err != nil {
 				return err
@@ -194,7 +183,7 @@ func (t *talk) run(ctx context.Context) error {
 	}
 }
 
-// busy reports whether something that was said is still unanswered.
+// busy reports whether a line is still unanswered.
 func (t *talk) busy() bool { return !t.ready || t.question != nil || t.running || t.link.pending() }
 
 // input is the channel of lines, while a line can be used.
@@ -226,7 +215,7 @@ func (t *talk) line(ctx context.Context, text string) {
 	case command == "":
 		t.prompt()
 		return
-	case command == "/stop" && t.busy(): // otherwise the host says that there is nothing to stop
+	case command == "/stop" && t.busy(): // otherwise the host answers that there is nothing to stop
 		if err := t.link.stop(ctx); err != nil {
 			t.print.note("cannot stop: " + err.Error())
 		}
@@ -283,7 +272,7 @@ func (t *talk) update(ctx context.Context, u update) error {
 	return nil
 }
 
-// history shows what the connection missed. The first one is the past and not shown.
+// history prints what was missed while the connection was lost. The first history is the past and is not printed.
 func (t *talk) history(entries []gateway.Entry) {
 	last := len(entries) - 1
 	t.running = last >= 0 && !entries[last].Final()
@@ -332,7 +321,7 @@ func (t *talk) event(e message.Event) {
 	}
 }
 
-// approvals takes the requests of this conversation; those of others are for their own frontends.
+// approvals handles the requests of this conversation; others belong to their own frontends.
 func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
 	here := message.ConversationKey{Channel: gateway.ChannelTerminal, ID: t.cfg.Conversation}.String()
@@ -364,7 +353,7 @@ func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	}
 }
 
-// withdraw takes back questions that somebody has answered elsewhere.
+// withdraw removes questions that somebody has answered elsewhere.
 func (t *talk) withdraw(open []gateway.Approval) {
 	if len(t.asking) == 0 {
 		return
@@ -408,7 +397,7 @@ func (t *talk) answerApproval(ctx context.Context, text string) {
 func (t *talk) decide(ctx context.Context, id string, grant bool, scope string) {
 	if err := t.link.decide(ctx, id, grant, scope); err != nil {
 		t.print.note("cannot answer: " + err.Error())
-		// The request comes again with the next connection.
+		// The next connection lists the request again.
 		t.shown = slices.DeleteFunc(t.shown, func(s string) bool { return s == id })
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// printable takes out of an answer what could steer the terminal: control characters, and marks that turn the
-// direction of text. Everything else that an answer may hold, joined emoji say, stays.
+// printable removes from an answer what could control the terminal: control characters, and marks that change the
+// direction of text. Everything else stays, such as joined emoji.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -20,7 +20,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// revealed spells out every character that would not show, so that what a person approves is what runs.
+// revealed spells out every invisible character, so that what a person approves is what runs.
 func revealed(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
-	// silence is how long a server may say nothing: two pings missed.
+	// silence is how long a server may send nothing: two missed pings.
 	silence   = 2*gateway.PingInterval + 5*time.Second
 	firstWait = 100 * time.Millisecond
 	lastWait  = 3 * time.Second
@@ -27,17 +28,17 @@ const (
 	maxFrame = 64 << 20
 )
 
-// errRefused is returned when the server will not have this client, now or later.
+// errRefused is returned when the server refuses this client for good.
 var errRefused = errors.New("the gateway refused")
 
-// update is what a link tells: a frame, or that the connection was lost.
+// update is a frame, or the error that ended a connection.
 type update struct {
 	frame gateway.ServerFrame
 	lost  error
 }
 
-// link keeps one conversation's socket open. What was sent and neither accepted nor refused is sent
-// again, under its id, after each reconnection.
+// link keeps one conversation's socket open. A frame that was neither accepted nor refused is sent again, with its id,
+// after each reconnection.
 type link struct {
 	url          string // ws://...
 	token        string
@@ -52,7 +53,7 @@ type link struct {
 	unsent []gateway.ClientFrame
 }
 
-// newLink takes the gateway's address as the owner knows it, http://127.0.0.1:7351.
+// newLink returns a link to the gateway at a URL such as http://127.0.0.1:7351.
 func newLink(address, token, channel, conversation string) (*link, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -105,7 +106,7 @@ func (l *link) connect(ctx context.Context) (greeted bool, err error) {
 	conn, answer, err := websocket.Dial(dial, l.url, &websocket.DialOptions{Subprotocols: []string{gateway.Subprotocol}})
 	if err != nil {
 		if answer != nil && answer.StatusCode == 403 {
-			return false, fmt.Errorf("%w: %s is not a name that it listens on", errRefused, l.url)
+			return false, fmt.Errorf("%w: it does not accept the host name in %s", errRefused, l.url)
 		}
 		return false, err
 	}
@@ -155,7 +156,7 @@ func (l *link) attach(conn *websocket.Conn) {
 	l.conn, l.ready = conn, false
 }
 
-// settle forgets sends that the gateway has answered, or shows in its history.
+// settle removes frames that the gateway has answered, or shows in its history.
 func (l *link) settle(f gateway.ServerFrame) {
 	done := map[string]bool{}
 	switch f.Type {
@@ -170,13 +171,7 @@ func (l *link) settle(f gateway.ServerFrame) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var left []gateway.ClientFrame
-	for _, s := range l.unsent {
-		if !done[s.ID] {
-			left = append(left, s)
-		}
-	}
-	l.unsent = left
+	l.unsent = slices.DeleteFunc(l.unsent, func(f gateway.ClientFrame) bool { return done[f.ID] })
 }
 
 func (l *link) resend(ctx context.Context) error {
@@ -191,7 +186,7 @@ func (l *link) resend(ctx context.Context) error {
 	return nil
 }
 
-// send says text under id. It never fails: without a connection it waits for the next one.
+// send sends a message with an id. It never fails: without a connection, the message is sent with the next one.
 func (l *link) send(ctx context.Context, id, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +211,7 @@ func (l *link) decide(ctx context.Context, approval string, grant bool, scope st
 	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeDecide, Approval: approval, Grant: &grant, Scope: scope})
 }
 
-// now sends what makes no sense later.
+// now sends a frame that would make no sense after a reconnection.
 func (l *link) now(ctx context.Context, f gateway.ClientFrame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,19 +13,19 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// outputLines is how much of a tool's output is shown.
+// outputLines bounds the lines of a tool's output that are shown.
 const outputLines = 6
 
-// printer is the one place that writes. Answers go to out; everything about them goes to err, dimmed on a
-// terminal. Foreign text never reaches either with control characters in it.
+// printer does all printing. Answers go to out; everything else goes to err, dimmed on a terminal. Control characters are
+// removed from both.
 type printer struct {
 	out, err    io.Writer
 	json, color bool
-	// open is true while the cursor is behind text that has no newline yet; both writers may share a screen.
-	// prompted says that this text is a prompt.
+	// open is true while the cursor is behind text without a newline, which prompted marks as a prompt; both writers may
+	// share a screen.
 	open     bool
 	prompted bool
-	streamed string                   // text of the answer in the making
+	streamed string                   // text of the answer so far
 	calls    map[string]message.Event // by call id
 	replies  map[string]bool          // keys that were printed
 }
@@ -61,7 +61,7 @@ func (p *printer) event(e message.Event) {
 		p.stream(e.Text)
 	case message.TextReset:
 		p.breakLine()
-		p.note("that answer broke off; it begins anew")
+		p.note("the answer was cut off and starts again")
 		p.streamed = ""
 	case message.ToolCall:
 		p.breakLine()
@@ -87,7 +87,7 @@ func (p *printer) event(e message.Event) {
 	}
 }
 
-// past prints a final entry that came by history.
+// past prints a final entry of the history.
 func (p *printer) past(e gateway.Entry) {
 	kind := message.ReplyReady
 	if e.IsError {
@@ -113,7 +113,7 @@ func (p *printer) stream(text string) {
 	p.write(text)
 }
 
-// reply prints the rest of an answer, or all of it where the stream was something else.
+// reply prints the rest of an answer, or all of it if the stream was different.
 func (p *printer) reply(key, text string) {
 	p.seen(key)
 	if rest, ok := strings.CutPrefix(text, p.streamed); ok {
@@ -161,7 +161,7 @@ func (p *printer) result(e message.Event) {
 	}
 }
 
-// request prints a whole call: nothing that is approved may be out of sight.
+// request prints a whole call: a person must see everything that is approved.
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
 	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
@@ -195,7 +195,7 @@ func (p *printer) field(name, text string) {
 	}
 }
 
-// ask shows a request and what each answer covers: y is this call alone.
+// ask prints a request and what each answer covers: y allows only this call.
 func (p *printer) ask(a gateway.Approval) {
 	p.request(a)
 	if a.MaySession {
@@ -215,7 +215,7 @@ func (p *printer) again(a gateway.Approval) {
 	p.question(a)
 }
 
-// answers are the letters that a request is answered with.
+// answers are the letters with which a request can be answered.
 func answers(a gateway.Approval) []string {
 	letters := []string{"y"}
 	if a.MaySession {
@@ -281,7 +281,7 @@ func place(where string) string {
 	return "in sandbox " + where
 }
 
-// gist is the one line that tells calls of the same tool apart.
+// gist is the one argument that tells calls of the same tool apart, in one line.
 func gist(raw json.RawMessage) string {
 	var args map[string]any
 	if json.Unmarshal(raw, &args) != nil {

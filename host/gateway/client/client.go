@@ -1,6 +1,6 @@
 // Package client asks the running host over its gateway, as the commands of the command line do.
 //
-// Start with Ask. The address and the file with the token come from the configuration, and an answer is bounded like one of a stranger.
+// Start with Ask. The address and the file with the token come from the configuration, and the size of an answer is bounded.
 package client
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/jsonform"
 )
 
-// ErrNotRunning is the error of a question to a host that does not run.
+// ErrNotRunning is returned if no host is running.
 var ErrNotRunning = errors.New("no flynn is running")
 
 const (
@@ -29,7 +29,7 @@ const (
 	maxAnswer  = 16 << 20 // bytes
 )
 
-// Ask puts a question to the running host and decodes its answer; body is nil for a GET.
+// Ask sends a request with a JSON body to the running host and decodes its answer; a nil body is a GET.
 func Ask(ctx context.Context, c *config.Config, path string, body, answer any) error {
 	if body == nil {
 		return Send(ctx, c, http.MethodGet, path, "application/json", nil, answer)
@@ -41,7 +41,7 @@ func Ask(ctx context.Context, c *config.Config, path string, body, answer any) e
 	return Send(ctx, c, http.MethodPost, path, "application/json", bytes.NewReader(content), answer)
 }
 
-// Send makes a request of the running host and decodes its answer.
+// Send sends a request to the running host and decodes its answer.
 func Send(ctx context.Context, c *config.Config, method, path, kind string, content io.Reader, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -51,14 +51,14 @@ func Send(ctx context.Context, c *config.Config, method, path, kind string, cont
 	}
 	token, err := gateway.ReadToken(c.Gateway.TokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrNotRunning // it makes one when it starts
+		return ErrNotRunning // the first start creates it
 	}
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", kind)
-	client := http.Client{Transport: &http.Transport{}} // no proxy: it is on this machine
+	client := http.Client{Transport: &http.Transport{}} // no proxy: the host is on this machine
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -81,7 +81,7 @@ func Send(ctx context.Context, c *config.Config, method, path, kind string, cont
 	return nil
 }
 
-// refusal is the running host's error, in its own words where it has any.
+// refusal is the running host's error, with its message if it has one.
 func refusal(status string, text []byte) error {
 	var f gateway.ServerFrame
 	if json.Unmarshal(text, &f) != nil || f.Message == "" {

@@ -9,14 +9,14 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Knock adds somebody who asks to be let in, or is.
+// Knock adds a pairing request, or a pairing.
 func (b *Backend) Knock(e gateway.AccessEntry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.strangers = append(b.strangers, e)
 }
 
-// LockOut is the code after which everybody is locked out.
+// LockOut is the code for which DecidePairing reports a lockout.
 const LockOut = "LOCK-LOCK"
 
 type lockedOut struct{}

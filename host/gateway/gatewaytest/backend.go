@@ -1,8 +1,8 @@
 // Package gatewaytest is a small in-memory host for the tests of the gateway and of its clients.
 //
 // Start with New. Backend keeps the promises of gateway.Backend: messages are accepted once per event id and
-// answered in order, watchers that are too slow are cut off, history agrees with the events. What an agent does
-// is a plain function (Agent); Demo is a ready one. Nothing is stored and no tool is ever really run. Browser is a real one for the page.
+// answered in order, watchers that are too slow are cut off, and the history agrees with the events. An agent is a function
+// (Agent); Demo is a ready one. Nothing is stored and no tool runs. Browser starts a real browser for the page.
 package gatewaytest
 
 import (
@@ -30,9 +30,9 @@ type Backend struct {
 	// Buffer is the number of events that a watcher may lag; 0 means watch.DefaultBuffer.
 	Buffer int
 	Info   gateway.Status
-	// Holds is what senders hold.
+	// Holds are the resources that senders hold.
 	Holds []gateway.Held
-	// Spent answers for what model calls have used; nil is nothing.
+	// Spent returns the usage of model calls; nil means none.
 	Spent func(by usage.Key, since time.Time) ([]usage.Sum, error)
 
 	hub *watch.Hub // made with the first use
@@ -250,7 +250,7 @@ func (b *Backend) DeleteConversation(_ context.Context, channel, id, _ string, s
 	case c.stop != nil:
 		c.stop()
 	}
-	delete(b.convs, channel+":"+id) // what is being stopped ends among what is gone
+	delete(b.convs, channel+":"+id)
 	return nil
 }
 

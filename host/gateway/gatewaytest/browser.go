@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Browser starts a Chromium with an empty profile, which ends with the test; tabs are opened below its context.
+// Browser starts a Chromium with an empty profile, which is closed with the test; tabs are opened from its context.
 func Browser(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -38,7 +38,7 @@ func Browser(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Cont
 	return ctx
 }
 
-// profile is a folder for what a browser keeps. Processes of the browser may write there for a moment after it has ended.
+// profile is the profile folder of a browser, whose processes may write there for a moment after it has ended.
 func profile(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "flynn-browser")

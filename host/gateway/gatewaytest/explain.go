@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Traces makes the backend know the traces of all turns: what reason says is why a call was denied. Without it none is known.
+// Traces gives every turn a trace, in which a call was denied for reason. Without it no turn has one.
 func (b *Backend) Traces(reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -26,7 +26,7 @@ func (b *Backend) Explain(_ context.Context, id string) (explain.Trace, error) {
 	return explain.Trace{
 		ID: id, Agent: "main", State: "done", Started: at, Ended: at.Add(time.Second),
 		Steps: []explain.Step{{Seq: 1, At: at, Model: "m", Calls: []explain.ToolCall{{
-			ID: "c1", Tool: "shell.exec", Verdict: "deny", Reasons: []string{b.reason}, Ended: at, IsError: true, Result: "refused",
+			ID: "c1", Tool: "shell.exec", Outcome: "deny", Reasons: []string{b.reason}, Ended: at, IsError: true, Result: "refused",
 		}}}},
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Turn is one answer in the making.
+// Turn is a running turn.
 type Turn struct {
 	backend *Backend
 	conv    *conversation
@@ -23,7 +23,7 @@ type Turn struct {
 	committed bool
 }
 
-// add puts an entry into the next commit, as a real turn holds back what it streams and announces. The backend's lock is held.
+// add puts an entry into the next commit, as a real turn does with what it streams and announces. The backend's lock is held.
 func (t *Turn) add(e gateway.Entry) { t.pending = append(t.pending, t.stamp(e)) }
 
 // commit makes the pending entries part of the history. The backend's lock is held.
@@ -39,13 +39,13 @@ func (t *Turn) Say(text string) {
 	}
 }
 
-// Interim says a text before a tool call, with which it is committed.
+// Interim streams a text before a tool call, with which it is committed.
 func (t *Turn) Interim(text string) {
 	t.Say(text)
 	t.Keep(text)
 }
 
-// Keep has what was said so far committed with the next tool call.
+// Keep has the text committed with the next tool call.
 func (t *Turn) Keep(text string) {
 	t.publish(message.Event{}, func(*conversation) { t.add(gateway.Entry{From: gateway.FromAgent, Text: text}) })
 }
@@ -141,8 +141,8 @@ func (t *Turn) ask(ctx context.Context, call Call, args json.RawMessage, view *g
 	}
 }
 
-// publish changes the conversation and tells its watchers in one step, as a commit and its event would. An event
-// without a kind is a commit that has none.
+// publish changes the conversation and sends its watchers the event in one step, like a commit and its event. Without a
+// kind there is no event.
 func (t *Turn) publish(e message.Event, change func(*conversation)) {
 	t.backend.mu.Lock()
 	defer t.backend.mu.Unlock()

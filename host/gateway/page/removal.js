@@ -49,7 +49,7 @@ export class Removal {
 
 function question(c) {
   const answers = c.turns === 1 ? "1 answer" : (c.turns ?? 0) + " answers";
-  return `This deletes all that was said here (${answers}) for good, with what agents noted of it, and the sandbox with what is in it. ` +
+  return `This deletes this conversation (${answers}) for good, with the agents' notes about it, and the sandbox with its content. ` +
     "Files in the workspace stay, and so does what the host's logs say of decisions, approvals and costs." +
     (c.running ? " The answer that is being made here is stopped." : "");
 }

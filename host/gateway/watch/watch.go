@@ -1,8 +1,8 @@
-// Package watch shows the events of turns to those who watch a conversation.
+// Package watch passes the events of turns to the watchers of a conversation.
 //
 // Start with Hub. A hub keeps nothing for good: the store is the truth, and a watcher that falls behind is cut off, to read the store
-// again. While a turn runs, the hub remembers its events, since the store has neither the text that streams nor a step that is not committed
-// yet. Watch returns them, so that a watcher who comes in the middle of an answer sees the same as all others.
+// again. While a turn runs, the hub remembers its events, because the store has neither the text that streams nor a step that is not
+// committed yet. Watch returns them, so that a watcher that comes in the middle of an answer sees the same as all others.
 package watch
 
 import (
@@ -15,11 +15,11 @@ import (
 // DefaultBuffer is the number of events that a watcher may lag behind.
 const DefaultBuffer = 256
 
-// maxTold bounds what is remembered of a turn, in bytes. The latest text is kept whole, whatever its size; what goes is the oldest, which is
-// committed by then.
+// maxTold bounds the remembered events of a turn, in bytes. The latest text is kept whole, whatever its size; the oldest events go first,
+// which are committed by then.
 const maxTold = 256 << 10
 
-// Hub is where events meet their watchers. Its methods are safe for concurrent use.
+// Hub passes events to watchers. Its methods are safe for concurrent use.
 type Hub struct {
 	buffer int
 
@@ -32,20 +32,20 @@ type conversation struct {
 	turns    []*turn // that run, oldest first
 }
 
-// turn is what is remembered of one that runs.
+// turn holds the remembered events of a running turn.
 type turn struct {
 	id   string
 	told []piece
 	size int
 }
 
-// piece is an event, or a run of text events in one. The text is apart, as it grows.
+// piece is an event, or several text events in one, whose text grows apart from it.
 type piece struct {
 	event message.Event
 	text  []byte
 }
 
-// NewHub returns a hub whose watchers may lag behind by so many events; 0 means DefaultBuffer.
+// NewHub returns a hub whose watchers may lag buffer events behind; 0 means DefaultBuffer.
 func NewHub(buffer int) *Hub {
 	if buffer == 0 {
 		buffer = DefaultBuffer
@@ -53,7 +53,7 @@ func NewHub(buffer int) *Hub {
 	return &Hub{buffer: buffer, conversations: map[string]*conversation{}}
 }
 
-// Publish shows an event to those who watch its conversation. It does not block.
+// Publish passes an event to the watchers of its conversation. It does not block.
 func (h *Hub) Publish(e message.Event) {
 	key := message.ConversationKey{Channel: e.Channel, ID: e.Conversation}.String()
 	h.mu.Lock()
@@ -77,14 +77,14 @@ func (h *Hub) Publish(e message.Event) {
 	h.tidy(key, c)
 }
 
-// Subscribe watches a conversation from now on, until the function is called. A watcher that is too slow finds its channel closed.
+// Subscribe watches a conversation from now on, until the function is called. The channel of a watcher that is too slow is closed.
 func (h *Hub) Subscribe(channel, id string) (<-chan message.Event, func()) {
 	_, events, stop := h.Watch(channel, id)
 	return events, stop
 }
 
-// Watch is Subscribe for one who reads what is stored as well, after this call. told are the events of the turns that run, texts in one
-// piece; they come behind what is stored and before the events of the channel, and may tell again what is stored by now.
+// Watch is Subscribe for a watcher that also reads the store, after this call. told are the past events of the running turns, with
+// streamed text in one piece. They follow what is stored and precede the events of the channel; some of them may be stored by now.
 func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan message.Event, stop func()) {
 	key, w := message.ConversationKey{Channel: channel, ID: id}.String(), make(chan message.Event, h.buffer)
 	h.mu.Lock()
@@ -127,7 +127,7 @@ func (h *Hub) tidy(key string, c *conversation) {
 	}
 }
 
-// remember takes note of an event of a turn that runs.
+// remember keeps an event of a running turn.
 func (c *conversation) remember(e message.Event) {
 	at := slices.IndexFunc(c.turns, func(t *turn) bool { return t.id == e.Turn })
 	switch {
@@ -148,7 +148,7 @@ func (c *conversation) remember(e message.Event) {
 	}
 }
 
-// add appends an event, a text to the one before it where both are of one kind.
+// add appends an event. A text is appended to the text before it if both belong together.
 func (t *turn) add(e message.Event) {
 	last := len(t.told) - 1
 	switch streams := e.Kind == message.TextDelta || e.Kind == message.ToolProgress; {
@@ -160,7 +160,7 @@ func (t *turn) add(e message.Event) {
 		t.told = append(t.told, piece{event: e})
 	}
 	t.size += len(e.Text) + len(e.Args)
-	for len(t.told) > 2 && t.size > maxTold { // the first is that it has begun
+	for len(t.told) > 2 && t.size > maxTold { // the first event is TurnStarted
 		t.forget(1)
 	}
 	if p := &t.told[len(t.told)-1]; e.Kind == message.ToolProgress && len(p.text) > 2*maxTold {
@@ -176,7 +176,7 @@ func (t *turn) forget(i int) {
 	t.told = slices.Delete(t.told, i, i+1)
 }
 
-// void forgets the text in the making.
+// void forgets the text that streams.
 func (t *turn) void() {
 	if last := len(t.told) - 1; t.told[last].event.Kind == message.TextDelta {
 		t.forget(last)

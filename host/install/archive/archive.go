@@ -1,8 +1,8 @@
-// Package archive writes and reads the archives in which folders of files are passed on.
+// Package archive writes and reads archives of folders.
 //
-// Start with Write and Read. Written is tar within gzip, the same bytes for the same files; read is .zip as well. Archives are foreign:
-// Read takes regular files alone, each once, under names that stay inside, and stops at its bounds, whatever headers say. Where the
-// files go is the caller's business: package folder is for the disk.
+// Start with Writer and Read. It writes .tar.gz, with the same bytes for the same files, and reads .tar.gz and .zip. Archives are
+// untrusted: Read accepts only regular files, each once, with names that stay inside the folder, and enforces its bounds, whatever the
+// headers say. It does not write to the disk: package folder does.
 package archive
 
 import (
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ const maxName = 256
 // File is one file of an archive.
 type File struct {
 	Name    string // slash-separated
-	Program bool   // may be run
+	Program bool   // is executable
 	Content io.Reader
 }
 
@@ -35,13 +36,13 @@ type Writer struct {
 	tar *tar.Writer
 }
 
-// NewWriter begins an archive.
+// NewWriter starts an archive.
 func NewWriter(w io.Writer) *Writer {
-	zip, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // which fails for no level that there is
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestCompression) // cannot fail for a valid level
 	return &Writer{zip, tar.NewWriter(zip)}
 }
 
-// Write adds a file of that many bytes. Of its mode only Program is kept, and none of its times.
+// Write adds a file of size bytes. The archive keeps only Program of its mode, and none of its times.
 func (w *Writer) Write(f File, size int64) error {
 	mode := int64(0o644)
 	if f.Program {
@@ -59,43 +60,23 @@ func (w *Writer) Write(f File, size int64) error {
 	return nil
 }
 
-// Close ends the archive.
+// Close finishes the archive.
 func (w *Writer) Close() error { return errors.Join(w.tar.Close(), w.zip.Close()) }
 
 // Pack writes every file of a folder that is not hidden.
 func (w *Writer) Pack(d *folder.Folder) error {
-	names, err := d.Names(false)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := w.packFile(d, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.Each(func(name string, f *os.File, info fs.FileInfo) error {
+		return w.Write(File{name, folder.Program(info.Mode()), f}, info.Size())
+	})
 }
 
-func (w *Writer) packFile(d *folder.Folder, name string) error {
-	f, err := d.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return w.Write(File{name, folder.Program(info.Mode()), f}, info.Size())
-}
-
-// Source is an archive as it is read: a file, or a bytes.Reader.
+// Source is an archive to read: a file, or a bytes.Reader.
 type Source interface {
 	io.ReadSeeker
 	io.ReaderAt
 }
 
-// Read hands the files of an archive, .tar.gz or .zip by its first bytes, to take one after the other. It stops at the first error.
+// Read calls take with the files of an archive, .tar.gz or .zip by its first bytes, one after the other. It stops at the first error.
 func Read(from Source, max folder.Bounds, take func(File) error) error {
 	size, err := from.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -119,7 +100,7 @@ func Read(from Source, max folder.Bounds, take func(File) error) error {
 	return errors.New("it is neither a .tar.gz nor a .zip archive")
 }
 
-// reading is an archive on its way to who takes its files.
+// reading is the state of Read.
 type reading struct {
 	max  folder.Bounds
 	left int64 // of max.Bytes
@@ -127,7 +108,7 @@ type reading struct {
 	take func(File) error
 }
 
-// tarGzip reads to the end, so that the checksum is looked at. Beside the files, headers and padding are bounded.
+// tarGzip reads to the end, so that the checksum is checked. It bounds headers and padding as well.
 func (r *reading) tarGzip(from io.Reader) error {
 	packed, err := gzip.NewReader(from)
 	if err != nil {

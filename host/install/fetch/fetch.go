@@ -1,7 +1,7 @@
-// Package fetch gets archives over http and https, for which something has to vouch.
+// Package fetch downloads archives over http and https that are authenticated.
 //
-// Start with Parse and Client. A digest at the end of the address vouches for the archive, or the signature of a pinned key within it,
-// which the caller looks at: Trust says how strictly.
+// Start with Parse and Client. An archive is authenticated by the digest at the end of its URL, or by a signature with a pinned key in it,
+// which the caller checks: Trust says how strictly.
 package fetch
 
 import (
@@ -32,16 +32,16 @@ const (
 	maxRedirects = 5
 )
 
-// IsURL tells a URL from a path.
+// IsURL reports whether name is a URL and not a path.
 func IsURL(name string) bool { return strings.Contains(name, "://") }
 
-// Address is where an archive is, and its digest where the operator gave one.
+// Address is the URL of an archive, with its digest if the operator gave one.
 type Address struct {
 	url    *url.URL
 	digest string
 }
 
-// Parse reads a URL of one of the schemes, with #sha256=DIGEST at its end or without.
+// Parse parses a URL of one of the schemes, with or without #sha256=DIGEST at its end.
 func Parse(text string, schemes ...string) (Address, error) {
 	u, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "" || u.User != nil {
@@ -62,29 +62,29 @@ func Parse(text string, schemes ...string) (Address, error) {
 // String is the URL without the digest.
 func (a Address) String() string { return a.url.String() }
 
-// Trust returns how what comes from the address is to be trusted: without a digest it has to be signed by one of the keys of t.
+// Trust returns the trust for the archive at the address: without a digest it must be signed by one of the keys of t.
 func (a Address) Trust(t signing.Trust) (signing.Trust, error) {
 	if a.digest != "" {
 		return t, nil
 	}
 	if len(t.Keys) == 0 {
-		return t, fmt.Errorf("nothing vouches for what comes from there: add #sha256=DIGEST, or pin the author's key in %s", t.Table)
+		return t, fmt.Errorf("the download is not authenticated: add #sha256=DIGEST, or pin the author's key in %s", t.Table)
 	}
 	t.Required = true
 	return t, nil
 }
 
-// Client says how archives are fetched.
+// Client downloads archives.
 type Client struct {
-	// Private allows an address that is not public: this machine, or the network that it is in.
+	// Private allows addresses that are not public: this machine and its network.
 	Private bool
-	// Proxy has the proxy of the environment asked. It dials for us, so that Private has to be allowed too.
+	// Proxy uses the proxy of the environment. It needs Private as well, because the proxy decides which address it connects to.
 	Proxy bool
 	// Transport replaces the usual one, for tests.
 	Transport http.RoundTripper
 }
 
-// Get writes the archive to w, of at most that many bytes. What was written is of use only if there is no error.
+// Get writes the archive, of at most that many bytes, to w. After an error the written bytes are not to be used.
 func (c Client) Get(ctx context.Context, a Address, w io.Writer, most int64) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTime)
 	defer cancel()
@@ -108,13 +108,13 @@ func (c Client) Get(ctx context.Context, a Address, w io.Writer, most int64) err
 		err = fmt.Errorf("it has more than %d bytes", most)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); err == nil && a.digest != "" && got != a.digest {
-		err = fmt.Errorf("what came has the digest %s", got)
+		err = fmt.Errorf("the downloaded file has the digest %s", got)
 	}
 	return err
 }
 
-// transport connects to public addresses alone unless private ones are allowed. It looks at the address that is dialled, so that no
-// name and no redirect leads elsewhere.
+// transport connects only to public addresses unless private ones are allowed. It checks the address that is dialled, so that no name and no
+// redirect can lead elsewhere.
 func (c Client) transport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
@@ -136,7 +136,7 @@ func publicAddress(address string) error {
 		return err
 	}
 	if err := netaddr.Public(a.Addr()); err != nil {
-		return fmt.Errorf("%w: say --allow-private if that is meant", err)
+		return fmt.Errorf("%w: add --allow-private if that is intended", err)
 	}
 	return nil
 }

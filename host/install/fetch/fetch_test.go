@@ -98,7 +98,7 @@ func TestGet(t *testing.T) {
 		{"without", secure.URL + "/p", 10, ""},
 		{"moved", secure.URL + "/moved" + sum, 10, ""},
 		{"plain with its digest", plain.URL + "/p" + sum, 10, ""},
-		{"another digest", secure.URL + "/p#sha256=" + strings.Repeat("0", 64), 10, "what came has the digest " + sum[8:]},
+		{"another digest", secure.URL + "/p#sha256=" + strings.Repeat("0", 64), 10, "the downloaded file has the digest " + sum[8:]},
 		{"too long", secure.URL + "/p" + sum, 9, "more than 9 bytes"},
 		{"leaves https", secure.URL + "/plain" + sum, 10, "a redirect leads from https to http"},
 		{"to a password", secure.URL + "/secret" + sum, 10, "a redirect holds a password"},

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
-// Filling is an empty folder that is filled with files. Files are read-only from the start, and on the disk once they are written.
+// Filling fills an empty folder with files. They are created read-only, and synced to the disk.
 type Filling struct {
 	root  *os.Root
 	max   Bounds
@@ -22,7 +22,7 @@ type Filling struct {
 	files map[string]string
 }
 
-// Fill begins to fill the empty folder dir.
+// Fill starts to fill the empty folder dir.
 func Fill(dir string, max Bounds) (*Filling, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -31,7 +31,7 @@ func Fill(dir string, max Bounds) (*Filling, error) {
 	return &Filling{root: root, max: max, left: max.Bytes, files: map[string]string{}}, nil
 }
 
-// Write adds a file; a program may be run. A name that is taken is refused, and so is every name below that of a file.
+// Write adds a file, executable if it is a program. A name that is taken is refused, and so is a name below that of a file.
 func (w *Filling) Write(name string, program bool, content io.Reader) error {
 	switch {
 	case !Portable(name):
@@ -65,41 +65,19 @@ func (w *Filling) Write(name string, program bool, content io.Reader) error {
 
 // Copy adds every file of another folder that is not hidden.
 func (w *Filling) Copy(from *Folder) error {
-	names, err := from.Names(false)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := w.copyFile(from, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return from.Each(func(name string, f *os.File, info fs.FileInfo) error { return w.Write(name, Program(info.Mode()), f) })
 }
 
-func (w *Filling) copyFile(from *Folder, name string) error {
-	f, err := from.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return w.Write(name, Program(info.Mode()), f)
-}
-
-// Program reports whether a file of that mode may be run.
+// Program reports whether a file with that mode is executable.
 func Program(mode fs.FileMode) bool { return mode&0o100 != 0 }
 
 // Files returns the digest of each file that was written.
 func (w *Filling) Files() map[string]string { return maps.Clone(w.files) }
 
-// Close ends the filling.
+// Close closes the folder.
 func (w *Filling) Close() { _ = w.root.Close() }
 
-// Seal makes the folders below dir last, and read-only. Dir itself still has to be renamed.
+// Seal syncs dir and the folders below it to the disk, and makes those below read-only. Dir itself still has to be renamed.
 func Seal(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -112,7 +90,7 @@ func Seal(dir string) error {
 	})
 }
 
-// Remove removes a folder with everything in it, read-only folders too. One that is not there is no error.
+// Remove removes a folder with everything in it, including read-only folders. It is no error if there is none.
 func Remove(dir string) error {
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

@@ -1,8 +1,8 @@
-// Package folder reads, checks and fills folders of files that came from somebody else, by the digests of their files.
+// Package folder reads, verifies and fills folders of untrusted files, by the digests of the files.
 //
-// Start with Open for a folder that is there, and with Fill for one that is to be made. Everything goes through an os.Root, so that no
-// name leads outside, and there may be nothing but regular files and folders: no digest covers what a link leads to. The package does
-// not know what the files are for, nor which digests are the right ones: that is for a lock and for a signature to say.
+// Start with Open for an existing folder, and with Fill for a new one. Everything goes through an os.Root, so that no name leads outside, and
+// only regular files and folders are allowed, because no digest covers the target of a link. The package does not know what the files are
+// for, nor which digests are right: a lock or a signature says so.
 package folder
 
 import (
@@ -26,7 +26,7 @@ type Bounds struct {
 	Bytes int64 // of all files
 }
 
-// Folder is a folder that is read. Names of files are slash-separated.
+// Folder is a folder to read. Names of files are slash-separated.
 type Folder struct {
 	root *os.Root
 	max  Bounds
@@ -41,16 +41,16 @@ func Open(dir string, max Bounds) (*Folder, error) {
 	return &Folder{root, max}, nil
 }
 
-// Close ends the use of the folder, but not that of files that were opened in it.
+// Close closes the folder, but not files that were opened in it.
 func (d *Folder) Close() { _ = d.root.Close() }
 
-// FS is the folder as it lies there, with everything that Names leaves out or refuses.
+// FS is the whole folder, including everything that Names leaves out or refuses.
 func (d *Folder) FS() fs.FS { return d.root.FS() }
 
 // Root is the folder itself.
 func (d *Folder) Root() *os.Root { return d.root }
 
-// Inside reports whether name is that of a file in a folder: a clean relative path that stays inside, on this system too.
+// Inside reports whether name is a clean relative path that stays inside the folder, on this system too.
 func Inside(name string) bool {
 	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00") && filepath.IsLocal(filepath.FromSlash(name))
 }
@@ -58,7 +58,7 @@ func Inside(name string) bool {
 // Portable reports whether name is Inside on every system.
 func Portable(name string) bool { return Inside(name) && !strings.Contains(name, ":") }
 
-// Names lists the files in order; those that are hidden, or lie in a hidden folder, are left out unless hidden is set.
+// Names lists the files in order; hidden files and those in hidden folders are left out unless hidden is set.
 func (d *Folder) Names(hidden bool) ([]string, error) {
 	var out []string
 	err := fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
@@ -98,7 +98,7 @@ func badName(name string) error {
 
 func tooMany(max Bounds) error { return fmt.Errorf("there are more than %d files", max.Files) }
 
-// Regular returns the mode of a file, which has to be a regular one.
+// Regular returns the mode of a file, which must be a regular one.
 func (d *Folder) Regular(name string) (fs.FileMode, error) {
 	info, err := d.root.Lstat(filepath.FromSlash(name))
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Folder) Regular(name string) (fs.FileMode, error) {
 	return info.Mode(), nil
 }
 
-// Open opens a file, which has to be a regular one.
+// Open opens a file, which must be a regular one.
 func (d *Folder) Open(name string) (*os.File, error) {
 	f, err := d.root.Open(filepath.FromSlash(name))
 	if err != nil {
@@ -144,19 +144,37 @@ func readAll(f *os.File, name string, most int64) ([]byte, error) {
 	return content, err
 }
 
-// Digests returns the digest of each file that Names lists without the hidden ones.
-func (d *Folder) Digests() (map[string]string, error) {
+// Each calls visit with every file that is not hidden, in the order of Names.
+func (d *Folder) Each(visit func(name string, f *os.File, info fs.FileInfo) error) error {
 	names, err := d.Names(false)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make(map[string]string, len(names))
 	for _, name := range names {
-		if out[name], err = d.Digest(name); err != nil {
-			return nil, err
+		f, err := d.Open(name)
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = visit(name, f, info)
+		}
+		_ = f.Close()
+		if err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// Digests returns the digest of each file that is not hidden.
+func (d *Folder) Digests() (map[string]string, error) {
+	out := map[string]string{}
+	err := d.Each(func(name string, f *os.File, _ fs.FileInfo) (err error) {
+		out[name], err = digest.Read(f)
+		return err
+	})
+	return out, err
 }
 
 // Digest returns the digest of one file.
@@ -169,8 +187,8 @@ func (d *Folder) Digest(name string) (string, error) {
 	return digest.Read(f)
 }
 
-// Verify compares every file with its digest, and refuses files that have none. The file called keep is returned open, as it was
-// read: its user gets what was verified.
+// Verify compares every file with its digest, and refuses files without one. The file called keep is returned open, so that the caller uses
+// the verified content.
 func (d *Folder) Verify(want map[string]string, keep string) (*os.File, error) {
 	if err := d.exactly(want); err != nil {
 		return nil, err
@@ -193,7 +211,7 @@ func (d *Folder) Verify(want map[string]string, keep string) (*os.File, error) {
 	return kept, nil
 }
 
-// Contents is Verify for a folder that fits into memory: it returns the very bytes that it has compared.
+// Contents is Verify for a folder that fits into memory: it returns the bytes that it has compared.
 func (d *Folder) Contents(want map[string]string) (map[string][]byte, error) {
 	if err := d.exactly(want); err != nil {
 		return nil, err
@@ -217,7 +235,7 @@ func (d *Folder) Contents(want map[string]string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// exactly refuses files that have no digest.
+// exactly refuses files without a digest.
 func (d *Folder) exactly(want map[string]string) error {
 	have, err := d.Names(true)
 	if err != nil {
@@ -229,7 +247,7 @@ func (d *Folder) exactly(want map[string]string) error {
 	return nil
 }
 
-// VerifyFile opens one file and returns it if it has that digest and only its owner can change it.
+// VerifyFile opens a file and returns it if it has that digest and only its owner can change it.
 func (d *Folder) VerifyFile(name, want string) (*os.File, error) {
 	f, err := d.openOwn(name)
 	if err != nil {
@@ -252,7 +270,7 @@ func changed(name, got, want string) error {
 	return nil
 }
 
-// openOwn opens a file that nobody but its owner may write, who has to be root or the user of this process.
+// openOwn opens a file that only its owner can write, who must be root or the user of this process.
 func (d *Folder) openOwn(name string) (*os.File, error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -273,7 +291,7 @@ func (d *Folder) openOwn(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Sums is the list of digests as sha256sum writes and checks it, in the order of the names.
+// Sums is the list of digests in the format of sha256sum, in the order of the names.
 func Sums(files map[string]string) []byte {
 	var out []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -1,7 +1,7 @@
-// Package signing makes and checks the ed25519 signatures under what is handed from who writes it to who runs it.
+// Package signing makes and checks the ed25519 signatures of plugins and policies.
 //
-// Start with Generate, Sign and Verify. A signature is one line of text, a key and its signature. The package does not know whom
-// to trust: that is for Trust, and for who pins its keys.
+// Start with Generate, Sign and Verify. A signature is one line of text: a key and a signature with it. The package does not decide which
+// keys to trust: the operator pins them, see Trust.
 package signing
 
 import (
@@ -27,12 +27,12 @@ func ParseKey(text string) (Key, error) {
 	digits, ok := strings.CutPrefix(text, keyPrefix)
 	raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 	if !ok || err != nil || len(raw) != ed25519.PublicKeySize || strings.ContainsAny(digits, "\r\n") {
-		return "", fmt.Errorf("%.80q is no key: write ed25519: and 44 characters, as flynn plugin keygen and flynn policy keygen print it", text)
+		return "", fmt.Errorf("%.80q is not a key: write ed25519: and 44 characters, as flynn plugin keygen and flynn policy keygen print it", text)
 	}
 	return Key(text), nil
 }
 
-// public is the key itself; a Key that was parsed has one.
+// public is the decoded key; a parsed Key is always valid.
 func (k Key) public() ed25519.PublicKey {
 	raw, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(k), keyPrefix))
 	return raw
@@ -48,7 +48,7 @@ const (
 	maxPrivate = 64 << 10 // bytes of its file
 )
 
-// Generate makes a private key in a new file that only its owner can read, in the form of PKCS 8, and returns its public key.
+// Generate generates a private key in a new file that only its owner can read, in the format PKCS 8, and returns its public key.
 func Generate(path string) (Key, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -60,25 +60,25 @@ func Generate(path string) (Key, error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("make a key: %w", err)
+		return "", fmt.Errorf("create a key: %w", err)
 	}
 	if err := errors.Join(pem.Encode(f, &pem.Block{Type: pemType, Bytes: der}), f.Sync(), f.Close()); err != nil {
-		return "", fmt.Errorf("make a key: %w", errors.Join(err, os.Remove(path)))
+		return "", fmt.Errorf("create a key: %w", errors.Join(err, os.Remove(path)))
 	}
 	return Of(private), nil
 }
 
-// ReadPrivate reads the file that Generate made. Others must not be able to read it.
+// ReadPrivate reads a file of Generate, which other users must not be able to read.
 func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s has mode %v, so that others may read the key: run chmod 600, or make another", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s has mode %v, so that others can read the key: run chmod 600, or generate another", path, info.Mode().Perm())
 	}
 	if info.Size() > maxPrivate {
-		return nil, fmt.Errorf("%s is no private key of flynn plugin keygen or flynn policy keygen", path)
+		return nil, fmt.Errorf("%s is not a private key of flynn plugin keygen or flynn policy keygen", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -86,12 +86,12 @@ func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 	}
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != pemType || strings.TrimSpace(string(rest)) != "" {
-		return nil, fmt.Errorf("%s is no private key of flynn plugin keygen or flynn policy keygen", path)
+		return nil, fmt.Errorf("%s is not a private key of flynn plugin keygen or flynn policy keygen", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	private, ok := key.(ed25519.PrivateKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%s is no ed25519 key (%v)", path, err)
+		return nil, fmt.Errorf("%s is not an ed25519 key (%v)", path, err)
 	}
 	return private, nil
 }

@@ -12,21 +12,21 @@ import (
 // MaxText bounds the text of a signature, in bytes.
 const MaxText = 1 << 10
 
-// Sign is the text that stands for a signature of message. The message should begin with words that no other kind of message
-// begins with, so that a signature is of nothing else.
+// Sign returns the text of a signature of message. The message should begin with a prefix for its kind, so that the signature is valid for
+// nothing else.
 func Sign(private ed25519.PrivateKey, message []byte) []byte {
 	return text(Of(private), ed25519.Sign(private, message))
 }
 
-// text is the one text that stands for a signature.
+// text is the text of a signature.
 func text(key Key, sig []byte) []byte {
 	return fmt.Appendf(nil, "%s %s\n", key, base64.StdEncoding.EncodeToString(sig))
 }
 
-// ErrWrong means that a signature is not one of the message.
-var ErrWrong = errors.New("the signature is of something else, or damaged")
+// ErrWrong means that a signature does not match the message.
+var ErrWrong = errors.New("the signature does not match, or is damaged")
 
-// Verify returns the key whose signature of message the text is.
+// Verify checks the text of a signature of message and returns its key.
 func Verify(signature, message []byte) (Key, error) {
 	key, sig, err := parse(signature)
 	if err != nil {
@@ -53,19 +53,19 @@ func parse(signature []byte) (Key, []byte, error) {
 	return key, sig, nil
 }
 
-// Trust says whose signatures count.
+// Trust says which signatures count.
 type Trust struct {
 	Keys     []Key
-	Required bool // what is not signed by one of the Keys is refused
-	// Table is where the operator wrote it ("[policy_trust]"), for errors.
+	Required bool // everything that is not signed with one of the Keys is refused
+	// Table is the table of the configuration ("[policy_trust]"), for errors.
 	Table string
 }
 
-// String tells one trust from another.
+// String is different for different trusts.
 func (t Trust) String() string { return fmt.Sprint(t.Required, slices.Sorted(slices.Values(t.Keys))) }
 
-// Check returns the key that vouches for what signer has signed; "" is for what nobody has. A signature by a key that is not pinned is
-// as good as none where any key is pinned, and is not held against it where none is.
+// Check returns the trusted key of a signature by signer, where "" stands for no signature. A signature by a key that is not pinned is
+// refused if any key is pinned, and ignored if none is.
 func (t Trust) Check(signer Key) (Key, error) {
 	switch {
 	case signer == "" && t.Required:
@@ -75,7 +75,7 @@ func (t Trust) Check(signer Key) (Key, error) {
 	case slices.Contains(t.Keys, signer):
 		return signer, nil
 	case t.Required || len(t.Keys) > 0:
-		return "", fmt.Errorf("it is signed by %s, which %s keys does not have", signer, t.Table)
+		return "", fmt.Errorf("it is signed by %s, which is not in %s keys", signer, t.Table)
 	}
 	return "", nil
 }

@@ -56,7 +56,7 @@ func TestTrust(t *testing.T) {
 		"unsigned, a signature is needed": {Trust{Required: true, Table: "[t]"}, "", "", "[t] requires a signature"},
 		"signed, nobody is pinned":        {Trust{}, mine, "", ""},
 		"signed by a pinned key":          {Trust{Keys: []Key{other, mine}}, mine, mine, ""},
-		"signed by another":               {Trust{Keys: []Key{other}, Table: "[t]"}, mine, "", "which [t] keys does not have"},
+		"signed by another":               {Trust{Keys: []Key{other}, Table: "[t]"}, mine, "", "which is not in [t] keys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.trust.Check(c.signer)

@@ -1,11 +1,11 @@
-// Package cron reads cron expressions and tells when they are due.
+// Package cron parses cron expressions and computes when they are due.
 //
 // Start with Parse. An expression has the five fields of crontab(5): minute, hour, day of the month, month, day of the week; each is
 // a list of values, ranges and steps, months and days of the week may be named. Where both days are restricted, either will do.
 // Nothing else is taken: no seconds, no years, no @daily.
 //
-// A run at an hour that the clocks of a zone skip is not lost, and one at an hour that they repeat is not done twice: a time that does not exist on a day is due
-// when the clocks have jumped, once for all that they jumped over; one that exists twice is due the first time.
+// A change of the clocks loses no run and repeats none: a time that a day skips is due right after the jump, once for all times that
+// were skipped; a time that a day has twice is due the first time.
 package cron
 
 import (
@@ -24,7 +24,7 @@ type Expression struct {
 // maxText bounds an expression, in bytes.
 const maxText = 512
 
-// field is what one of the five may hold.
+// field is the grammar of one of the five fields.
 type field struct {
 	name     string
 	min, max int
@@ -60,7 +60,7 @@ func Parse(text string) (Expression, error) {
 	}
 	e.anyDay, e.anyWeekday = words[2][0] == '*', words[4][0] == '*'
 	if !e.possible() {
-		return Expression{}, fmt.Errorf("no month that it names has such a day")
+		return Expression{}, fmt.Errorf("never due: none of its months has such a day")
 	}
 	return e, nil
 }
@@ -90,7 +90,7 @@ func (f field) parseRange(part string) (uint64, error) {
 			return 0, fmt.Errorf("a step needs a range, such as %s-%d/%s", span, f.max, stepText)
 		}
 		if step, err = number(stepText); err != nil || step < 1 {
-			return 0, fmt.Errorf("%q is no step", stepText)
+			return 0, fmt.Errorf("%q is not a step", stepText)
 		}
 	}
 	var bits uint64

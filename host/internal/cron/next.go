@@ -2,13 +2,12 @@ package cron
 
 import "time"
 
-// horizon is how many days are looked through: a 29th of February may be eight years away.
+// horizon is how many days Next looks ahead: a 29th of February may be eight years away.
 const horizon = 9 * 366
 
 // Next returns the first moment after t at which the expression is due by the clocks of t's zone, or the zero time if there is none.
 //
-// The search goes over what clocks show, in UTC as if it were the zone's, and finds out last when they do: the order of the two is
-// the same, whatever the clocks do.
+// The search steps through wall-clock times, kept as UTC, and converts only a match to a moment: both have the same order.
 func (e Expression) Next(t time.Time) time.Time {
 	shown := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC).Add(time.Minute)
 	for days := 0; days < horizon; {
@@ -16,7 +15,7 @@ func (e Expression) Next(t time.Time) time.Time {
 		if e.onDay(day) {
 			for ; sameDay(shown, day); shown = shown.Add(time.Minute) {
 				if !has(e.hour, shown.Hour()) {
-					shown = shown.Truncate(time.Hour).Add(59 * time.Minute) // the loop goes on to the next hour
+					shown = shown.Truncate(time.Hour).Add(59 * time.Minute) // the loop adds the last minute
 					continue
 				}
 				if !has(e.minute, shown.Minute()) {
@@ -35,8 +34,8 @@ func (e Expression) Next(t time.Time) time.Time {
 
 func sameDay(a, b time.Time) bool { return a.YearDay() == b.YearDay() && a.Year() == b.Year() }
 
-// resolve is when the clocks of a zone show a time, given in UTC as if it were the zone's: the first time that they do, or where they
-// jump over it, when they have jumped.
+// resolve returns the first moment at which the clocks of a zone show a wall-clock time, which is given as UTC. For a time that the
+// clocks skip it is the moment after the jump.
 func resolve(shown time.Time, zone *time.Location) time.Time {
 	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()
@@ -56,7 +55,7 @@ func resolve(shown time.Time, zone *time.Location) time.Time {
 	return t
 }
 
-// wall is what clocks show at t, in UTC as if it were the zone's.
+// wall returns the wall-clock time of t, as UTC.
 func wall(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }

@@ -1,7 +1,6 @@
-// Package durable puts files where a loss of power does not take them.
+// Package durable writes files that survive a loss of power.
 //
-// Start with WriteFile, or with Begin for what does not fit into memory. The package knows nothing of what it writes, and takes no
-// locks.
+// Start with WriteFile, or with Begin for contents that do not fit into memory. The package takes no locks.
 package durable
 
 import (
@@ -11,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// DraftPrefix begins the name of a file that is being written. One that is there with nobody at work is what a crash has left.
+// DraftPrefix begins the name of a file that is being written. Such a file without a writer was left by a crash.
 const DraftPrefix = ".new-"
 
 // WriteFile replaces a file so that a crash leaves the old or the new one.
@@ -30,7 +29,7 @@ func WriteFile(name string, text []byte, mode fs.FileMode) error {
 // Draft is a file that is being written and has no name yet.
 type Draft struct{ file *os.File }
 
-// Begin makes an empty draft in a folder, on the file system of which the file will be.
+// Begin makes an empty draft in a folder, which must be on the file system of the final name.
 func Begin(dir string) (*Draft, error) {
 	f, err := os.CreateTemp(dir, DraftPrefix+"*")
 	if err != nil {
@@ -42,7 +41,7 @@ func Begin(dir string) (*Draft, error) {
 // Write adds to the draft.
 func (d *Draft) Write(p []byte) (int, error) { return d.file.Write(p) }
 
-// Commit gives the draft its name, in place of a file that has it; the folder's name itself has to last already.
+// Commit gives the draft its name and replaces a file that has it. The folder itself must be durable already.
 func (d *Draft) Commit(name string, mode fs.FileMode) error {
 	err := errors.Join(d.file.Chmod(mode), d.file.Sync(), d.file.Close())
 	if err == nil {
@@ -60,7 +59,7 @@ func (d *Draft) Discard() {
 	_ = os.Remove(d.file.Name())
 }
 
-// SyncDir makes the names in a folder last.
+// SyncDir makes the names in a folder durable.
 func SyncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package event is the bus for what only watches: metrics, spans, live views and logs.
+// Package event is the bus for observers: metrics, spans, live views and logs.
 //
-// An area declares its events as types (agent.TurnEnded, channel.Delivered), publishes values of them on the Bus that its Config brings,
-// and does not know who subscribes. Start with On. What an area needs an answer from is no event but an interface of its own.
+// Start with On. An area declares its events as types (agent.TurnEnded, channel.Delivered), publishes values of them on the Bus of its
+// Config, and does not know the subscribers. An area that needs an answer defines an interface instead.
 package event
 
 import (

@@ -1,7 +1,7 @@
-// Package filelock makes processes of one machine wait for each other, or notice each other, by a lock on a file.
+// Package filelock locks files against other processes of this machine.
 //
-// Start with Wait and Try. The kernel gives a lock back when its process ends, however it ends. The lock is on the file and not on its
-// name: a file that its holder removes is not to be locked anew, and both functions fail with fs.ErrNotExist then.
+// Start with Wait and Try. The kernel releases a lock when its process ends, however it ends. The lock is on the file and not on its
+// name: after the holder has removed the file, both functions fail with fs.ErrNotExist.
 package filelock
 
 import (
@@ -14,10 +14,10 @@ import (
 // ErrHeld means that another process holds the lock.
 var ErrHeld = errors.New("another process holds it")
 
-// Wait locks the file, made where it is missing, as soon as nobody else holds it.
+// Wait waits for the lock of the file, and creates the file if it is missing.
 func Wait(name string) (release func(), err error) { return hold(name, true) }
 
-// Try locks the file, made where it is missing, or fails with ErrHeld.
+// Try is Wait, but fails with ErrHeld instead of waiting.
 func Try(name string) (release func(), err error) { return hold(name, false) }
 
 func hold(name string, wait bool) (release func(), err error) {
@@ -35,7 +35,7 @@ func hold(name string, wait bool) (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// still reports whether an open file is the one of that name.
+// still reports whether an open file still has that name.
 func still(f *os.File, name string) bool {
 	opened, err := f.Stat()
 	if err != nil {

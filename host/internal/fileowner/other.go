@@ -1,9 +1,9 @@
 //go:build !unix
 
-// Package fileowner says to whom a file belongs, on systems where a file belongs to a user with a number.
+// Package fileowner returns the user id that owns a file, on systems that have such ids.
 package fileowner
 
 import "io/fs"
 
-// Of returns the user that a file belongs to. It reports false where users have no numbers.
+// Of returns the id of the user who owns a file. It reports false on systems without such ids.
 func Of(fs.FileInfo) (uid int, ok bool) { return 0, false }

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package fileowner says to whom a file belongs, on systems where a file belongs to a user with a number.
+// Package fileowner returns the user id that owns a file, on systems that have such ids.
 package fileowner
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Of returns the user that a file belongs to. It reports false where users have no numbers.
+// Of returns the id of the user who owns a file. It reports false on systems without such ids.
 func Of(info fs.FileInfo) (uid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -10,8 +10,8 @@
 // Everything else means itself, letter case included; `[*]` is a literal star. A pattern with a leading `!` or `#` is
 // refused, because people who write one mean a negation or a comment, and a glob knows neither.
 //
-// Start with Compile. Matching never takes more than the pattern's length times the string's, whatever
-// the pattern: there is no backtracking past the last star. The package does not know about paths.
+// Start with Compile. Matching takes at most the length of the pattern times the length of the string: it never
+// backtracks past the last star. The package does not know about paths.
 package glob
 
 import (

@@ -17,7 +17,7 @@ type Event struct {
 	Group        bool
 	Sender       string
 	Text         string
-	// Kind is "edit", "delete" or "reaction" for what is done to the message Target; empty for a message.
+	// Kind is "edit", "delete" or "reaction" of the message Target; empty for a message.
 	Kind, Target string
 	Files        []File
 }
@@ -28,10 +28,10 @@ type Reply struct {
 	Conversation string
 	ReplyTo      string
 	Text         string
-	// Marked is true when the host said that it may be a duplicate.
+	// Marked is true when the host marked it as a possible duplicate.
 	Marked bool
 	At     time.Time
-	// Draft is true for a first text that edits complete. It is no answer yet; Shown is not told of it.
+	// Draft is true for a first text that edits complete. Shown is not called for it.
 	Draft bool
 	Files []File
 	// Link is when the connection began over which it came.
@@ -48,7 +48,7 @@ type PlatformConfig struct {
 	Acked func(id string)
 }
 
-// Platform is a pretended chat platform, the other end of examples/lines-channel. It redelivers every event that was not
+// Platform is a fake chat platform, the other end of examples/lines-channel. It redelivers every event that was not
 // acknowledged on each new connection, in order, like a platform with durable queues.
 type Platform struct {
 	cfg PlatformConfig
@@ -78,7 +78,7 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 	}, nil
 }
 
-// Address is where the plugin is to connect.
+// Address is the address that the plugin connects to.
 func (p *Platform) Address() string { return p.lis.Addr().String() }
 
 // Run serves connections until ctx ends.
@@ -116,8 +116,8 @@ func (p *Platform) Repeats() int {
 // ErrNoPlugin is returned while no plugin is connected.
 var ErrNoPlugin = errors.New("no plugin is connected")
 
-// KillPlugin kills the plugin process whose connection is the latest. It is held by a handle, not by a number that
-// might belong to another process by now.
+// KillPlugin kills the plugin process whose connection is the latest, by a handle and not by a number that another process
+// may have by now.
 func (p *Platform) KillPlugin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Platform) KillPlugin() error {
 	return p.latest.process.Signal(os.Kill)
 }
 
-// PluginPID is the process whose connection is the latest; 0 while there is none.
+// PluginPID is the id of the process whose connection is the latest; 0 while there is none.
 func (p *Platform) PluginPID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *Platform) PluginPID() int {
 	return p.latest.process.Pid
 }
 
-// Disconnect breaks every connection. The plugin connects again, and gets again what it has not acknowledged.
+// Disconnect breaks every connection. The plugin connects again, and gets the events that it has not acknowledged.
 func (p *Platform) Disconnect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package hosttest runs the real program against a pretended chat platform: `flynn serve` with the plugin
+// Package hosttest runs the real program against a fake chat platform: `flynn serve` with the plugin
 // examples/lines-channel, both built from this tree.
 //
-// Start with Build and Platform. It is for tests and benchmarks of the whole, and imports nothing of the project: what it knows
-// of Flynn is what an operator knows.
+// Start with Build and Platform. It is for tests and benchmarks of the whole program, and imports nothing of the host: it
+// uses Flynn as an operator does.
 package hosttest
 
 import (
@@ -47,7 +47,7 @@ type Config struct {
 	Bin string // folder of Build
 	// Platform is the address of a Platform; without one there is no channel.
 	Platform string
-	// Channels are further channels of the same plugin: addresses of platforms by instance.
+	// Channels are further channels of the same plugin: the addresses of their platforms by instance.
 	Channels map[string]string
 	// Forgetful says that the platform does not recognise repeated keys.
 	Forgetful bool

@@ -1,11 +1,12 @@
 package hosttest
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
-// rich is what lines have besides; see examples/lines-channel/rich.go.
+// rich holds the further fields of a line; see examples/lines-channel/rich.go.
 type rich struct {
 	Kind     string `json:"kind,omitempty"`
 	Target   string `json:"target,omitempty"`
@@ -33,12 +34,12 @@ type File struct {
 	Data   []byte
 }
 
-// Message is what people see of one message at the moment.
+// Message is a message as people see it at the moment.
 type Message struct {
 	ID           string
 	Conversation string
 	Text         string
-	Draft        bool // no last edit has come
+	Draft        bool // the final edit has not come
 	Edits        int  // that were applied
 	Revision     uint64
 	Files        []File
@@ -46,16 +47,16 @@ type Message struct {
 	replyTo string
 }
 
-// richState is what a platform remembers besides; it is guarded by Platform.mu.
+// richState is the state behind edits, files and typing; it is guarded by Platform.mu.
 type richState struct {
 	messages map[string]*Message // by id, which is the key of the send
 	order    []string
 	files    map[string]File // by handle
 	typing   []Typing
-	watch    func(Message) // is told of every change of a message; it may be nil
+	watch    func(Message) // called for every change of a message; may be nil
 }
 
-// Typing is one change of what shows.
+// Typing is one change of the typing indicator.
 type Typing struct {
 	Conversation string
 	On           bool
@@ -108,11 +109,11 @@ func (p *Platform) Messages() []Message {
 	return out
 }
 
-// Typings are the changes of "typing" so far.
+// Typings are the changes of the typing indicators so far.
 func (p *Platform) Typings() []Typing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]Typing(nil), p.rich.typing...)
+	return slices.Clone(p.rich.typing)
 }
 
 func (p *Platform) typing(conversation string, on bool) {
@@ -132,7 +133,7 @@ func (p *Platform) uploaded(files []file) []File {
 	return out
 }
 
-// answer does what a question asks for.
+// answer carries out a request of the plugin.
 func (p *Platform) answer(m line, link time.Time) line {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -21,14 +23,14 @@ const (
 	maxDigits = 64
 )
 
-// Canonical parses the arguments of a tool call, which may be anything, and
+// Canonical parses the arguments of a tool call, which may be any bytes, and
 // returns them in one fixed form together with the parsed value: keys sorted as in
 // RFC 8785, no insignificant space, shortest escapes and numbers. It differs from
 // the RFC in one point: integers keep all their digits, since an id of twenty
-// digits that changes on the way would be another id.
+// digits must not change.
 //
-// A key that occurs twice is refused: two readers could pick different ones, and a
-// policy would judge another call than the tool runs. No text at all counts as {}.
+// A key that occurs twice is refused: two readers could pick different values, and a
+// policy would decide about another call than the tool runs. Empty text counts as {}.
 func Canonical(raw json.RawMessage) (json.RawMessage, map[string]any, error) {
 	if len(raw) > MaxArgs {
 		return nil, nil, fmt.Errorf("arguments have %d bytes, more than %d", len(raw), MaxArgs)
@@ -39,9 +41,8 @@ func Canonical(raw json.RawMessage) (json.RawMessage, map[string]any, error) {
 	if !utf8.Valid(raw) {
 		return nil, nil, errors.New("arguments are not valid UTF-8")
 	}
-	// The token reader forgives some syntax errors, so the syntax is checked first.
-	if err := checkSyntax(raw); err != nil {
-		return nil, nil, err
+	if err := json.Unmarshal(raw, &json.RawMessage{}); err != nil { // the token reader forgives some syntax errors
+		return nil, nil, fmt.Errorf("arguments are not JSON: %w", err)
 	}
 	p := parser{json.NewDecoder(bytes.NewReader(raw))}
 	p.UseNumber()
@@ -54,15 +55,6 @@ func Canonical(raw json.RawMessage) (json.RawMessage, map[string]any, error) {
 		return nil, nil, errors.New("arguments must be a JSON object")
 	}
 	return appendValue(nil, object), object, nil
-}
-
-func checkSyntax(raw []byte) error {
-	var any json.RawMessage
-	err := json.Unmarshal(raw, &any)
-	if err != nil {
-		return fmt.Errorf("arguments are not JSON: %w", err)
-	}
-	return nil
 }
 
 type parser struct{ *json.Decoder }
@@ -97,7 +89,7 @@ func (p parser) object(depth int) (any, error) {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil, fmt.Errorf("arguments are not JSON: %v is no key", t)
+			return nil, fmt.Errorf("arguments are not JSON: %v is not a key", t)
 		}
 		if _, twice := object[key]; twice {
 			return nil, fmt.Errorf("arguments name the key %q twice", key)
@@ -131,7 +123,7 @@ func (p parser) close() error {
 // canonicalNumber writes a number as ECMAScript would, integers with all their digits.
 func canonicalNumber(n json.Number) (json.Number, error) {
 	text := n.String()
-	if isInteger(text) {
+	if !strings.ContainsAny(text, ".eE") {
 		if len(text) > maxDigits {
 			return "", fmt.Errorf("arguments hold an integer of %d digits, more than %d", len(text), maxDigits)
 		}
@@ -140,36 +132,15 @@ func canonicalNumber(n json.Number) (json.Number, error) {
 		}
 		return n, nil
 	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) {
+	f, err := n.Float64()
+	if err != nil {
 		return "", fmt.Errorf("arguments hold the number %.40s, which is out of range", text)
 	}
-	return json.Number(formatFloat(f)), nil
-}
-
-func isInteger(literal string) bool {
-	for _, c := range literal {
-		if c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
+	canonical, err := json.Marshal(math.Abs(f)) // package json writes numbers as ECMA-262 does, but for -0
+	if f < 0 {
+		canonical = append([]byte("-"), canonical...)
 	}
-	return true
-}
-
-// formatFloat is Number::toString of ECMA-262: plain digits from 1e-6 up to below 1e21, an exponent elsewhere.
-func formatFloat(f float64) string {
-	if f == 0 {
-		return "0"
-	}
-	if abs := math.Abs(f); abs >= 1e-6 && abs < 1e21 {
-		return strconv.FormatFloat(f, 'f', -1, 64)
-	}
-	text := []byte(strconv.FormatFloat(f, 'e', -1, 64))
-	// Go writes at least two digits of exponent, ECMAScript as few as it takes.
-	if i := bytes.LastIndexAny(text, "+-"); i > 0 && text[i+1] == '0' {
-		text = slices.Delete(text, i+1, i+2)
-	}
-	return string(text)
+	return json.Number(canonical), err
 }
 
 func appendValue(b []byte, v any) []byte {
@@ -202,13 +173,8 @@ func appendArray(b []byte, array []any) []byte {
 }
 
 func appendObject(b []byte, object map[string]any) []byte {
-	keys := make([]string, 0, len(object))
-	for k := range object {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareUTF16)
 	b = append(b, '{')
-	for i, k := range keys {
+	for i, k := range slices.SortedFunc(maps.Keys(object), compareUTF16) {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -1,8 +1,8 @@
-// Package jsonform is the form in which the host writes JSON: what it stores, compares, binds an approval to, and shows.
+// Package jsonform is the form in which the host writes JSON that it stores, compares, shows or binds an approval to.
 //
 // Start with Canonical, the one form of a call's arguments, and Same, which compares two of them. Marshal is json.Marshal without
-// the escapes for HTML, with which JSON that was stored would no longer be, byte for byte, the JSON that was shown. The package
-// judges nothing: whether arguments fit a tool is decided in package tool.
+// the escapes for HTML: stored JSON stays byte for byte the JSON that was shown. The package does not check arguments against a
+// schema; package tool does.
 package jsonform
 
 import (
@@ -21,8 +21,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Same reports whether two arguments of a call have one canonical form. Arguments that a version before this package stored have
-// escapes for HTML, and are the same all the same.
+// Same reports whether two arguments of a call have one canonical form. So arguments that an earlier version stored with escapes for
+// HTML equal those without.
 func Same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -51,8 +51,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// rooms are where JSON is stored, compared or shown. What other rooms write is read by JSON decoders of foreign services and of our own
-// sandboxes, or is hashed by one function alone, whose digests are kept and must not change.
+// rooms are the packages in which JSON is stored, compared or shown. The JSON of other packages is read by decoders of foreign services
+// and of our own sandboxes, or is hashed by one function, whose stored digests must not change.
 var rooms = []string{
 	"agent", "channel/command", "gateway", "message", "observe/explain", "policy/decisionlog", "store", "tool", "../cmd/flynn",
 }

@@ -1,7 +1,7 @@
 // Package keyed runs work of one key in order and of different keys side by side.
 //
 // Start with Group. It holds nothing durable: what is pushed must be in the
-// store already, so that a crash loses only the order book, not the work.
+// store already, so that a crash loses the order of the work and not the work.
 package keyed
 
 import (
@@ -10,35 +10,35 @@ import (
 	"sync"
 )
 
-// Group is a set of lanes, one for each key with work. The zero value is not usable; see New.
+// Group is a set of queues, one for each key with work. The zero value is not usable; see New.
 type Group[T any] struct {
 	work  func(ctx context.Context, key string, items []T) (rest []T)
 	slots chan struct{}
 
 	mu     sync.Mutex
-	lanes  map[string][]T // a key is present while it has a worker
+	queues map[string][]T // a key is present while it has a worker
 	ctx    context.Context
 	closed bool
 	queued int
-	idle   []chan string // of workers without a lane, each with room for one key
+	idle   []chan string // of workers without a queue, each with room for one key
 	done   sync.WaitGroup
 }
 
-// maxIdle bounds the workers that wait for another lane. Work goes deep, and a goroutine that has done some has the stack for it.
+// maxIdle bounds the workers that wait for another queue. Work has deep stacks, which a goroutine that has done some keeps.
 const maxIdle = 16
 
-// New returns a group whose work function gets everything that waits in a lane, oldest first, and returns what
-// it leaves for the next round. At most parallel lanes work at a time. Work that is cut short by the
-// end of the context keeps its items out of the group; the store still has them.
+// New returns a group whose work function gets all items that wait in a queue, oldest first, and returns those that
+// it leaves for the next round. At most parallel queues are worked on at a time. Items of work that the end of the
+// context cuts short are not put back: the store still has them.
 func New[T any](parallel int, work func(ctx context.Context, key string, items []T) (rest []T)) *Group[T] {
-	return &Group[T]{work: work, slots: make(chan struct{}, parallel), lanes: map[string][]T{}}
+	return &Group[T]{work: work, slots: make(chan struct{}, parallel), queues: map[string][]T{}}
 }
 
-// Run lets lanes work until ctx ends and returns when the last one has. Items pushed before wait for it.
+// Run works on the queues until ctx ends, and returns when the last worker has. Items pushed before wait for it.
 func (g *Group[T]) Run(ctx context.Context) error {
 	g.mu.Lock()
 	g.ctx = ctx
-	for key := range g.lanes {
+	for key := range g.queues {
 		g.start(key)
 	}
 	g.mu.Unlock()
@@ -50,15 +50,15 @@ func (g *Group[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-// Push appends an item to a lane. After the end of Run it does nothing.
+// Push appends an item to the queue of a key. After the end of Run it does nothing.
 func (g *Group[T]) Push(key string, item T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return
 	}
-	items, alive := g.lanes[key]
-	g.lanes[key] = append(items, item)
+	items, alive := g.queues[key]
+	g.queues[key] = append(items, item)
 	g.queued++
 	if !alive && g.ctx != nil {
 		g.start(key)
@@ -72,14 +72,14 @@ func (g *Group[T]) Queued() int {
 	return g.queued
 }
 
-// Waiting returns what has been pushed to a lane since its worker was last given everything.
+// Waiting returns the items that were pushed for a key since its worker last took all.
 func (g *Group[T]) Waiting(key string) []T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.lanes[key])
+	return slices.Clone(g.queues[key])
 }
 
-// start gives a lane a worker; g.mu is held.
+// start gives a key a worker; g.mu is held.
 func (g *Group[T]) start(key string) {
 	if n := len(g.idle); n > 0 {
 		g.idle[n-1] <- key
@@ -89,7 +89,7 @@ func (g *Group[T]) start(key string) {
 	g.done.Go(func() { g.worker(key) })
 }
 
-// worker drains one lane after the other until there are enough workers that wait for one.
+// worker drains one queue after the other until enough workers wait for one.
 func (g *Group[T]) worker(key string) {
 	next := make(chan string, 1)
 	for {
@@ -105,7 +105,7 @@ func (g *Group[T]) worker(key string) {
 	}
 }
 
-// rest puts a worker among those that wait, and reports whether there is room for it.
+// rest puts a worker among the idle ones, and reports whether there is room for it.
 func (g *Group[T]) rest(next chan string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,20 +138,20 @@ func (g *Group[T]) drain(key string) {
 func (g *Group[T]) take(key string) []T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	items := g.lanes[key]
-	g.lanes[key] = nil
+	items := g.queues[key]
+	g.queues[key] = nil
 	g.queued -= len(items)
 	return items
 }
 
-// giveBack puts rest before what came meanwhile and reports whether the lane has work; without, the lane is gone.
+// giveBack puts rest before the items that came meanwhile, and reports whether the queue has work. An empty queue is removed.
 func (g *Group[T]) giveBack(key string, rest []T) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queued += len(rest)
-	g.lanes[key] = append(rest, g.lanes[key]...)
-	if len(g.lanes[key]) == 0 {
-		delete(g.lanes, key)
+	g.queues[key] = append(rest, g.queues[key]...)
+	if len(g.queues[key]) == 0 {
+		delete(g.queues, key)
 		return false
 	}
 	return g.ctx.Err() == nil

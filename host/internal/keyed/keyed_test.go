@@ -22,7 +22,7 @@ func TestOrderWithinAKey(t *testing.T) {
 		busy := map[string]*atomic.Int32{"a": {}, "b": {}, "c": {}}
 		g := New(2, func(_ context.Context, key string, items []int) []int {
 			if busy[key].Add(1) != 1 {
-				t.Error("two workers in one lane")
+				t.Error("two workers of one key")
 			}
 			defer busy[key].Add(-1)
 			mu.Lock()
@@ -46,7 +46,7 @@ func TestOrderWithinAKey(t *testing.T) {
 		run.Wait()
 		for key := range busy {
 			if len(got[key]) != 100 || !slices.IsSorted(got[key]) {
-				t.Errorf("lane %s: %v", key, got[key])
+				t.Errorf("key %s: %v", key, got[key])
 			}
 		}
 		if g.Queued() != 0 {
@@ -73,14 +73,14 @@ func TestParallelIsBounded(t *testing.T) {
 		run.Go(func() { g.Run(ctx) })
 		synctest.Wait()
 		if now.Load() != 3 {
-			t.Errorf("%d lanes work, want 3", now.Load())
+			t.Errorf("%d keys are worked on, want 3", now.Load())
 		}
 		close(hold)
 		synctest.Wait()
 		cancel()
 		run.Wait()
 		if most.Load() != 3 {
-			t.Errorf("at most %d lanes worked, want 3", most.Load())
+			t.Errorf("at most %d keys were worked on, want 3", most.Load())
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // Package lifecycle runs the parts of the host side by side and waits for them.
 //
-// Start with Group. The host decides in which order groups begin and end.
+// Start with Group. The host decides the order in which groups begin and end.
 package lifecycle
 
 import (

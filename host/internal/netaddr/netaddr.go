@@ -1,5 +1,5 @@
-// Package netaddr judges where a connection made on behalf of a model may go: which addresses are public, which spellings
-// of a host name are accepted, and what an allowlist's entry covers.
+// Package netaddr decides where a connection made on behalf of a model may go: which addresses are public, which spellings
+// of a host name are accepted, and which targets an entry of an allowlist covers.
 //
 // Start with Public, ParseHost and ParseRule. The package resolves and dials nothing.
 package netaddr
@@ -24,12 +24,12 @@ type Host struct {
 	Addr netip.Addr // valid if the host is an address
 }
 
-// IsAddr says whether the host is an address.
+// IsAddr reports whether the host is an address.
 func (h Host) IsAddr() bool { return h.Addr.IsValid() }
 
-// ParseHost reads a host as it stands in a URL, an IPv6 address in brackets. One host has one spelling: capitals, a
-// final dot, other scripts and unusual forms of addresses are refused, so that no two parts of the way can take a text
-// for two different hosts.
+// ParseHost reads a host as it is written in a URL, an IPv6 address in brackets. One host has one spelling: capitals, a
+// final dot, other scripts and unusual forms of addresses are refused, so that two programs cannot read two different
+// hosts in one text.
 func ParseHost(text string) (Host, error) {
 	if inner, ok := strings.CutPrefix(text, "["); ok {
 		inner, ok = strings.CutSuffix(inner, "]")
@@ -51,8 +51,7 @@ func ParseHost(text string) (Host, error) {
 	return Host{Name: text}, nil
 }
 
-// checkName refuses what is no name of letters, digits and hyphens (RFC 1123, 2.1), with underscores, which service
-// names have.
+// checkName accepts names of letters, digits and hyphens (RFC 1123, 2.1), and underscores, which names of services have.
 func checkName(text string) error {
 	switch {
 	case text == "":
@@ -64,7 +63,7 @@ func checkName(text string) error {
 	}
 	for label := range strings.SplitSeq(text, ".") {
 		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
-			return errors.New("is no host name")
+			return errors.New("is not a host name")
 		}
 		for i := range len(label) {
 			if err := checkByte(label[i]); err != nil {
@@ -87,8 +86,8 @@ func checkByte(c byte) error {
 	return fmt.Errorf("has the byte %#02x, which no host name has", c)
 }
 
-// looksNumeric is the test of the WHATWG URL standard ("ends in a number"): of such a text some programs make an
-// IPv4 address, such as 127.1 or 0x7f000001, and no top-level domain is one.
+// looksNumeric is the test "ends in a number" of the WHATWG URL standard: some programs read such a text, 127.1 or
+// 0x7f000001 for example, as an IPv4 address, and no top-level domain is numeric.
 func looksNumeric(text string) bool {
 	last := text[strings.LastIndexByte(text, '.')+1:]
 	if digits, ok := strings.CutPrefix(last, "0x"); ok {
@@ -101,7 +100,7 @@ func looksNumeric(text string) bool {
 func ParsePort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
-		return 0, fmt.Errorf("port %q is no number from 1 to 65535", clip(text))
+		return 0, fmt.Errorf("port %q is not a number from 1 to 65535", clip(text))
 	}
 	return uint16(n), nil
 }
@@ -122,7 +121,7 @@ func SplitPort(text string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// clip shortens what a stranger wrote for an error.
+// clip shortens foreign text for an error.
 func clip(text string) string {
 	const most = 80
 	if len(text) > most {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Own returns the addresses of all interfaces of this machine. They lead to what listens here for its neighbours, also where they are public.
+// Own returns the addresses of all interfaces of this machine. Even the public ones among them reach services that listen for the local
+// network.
 func Own() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -30,14 +31,14 @@ func NotOf(own []netip.Addr, a netip.Addr) error {
 	return nil
 }
 
-// PublicAndNotOf is Public for an address that must not be one of own either. Where own cannot be told, every address is refused.
+// PublicAndNotOf is Public for an address that must not be one of own either. When own fails, every address is refused.
 func PublicAndNotOf(own func() ([]netip.Addr, error), a netip.Addr) error {
 	if err := Public(a); err != nil {
 		return err
 	}
 	addrs, err := own()
 	if err != nil {
-		return fmt.Errorf("cannot tell which addresses are this host's own: %w", err)
+		return fmt.Errorf("list the addresses of this host: %w", err)
 	}
 	return NotOf(addrs, a)
 }

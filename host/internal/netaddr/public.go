@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Public refuses every address that is not on the public internet: what is dialled for a model must not be a way into
-// the network that the host stands in. An IPv4 address in the form of IPv6 is judged as what it is.
+// Public refuses every address that is not on the public internet: a connection for a model must not reach into the
+// network of the host. An IPv4 address in the form of IPv6 counts as the IPv4 address.
 func Public(a netip.Addr) error {
 	ip := a.Unmap()
 	if ip.Zone() == "" {
@@ -16,7 +16,7 @@ func Public(a netip.Addr) error {
 				return fmt.Errorf("address %s is refused: it is not public (%s)", ip, refused)
 			}
 		}
-		// All IPv6 unicast that is in use lies in 2000::/3; whatever is added elsewhere is refused until it is known.
+		// All IPv6 unicast in use lies in 2000::/3; ranges that IANA adds elsewhere are refused until they are known.
 		if ip.Is4() || netip.MustParsePrefix("2000::/3").Contains(ip) {
 			return nil
 		}
@@ -24,8 +24,8 @@ func Public(a netip.Addr) error {
 	return fmt.Errorf("address %s is refused: it is not public", ip)
 }
 
-// Private refuses every address but those of loopback and of private networks, where an operator may name one service of his own. What
-// clouds answer with credentials at is refused there, too.
+// Private refuses every address but those of loopback and of private networks, where an operator may name one service. Metadata
+// addresses of clouds are refused there, too.
 func Private(a netip.Addr) error {
 	if a.Zone() == "" && !a.Is4In6() {
 		metadata := []string{"100.100.100.200/32", "fd00:ec2::/32", "fd20:ce::/32"} // of Alibaba, AWS and Google
@@ -34,15 +34,15 @@ func Private(a netip.Addr) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("address %s is refused: it is neither of loopback nor of a private network", a)
+	return fmt.Errorf("address %s is refused: it is neither a loopback address nor one of a private network", a)
 }
 
 func within(a netip.Addr, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return netip.MustParsePrefix(p).Contains(a) })
 }
 
-// refusedPrefixes are the special-purpose ranges of RFC 6890 and its registries, and addresses at which
-// clouds answer with credentials. Ranges that carry an IPv4 address inside (NAT64, 6to4, Teredo) are refused whole.
+// refusedPrefixes are the special-purpose ranges of RFC 6890 and its registries, and the metadata addresses of clouds.
+// Ranges that carry an IPv4 address inside (NAT64, 6to4, Teredo) are refused whole.
 func refusedPrefixes(ip netip.Addr) []netip.Prefix {
 	texts := []string{
 		"2001::/23",     // protocol assignments, Teredo among them

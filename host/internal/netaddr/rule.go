@@ -15,11 +15,11 @@ type Rule struct {
 	methods []string // empty is any, CONNECT included
 }
 
-// Target is what a request asks for.
+// Target is the destination of a request.
 type Target struct {
 	Host   Host
 	Port   uint16
-	Method string // CONNECT for a tunnel, whose requests nobody sees
+	Method string // CONNECT for a tunnel, whose requests the proxy cannot see
 }
 
 // ParseRule reads "example.com", "*.example.com", "example.com:8443", "93.184.216.34" or "[2606:2800::1]:443". Without a port
@@ -55,7 +55,7 @@ func ParseRule(text string) (Rule, error) {
 	return r, err
 }
 
-// checkHost refuses what could never be reached, or is wider than anybody means.
+// checkHost refuses rules that could never match, or that cover a whole top-level domain.
 func (r Rule) checkHost() error {
 	switch {
 	case r.below && r.host.IsAddr():
@@ -71,19 +71,19 @@ func (r Rule) checkHost() error {
 func checkMethods(methods []string) error {
 	for _, m := range methods {
 		if !slices.Contains(listable, m) {
-			return fmt.Errorf("%q is no method that can be listed, such as GET", clip(m))
+			return fmt.Errorf("%q is not a method that can be listed, such as GET", clip(m))
 		}
 	}
 	return nil
 }
 
-// listable are the methods of IANA's registry, as of RFC 9110 and after, without CONNECT, whose requests nobody sees, and PURGE, which
-// caches have.
+// listable are the methods of IANA's registry, as of RFC 9110 and after, without CONNECT, whose requests are not visible, and with
+// PURGE, which caches have.
 var listable = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE QUERY PURGE
 	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE
 	ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL`)
 
-// Covers says whether the rule lets a target pass. An address is covered only by a rule that names it.
+// Covers reports whether the rule lets a target pass. An address is covered only by a rule that names it.
 func (r Rule) Covers(t Target) bool {
 	if !slices.Contains(r.ports, t.Port) || len(r.methods) > 0 && !slices.Contains(r.methods, t.Method) {
 		return false
@@ -94,7 +94,7 @@ func (r Rule) Covers(t Target) bool {
 	return t.Host == r.host
 }
 
-// Rules is an allowlist: what no rule covers is refused.
+// Rules is an allowlist: a target that no rule covers is refused.
 type Rules []Rule
 
 // ParseRules reads an allowlist.
@@ -109,12 +109,12 @@ func ParseRules(texts []string) (Rules, error) {
 	return rules, nil
 }
 
-// Cover says whether any rule lets a target pass.
+// Cover reports whether any rule lets a target pass.
 func (r Rules) Cover(t Target) bool {
 	return slices.ContainsFunc(r, func(rule Rule) bool { return rule.Covers(t) })
 }
 
-// Within says whether some rule of an allowlist covers whatever this one does, on each of its ports.
+// Within reports whether, for each port of the rule, one rule of the allowlist covers all that this one covers.
 func (r Rule) Within(rules Rules) bool {
 	for _, port := range r.ports {
 		if !slices.ContainsFunc(rules, func(o Rule) bool { return slices.Contains(o.ports, port) && o.contains(r) }) {
@@ -124,7 +124,7 @@ func (r Rule) Within(rules Rules) bool {
 	return true
 }
 
-// contains compares hosts and methods.
+// contains reports whether r covers the hosts and methods of o.
 func (r Rule) contains(o Rule) bool {
 	for _, m := range o.methods {
 		if len(r.methods) > 0 && !slices.Contains(r.methods, m) {
@@ -142,7 +142,7 @@ func (r Rule) contains(o Rule) bool {
 	return !o.below && o.host == r.host
 }
 
-// Names says whether the rule names a host, whatever the port.
+// Names reports whether the rule covers a host on any port.
 func (r Rule) Names(h Host) bool {
 	if r.below {
 		return !h.IsAddr() && strings.HasSuffix(h.Name, "."+r.host.Name)
@@ -150,8 +150,8 @@ func (r Rule) Names(h Host) bool {
 	return h == r.host
 }
 
-// Host is the host that the rule names, or below which all are that it does.
+// Host returns the host of the rule; with below, the rule covers the names below it.
 func (r Rule) Host() (h Host, below bool) { return r.host, r.below }
 
-// Ports are those that the rule covers.
+// Ports returns the ports that the rule covers.
 func (r Rule) Ports() []uint16 { return slices.Clone(r.ports) }

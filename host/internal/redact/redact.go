@@ -1,7 +1,7 @@
 // Package redact keeps secrets out of logs, errors, answers and streams.
 //
-// Start with Secret, a value that does not print; Words, for lines that somebody else has written, such as a plugin's log; and Stream, for
-// bytes that go into a sandbox. The package knows no secrets by itself: each user of it says which are to be kept out.
+// Start with Secret, a value that does not print; Words, for lines of others, such as a plugin's log; and Stream, for
+// bytes that go into a sandbox. The package knows no secrets by itself: its users name them.
 package redact
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "[redacted]"
 
 // Secret is a value that prints as redacted, in every format.
@@ -32,10 +32,10 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Reveal returns the value itself. Call it only where the value leaves for its owner.
 func (s Secret) Reveal() string { return string(s) }
 
-// minWord is the shortest secret that is looked for in words: a shorter one would mask half of the language.
+// minWord is the shortest secret that Words looks for: a shorter one would mask ordinary words.
 const minWord = 4
 
-// Words replaces secrets by Mark, as they are and as they look inside JSON.
+// Words replaces secrets by Mark, in plain text and as encoded in JSON.
 func Words(secrets ...string) *strings.Replacer {
 	secrets = slices.Clone(secrets)
 	slices.SortFunc(secrets, longestFirst)
@@ -50,5 +50,5 @@ func Words(secrets ...string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// longestFirst orders secrets, lest one that another begins with leaves the rest of that standing.
+// longestFirst orders secrets, so that a secret which is the beginning of another does not hide it.
 func longestFirst[S ~string | ~[]byte](a, b S) int { return len(b) - len(a) }

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// minInStream is the shortest text that is looked for; shorter ones occur by chance.
+// minInStream is the shortest secret that a Stream looks for; shorter ones occur by chance.
 const minInStream = 6
 
-// Stream takes secrets out of bytes on their way into a sandbox, where the other side repeats what it was given: each becomes as many asterisks,
-// so that lengths stay. It finds a secret as it was written, however it is cut into pieces, and in no other encoding: it is the last line
-// of defence, and no other may rest on it.
+// Stream removes secrets from bytes on their way into a sandbox, as from an answer that repeats a credential. Each becomes as many
+// asterisks, so that lengths stay. It finds a secret across the pieces of a stream, but in no other encoding than its own: it is the last
+// line of defence, and no other may rely on it.
 type Stream struct {
 	secrets [][]byte
 	held    []byte // the end of what came, if a secret may begin in it
 }
 
-// NewStream returns a Stream for secrets; those that are too short to be told from chance are left out.
+// NewStream returns a Stream for secrets; it ignores those that are too short.
 func NewStream(secrets ...string) *Stream {
 	s := &Stream{}
 	for _, secret := range secrets {
@@ -29,7 +29,7 @@ func NewStream(secrets ...string) *Stream {
 	return s
 }
 
-// Next takes the stream's next bytes and returns those that are settled.
+// Next takes the stream's next bytes and returns those that cannot be part of a secret any more.
 func (s *Stream) Next(p []byte) []byte {
 	if len(s.secrets) == 0 {
 		return p
@@ -49,22 +49,22 @@ func (s *Stream) Rest() []byte {
 	return rest
 }
 
-// Cut returns what was held back where the stream does not end by itself but was cut: the beginning of a secret is blotted out
-// then, of which an attacker who can choose the place of the cut would get all but the last byte.
+// Cut is Rest for a stream that was cut off. It masks all that was held back: an attacker who chooses where to cut would get all but
+// the last byte of a secret.
 func (s *Stream) Cut() []byte {
 	rest := bytes.Repeat([]byte{'*'}, len(s.held))
 	s.held = nil
 	return rest
 }
 
-// String scrubs a text that is complete.
+// String removes the secrets from a whole text.
 func (s *Stream) String(text string) string {
 	p := []byte(text)
 	s.blot(p, len(p))
 	return string(p)
 }
 
-// blot blots out what begins before the end given.
+// blot masks the secrets that begin before end.
 func (s *Stream) blot(text []byte, end int) {
 	for _, secret := range s.secrets {
 		for at := 0; ; {
@@ -80,7 +80,7 @@ func (s *Stream) blot(text []byte, end int) {
 	}
 }
 
-// unsettled is how many bytes at the end may be the beginning of a secret.
+// unsettled counts the bytes at the end that may begin a secret.
 func (s *Stream) unsettled(text []byte) int {
 	most := 0
 	for _, secret := range s.secrets {

@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Difference is one thing in which a value is not what its schema asks for.
+// Difference is one point in which a value does not fit its schema.
 type Difference struct {
 	// Path leads to it by keys and the numbers of elements; empty for the whole value.
 	Path []string
@@ -23,13 +25,13 @@ type Difference struct {
 	Unknown bool
 }
 
-// Bounds on what is told.
+// Bounds of a report.
 const (
 	maxDifferences = 20
 	maxProblem     = 300 // bytes
 )
 
-// Differences says where a value, as encoding/json decodes it, differs from the schema, in the order of their paths.
+// Differences returns where a value, as encoding/json decodes it, does not fit the schema, sorted by path.
 func (s *Schema) Differences(value any) []Difference {
 	err := s.compiled.Validate(value)
 	if err == nil {
@@ -41,16 +43,13 @@ func (s *Schema) Differences(value any) []Difference {
 	}
 	out := differences(nil, value, invalid)
 	slices.SortFunc(out, func(a, b Difference) int {
-		if c := slices.Compare(a.Path, b.Path); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Problem, b.Problem)
+		return cmp.Or(slices.Compare(a.Path, b.Path), strings.Compare(a.Problem, b.Problem))
 	})
 	out = slices.CompactFunc(out, func(a, b Difference) bool { return slices.Equal(a.Path, b.Path) && a.Problem == b.Problem })
 	return out[:min(len(out), maxDifferences)]
 }
 
-// differences are the ends of the tree of errors. Alternatives are told as one: what is wrong with each of them helps nobody.
+// differences collects the leaves of the tree of errors. Alternatives count as one: a list of what is wrong with each helps nobody.
 func differences(to []Difference, value any, e *jsonschema.ValidationError) []Difference {
 	at := slices.Clone(e.InstanceLocation)
 	tell := func(problem string) []Difference {
@@ -68,9 +67,9 @@ func differences(to []Difference, value any, e *jsonschema.ValidationError) []Di
 	case *kind.FalseSchema:
 		return tell("it is not allowed here")
 	case *kind.AnyOf, *kind.OneOf:
-		return tell("it is none of the forms that are allowed, or several of them at once")
+		return tell("it matches none of the allowed forms, or more than one")
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains:
-		return tell("it has too few or too many of the elements that are asked for")
+		return tell("it has too few or too many elements of the required form")
 	case *kind.PropertyNames:
 		return append(to, misformed(value, len(at), k.Property))
 	}
@@ -83,13 +82,13 @@ func differences(to []Difference, value any, e *jsonschema.ValidationError) []Di
 	return tell(problem(e.ErrorKind))
 }
 
-// misformed is about a key that has not the form that its table asks for. Of the place only the depth is believed: the validator goes on to write to
-// the slice that it hands out for this one (santhosh-tekuri/jsonschema#269). Where several tables at that depth have such a key, it is said to be below
-// what they have in common.
+// misformed describes a key whose form its table does not allow. Only the depth of the reported location is right: the validator goes on
+// writing to the slice that it hands out here (santhosh-tekuri/jsonschema#269). If several tables at that depth have such a key, the path
+// ends where theirs part.
 func misformed(value any, depth int, key string) Difference {
 	tables := holders(nil, value, depth, key)
 	if len(tables) == 1 {
-		return Difference{Path: append(tables[0], key), Problem: "it has not the form of a key here", Unknown: true}
+		return Difference{Path: append(tables[0], key), Problem: "a key of this form is not allowed here", Unknown: true}
 	}
 	var common []string
 	for i, table := range tables {
@@ -102,10 +101,10 @@ func misformed(value any, depth int, key string) Difference {
 		}
 		common = common[:same]
 	}
-	return Difference{Path: common, Problem: fmt.Sprintf("a key %.80q below has not the form of a key there", key)}
+	return Difference{Path: common, Problem: fmt.Sprintf("a key %.80q below has a form that is not allowed there", key)}
 }
 
-// holders are the paths, so many steps below the one given, of the tables that have a key.
+// holders returns the paths of the tables that have a key, depth steps below path.
 func holders(path []string, value any, depth int, key string) (found [][]string) {
 	below := func(step string, v any) {
 		found = append(found, holders(append(slices.Clip(path), step), v, depth-1, key)...)
@@ -130,19 +129,19 @@ func holders(path []string, value any, depth int, key string) (found [][]string)
 	return found
 }
 
-// problem says what is wrong in words that hold nothing of the value but its type and its length.
+// problem describes an error without quoting the value: only its type and its length.
 func problem(of jsonschema.ErrorKind) string {
 	switch k := of.(type) {
 	case *kind.Type:
-		return fmt.Sprintf("it is %s, want %s", k.Got, strings.Join(k.Want, " or "))
+		return fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
 	case *kind.Enum:
 		return "must be " + oneOf(k.Want)
 	case *kind.Const:
 		return "must be " + oneOf([]any{k.Want})
 	case *kind.Format:
-		return fmt.Sprintf("it is not of the format %s", k.Want)
+		return fmt.Sprintf("must have the format %s", k.Want)
 	case *kind.Pattern:
-		return fmt.Sprintf("it does not match %s", k.Want)
+		return fmt.Sprintf("must match %s", k.Want)
 	case *kind.Required:
 		return "missing: " + strings.Join(k.Missing, ", ")
 	case *kind.Dependency:
@@ -150,17 +149,17 @@ func problem(of jsonschema.ErrorKind) string {
 	case *kind.DependentRequired:
 		return fmt.Sprintf("%s needs %s beside it", k.Prop, strings.Join(k.Missing, ", "))
 	case *kind.MinLength:
-		return fmt.Sprintf("it has %d characters, want at least %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at least %d characters, not %d", k.Want, k.Got)
 	case *kind.MaxLength:
-		return fmt.Sprintf("it has %d characters, want at most %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at most %d characters, not %d", k.Want, k.Got)
 	case *kind.MinItems:
-		return fmt.Sprintf("it has %d elements, want at least %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at least %d elements, not %d", k.Want, k.Got)
 	case *kind.MaxItems:
-		return fmt.Sprintf("it has %d elements, want at most %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at most %d elements, not %d", k.Want, k.Got)
 	case *kind.MinProperties:
-		return fmt.Sprintf("it has %d keys, want at least %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at least %d keys, not %d", k.Want, k.Got)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("it has %d keys, want at most %d", k.Got, k.Want)
+		return fmt.Sprintf("must have at most %d keys, not %d", k.Want, k.Got)
 	case *kind.Minimum:
 		return "must be at least " + k.Want.RatString()
 	case *kind.ExclusiveMinimum:
@@ -174,7 +173,7 @@ func problem(of jsonschema.ErrorKind) string {
 	case *kind.UniqueItems:
 		return fmt.Sprintf("elements %d and %d are the same", k.Duplicates[0], k.Duplicates[1])
 	}
-	return "it is not what the schema asks for"
+	return "it does not fit the schema"
 }
 
 func oneOf(values []any) string {
@@ -185,7 +184,7 @@ func oneOf(values []any) string {
 	return strings.Join(words, " or ")
 }
 
-// Keys are those that the schema names for the table at a path, as far as it can be followed through plain properties; nil elsewhere.
+// Keys returns the keys that the schema names for the table at a path. It follows plain properties alone and returns nil elsewhere.
 func (s *Schema) Keys(path ...string) []string {
 	at := s.compiled
 	for _, key := range path {
@@ -193,10 +192,5 @@ func (s *Schema) Keys(path ...string) []string {
 			return nil
 		}
 	}
-	var keys []string
-	for key := range at.Properties {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(at.Properties))
 }

@@ -1,7 +1,7 @@
-// Package schema compiles JSON Schemas that somebody else wrote, a plugin or a server of tools, and says where a value differs from one.
+// Package schema compiles JSON Schemas of others, such as a plugin or a server of tools, and reports where a value does not fit one.
 //
-// Such a schema is hostile: it is bounded in length, depth and the work that it can ask for, its patterns are bounded, and no reference
-// leaves it. Start reading at Compile. The keywords themselves are the library's.
+// Start with Compile. A schema is treated as hostile: its length, its depth, its patterns and the work that it can cause are bounded, and
+// no reference leaves it. The keywords themselves are the library's.
 package schema
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Use says what a schema is for.
+// Use is the purpose of a schema.
 type Use int
 
 const (
@@ -37,7 +37,7 @@ const (
 	maxWork     = 10_000 // schemas that one value, or with Settings any value, can be held against
 )
 
-// name stands for the schema in the library, where everything has a URL.
+// name is the schema's URL, which the library requires.
 const name = "flynn://plugin/schema"
 
 // Compile compiles a schema.
@@ -70,7 +70,7 @@ func Compile(text []byte, use Use) (*Schema, error) {
 	return &Schema{compiled}, nil
 }
 
-// Validate holds a value, as encoding/json decodes it, against the schema. The error is the library's and quotes the value.
+// Validate checks a value, as encoding/json decodes it. The error is the library's and quotes the value.
 func (s *Schema) Validate(value any) error { return s.compiled.Validate(value) }
 
 // noLoader refuses every reference that leaves the schema: following one would read files or call servers on its author's behalf.
@@ -80,7 +80,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("the schema refers to %.200s; it must stand alone", url)
 }
 
-// patterns compiles the regular expressions of one schema. Later the library asks it about values of the format "regex".
+// patterns compiles the regular expressions of one schema. Later the library calls it for values of the format "regex".
 type patterns struct {
 	left     int
 	compiled bool

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// strict refuses JSON that readers could understand in different ways, and what would be dear to work with.
+// strict refuses JSON that readers could understand in different ways, or that would be expensive to process.
 func strict(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
@@ -45,7 +45,7 @@ func strictValue(d *json.Decoder, depth int) error {
 	return nil
 }
 
-// strictMembers reads what is in an object or a list, up to its end.
+// strictMembers reads the members of an object or a list, and its end.
 func strictMembers(d *json.Decoder, object bool, depth int) error {
 	seen := map[string]bool{}
 	for d.More() {

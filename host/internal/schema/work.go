@@ -9,11 +9,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A few lines of schema can ask for more work than a machine can do: thirty definitions, each of which refers twice to the next one, are a
-// thousand million schemas to hold a value against. The library has no bound of its own, so what a schema unfolds to is counted before
-// it is used.
+// A few lines of schema can cause more work than a machine can do: thirty definitions, each of which refers twice to the next one, unfold
+// to a thousand million schemas. The library has no bound, so the unfolded schemas are counted before use.
 
-// bounded refuses a schema that asks for too much work.
+// bounded refuses a schema that causes too much work.
 func bounded(s *jsonschema.Schema, use Use) error {
 	c := counter{use: use, done: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
 	todo := []*jsonschema.Schema{s}
@@ -36,17 +35,17 @@ func bounded(s *jsonschema.Schema, use Use) error {
 type counter struct {
 	use  Use
 	done map[*jsonschema.Schema]int
-	open map[*jsonschema.Schema]bool // under way: meeting one again is a circle
+	open map[*jsonschema.Schema]bool // under way: meeting one again is a cycle
 }
 
-var errCircle = errors.New("the schema refers to itself without an end")
+var errCycle = errors.New("the schema refers to itself without an end")
 
 func (c *counter) count(s *jsonschema.Schema) (int, error) {
 	if n, ok := c.done[s]; ok {
 		return n, nil
 	}
 	if c.open[s] {
-		return 0, errCircle
+		return 0, errCycle
 	}
 	c.open[s] = true
 	defer delete(c.open, s)
@@ -93,7 +92,7 @@ func below(s *jsonschema.Schema) []*jsonschema.Schema {
 
 func isNil(s *jsonschema.Schema) bool { return s == nil }
 
-// appendSchemas takes what the library leaves open: a schema, a list of them, or something else.
+// appendSchemas takes a field that the library leaves untyped: a schema, a list of them, or something else.
 func appendSchemas(to []*jsonschema.Schema, v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// A fileWay is one in which an argument makes many programs put a file's content in its place, or send it away.
+// fileWay is a notation by which an argument makes many programs read a file and use its content instead.
 type fileWay struct {
-	sign string // that a pattern which means it has anywhere
+	sign string // a pattern that allows the notation must contain it
 	re   *regexp.Regexp
 }
 
-// fileWays are "@name" and "key=@name" (curl, gh), "key=<name" (curl --form), and URLs wherever they stand (aws, git), those among them
-// whose scheme only comes about when curl expands braces and brackets.
+// fileWays are "@name" and "key=@name" (curl, gh), "key=<name" (curl --form), and file URLs anywhere in an argument (aws, git), including
+// those whose scheme results from curl's braces and brackets.
 var fileWays = sync.OnceValue(func() []fileWay {
 	return []fileWay{
 		{"@", regexp.MustCompile(`^@|=@`)},
@@ -22,8 +22,8 @@ var fileWays = sync.OnceValue(func() []fileWay {
 	}
 })
 
-// FileSigns returns the signs by which an argument may name a file whose content it stands for: @, <, file: or fileb:. A pattern that is
-// to allow such arguments has to have the sign in it.
+// FileSigns returns the signs in an argument that make programs read a file: @, <, file: or fileb:. A pattern that is to allow such an
+// argument must contain the sign.
 func FileSigns(argument string) (signs []string) {
 	for _, w := range fileWays() {
 		if w.re.MatchString(argument) {

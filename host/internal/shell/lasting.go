@@ -7,44 +7,44 @@ import (
 	"strings"
 )
 
-// program is one of which it is known what it can do: it runs no other program, whatever files there are, and writes nothing that another
-// one could run. Programs that are not in the table are not known.
+// program is a row of the table of programs that are safe to allow for good: it runs no other program, whatever files there are, and
+// writes nothing that another program could run. Programs that are not in the table are unknown.
 type program struct {
 	names string // separated by blanks
 
-	// Options that are known. A program with any has none that runs or writes something.
+	// The options that are allowed; with any, all are, as none of them runs or writes something.
 	any     bool
 	letters string // short ones, as getopt writes them: a colon follows a letter that takes a value
 	words   string // others, written in full
-	// most is how many operands it may have, or 0 for any number: a further one would be written to.
+	// most bounds the operands, as the program would write to a further one; 0 is no bound.
 	most int
 
-	// Where a star may stand: never for a file that the program reads or sends.
+	// The positions of stars: never for a file that the program reads or sends.
 	star  star
-	flags string // short options that take no value, which may stand before a star
+	flags string // short options without a value, which may precede a star
 	after string // options whose value may be a star
 }
 
-// star says for which operands of a program a star may stand.
+// star says which operands of a program may be a star.
 type star uint8
 
 const (
 	noStar    star = iota
 	firstStar      // the first one, which is a text
-	everyStar      // each: they are texts, or names of files whose content is not looked at
+	everyStar      // each: they are texts, or names of files that the program does not read
 	urlStar        // addresses of the web
 )
 
-// programs is the table. Before a row is added, its manual is read for options that run a program (--pre, -exec, --compress-program), write
-// a file (-o), load code (getent -s) or read options from a file, for files of the working directory that do so, and for operands that are
-// written to.
+// programs is the table. Before you add a row, read the program's manual for options that run a program (--pre, -exec,
+// --compress-program), write a file (-o), load code (getent -s) or read options from a file, for files of the working directory that do
+// so, and for operands that the program writes to.
 var programs = []program{
-	// builtins of every shell; what changes the shell itself (read, printf -v and %n, test -v, wait -p) is not here
+	// builtins of every shell, without those that change the shell itself (read, printf -v and %n, test -v, wait -p)
 	{names: "cd pwd exit umask", any: true},
 	{names: "true false :", any: true, star: everyStar},
 	{names: "echo", any: true, star: everyStar, flags: "neE"},
 	{names: "test", words: "-e -f -d -h -L -r -s -w -x -n -z -nt -ot"},
-	// what reads files and shows them
+	// programs that read files and print them
 	{names: "cat tac nl wc paste comm join fold fmt expand unexpand od rev column tsort cmp", any: true},
 	{names: "sum cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum base64 base32", any: true},
 	{names: "head tail", any: true, flags: "qvf", after: "-n -c"},
@@ -61,7 +61,7 @@ var programs = []program{
 	{names: "diff", letters: "abBdeEiNnpqrstTuwyZC:U:W:x:I:", words: "--brief --recursive --unified --ignore-all-space --side-by-side --color"},
 	{names: "file", letters: "bhikLNprs0", words: "--brief --mime --mime-type --mime-encoding --dereference"},
 	{names: "jq", letters: "nrRsScCajMe", words: "--arg --argjson --raw-output --slurp --null-input --compact-output --tab --indent --exit-status --sort-keys"},
-	// what lists and reports
+	// programs that list and report
 	{names: "ls dir vdir", any: true, star: everyStar, flags: "1aAlhrtRSFdispngoUXQ"},
 	{names: "stat du df", any: true, star: everyStar, flags: "shacxkmLPiTHft", after: "-d"},
 	{
@@ -75,18 +75,18 @@ var programs = []program{
 	{names: "basename dirname realpath readlink seq sleep factor expr numfmt cal id groups which which.debianutils", any: true, star: everyStar, flags: "aefmqsz"},
 	{names: "pgrep pidof", any: true, star: everyStar, flags: "aflnovx", after: "-u -P"},
 	{names: "date uname arch hostname hostid nproc whoami logname who w w.procps users uptime free tty locale ps lscpu lsblk vmstat", any: true},
-	// what talks to others
+	// programs that use the network
 	{names: "ping", letters: "46nqc:i:w:W:s:t:", star: everyStar, flags: "46nq", after: "-c -i -w -W -s -t"},
 	{
 		names: "curl", letters: "sSfLIiGkv46X:H:d:m:A:e:", words: "--silent --show-error --fail --location --head --include --get --insecure --compressed --request --header " +
 			"--data --data-raw --max-time --connect-timeout --retry --user-agent",
 		star: urlStar, flags: "sSfLIiGkv46", after: "-d -m -X -H -A --data-raw --max-time",
 	},
-	// what makes and removes names, without a content that others could run
+	// programs that make and remove names, without content that others could run
 	{names: "mkdir rmdir touch rm", any: true},
 }
 
-// multiCall are programs that are many, each by a name of its own.
+// multiCall are single files that act as many programs, chosen by the name of the call.
 var multiCall = []string{"busybox", "toybox", "coreutils"}
 
 // known finds a program in the table by its name or path.
@@ -99,13 +99,13 @@ func known(name string) (program, bool) {
 	return programs[i], true
 }
 
-// Lasting says why a command must not be allowed for good, or "": only programs can be that are known to do no more than the command
-// says. names are further names of the program, as those that symbolic links lead over.
+// Lasting returns why a command must not be allowed for good, or "". Only programs of the table may be, with arguments that it allows.
+// names are further names of the program, such as the symbolic links that lead to it.
 func (c Command) Lasting(names ...string) (why string) {
 	for i, name := range append([]string{c.Program()}, names...) {
 		base := path.Base(name)
 		if i > 0 && slices.Contains(multiCall, base) {
-			continue // which of its programs it is goes by the name that it was called by
+			continue // the name of the call decides which program it is
 		}
 		p, ok := known(base)
 		if !ok {
@@ -118,7 +118,7 @@ func (c Command) Lasting(names ...string) (why string) {
 	return ""
 }
 
-// unknown is the first argument of which it is not known what it makes the program do, or "".
+// unknown returns the first argument that the table does not allow, or "".
 func (p program) unknown(args []string) string {
 	operands, ended := 0, false
 	for _, a := range args {
@@ -131,7 +131,7 @@ func (p program) unknown(args []string) string {
 			ended = true
 		case option && !p.any && !p.knows(a), p.most > 0 && operands > p.most:
 			return a
-		case p.star == urlStar && len(FileSigns(a)) > 0: // what it sends is no file: another may lie there next time
+		case p.star == urlStar && len(FileSigns(a)) > 0: // it would send a file, whose content may change
 			return a
 		}
 	}
@@ -161,8 +161,8 @@ func (p program) knows(option string) bool {
 	return true
 }
 
-// stars finds the words of a pattern's command for which a star stands, and says which of them stand for an address of the web; why is
-// the reason for which one must not stand where it does.
+// stars checks the stars in a command of a pattern and returns the positions of those that stand for an address of the web. why is the
+// reason that one is not allowed in its position.
 func (p program) stars(c Command) (urls []int, why string) {
 	refused := fmt.Sprintf("in a call of %s, a star might stand for a file that is read or sent, or for an option", c.Program())
 	operands, understood := 0, true
@@ -170,7 +170,7 @@ func (p program) stars(c Command) (urls []int, why string) {
 		w := c[i]
 		switch {
 		case !w.Any && isOption(w.Text) && slices.Contains(strings.Fields(p.after), w.Text):
-			i++ // its value, whatever it is
+			i++ // its value
 			if i < len(c) && c[i].Any && !understood {
 				return nil, refused
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Pattern is a line with stars. Each star stands for one argument that is no option; everything else stands for itself.
+// Pattern is a line with stars. Each star stands for one argument that is not an option; all other words must be equal.
 type Pattern struct{ line Line }
 
 // ParsePattern reads a pattern. It has the grammar of a line; a star is a word of its own, and never the program.
@@ -29,8 +29,8 @@ func (p Pattern) stars() bool {
 // Line is the pattern itself.
 func (p Pattern) Line() Line { return p.line }
 
-// Lasting says why the pattern must not be agreed to, or "": a star never stands for a file whose content the program reads or sends, nor
-// for an option.
+// Lasting returns why the pattern must not be allowed, or "": a star never stands for a file that the program reads or sends, nor for an
+// option.
 func (p Pattern) Lasting() (why string) {
 	for _, c := range p.line.Commands {
 		if !slices.ContainsFunc(c, func(w Word) bool { return w.Any }) {
@@ -65,14 +65,14 @@ func (p Pattern) Match(l Line) bool {
 	return true
 }
 
-// isURL reports whether a text is an address of the web to whatever reads it.
+// isURL reports whether every program takes a text for an address of the web.
 func isURL(text string) bool {
 	text = strings.ToLower(text)
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// fits compares a word with one of a pattern. A value that begins like an option would let a star choose what the program does, and one
-// that names a file would let it choose what is read or sent.
+// fits compares a word with one of a pattern. A star takes no value that begins like an option, which could change what the program does,
+// and none that names a file, which the program could read or send.
 func fits(pattern, w Word) bool {
 	if !pattern.Any {
 		return !w.Any && pattern.Text == w.Text

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// builtins are those of the table's programs that a shell runs itself.
+// builtins are the programs of the table that a shell runs itself.
 var builtins = []string{"cd", "echo", "test", "true", "false", "pwd", ":", "umask", "exit"}
 
-// binFolders are where systems keep programs that nobody changes but their administrator.
+// binFolders are the folders of the system's programs, which only its administrator changes.
 var binFolders = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
-// systemFolders are where links in binFolders may lead. /proc and /dev are not: what is there depends on the process that looks, and the
-// shell of the command is another one than this.
+// systemFolders are the folders that links in binFolders may lead to. /proc and /dev are none: their content differs from process to
+// process, and the command runs in another one.
 var systemFolders = []string{"/bin", "/sbin", "/usr", "/lib", "/etc/alternatives", "/nix/store"}
 
-// Resolve finds the file that a shell on this machine with that PATH would run for a program, and the names that lead to it. Only programs
-// of the system are found: what another one does may be changed by who is to be held by the answer.
+// Resolve finds the file that a shell on this machine with that PATH would run for a program, and the names that lead to it. It finds
+// programs of the system only: the agent that asks could change any other.
 func Resolve(program, searchPath string) (file string, names []string, err error) {
 	if slices.Contains(builtins, program) {
 		return "builtin " + program, nil, nil
@@ -54,7 +54,7 @@ func Resolve(program, searchPath string) (file string, names []string, err error
 	return file, names, nil
 }
 
-// lookUp finds a program as a shell does.
+// lookUp finds a program like a shell.
 func lookUp(program, searchPath string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
@@ -71,7 +71,7 @@ func lookUp(program, searchPath string) (string, error) {
 	return "", fmt.Errorf("the program %q is not found", program)
 }
 
-// ResolveInside is Resolve for a container, of which no more is known than what it is made of.
+// ResolveInside is Resolve for a container, whose files the host does not see.
 func ResolveInside(program string) (file string, err error) {
 	if strings.Contains(program, "/") && !slices.Contains(binFolders, filepath.Dir(filepath.Clean(program))) {
 		return "", fmt.Errorf("the program %q lies where what it does may be changed", program)

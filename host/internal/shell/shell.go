@@ -1,10 +1,10 @@
-// Package shell reads command lines for people who want to agree to them for longer than once: it finds the programs of a line, with their
-// arguments, and refuses every line of which it is not sure.
+// Package shell parses command lines that a person may allow for longer than once: it finds the programs of a line, with their
+// arguments, and refuses every line that it does not fully understand.
 //
 // Start with Parse. It accepts a small part of the grammar of a shell: words in plain text or in quotes, joined to
-// commands by blanks and to a line by &&, ||, ; and |. Everything that a shell would expand, redirect, run aside or define is an
-// error, and so is whatever the package does not know. Lasting reports why a command or a pattern must not be allowed for good, by a table of
-// programs that are known to run nothing; Pattern compares lines, and Unshown names the files that a line follows. Nothing here runs anything.
+// commands by blanks and to a line by &&, ||, ; and |. Everything that a shell would expand, redirect, run in the background or define
+// is an error, and so is everything unknown. Lasting checks by a table of harmless programs whether a command or a pattern may be allowed
+// for good; Pattern compares lines, and Unshown names the files that a line depends on. The package runs nothing.
 package shell
 
 import (
@@ -25,7 +25,7 @@ type Line struct {
 // Command is a program and its arguments, as the program gets them.
 type Command []Word
 
-// Word is one of them.
+// Word is one word of a Command.
 type Word struct {
 	Text string
 	Any  bool // in a pattern: a star that stands for one argument
@@ -37,7 +37,7 @@ const (
 	maxWords = 500
 )
 
-// Parse reads a line, or says what in it keeps it from being understood for sure.
+// Parse reads a line. The error names the first part that it does not understand.
 func Parse(text string) (Line, error) { return parse(text, false) }
 
 func parse(text string, pattern bool) (Line, error) {
@@ -45,7 +45,7 @@ func parse(text string, pattern bool) (Line, error) {
 	case len(text) > maxLine:
 		return Line{}, fmt.Errorf("it is longer than %d bytes", maxLine)
 	case !utf8.ValidString(text):
-		return Line{}, errors.New("it is no valid UTF-8")
+		return Line{}, errors.New("it is not valid UTF-8")
 	}
 	for _, c := range text {
 		if c != ' ' && !unicode.IsPrint(c) {
@@ -169,12 +169,12 @@ func (r *reader) word() (Word, error) {
 	return Word{Text: text.String()}, nil
 }
 
-// plain reports whether a character means itself to every shell, wherever it stands.
+// plain reports whether a character has no special meaning to any shell, anywhere in a word.
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-./:,@%+=", c) >= 0
 }
 
-// keywords begin something other than a simple command.
+// keywords begin a compound command.
 var keywords = []string{
 	"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in", "select", "function", "time", "coproc", "{", "}", "!",
 	"[[", "]]",
@@ -193,7 +193,7 @@ func (c Command) check() error {
 	case slices.Contains(keywords, name):
 		return fmt.Errorf("the keyword %q is not understood", name)
 	case strings.HasPrefix(name, "-"):
-		return fmt.Errorf("%q is no program", name)
+		return fmt.Errorf("%q is not a program", name)
 	}
 	return nil
 }

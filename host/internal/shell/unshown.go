@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A follower is a program that does what files of its working directory say, whatever its arguments are.
+// follower is a group of programs that obey files of their working directory, whatever their arguments.
 type follower struct{ names, files string }
 
 var followers = []follower{
@@ -43,8 +43,8 @@ var followers = []follower{
 	{"gcc g++ cc c++ clang clang++ c99 tcc", "the code"},
 }
 
-// homers are programs that do what files of HOME say, whatever their arguments are. In a sandbox HOME is the workspace, where the agent
-// writes; a command on the host has an empty one.
+// homers are programs that obey files of HOME, whatever their arguments. In a sandbox HOME is the workspace, where the agent writes; on
+// the host HOME is empty.
 var homers = []follower{
 	{"curl", ".curlrc"},
 	{"wget wget2", ".wgetrc"},
@@ -90,7 +90,7 @@ var homers = []follower{
 	{"direnv mise asdf devbox nix nix-shell", ".config, .tool-versions"},
 }
 
-// filesOf names what a program follows, by its name or that without a version.
+// filesOf returns the files that a program obeys, by its name with or without a version.
 func filesOf(list []follower, base string) string {
 	stem := strings.TrimRight(base, "0123456789.-")
 	for _, f := range list {
@@ -101,12 +101,11 @@ func filesOf(list []follower, base string) string {
 	return ""
 }
 
-// carriers run what follows them.
+// carriers run the command that follows them.
 var carriers = strings.Fields("sudo doas env nice ionice time timeout nohup setsid stdbuf unbuffer chronic xargs exec command builtin eval then do else ! watch if while until")
 
-// Unshown says what decides about a command line beside the line itself, as far as it is known: "Makefile (make)". It is there to tell a
-// person that the line does not say all; nothing is allowed or refused by it, and any text is taken. sandboxed says that HOME is the
-// workspace, so that what the agent has written there counts too: ".curlrc (curl)".
+// Unshown returns the known files that a command line depends on without naming them, such as "Makefile (make)". It only informs a
+// person and takes any text. With sandboxed HOME is the workspace, so that files of the agent there count too: ".curlrc (curl)".
 func Unshown(text string, sandboxed bool) []string {
 	var out []string
 	for _, name := range programsIn(text) {
@@ -129,7 +128,7 @@ func Unshown(text string, sandboxed bool) []string {
 	return out
 }
 
-// programsIn guesses which words of a text are programs to a shell, of whatever grammar.
+// programsIn guesses which words of a text a shell would run.
 func programsIn(text string) []string {
 	const separators = "\n;&|(){}`$'\""
 	var found []string

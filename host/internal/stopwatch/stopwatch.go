@@ -1,6 +1,6 @@
-// Package stopwatch limits time that can stand still, as it does while a person is being asked.
+// Package stopwatch is a timeout that can be paused, as while a person is asked.
 //
-// Start with Start. Several may stop a watch at a time; it goes on when the last of them lets it.
+// Start with Start. Pauses may overlap; the watch resumes when the last of them ends.
 package stopwatch
 
 import (
@@ -33,7 +33,7 @@ func Start(limit time.Duration, done func()) *Watch {
 func (w *Watch) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || w.paused > 0 || time.Since(w.since) < w.left { // it was stopped in the last moment
+	if w.over || w.paused > 0 || time.Since(w.since) < w.left { // stopped or paused at the last moment
 		return
 	}
 	w.fired, w.over = true, true

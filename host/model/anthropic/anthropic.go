@@ -1,8 +1,7 @@
 // Package anthropic speaks the Messages API of Anthropic (https://docs.anthropic.com/en/api/messages), and of servers compatible with it.
 //
-// Start with New. The official SDK is not part of the program: it brings every type of the API along, with tables that are filled at every
-// start, an eighth of the program. It is the client that checks the fake server of the tests. What is sent and read here is in request.go
-// and event.go.
+// Start with New; request.go has what is sent, event.go what is read. The official SDK is not linked in: it has every type of the API, with
+// tables that are filled at every start, an eighth of the program. Tests use it as the client that checks the fake server.
 package anthropic
 
 import (
@@ -24,14 +23,14 @@ const Name = "anthropic"
 
 const officialURL = "https://api.anthropic.com/"
 
-// version is that of the API which is spoken here (https://docs.anthropic.com/en/api/versioning).
+// version is the API version of the requests (https://docs.anthropic.com/en/api/versioning).
 const version = "2023-06-01"
 
 // Provider calls one account.
 type Provider struct {
 	edge    *wire.Edge
 	address string
-	key     config.Secret // none where it is empty
+	key     config.Secret // may be empty
 }
 
 var _ model.Provider = (*Provider)(nil)

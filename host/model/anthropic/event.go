@@ -12,7 +12,7 @@ type (
 	number = wire.Number
 )
 
-// event is what is read of one event of a stream; which parts it has depends on its type.
+// event holds the fields of a stream's event that Flynn reads; its type decides which of them are set.
 type event struct {
 	Type    text   `json:"type"`
 	Index   number `json:"index"` // of the content block

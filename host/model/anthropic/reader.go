@@ -8,8 +8,8 @@ import (
 	"github.com/flynnhost/flynn/host/model/internal/wire"
 )
 
-// reader puts an answer together from the events of a stream. Arguments that are not JSON are for the tool layer to refuse, and for the
-// model to see why.
+// reader assembles an answer from the events of a stream. It passes on arguments that are not JSON: the tool layer refuses them and tells
+// the model why.
 type reader struct {
 	*wire.Answer
 	calls map[number]*openCall // by content block
@@ -94,7 +94,7 @@ func (r *reader) think(block number, piece, signature text) *thought {
 	return t
 }
 
-// thinking is what can be sent back: the API takes no thought without its signature.
+// thinking returns the thoughts that can be sent back: the API takes none without its signature.
 func (r *reader) thinking(name string) []model.Thinking {
 	var out []model.Thinking
 	for _, t := range r.thoughts {
@@ -108,7 +108,7 @@ func (r *reader) thinking(name string) []model.Thinking {
 	return out
 }
 
-// partial is what an answer that broke off has cost, as far as it was told.
+// partial returns the usage of an answer that broke off, as far as it is known.
 func (r *reader) partial() model.Response {
 	thought := 0
 	for _, t := range r.thoughts {

@@ -41,7 +41,7 @@ type message struct {
 	Content []block `json:"content"`
 }
 
-// block is a content block; which parts it has depends on its type.
+// block is a content block; its type decides which fields are set.
 type block struct {
 	Type         string          `json:"type"`
 	Text         string          `json:"text,omitempty"`
@@ -52,7 +52,7 @@ type block struct {
 	ToolUseID    string          `json:"tool_use_id,omitempty"`
 	IsError      *bool           `json:"is_error,omitempty"`
 	Content      []block         `json:"content,omitempty"`
-	Thinking     *string         `json:"thinking,omitempty"` // a thought may have a signature alone, and says so
+	Thinking     *string         `json:"thinking,omitempty"` // a pointer: a thought may be an empty text with a signature
 	Signature    string          `json:"signature,omitempty"`
 	Data         string          `json:"data,omitempty"`
 	CacheControl *cacheControl   `json:"cache_control,omitempty"`
@@ -68,7 +68,7 @@ type cacheControl struct {
 	Type string `json:"type"`
 }
 
-// ephemeral has what ends there kept in the provider's cache.
+// ephemeral marks the end of a prefix that the provider is to cache.
 func ephemeral() *cacheControl { return &cacheControl{"ephemeral"} }
 
 const (
@@ -128,7 +128,7 @@ func assistantBlocks(m model.Message, name string) []block {
 	return blocks
 }
 
-// userBlocks puts results first; the API refuses them behind text.
+// userBlocks puts results first: the API refuses them after text.
 func userBlocks(m model.Message) []block {
 	var blocks []block
 	for _, r := range m.Results {
@@ -161,8 +161,8 @@ func resultBlock(r model.ToolResult) block {
 	return out
 }
 
-// markForCache marks the end of the transcript, so that the next call of the turn reads it from the provider's cache instead of paying
-// for it in full, and the end of what the call before has sent: a cache is found no more than some twenty blocks back.
+// markForCache marks the end of the transcript, so that the next call of the turn reads it from the provider's cache, and the end of what
+// the previous call sent: the provider looks for a cached prefix no more than some twenty blocks back.
 func markForCache(out []message) {
 	marks := 2
 	for i := len(out) - 1; i >= 0 && marks > 0; i-- {

@@ -2,8 +2,8 @@ package anthropic
 
 import "github.com/flynnhost/flynn/host/model"
 
-// think sets how much the model thinks. Newer models decide for themselves and are told a word, older ones take a number of tokens
-// and then insist that each answer with calls in a tool loop begins with its thoughts.
+// think sets how much the model thinks. Newer models take a word and decide for themselves; older ones take a number of tokens and
+// require that each answer with calls in a tool loop begins with its thoughts.
 func (c *call) think(req model.Request) {
 	switch r := req.Reasoning; {
 	case !r.On():
@@ -14,8 +14,8 @@ func (c *call) think(req model.Request) {
 	}
 }
 
-// thoughtThroughout reports whether every answer of the tool loop that goes on has thoughts of this model: another one may have been
-// asked in between.
+// thoughtThroughout reports whether every answer of the current tool loop has thoughts of this model: another model may have answered in
+// between.
 func thoughtThroughout(req model.Request) bool {
 	for _, m := range req.Messages[loopOf(req.Messages):] {
 		if m.Role == model.Assistant && len(m.Calls) > 0 && len(thinkingBlocks(m.Thinking, req.Model)) == 0 {
@@ -25,8 +25,8 @@ func thoughtThroughout(req model.Request) bool {
 	return true
 }
 
-// loopOf is where the tool loop that goes on begins: behind the last message that a person has sent. The API wants the thoughts from
-// there on and drops earlier ones.
+// loopOf returns where the current tool loop begins: after the last message of a person. The API requires the thoughts from there on and
+// drops earlier ones.
 func loopOf(list []model.Message) int {
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Role == model.User && len(list[i].Results) == 0 {

@@ -1,9 +1,8 @@
-// Package budget keeps what model calls may use in a day, for each sender, for each agent and for the host.
+// Package budget limits the daily usage of models for each sender, for each agent and for the host.
 //
-// Start with Ledger.Reserve: the most that a call can cost is reserved in all three accounts under one lock before it is made,
-// and Reservation.Settle puts what it did cost in its place. So calls that run side by side cannot spend the same room twice. What
-// a day has cost is read from the store once; the package writes nothing, as who makes a call commits its cost together with what
-// came of it. It knows no models and no prices.
+// Start with Accounts.Reserve: it reserves the most that a call can cost in all three accounts under one lock, and Reservation.Settle
+// replaces that by the real cost. So parallel calls cannot spend the same money twice. The usage of a day is read from the store once; the
+// package writes nothing, since the caller commits the cost of a call together with its answer. It knows no models and no prices.
 package budget
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// Amount is of tokens, and of money in billionths of a US dollar.
+// Amount is an amount of tokens, and of money in billionths of a US dollar.
 type Amount struct {
 	Tokens int64
 	Cost   int64
@@ -24,7 +23,7 @@ type Amount struct {
 func (a *Amount) add(b Amount)  { a.Tokens += b.Tokens; a.Cost += b.Cost }
 func (a *Amount) take(b Amount) { a.Tokens -= b.Tokens; a.Cost -= b.Cost }
 
-// Level is whose budget it is.
+// Level is a kind of account.
 type Level string
 
 // The levels.
@@ -34,32 +33,32 @@ const (
 	Host   Level = "host"
 )
 
-// Limits are what may be used in a day at each level; 0 is no limit.
+// Limits are the daily limits of each level; 0 is no limit.
 type Limits struct {
 	Sender, Agent, Host Amount
 }
 
-// account is a budget's holder.
+// account names the holder of a budget.
 type account struct {
 	level Level
 	name  string // "" for the host
 }
 
-// Sums reads what was used; store.Store implements it.
+// Sums reads the usage so far; store.Store implements it.
 type Sums interface {
 	SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
 }
 
-// Config is what a Ledger needs.
+// Config configures Accounts.
 type Config struct {
 	Store Sums
-	// Zone says when a day begins, until SetZone. time.Local
+	// Zone decides when a day begins, until SetZone. Default: time.Local
 	Zone *time.Location
 	Now  func() time.Time
 }
 
-// Ledger has the accounts of the present day. It is safe for concurrent use.
-type Ledger struct {
+// Accounts are the accounts of the current day. They are safe for concurrent use.
+type Accounts struct {
 	cfg Config
 
 	mu      sync.Mutex
@@ -68,7 +67,7 @@ type Ledger struct {
 	settled chan struct{} // closed when a reservation ends
 }
 
-// day is one day's accounts, guarded by the ledger's lock.
+// day is the usage of one day, guarded by Accounts.mu.
 type day struct {
 	name       string // "2026-11-21"
 	zone       *time.Location
@@ -76,41 +75,41 @@ type day struct {
 	used, held map[account]Amount
 }
 
-// New returns a ledger. It reads nothing yet.
-func New(cfg Config) *Ledger {
+// New returns the accounts. It reads nothing yet.
+func New(cfg Config) *Accounts {
 	if cfg.Zone == nil {
 		cfg.Zone = time.Local
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Ledger{cfg: cfg, zone: cfg.Zone, settled: make(chan struct{})}
+	return &Accounts{cfg: cfg, zone: cfg.Zone, settled: make(chan struct{})}
 }
 
-// SetZone changes when a day begins. It counts from the next claim on; calls under way are charged to the day that it is then, and what
-// has been used and is not in the store yet is counted there as well.
-func (l *Ledger) SetZone(zone *time.Location) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.zone = zone
+// SetZone changes when a day begins, from the next claim on. Calls under way, and usage that the store does not have yet, then count for
+// the new day.
+func (b *Accounts) SetZone(zone *time.Location) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.zone = zone
 }
 
-// loadTimeout bounds the reading of a day, during which all calls wait.
+// loadTimeout bounds the reading of a day: all calls wait meanwhile.
 const loadTimeout = 10 * time.Second
 
-// current returns the accounts of the day that it is.
-func (l *Ledger) current(ctx context.Context) (*day, error) {
-	now := l.cfg.Now().In(l.zone)
-	before := l.today
-	if before != nil && before.zone.String() == l.zone.String() && before.has(now) {
+// current returns the current day.
+func (b *Accounts) current(ctx context.Context) (*day, error) {
+	now := b.cfg.Now().In(b.zone)
+	before := b.today
+	if before != nil && before.zone.String() == b.zone.String() && before.has(now) {
 		return before, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	moved := before != nil && before.zone.String() != l.zone.String() && before.has(now)
+	moved := before != nil && before.zone.String() != b.zone.String() && before.has(now)
 	var unwritten map[account]Amount
 	if moved {
-		kept, err := l.sums(ctx, before.start, before.end)
+		kept, err := b.sums(ctx, before.start, before.end)
 		if err != nil {
 			return nil, err
 		}
@@ -118,11 +117,11 @@ func (l *Ledger) current(ctx context.Context) (*day, error) {
 	}
 	y, m, n := now.Date()
 	d := &day{
-		name: now.Format(time.DateOnly), zone: l.zone,
-		start: time.Date(y, m, n, 0, 0, 0, 0, l.zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, l.zone), held: map[account]Amount{},
+		name: now.Format(time.DateOnly), zone: b.zone,
+		start: time.Date(y, m, n, 0, 0, 0, 0, b.zone), end: time.Date(y, m, n+1, 0, 0, 0, 0, b.zone), held: map[account]Amount{},
 	}
 	var err error
-	if d.used, err = l.sums(ctx, d.start, d.end); err != nil {
+	if d.used, err = b.sums(ctx, d.start, d.end); err != nil {
 		return nil, err
 	}
 	if moved { // the same day in another zone: calls under way go on in it
@@ -132,15 +131,15 @@ func (l *Ledger) current(ctx context.Context) (*day, error) {
 		before.name, before.zone, before.start, before.end, before.used = d.name, d.zone, d.start, d.end, d.used
 		return before, nil
 	}
-	l.today = d
+	b.today = d
 	return d, nil
 }
 
-// has reports whether a moment is of the day.
+// has reports whether a moment belongs to the day.
 func (d *day) has(t time.Time) bool { return !t.Before(d.start) && t.Before(d.end) }
 
-// beyond is what was used and is not among what the store has. It is read before anything else, so that what is written meanwhile counts
-// twice rather than not at all.
+// beyond returns the usage that the store does not have yet. The caller reads kept first, so that usage written meanwhile counts twice
+// rather than not at all.
 func (d *day) beyond(kept map[account]Amount) map[account]Amount {
 	out := map[account]Amount{}
 	for a, v := range d.used {
@@ -150,13 +149,13 @@ func (d *day) beyond(kept map[account]Amount) map[account]Amount {
 	return out
 }
 
-// sums reads what a span of time has cost.
-func (l *Ledger) sums(ctx context.Context, start, end time.Time) (map[account]Amount, error) {
+// sums reads the usage in a span of time.
+func (b *Accounts) sums(ctx context.Context, start, end time.Time) (map[account]Amount, error) {
 	used := map[account]Amount{}
 	for level, key := range map[Level]usage.Key{Sender: usage.BySender, Agent: usage.ByAgent, Host: usage.All} {
-		sums, err := l.cfg.Store.SumUsage(ctx, key, usage.Filter{Since: start, Until: end, Limit: maxAccounts})
+		sums, err := b.cfg.Store.SumUsage(ctx, key, usage.Filter{Since: start, Until: end, Limit: maxAccounts})
 		if err != nil {
-			return nil, fmt.Errorf("read what this day has cost: %w", err)
+			return nil, fmt.Errorf("read the usage of this day: %w", err)
 		}
 		for _, s := range sums {
 			used[account{level, s.Key}] = Amount{Tokens: s.Tokens(), Cost: s.Cost}
@@ -168,14 +167,14 @@ func (l *Ledger) sums(ctx context.Context, start, end time.Time) (map[account]Am
 // maxAccounts is more than there are.
 const maxAccounts = 1 << 30
 
-// Claim asks for room.
+// Claim asks for a reservation.
 type Claim struct {
 	Sender, Agent string
 	Limits        Limits
 	Worst         Amount
 }
 
-// accounts are those that a claim is about, with their limits.
+// accounts returns the accounts of a claim with their limits.
 func (c Claim) accounts() [3]struct {
 	account
 	limit Amount
@@ -186,11 +185,11 @@ func (c Claim) accounts() [3]struct {
 	}{{account{Sender, c.Sender}, c.Limits.Sender}, {account{Agent, c.Agent}, c.Limits.Agent}, {account{Host, ""}, c.Limits.Host}}
 }
 
-// Reserve takes room in all accounts of a claim. Where there would be enough if calls under way cost nothing it waits for those to
-// end; where there is not even then, the error is an *Exceeded.
-func (l *Ledger) Reserve(ctx context.Context, c Claim) (*Reservation, error) {
+// Reserve reserves the amount in all accounts of a claim. If only the reservations of other calls leave too little, it waits for those to
+// be settled; if the usage itself does, the error is an *Exceeded.
+func (b *Accounts) Reserve(ctx context.Context, c Claim) (*Reservation, error) {
 	for {
-		r, wait, err := l.try(ctx, c)
+		r, wait, err := b.try(ctx, c)
 		if err != nil || r != nil {
 			return r, err
 		}
@@ -202,11 +201,11 @@ func (l *Ledger) Reserve(ctx context.Context, c Claim) (*Reservation, error) {
 	}
 }
 
-// try makes one attempt: a reservation, or what to wait for, or an error.
-func (l *Ledger) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{}, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, err := l.current(ctx)
+// try returns a reservation, or a channel to wait for, or an error.
+func (b *Accounts) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{}, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, err := b.current(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -222,12 +221,12 @@ func (l *Ledger) try(ctx context.Context, c Claim) (*Reservation, <-chan struct{
 		}
 	}
 	if full {
-		return nil, l.settled, nil
+		return nil, b.settled, nil
 	}
 	for _, a := range c.accounts() {
 		change(d.held, a.account, (*Amount).add, c.Worst)
 	}
-	return &Reservation{ledger: l, day: d, name: d.name, claim: c}, nil, nil
+	return &Reservation{accounts: b, day: d, name: d.name, claim: c}, nil, nil
 }
 
 func change(m map[account]Amount, a account, by func(*Amount, Amount), n Amount) {
@@ -240,7 +239,7 @@ func change(m map[account]Amount, a account, by func(*Amount, Amount), n Amount)
 	m[a] = v
 }
 
-// fits reports whether an amount has room beside what is used, and if not in which unit it has none.
+// fits reports whether an amount fits beside the usage, and if not, in which unit it exceeds the limit.
 func fits(used, worst, limit Amount) (Unit, bool) {
 	switch {
 	case limit.Tokens > 0 && used.Tokens > limit.Tokens-worst.Tokens:
@@ -251,7 +250,7 @@ func fits(used, worst, limit Amount) (Unit, bool) {
 	return "", true
 }
 
-// Unit is what a budget counts.
+// Unit is a unit of budgets.
 type Unit string
 
 // The units.
@@ -260,7 +259,7 @@ const (
 	Dollars Unit = "dollars"
 )
 
-// Exceeded is the error of a claim for which there is no room today.
+// Exceeded is the error of a claim that a budget refuses today.
 type Exceeded struct {
 	Level Level
 	Name  string
@@ -271,7 +270,7 @@ type Exceeded struct {
 	Opens time.Time // begin of the next day
 }
 
-// Never reports whether no day has room for the claim.
+// Never reports whether the claim exceeds even an unused budget.
 func (e *Exceeded) Never() bool {
 	_, ok := fits(Amount{}, e.Worst, e.Limit)
 	return !ok
@@ -286,31 +285,31 @@ func (e *Exceeded) Error() string {
 		e.Level, e.Name, used, limit, e.Unit, e.Opens.Format(time.RFC3339))
 }
 
-// Reservation is room for one call.
+// Reservation is the reserved cost of one call.
 type Reservation struct {
-	ledger *Ledger
-	day    *day
-	name   string // of the day when it was made
-	claim  Claim
-	ended  bool
+	accounts *Accounts
+	day      *day
+	name     string // of the day when it was made
+	claim    Claim
+	ended    bool
 }
 
-// Day is what the call is charged to, "2026-11-21".
+// Day is the day that the call is charged to, "2026-11-21".
 func (r *Reservation) Day() string { return r.name }
 
-// Settle charges what a call did cost and gives the rest of its room back. A second call does nothing.
+// Settle replaces the reservation by the real cost. A second call does nothing.
 func (r *Reservation) Settle(real Amount) {
-	l := r.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	b := r.accounts
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if r.ended {
 		return
 	}
 	r.ended = true
-	for _, a := range r.claim.accounts() {
-		change(r.day.held, a.account, (*Amount).take, r.claim.Worst)
-		change(r.day.used, a.account, (*Amount).add, real)
+	for _, one := range r.claim.accounts() {
+		change(r.day.held, one.account, (*Amount).take, r.claim.Worst)
+		change(r.day.used, one.account, (*Amount).add, real)
 	}
-	close(l.settled)
-	l.settled = make(chan struct{})
+	close(b.settled)
+	b.settled = make(chan struct{})
 }

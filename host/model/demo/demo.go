@@ -1,10 +1,10 @@
 // Package demo is a provider without a model: deterministic, offline, free. The first run of Flynn
 // needs no key with it, and tests need no network.
 //
-// Start with New. What it answers depends only on the last message of the request:
+// Start with New. The answer depends only on the last message of the request:
 //
 //	!sh CMD             calls the tool shell.exec with {"command": CMD}
-//	!tool NAME JSON     calls the tool NAME with the arguments JSON, whatever they are; {} when left out
+//	!tool NAME JSON     calls the tool NAME with the arguments JSON, which are not checked; {} when left out
 //	!py PROGRAM         writes the program: calls the tool code.run, or where it is not offered answers with a block of code
 //	!js PROGRAM         the same in JavaScript
 //	!slow MS TEXT       waits MS milliseconds, then answers TEXT by these same rules
@@ -13,9 +13,9 @@
 //	!fail KIND          fails with an error of that model.Kind
 //	anything else       "You said: ..."
 //
-// The names of speakers that a group's messages begin with ("<ann> hello") are left out. Several lines that all begin with !sh or !tool become parallel calls. After tool results the
-// answer is their text. Answers stream word by word, without delay. It does not understand
-// language, and it reads neither the system prompt nor the history.
+// Several lines that all begin with !sh or !tool become parallel calls. After tool results the answer is their text. The
+// names of speakers at the beginning of a group's messages ("<ann> hello") are ignored. Answers stream word by word,
+// without delay. The provider reads neither the system prompt nor the history.
 package demo
 
 import (
@@ -31,6 +31,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 // Name of the provider in flynn.toml.
@@ -59,7 +60,7 @@ func (Provider) Stream(ctx context.Context, req model.Request, emit func(model.D
 			continue
 		}
 		emit(model.Delta{Text: word})
-		if pace > 0 && !wait(ctx, pace) {
+		if pace > 0 && backoff.Sleep(ctx, pace) != nil {
 			return model.Response{}, waitError(ctx, req)
 		}
 	}
@@ -77,8 +78,8 @@ func reply(ctx context.Context, req model.Request) (model.Message, error) {
 	return obey(ctx, req, strings.TrimSpace(withoutSpeakers(last.Text)))
 }
 
-// speaker is the mark that each message of a group carries: "<ann> hello", or "<Ann 4711> hello" where names are not ids. A tag with
-// an attribute, such as <img src=x>, is no speaker.
+// speaker matches the mark of each message of a group: "<ann> hello", or "<Ann 4711> hello" where names are not ids. It does not match a
+// tag with an attribute, such as <img src=x>.
 var speaker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^<[^<>\n="'/]{1,128}> `) })
 
 func withoutSpeakers(text string) string { return speaker().ReplaceAllString(text, "") }
@@ -125,25 +126,13 @@ func slow(ctx context.Context, req model.Request, args string) (model.Message, e
 	if err != nil || ms < 0 {
 		return say("!slow needs a number of milliseconds, such as !slow 500 hello"), nil
 	}
-	if !wait(ctx, time.Duration(ms)*time.Millisecond) {
+	if backoff.Sleep(ctx, time.Duration(ms)*time.Millisecond) != nil {
 		return model.Message{}, waitError(ctx, req)
 	}
 	if rest = strings.TrimSpace(rest); rest != "" {
 		return obey(ctx, req, rest)
 	}
 	return say(fmt.Sprintf("I waited %d ms.", ms)), nil
-}
-
-// wait reports whether d has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // pace is the pause after each word of the answer; !stream asks for one.
@@ -183,8 +172,8 @@ func fail(req model.Request, kind string) error {
 	return &model.Error{Kind: model.Kind(kind), Provider: Name, Model: req.Model, Err: errors.New("failed as asked")}
 }
 
-// parseCalls reads calls, one a line; a line that is none makes the whole text an ordinary one. prior is
-// the number of calls before, so that ids are unique in a transcript and still deterministic.
+// parseCalls reads calls, one a line; any other line makes the whole text an ordinary one. prior is
+// the number of earlier calls, so that ids are unique in a transcript and still deterministic.
 func parseCalls(text string, prior int) []model.ToolCall {
 	var calls []model.ToolCall
 	for line := range strings.Lines(text) {
@@ -233,13 +222,13 @@ func stop(m model.Message) model.Stop {
 	return model.StopEnd
 }
 
-// recentMessages are those of which every word is counted. Older ones of a long conversation are not read again for each call.
+// recentMessages is how many messages have their words counted; the length of older ones is only estimated, to save time.
 const recentMessages = 32
 
-// guessed is about the number of words of a text.
+// guessed estimates the number of words of a text.
 func guessed(text string) int { return (len(text) + 5) / 6 }
 
-// usage counts words as tokens: near enough to try budgets with.
+// usage counts words as tokens, which is close enough to try budgets.
 func usage(req model.Request, answer model.Message) model.Usage {
 	input := words(req.System)
 	for i, m := range req.Messages {

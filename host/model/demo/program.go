@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// codeTool runs a program.
+// codeTool is the tool that runs a program.
 const codeTool = "code.run"
 
 // parseProgram reads "!py PROGRAM" and "!js PROGRAM", where the program may have any number of lines.
@@ -23,7 +23,7 @@ func parseProgram(text string) (language, program string, ok bool) {
 	return "", "", false
 }
 
-// write gives a program in the form that the request has for it.
+// write answers with a program: as a call of codeTool if that is offered, else as a block of code.
 func write(req model.Request, language, program string) (model.Message, error) {
 	if !slices.ContainsFunc(req.Tools, func(t model.Tool) bool { return t.Name == codeTool }) {
 		return say("```" + language + "\n" + program + "\n```"), nil

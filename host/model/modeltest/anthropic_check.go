@@ -78,8 +78,8 @@ func (anthropic) check(body []byte) string {
 	return checkAnthropicMessages(req.Messages)
 }
 
-// checkThinking holds the rules of extended thinking: a budget below max_tokens, and thoughts before the calls of the tool loop that
-// goes on.
+// checkThinking checks the rules of extended thinking: a budget below max_tokens, and thoughts before the calls of the current tool
+// loop.
 func checkThinking(req anthropicRequest) string {
 	switch {
 	case req.Thinking == nil || req.Thinking.Type == "adaptive" || req.Thinking.Type == "disabled":

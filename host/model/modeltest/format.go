@@ -15,7 +15,7 @@ import (
 type format interface {
 	// key returns the API key of a request.
 	key(http.Header) string
-	// check returns what the real API would refuse in a request, or "".
+	// check returns the error of the real API for a request, or "".
 	check(body []byte) string
 	// render turns a reply into a response.
 	render(r Reply, stream bool) rendered
@@ -34,10 +34,10 @@ func formatOf(r *http.Request) (format, bool) {
 	return nil, false
 }
 
-// object is a JSON object in the making.
+// object is a JSON object.
 type object = map[string]any
 
-// mustJSON encodes what this package made itself.
+// mustJSON encodes a value of this package.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -70,13 +70,13 @@ var (
 	validCallID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
 )
 
-// Signature signs a thought as the server does. It takes back only what it has signed.
+// Signature signs a thought as the server does, which accepts no other.
 func Signature(thought string) string {
 	sum := sha256.Sum256([]byte("signed " + thought))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checkImage returns what an API would refuse in an image: bytes that are not what they are said to be, or too many.
+// checkImage returns the error of an API for an image: too many bytes, or bytes of another type than the given one.
 func checkImage(mediaType, data string) string {
 	raw, err := base64.StdEncoding.DecodeString(data)
 	switch {

@@ -1,9 +1,8 @@
 // Package modeltest is a fake model server for tests. It speaks the wire formats of Anthropic's Messages API and of
 // OpenAI's Chat Completions, streaming and not, and misbehaves on request the way real servers do.
 //
-// Start with New and Server.Script. The server checks requests by the rules of the real APIs
-// and refuses what they refuse, so that a transcript that passes here passes there. It understands
-// no language: every answer is scripted.
+// Start with New and Server.Script: every answer is scripted. The server checks requests by the rules of the real
+// APIs, so that a transcript that passes here passes there.
 package modeltest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// Key is what Config gives to clients, and what the server insists on.
+// Key is the API key of Config, which the server requires.
 const Key = "sk-test-0123456789abcdef"
 
 // Server answers with a script.
@@ -31,7 +30,7 @@ type Server struct {
 	requests []Request
 }
 
-// Request is one request as it came.
+// Request is one received request.
 type Request struct {
 	Path   string
 	From   string // address of the client's end of the connection
@@ -66,7 +65,7 @@ func (s *Server) Script(replies ...Reply) {
 	s.script = append(s.script, replies...)
 }
 
-// Requests returns what has come so far.
+// Requests returns the requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,14 +121,14 @@ func streams(body []byte) bool {
 	return json.Unmarshal(body, &fields) == nil && fields.Stream
 }
 
-// rendered is a response before it is maltreated.
+// rendered is a correct response.
 type rendered struct {
 	status      int
 	contentType string
 	body        []byte
 }
 
-// write sends a response, as badly as the reply wants it.
+// write sends a response with the faults that the reply asks for.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, out rendered, reply Reply) {
 	out = reply.override(out)
 	h := w.Header()
@@ -148,7 +147,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, out rendered, rep
 		size = max(len(out.body), 1)
 	}
 	for piece := range slices.Chunk(out.body, size) {
-		flush() // what came before: the last piece, the tail and the end of the response go out as one
+		flush() // the earlier pieces: the last one, the tail and the end of the response go out as one
 		if _, err := w.Write(piece); err != nil {
 			return
 		}

@@ -11,23 +11,23 @@ type Reply struct {
 	// Text and Calls are the answer. Text is the message of the error where Fail is set.
 	Text  string
 	Calls []Call
-	// Thinking and Redacted come before them, where the format has thoughts; those are signed.
+	// Thinking and Redacted come before them, signed, if the format has thoughts.
 	Thinking, Redacted string
-	// Stop is the reason to stop in the format's own words; left empty it is what fits.
+	// Stop is the format's reason to stop; empty means the one that fits the answer.
 	Stop string
-	// Input, Output and CacheRead are the usage figures as counted by the format; NoUsage leaves them out.
+	// Input, Output and CacheRead are the usage figures as the format counts; NoUsage leaves them out.
 	Input, Output, CacheRead int
 	NoUsage                  bool
 	// Piece is how many bytes of text or arguments go into one event, 7 by default. Characters
-	// stay whole; Chunk is there to split those.
+	// stay whole.
 	Piece int
 	// Chunk is how many bytes of the HTTP body are sent at a time, all by default. With 1 every
-	// character and every event is split everywhere.
+	// character and every event is split.
 	Chunk int
 
 	// Fail makes the response an error, with the status and body that the real API sends.
 	Fail Failure
-	// FailAfter sends the error as an event inside the stream, behind the text.
+	// FailAfter sends the error as an event inside the stream, after the text.
 	FailAfter bool
 	Header    http.Header
 
@@ -38,9 +38,9 @@ type Reply struct {
 	Stall bool
 	// NoEnd leaves the end marker out: message_stop, or finish_reason and [DONE].
 	NoEnd bool
-	// NoDone leaves out [DONE] alone; it means nothing to the Anthropic format.
+	// NoDone leaves out [DONE] alone; the Anthropic format has none.
 	NoDone bool
-	// Tail is sent behind the answer; clients have stopped reading by then.
+	// Tail is sent after the answer; clients have stopped reading by then.
 	Tail string
 
 	// Status, ContentType and Raw replace those parts of the response.

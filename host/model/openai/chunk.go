@@ -12,7 +12,7 @@ type (
 	number = wire.Number
 )
 
-// chunk is what is read of one event of a stream.
+// chunk holds the fields of a stream's event that Flynn reads.
 type chunk struct {
 	Choices []choice        `json:"choices"`
 	Usage   usage           `json:"usage"`
@@ -38,7 +38,7 @@ type callDelta struct {
 	ID       text   `json:"id"`
 	Function struct {
 		Name      text `json:"name"`
-		Arguments text `json:"arguments"` // a string by the book; some servers send the object itself
+		Arguments text `json:"arguments"` // officially a string; some servers send the object itself
 	} `json:"function"`
 }
 

@@ -1,9 +1,8 @@
 // Package openai speaks the Chat Completions API of OpenAI (https://platform.openai.com/docs/api-reference/chat). With base_url it
-// reaches every compatible server, such as Ollama, llama.cpp and vLLM, and bears with their habits.
+// reaches every compatible server, such as Ollama, llama.cpp and vLLM, and tolerates their deviations.
 //
-// Start with New. The official SDK is not part of the program: it brings every type of the API along, with tables that are filled at every
-// start, a third of the program. It is the client that checks the fake server of the tests. What is sent and read here is in request.go and
-// chunk.go.
+// Start with New; request.go has what is sent, chunk.go what is read. The official SDK is not linked in: it has every type of the API, with
+// tables that are filled at every start, a third of the program. Tests use it as the client that checks the fake server.
 package openai
 
 import (
@@ -31,7 +30,7 @@ const officialURL = "https://api.openai.com/v1/"
 type Provider struct {
 	edge     *wire.Edge
 	address  string
-	key      config.Secret // none where it is empty
+	key      config.Secret // may be empty
 	official bool
 }
 
@@ -53,7 +52,7 @@ func newProvider(cfg config.Model, transport http.RoundTripper) (*Provider, erro
 	}, nil
 }
 
-// isOfficial tells OpenAI's own addresses from compatible servers, which know fewer parameters.
+// isOfficial reports whether an address is OpenAI's own; compatible servers know fewer parameters.
 func isOfficial(base string) bool {
 	if base == "" {
 		return true
@@ -110,9 +109,9 @@ func (p *Provider) read(answer *reader, events *wire.Events) error {
 	return events.Err()
 }
 
-// ending returns nil if the answer is whole. By the book a finish_reason comes first, then the usage figures, then
-// "[DONE]". Some servers leave out the one and some the other; either will do. What breaks behind a
-// finish_reason can only be the usage, and an answer is no worse without that.
+// ending returns nil if the answer is whole. Officially a finish_reason comes first, then the usage figures, then
+// "[DONE]". Some servers leave out the first and some the last; one of them suffices. An error after a
+// finish_reason can only cut off the usage, which an answer can do without.
 func (p *Provider) ending(ctx context.Context, name, finish string, err error, resp *http.Response) error {
 	switch {
 	case finish == "error":

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/internal/wire"
 )
 
-// reader puts an answer together from the chunks of a stream.
+// reader assembles an answer from the chunks of a stream.
 type reader struct {
 	*wire.Answer
 	calls   map[number]*wire.Call // the call that is being written, by index
@@ -56,8 +56,8 @@ func (r *reader) addCall(delta *callDelta) {
 	call.Args.WriteString(string(delta.Function.Arguments))
 }
 
-// isAnother reports whether a piece belongs to a new call although its index is that of an old one: some
-// servers number every call 0.
+// isAnother reports whether a piece with the index of an old call begins a new one: some servers number
+// every call 0.
 func isAnother(call *wire.Call, delta *callDelta) bool {
 	if delta.ID != "" && call.ID != "" {
 		return string(delta.ID) != call.ID
@@ -65,7 +65,7 @@ func isAnother(call *wire.Call, delta *callDelta) bool {
 	return delta.ID == "" && delta.Function.Name != "" && call.Name != "" && call.Whole()
 }
 
-// count takes the cached tokens out of the prompt, of which they are a part here.
+// count subtracts the cached tokens from the prompt, which includes them in this API.
 func (r *reader) count(u *usage) {
 	prompt := max(u.PromptTokens, 0)
 	cached := min(max(u.PromptTokensDetails.CachedTokens, 0), prompt)
@@ -92,7 +92,7 @@ func (r *reader) response(req model.Request, names *wire.Names) model.Response {
 	return model.Response{Message: message, Stop: r.stop(refused, message), Usage: usage}
 }
 
-// stop goes by what there is more than by what the server says: several say "stop" after calls.
+// stop goes by the content of the answer more than by the server's reason: several servers say "stop" after calls.
 func (r *reader) stop(refused bool, m model.Message) model.Stop {
 	switch {
 	case refused, r.finish == "content_filter", r.finish == "refusal":

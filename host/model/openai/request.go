@@ -77,8 +77,8 @@ func newChat(req model.Request, official bool) chat {
 	return c
 }
 
-// limit sets the bound on the answer under the name that the server knows: OpenAI's newer models refuse
-// max_tokens, and most other servers know nothing else.
+// limit sets the bound on the answer under the server's name of it: OpenAI's newer models refuse
+// max_tokens, and most other servers know no other name.
 func (c *chat) limit(req model.Request, official bool) {
 	if !official {
 		c.MaxTokens = req.MaxTokens
@@ -121,7 +121,7 @@ func messages(req model.Request) []message {
 	return out
 }
 
-// imagesOf are the images of a message and those of its results, for which tool messages of this format have no place.
+// imagesOf returns the images of a message and of its results: tool messages of this format cannot carry any.
 func imagesOf(m model.Message) []model.Image {
 	var images []model.Image
 	for _, r := range m.Results {
@@ -154,7 +154,7 @@ func assistant(m model.Message) message {
 	return out
 }
 
-// resultText says in words what the format has no field for.
+// resultText marks an error in the text, as the format has no field for that.
 func resultText(r model.ToolResult) string {
 	if r.IsError {
 		return "error: " + r.Text

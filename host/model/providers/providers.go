@@ -1,7 +1,7 @@
 // Package providers lists the providers that Flynn is built with.
 //
-// Start with All. It stands apart from package model so that the words of that package do not
-// depend on any vendor's SDK.
+// Start with All. The package is separate from package model so that the types of that package
+// do not depend on any vendor's client.
 package providers
 
 import (

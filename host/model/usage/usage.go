@@ -1,4 +1,4 @@
-// Package usage has what is kept of the cost of model calls.
+// Package usage declares the records of the cost of model calls.
 //
 // Start with Row. Package budget compares the sums with limits, and package sqlite keeps the rows; this package does neither.
 package usage
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Row is what one attempt at a model call has cost. An attempt that failed has a row where the provider charged for it.
+// Row is the cost of one attempt at a model call. A failed attempt has a row if the provider charged for it.
 type Row struct {
 	ID      int64
 	At      time.Time // begin of the attempt, which is charged to its day
@@ -18,7 +18,7 @@ type Row struct {
 	Session string
 	Sender  string // "instance:platform-id"
 	Agent   string
-	Task    string // of the host's own, such as compaction; "" for an agent's answer
+	Task    string // of the host, such as compaction; "" for an agent's answer
 
 	Tier, Provider, Model string
 	Attempt               int    // from 1, within its tier
@@ -29,22 +29,22 @@ type Row struct {
 	Estimated                            bool  // the provider gave no figures
 }
 
-// Tokens is all that a budget counts.
+// Tokens is the sum that budgets count.
 func (u Row) Tokens() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 // Sum sums up usage.
 type Sum struct {
-	Key string // of what it is summed by; "" for all together
+	Key string // value of the Key that it is summed by; "" for All
 	// Calls counts attempts, Failed those among them that failed.
 	Calls, Failed                        int64
 	Input, Output, CacheRead, CacheWrite int64
 	Cost                                 int64 // billionths of a US dollar
 }
 
-// Tokens is all that a budget counts.
+// Tokens is the sum that budgets count.
 func (s Sum) Tokens() int64 { return s.Input + s.Output + s.CacheRead + s.CacheWrite }
 
-// Key is what usage is summed by.
+// Key names the field that usage is summed by.
 type Key string
 
 // The keys of sums.
@@ -70,11 +70,11 @@ type Filter struct {
 	Limit        int // of sums or rows; 1000 if there is none
 }
 
-// Log keeps what model calls cost. Rows of a turn are written by CommitTurn, with the step that they paid for.
+// Log keeps the usage of model calls. CommitTurn writes the rows of a turn, together with the step that they paid for.
 type Log interface {
 	AddUsage(ctx context.Context, us []Row) error
 	// ListUsage returns the latest rows, oldest first.
 	ListUsage(ctx context.Context, f Filter) ([]Row, error)
-	// SumUsage sums usage up, the most expensive first, but days in their order.
+	// SumUsage sums up usage. Sums are sorted by cost, the highest first, but days by date.
 	SumUsage(ctx context.Context, by Key, f Filter) ([]Sum, error)
 }

@@ -1,7 +1,7 @@
-// Package egresslog keeps what programs in sandboxes asked to reach: the decisions of the proxy of a sandbox whose network is an
-// allow list, and the calls of bridged commands.
+// Package egresslog records what programs in sandboxes asked to reach: the decisions of the proxy of a sandbox whose network is an
+// allowlist, and the calls of bridged commands.
 //
-// Start with New. Nobody waits for the log: what the store cannot take in time is dropped, counted and reported.
+// Start with New. No caller waits for the log: records that the store cannot take in time are dropped, counted and reported.
 package egresslog
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/batch"
 	"github.com/flynnhost/flynn/host/internal/event"
-	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/sandbox/bridge"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 
@@ -34,9 +34,9 @@ type Decided struct {
 // Lost is published when records could not be kept.
 type Lost struct{ Records int }
 
-// Log takes the decisions of all sandboxes.
+// Log records the decisions of all sandboxes.
 type Log struct {
-	spool  *spool.Spool[egress.Record]
+	writer *batch.Writer[egress.Record]
 	events *event.Bus
 }
 
@@ -45,32 +45,32 @@ const maxText = 1 << 10
 
 // New makes a log; its records are written while Run runs.
 func New(c Config) *Log {
-	return &Log{events: c.Events, spool: spool.New(spool.Config[egress.Record]{
+	return &Log{events: c.Events, writer: batch.New(batch.Config[egress.Record]{
 		Name: "the egress log", Queue: 4096, Batch: 512, Pause: 200 * time.Millisecond, Log: c.Log,
 		Write: c.Store.AddEgress, Lost: func(lost []egress.Record) { c.Events.Publish(Lost{len(lost)}) },
 	})}
 }
 
-// Run writes records until ctx ends, and then what is left.
-func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
+// Run writes records until ctx ends, and then those that are left.
+func (l *Log) Run(ctx context.Context) error { return l.writer.Run(ctx) }
 
-// Decided notes a decision of a proxy.
+// Decided records a decision of a proxy.
 func (l *Log) Decided(session string, d egress.Decision) {
 	l.events.Publish(Decided{"proxy", d.Allowed})
-	l.spool.Put(proxyRecord(session, d))
+	l.writer.Put(proxyRecord(session, d))
 }
 
-// Ended notes how much an allowed request has carried.
-func (l *Log) Ended(session string, d egress.Decision) { l.spool.Put(proxyRecord(session, d)) }
+// Ended records how much an allowed request has carried.
+func (l *Log) Ended(session string, d egress.Decision) { l.writer.Put(proxyRecord(session, d)) }
 
-// Bridged notes a call of a bridged command.
+// Bridged records a call of a bridged command.
 func (l *Log) Bridged(session string, d bridge.Decision) {
 	l.events.Publish(Decided{"bridge", d.Allowed})
-	l.spool.Put(bridgeRecord(session, d))
+	l.writer.Put(bridgeRecord(session, d))
 }
 
-// BridgeEnded notes what a call of a bridged command has carried.
-func (l *Log) BridgeEnded(session string, d bridge.Decision) { l.spool.Put(bridgeRecord(session, d)) }
+// BridgeEnded records how much a call of a bridged command has carried.
+func (l *Log) BridgeEnded(session string, d bridge.Decision) { l.writer.Put(bridgeRecord(session, d)) }
 
 func proxyRecord(session string, d egress.Decision) egress.Record {
 	r := egress.Record{

@@ -121,7 +121,7 @@ func TestLinesOfACallAreInOrder(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	after := func(d time.Duration) time.Time { return at.Add(d) }
 	trace := Trace{ID: "t", Started: at, Steps: []Step{{At: at, Calls: []ToolCall{{
-		ID: "c", Tool: "shell.exec", Verdict: "run", Reasons: []string{"policy: ask", "approved by web:owner (request r)"},
+		ID: "c", Tool: "shell.exec", Outcome: "run", Reasons: []string{"policy: ask", "approved by web:owner (request r)"},
 		Approvals: []Approval{{ID: "r", Tool: "shell.exec", State: "consumed", Created: after(20 * time.Millisecond), Decided: after(225 * time.Second)}},
 		Host:      &Decision{Kind: "enforce", Answer: "run", At: after(21 * time.Millisecond)},
 		Ended:     after(226 * time.Second),
@@ -131,7 +131,7 @@ func TestLinesOfACallAreInOrder(t *testing.T) {
 	for _, l := range lines[1:] {
 		got = append(got, strings.TrimSpace(l.At+" "+strings.SplitN(l.Text, ":", 2)[0]))
 	}
-	want := []string{"+21ms call c", "restricted", "approved by web", "+20ms approval r asked for shell.exec", "+21ms decided by the host", "+3m45s approval r", "verdict", "+3m46s result"}
+	want := []string{"+21ms call c", "restricted", "approved by web", "+20ms approval r asked for shell.exec", "+21ms decided by the host", "+3m45s approval r", "outcome", "+3m46s result"}
 	if !slices.Equal(got, want) {
 		t.Errorf("lines are %q, want %q", got, want)
 	}

@@ -110,13 +110,13 @@ func (rooms) Dir(string) string      { return "/workspace" }
 
 // house runs turns as a host does, over a store.
 type house struct {
-	t      *testing.T
-	store  *sqlite.Store
-	gen    *agent.Generation
-	chain  chain
-	desk   *approval.Desk
-	asked  chan string
-	runner *agent.Runner
+	t         *testing.T
+	store     *sqlite.Store
+	gen       *agent.Generation
+	chain     chain
+	approvals *approval.Service
+	asked     chan string
+	runner    *agent.Runner
 }
 
 func newHouse(t *testing.T) *house {
@@ -128,11 +128,11 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(func() { s.Close() })
 	h := &house{t: t, store: s, asked: make(chan string, 10)}
 	h.generation()
-	if h.desk, err = approval.New(approval.Config{Store: s, Now: func() time.Time { return noon }, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
+	if h.approvals, err = approval.New(approval.Config{Store: s, Now: func() time.Time { return noon }, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 		t.Fatal(err)
 	}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: s, Machines: rooms{}, Approvals: h.desk, Tools: &tool.Runner{}, Now: func() time.Time { return noon },
+		Store: s, Machines: rooms{}, Approvals: h.approvals, Tools: &tool.Runner{}, Now: func() time.Time { return noon },
 		Generations: h, Outbox: h, Inbox: h, Log: slog.New(slog.DiscardHandler),
 	})
 	return h
@@ -205,7 +205,7 @@ func (h *house) say(text string, grant bool) {
 	for {
 		select {
 		case id := <-h.asked:
-			if err := h.desk.Decide(h.t.Context(), id, grant, "web:owner"); err != nil {
+			if err := h.approvals.Decide(h.t.Context(), id, grant, "web:owner"); err != nil {
 				h.t.Error(err)
 			}
 		case <-done:

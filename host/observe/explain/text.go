@@ -12,8 +12,8 @@ import (
 type Line struct {
 	at    time.Time
 	At    string `json:"at,omitempty"` // "+1.2s": since the turn began
-	Depth int    `json:"depth"`        // what belongs to a line follows it one deeper
-	Text  string `json:"text"`         // without anything that ends a line or moves a cursor
+	Depth int    `json:"depth"`        // the details of a line follow it one deeper
+	Text  string `json:"text"`         // without characters that end a line or move a cursor
 }
 
 // Text is the trace for people.
@@ -29,7 +29,7 @@ func (t Trace) Text() string {
 	return out.String()
 }
 
-// Lines are the trace for people: what the turn is, and one line for each event in their order.
+// Lines returns the trace for people: a title, and one line for each event in their order.
 func (t Trace) Lines() (title []string, lines []Line) {
 	p := &printer{since: t.Started}
 	t.title(p)
@@ -55,7 +55,7 @@ func (t Trace) Lines() (title []string, lines []Line) {
 		p.delivery(d)
 	}
 	if t.Cut {
-		p.line(time.Time{}, 0, "there is more than is shown here")
+		p.line(time.Time{}, 0, "the trace is longer; the rest is not shown")
 	}
 	return p.title, p.lines
 }
@@ -73,12 +73,12 @@ func (t Trace) title(p *printer) {
 	p.head("turn %s: %s", t.ID, words(strings.TrimSpace(t.State+" "+took), t.Error))
 	p.head("agent %s for %s, session %s, configuration %d, at %s", t.Agent, t.Sender, t.Session, t.Generation, t.Started.Format(time.RFC3339))
 	if t.Parent != "" {
-		p.head("works for turn %s, by its call %s", t.Parent, words(t.ParentCall, when(t.Background, "in the background")))
+		p.head("delegated by turn %s in its call %s", t.Parent, words(t.ParentCall, when(t.Background, "in the background")))
 	}
 	p.head("%d tokens, $%s", t.Tokens, dollars(t.CostUSD))
 }
 
-// printer collects lines. What strangers wrote goes through clean, and cannot add a line or move the cursor.
+// printer collects lines. It cleans all text, so that a stranger cannot add a line or move the cursor.
 type printer struct {
 	title []string
 	lines []Line
@@ -128,7 +128,7 @@ func (p *printer) decision(depth int, d Decision) {
 	p.line(d.At, depth, "%s: %s", who, words(answer, reason, failed, cost))
 }
 
-// within tells of a call that has no record of its own; the host's row names its tool.
+// within prints the decision on a call that has no record of its own; the host's row names its tool.
 func (p *printer) within(depth int, d Decision) {
 	if d.Kind == "enforce" {
 		p.line(d.At, depth, "a call within, decided by the host: %s", words(strings.TrimSpace(d.Answer), d.Reason))
@@ -193,7 +193,7 @@ func (p *printer) call(c ToolCall) {
 		p.decision(2, *c.Host)
 	}
 	inOrder(p.lines[then:])
-	p.line(time.Time{}, 2, "verdict: %s", words(verdict(c), when(c.Interrupted, "interrupted by a restart")))
+	p.line(time.Time{}, 2, "outcome: %s", words(outcome(c), when(c.Interrupted, "interrupted by a restart")))
 	for _, d := range c.Within {
 		p.within(3, d)
 	}
@@ -210,7 +210,7 @@ func (p *printer) call(c ToolCall) {
 	}
 }
 
-// inOrder sorts lines by their time. One without a time stays behind the one before it.
+// inOrder sorts lines by their time. A line without a time stays after its predecessor.
 func inOrder(lines []Line) {
 	for i := range lines {
 		if lines[i].at.IsZero() && i > 0 {
@@ -220,7 +220,7 @@ func inOrder(lines []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int { return a.at.Compare(b.at) })
 }
 
-// begun is when a call was begun to be decided about, as near as it is recorded.
+// begun returns when the decision on a call began, as far as it is recorded.
 func (c ToolCall) begun() time.Time {
 	switch {
 	case len(c.Policies) > 0:
@@ -231,8 +231,8 @@ func (c ToolCall) begun() time.Time {
 	return c.Started
 }
 
-func verdict(c ToolCall) string {
-	switch c.Verdict {
+func outcome(c ToolCall) string {
+	switch c.Outcome {
 	case "":
 		return "none, the turn ended before"
 	case "run_in_sandbox":
@@ -245,7 +245,7 @@ func verdict(c ToolCall) string {
 	case "deny":
 		return "denied"
 	}
-	return c.Verdict
+	return c.Outcome
 }
 
 func (p *printer) approvals(depth int, list []Approval) {
@@ -260,15 +260,15 @@ func (p *printer) approvals(depth int, list []Approval) {
 	}
 }
 
-// answer is what came of a request, for who does not know its states.
+// answer describes the state of a request.
 func answer(a Approval) string {
 	switch {
 	case a.State == "consumed":
 		return "granted and used"
 	case a.State == "withdrawn" && a.Decider != "":
-		return "granted, and withdrawn as its call ended before"
+		return "granted, but withdrawn because its call ended first"
 	case a.State == "withdrawn":
-		return "withdrawn, as its call ended"
+		return "withdrawn because its call ended"
 	}
 	return a.State
 }
@@ -289,7 +289,7 @@ func (p *printer) delivery(d Delivery) {
 		words(d.State, fmt.Sprintf("attempts %d", d.Attempts), parts, d.Note, next, strings.Join(d.PlatformIDs, " "), quoted(d.Text)))
 }
 
-// words joins what is there.
+// words joins the parts that are not empty.
 func words(parts ...string) string {
 	var out []string
 	for _, p := range parts {
@@ -317,7 +317,7 @@ func tokens(t Tokens) string {
 
 func dollars(usd float64) string { return fmt.Sprintf("%.4f", usd) }
 
-// span is a duration in three digits or so. It is between two times on the clock of the machine.
+// span formats a duration with about three digits. It may be negative, as the machine's clock may be set back.
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -332,7 +332,7 @@ func span(d time.Duration) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// shown is how many characters of a text have room in a line.
+// shown bounds the characters of a text in a line.
 const shown = 160
 
 func quoted(text string) string {
@@ -346,7 +346,7 @@ func quoted(text string) string {
 	return `"` + text + `"`
 }
 
-// clean takes out what could end a line, move the cursor or turn text around.
+// clean replaces characters that end a line, move the cursor or reverse text.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {

@@ -1,7 +1,7 @@
-// Package explain tells what became of a message: one trace of a turn, from its messages to the delivery of its answer.
+// Package explain shows what happened to a message: one trace of a turn, from its messages to the delivery of its answer.
 //
-// Start with New, which makes a Trace of what the store has kept, and Trace.Text. Who decided what is read from the records of the
-// time, never decided again: a trace is true after the configuration has changed. Everything in it is bounded.
+// Start with New, which makes a Trace of the stored records, and Trace.Text. Decisions are read from those records and never made again,
+// so that a trace stays true after the configuration has changed. Everything in it is bounded.
 package explain
 
 import (
@@ -22,17 +22,17 @@ type Trace struct {
 	Started      time.Time `json:"started,omitzero"`
 	Ended        time.Time `json:"ended,omitzero"`
 	Generation   uint64    `json:"generation,omitempty"` // of the configuration under which it began
-	// Parent is the turn for which it worked, by a tool call of it.
+	// Parent is the turn that delegated it, and ParentCall the tool call of that turn.
 	Parent     string `json:"parent,omitempty"`
 	ParentCall string `json:"parent_call,omitempty"`
-	Task       string `json:"task,omitempty"` // what it was given to do
+	Task       string `json:"task,omitempty"` // of a delegated turn
 	Background bool   `json:"background,omitempty"`
 
 	Messages   []Message  `json:"messages"`
 	Route      []Decision `json:"route"`
 	Steps      []Step     `json:"steps"`
 	Deliveries []Delivery `json:"deliveries"`
-	// Decisions, Approvals, Audit and Attempts are those that belong to none of the calls and steps that are recorded.
+	// Decisions, Approvals, Audit and Attempts belong to no recorded call or step.
 	Decisions []Decision `json:"decisions,omitempty"`
 	Approvals []Approval `json:"approvals,omitempty"`
 	Audit     []Audit    `json:"audit,omitempty"`
@@ -40,10 +40,10 @@ type Trace struct {
 
 	Tokens  int64   `json:"tokens"` // of all attempts
 	CostUSD float64 `json:"cost_usd"`
-	Cut     bool    `json:"cut,omitempty"` // there is more than is shown
+	Cut     bool    `json:"cut,omitempty"` // the trace was too long and has been cut
 }
 
-// Message is one that the turn answers.
+// Message is a message that the turn answers.
 type Message struct {
 	Row    int64     `json:"row"`
 	Event  string    `json:"event"`
@@ -68,11 +68,11 @@ type Decision struct {
 	Nanos  int64     `json:"nanos,omitempty"`
 }
 
-// Step is one use of a model, with what the answer called.
+// Step is one use of a model, with the calls of the answer.
 type Step struct {
 	Seq      int        `json:"seq"`
 	At       time.Time  `json:"at"`             // of the answer
-	Task     string     `json:"task,omitempty"` // of the host's own; "" for the agent's answer
+	Task     string     `json:"task,omitempty"` // of the host; "" for the agent's answer
 	Tier     string     `json:"tier,omitempty"`
 	Provider string     `json:"provider,omitempty"`
 	Model    string     `json:"model,omitempty"`
@@ -80,7 +80,7 @@ type Step struct {
 	Error    string     `json:"error,omitempty"`
 	Tokens   Tokens     `json:"tokens"`
 	CostUSD  float64    `json:"cost_usd"`
-	Attempts []Attempt  `json:"attempts,omitempty"` // with those that failed
+	Attempts []Attempt  `json:"attempts,omitempty"` // failed ones included
 	Calls    []ToolCall `json:"calls,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type Tokens struct {
 
 // Attempt is one attempt at a model call. One that failed may have cost nothing.
 type Attempt struct {
-	At       time.Time `json:"at"` // its begin
+	At       time.Time `json:"at"` // its start
 	Task     string    `json:"task,omitempty"`
 	Tier     string    `json:"tier"`
 	Provider string    `json:"provider"`
@@ -106,20 +106,20 @@ type Attempt struct {
 	CostUSD  float64   `json:"cost_usd"`
 }
 
-// ToolCall is one call with what was decided about it.
+// ToolCall is one call with the decisions about it.
 type ToolCall struct {
 	ID   string          `json:"id"`
 	Tool string          `json:"tool"`
-	Args json.RawMessage `json:"args,omitempty"` // canonical; those beyond a bound are cut and a JSON string
-	// Verdict is run, run_in_sandbox, ask or deny, in which case Reasons say why; "" for a call that was never decided about.
-	Verdict     string     `json:"verdict,omitempty"`
+	Args json.RawMessage `json:"args,omitempty"` // canonical; long ones are cut and become a JSON string
+	// Outcome is run, run_in_sandbox, ask or deny; "" for a call about which nothing was decided.
+	Outcome     string     `json:"verdict,omitempty"`
 	Where       string     `json:"where,omitempty"`   // "host" or the sandbox's name
 	Reasons     []string   `json:"reasons,omitempty"` // each restriction, in the order in which they were added
 	Policies    []Decision `json:"policies,omitempty"`
 	Host        *Decision  `json:"host,omitempty"` // the outcome as the decision log has it
 	Approvals   []Approval `json:"approvals,omitempty"`
 	Audit       []Audit    `json:"audit,omitempty"`  // leases and elevations that it used
-	Within      []Decision `json:"within,omitempty"` // about what its program called in its turn
+	Within      []Decision `json:"within,omitempty"` // about the calls of its program
 	Child       string     `json:"child,omitempty"`  // the turn that it delegated
 	Started     time.Time  `json:"started,omitzero"`
 	Ended       time.Time  `json:"ended,omitzero"`
@@ -141,7 +141,7 @@ type Approval struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Audit is one use of something that somebody had allowed before.
+// Audit is one use of a permission that a person had given before.
 type Audit struct {
 	At      time.Time `json:"at"`
 	Kind    string    `json:"kind"`
@@ -151,7 +151,7 @@ type Audit struct {
 	Detail  string    `json:"detail,omitempty"`
 }
 
-// Delivery is one reply on its way.
+// Delivery is the delivery of one reply.
 type Delivery struct {
 	Key         string    `json:"key"`
 	Channel     string    `json:"channel"`

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Gateway are the metrics of HTTP requests and WebSockets.
+// Gateway holds the metrics of HTTP requests and WebSockets.
 type Gateway struct {
 	Handler      http.Handler       // of /metrics
 	Refused      prometheus.Counter // requests, for their Host or Origin

@@ -1,8 +1,8 @@
-// Package metrics keeps what the gateway serves to Prometheus at /metrics.
+// Package metrics keeps the metrics that the gateway serves to Prometheus at /metrics.
 //
-// To add a metric, declare it where its subject stands and subscribe to the event that it counts: Subscribe for the host's areas, NewGateway for
-// HTTP. What has a value at any time, such as a queue's length, is read from State when Prometheus asks. Labels come from the configuration,
-// never from messages. The package decides nothing, and nobody waits for it.
+// To add a metric, declare it in the function of its area below Subscribe and subscribe to the event that it counts; NewGateway has those of
+// HTTP. A value that exists at any time, such as a queue's length, is read from State when Prometheus asks. Labels come from the
+// configuration, never from messages. The package decides nothing, and no caller waits for it.
 package metrics
 
 import (
@@ -59,13 +59,13 @@ func messages(in registry, events *event.Bus) {
 	received := in.counter("messages_total", "Messages that arrived, by their fate.", "channel", "fate")
 	event.On(events, func(e channel.Received) { received.WithLabelValues(e.Channel, e.Fate).Inc() })
 
-	admissions := in.counter("admissions_total", "Messages that admission decided about on their arrival, by its ruling.", "channel", "ruling")
+	admissions := in.counter("admissions_total", "Messages that admission decided about on their arrival, by its decision.", "channel", "ruling")
 	event.On(events, func(e channel.Judged) { admissions.WithLabelValues(e.Channel, string(e.Ruling)).Inc() })
 
-	pairings := in.counter("pairing_events_total", "Requests of strangers to be let in, their outcomes, and wrong codes.", "event")
+	pairings := in.counter("pairing_events_total", "Requests for pairing, their outcomes, and wrong codes.", "event")
 	event.On(events, func(e pairing.Happened) { pairings.WithLabelValues(string(e.Event)).Inc() })
 
-	deliveries := in.counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is one that was given up.", "channel", "outcome")
+	deliveries := in.counter("deliveries_total", "Attempts to deliver a reply, by outcome; \"dead\" is a reply that was given up.", "channel", "outcome")
 	event.On(events, func(e channel.Delivered) { deliveries.WithLabelValues(e.Channel, e.Outcome).Inc() })
 }
 
@@ -73,7 +73,7 @@ func turns(in registry, events *event.Bus) {
 	ended := in.seconds("turn_seconds", "Turns from their begin to the committed reply.", "agent", "state")
 	event.On(events, func(e agent.TurnEnded) { ended.WithLabelValues(e.Agent, string(e.State)).Observe(e.Took.Seconds()) })
 
-	violations := in.counter("code_violations_total", "Attempts of programs of code agents that were prevented.", "agent", "kind")
+	violations := in.counter("code_violations_total", "Forbidden actions that programs of code agents attempted.", "agent", "kind")
 	event.On(events, func(e code.Violated) { violations.WithLabelValues(e.Agent, string(e.Kind)).Inc() })
 
 	lost := prometheus.NewCounter(prometheus.CounterOpts{
@@ -84,9 +84,9 @@ func turns(in registry, events *event.Bus) {
 }
 
 func models(in registry, events *event.Bus) {
-	calls := in.seconds("model_call_seconds", "Attempts at a model call; failure is empty for one that succeeded.", "tier", "model", "failure")
+	calls := in.seconds("model_call_seconds", "Duration of attempts at a model call; failure is empty for a success.", "tier", "model", "failure")
 	tokens := in.counter("tokens_total", "Tokens as the provider counts them.", "tier", "model", "direction")
-	cost := in.counter("model_cost_usd_total", "What model calls cost, by the prices of the configuration.", "tier", "model")
+	cost := in.counter("model_cost_usd_total", "Cost of model calls, by the prices of the configuration.", "tier", "model")
 	event.On(events, func(c model.Call) {
 		calls.WithLabelValues(c.Tier, c.Model, string(c.Kind())).Observe(c.Duration.Seconds())
 		tokens.WithLabelValues(c.Tier, c.Model, "input").Add(float64(c.Usage.Input))
@@ -96,7 +96,7 @@ func models(in registry, events *event.Bus) {
 		cost.WithLabelValues(c.Tier, c.Model).Add(c.Usage.CostUSD)
 	})
 
-	full := in.counter("budget_full_total", "Model calls that were not made because a daily budget had no room for them.", "level")
+	full := in.counter("budget_full_total", "Model calls that a daily budget refused.", "level")
 	event.On(events, func(e agent.BudgetExceeded) { full.WithLabelValues(string(e.Level)).Inc() })
 }
 
@@ -109,7 +109,7 @@ func plugins(in registry, events *event.Bus) {
 		calls.WithLabelValues(e.Instance, e.Method, strconv.FormatBool(e.Err == nil)).Observe(e.Took.Seconds())
 	})
 
-	counted := in.counter("plugin_events_total", "What plugins count themselves; the names are theirs, at most 50 of an instance.", "instance", "name")
+	counted := in.counter("plugin_events_total", "Counters of plugins; the plugins choose the names, at most 50 of an instance.", "instance", "name")
 	event.On(events, func(e service.Counted) { counted.WithLabelValues(e.Instance, e.Name).Add(float64(e.N)) })
 
 	served := in.counter("plugin_service_calls_total", "Calls of plugins to the host, by outcome.", "instance", "method", "code")
@@ -120,16 +120,16 @@ func plugins(in registry, events *event.Bus) {
 }
 
 func policies(in registry, events *event.Bus) {
-	loads := in.counter("policy_loads_total", "Changes of what is in force of a policy, by outcome; a file that was tried and refused is one.", "policy", "result")
+	loads := in.counter("policy_loads_total", "Loads of policy modules, by outcome, refused ones included.", "policy", "result")
 	event.On(events, func(c policy.Change) { loads.WithLabelValues(c.Policy, string(c.Outcome)).Inc() })
 
-	shadows := in.counter("policy_shadow_total", "Decisions that shadow policies were to be asked about, by outcome.", "policy", "outcome")
+	shadows := in.counter("policy_shadow_total", "Decisions of shadow policies, by outcome, lost and dropped ones included.", "policy", "outcome")
 	event.On(events, func(s policy.Shadowed) { shadows.WithLabelValues(s.Policy, string(s.Outcome)).Inc() })
 	event.On(events, func(e shadowlog.Lost) { shadows.WithLabelValues(e.Policy, "lost").Inc() })
 }
 
 func sandboxes(in registry, events *event.Bus) {
-	egress := in.counter("sandbox_egress_total", "What programs in sandboxes asked to reach, or to have run.", "kind", "allowed")
+	egress := in.counter("sandbox_egress_total", "Requests of programs in sandboxes to the proxy and to bridges.", "kind", "allowed")
 	event.On(events, func(e egresslog.Decided) { egress.WithLabelValues(e.Kind, strconv.FormatBool(e.Allowed)).Inc() })
 
 	lost := prometheus.NewCounter(prometheus.CounterOpts{

@@ -10,9 +10,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
 
-// State is what is read of the host when Prometheus asks.
+// State is the part of the host that is read when Prometheus asks.
 type State interface {
-	// Generation counts the configurations that were in force since the start, from 1.
+	// Generation is the number of the configuration in force, from 1 at the start.
 	Generation() uint64
 	// Waiting counts the replies that are committed and not delivered yet, by channel.
 	Waiting() map[string]int
@@ -22,7 +22,7 @@ type State interface {
 	Models() []model.Status
 }
 
-// Observe declares the metrics that are read from s, and those of the process.
+// Observe declares the metrics that are read from s, and the metrics of the process.
 func Observe(r prometheus.Registerer, s State) {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge := func(name, help string, value func() float64) {
@@ -53,7 +53,7 @@ func Observe(r prometheus.Registerer, s State) {
 	)
 }
 
-// pools shows how the warm pools serve sandboxes. The hit ratio is hits / (hits + misses), and should be 0.95 or more.
+// pools declares the metrics of the warm pools. The hit ratio, hits / (hits + misses), should be 0.95 or more.
 func pools(r prometheus.Registerer, stats func() pool.Stats) {
 	gauge := func(name, help string, value func(pool.Stats) int) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "flynn_sandbox_pool_" + name, Help: help},

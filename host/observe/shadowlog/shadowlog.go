@@ -1,6 +1,6 @@
-// Package shadowlog keeps what shadow policies would have changed, and tells it as the same report as a replay does.
+// Package shadowlog records what shadow policies would have changed, and reports it in the form of a replay.
 //
-// Start with New and Reports. Nobody waits for the log: what the store cannot take in time is dropped and counted.
+// Start with New and Reports. No caller waits for the log: records that the store cannot take in time are dropped and counted.
 package shadowlog
 
 import (
@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/batch"
 	"github.com/flynnhost/flynn/host/internal/event"
-	"github.com/flynnhost/flynn/host/internal/spool"
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/compare"
 	"github.com/flynnhost/flynn/host/policy/journal"
@@ -29,14 +29,14 @@ type Config struct {
 // Lost is published for each answer of a policy that could not be kept.
 type Lost struct{ Policy string }
 
-// Log takes what the shadows of an engine answered.
+// Log records the answers of an engine's shadow policies.
 type Log struct {
-	spool *spool.Spool[policy.Shadowed]
+	writer *batch.Writer[policy.Shadowed]
 }
 
 // New makes a log; its records are written while Run runs.
 func New(c Config) *Log {
-	return &Log{spool: spool.New(spool.Config[policy.Shadowed]{
+	return &Log{writer: batch.New(batch.Config[policy.Shadowed]{
 		Name: "shadow policies", Queue: 1024, Batch: 512, Pause: time.Second, Log: c.Log,
 		Write: func(ctx context.Context, list []policy.Shadowed) error {
 			differences, counts := summed(list)
@@ -50,15 +50,15 @@ func New(c Config) *Log {
 	})}
 }
 
-// Run writes records until ctx ends, and then what is left.
-func (l *Log) Run(ctx context.Context) error { return l.spool.Run(ctx) }
+// Run writes records until ctx ends, and then those that are left.
+func (l *Log) Run(ctx context.Context) error { return l.writer.Run(ctx) }
 
-// Shadowed keeps the answer of a shadow policy. It never waits.
+// Shadowed records the answer of a shadow policy. It never waits.
 func (l *Log) Shadowed(s policy.Shadowed) {
-	l.spool.Put(s)
+	l.writer.Put(s)
 }
 
-// summed are the differences among answers, and how many there were of each outcome.
+// summed returns the differences among answers, and the number of answers of each outcome.
 func summed(list []policy.Shadowed) ([]journal.ShadowDifference, []journal.ShadowCount) {
 	var differences []journal.ShadowDifference
 	counts := map[journal.ShadowCount]journal.ShadowCount{} // by itself with a count of 0
@@ -77,28 +77,28 @@ func summed(list []policy.Shadowed) ([]journal.ShadowDifference, []journal.Shado
 }
 
 func difference(s policy.Shadowed) journal.ShadowDifference {
-	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is, compare.Change{Kind: compare.KindAnswer})
+	d := compare.DifferenceOf(&compare.Decision{At: s.At, Record: s.Was}, &s.Is)
 	return journal.ShadowDifference{
 		At: s.At, Policy: s.Policy, Digest: s.Digest, File: s.File, Against: s.Against, Kind: d.Kind, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
 		Channel: d.Channel, Sender: d.Sender, Tool: d.Tool,
 	}
 }
 
-// Report is what one module of a shadow policy would have changed.
+// Report says what one module of a shadow policy would have changed.
 type Report struct {
 	compare.Report
 	Against string `json:"against,omitempty"` // the policy that it was compared with; empty is the whole chain
-	Failed  int64  `json:"failed"`            // of the changes, those where the shadow failed
+	Failed  int64  `json:"failed"`            // changes for which the shadow failed
 	Dropped int64  `json:"dropped"`           // not asked, because it could not keep up
 }
 
-// Source is where records are read; a store is one, and so is a reader of it.
+// Source reads records; a store is one, and so is a read-only view of it.
 type Source interface {
 	ShadowCounts(context.Context, journal.ShadowFilter) ([]journal.ShadowCount, error)
 	ShadowDifferences(context.Context, journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error]
 }
 
-// Reports tells what shadow policies would have changed: a report for each module, the one that was asked last first.
+// Reports returns a report for each module of a shadow policy, the most recently asked first.
 func Reports(ctx context.Context, log Source, f journal.ShadowFilter, examples int) ([]Report, error) {
 	counts, err := log.ShadowCounts(ctx, f)
 	if err != nil {
@@ -118,7 +118,7 @@ func Reports(ctx context.Context, log Source, f journal.ShadowFilter, examples i
 		}
 		if t := tallies[key{d.Policy, d.Digest, d.Against}]; t != nil {
 			t.tally.Count(&compare.Difference{
-				Policy: d.Policy, Kind: d.Kind, Change: compare.Change{Kind: compare.KindAnswer}, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy,
+				Key:     compare.Key{Policy: d.Policy, Kind: d.Kind, Change: compare.KindAnswer, Was: d.Was, WasWhy: d.WasWhy, Is: d.Is, IsWhy: d.IsWhy},
 				Example: compare.Example{At: d.At, Channel: d.Channel, Sender: d.Sender, Tool: d.Tool},
 			})
 		}
@@ -126,7 +126,7 @@ func Reports(ctx context.Context, log Source, f journal.ShadowFilter, examples i
 	return collect(tallies), nil
 }
 
-// key is what a report is about.
+// key names a report.
 type key struct{ policy, digest, against string }
 
 type tally struct {

@@ -29,9 +29,9 @@ func TestShadowsEndInATable(t *testing.T) {
 	defer s.Close()
 	counted := map[string]int64{}
 	l := New(Config{Store: s, Log: slog.New(slog.DiscardHandler), Events: event.Only(func(e Lost) { counted["lost "+e.Policy]++ })})
-	module := func(name string, verdict int64) policy.Source {
+	module := func(name string, answer int64) policy.Source {
 		path := filepath.Join(dir, name+".wasm")
-		if err := os.WriteFile(path, w.Policy(1).Hook("flynn_tool", "", w.I64(verdict)), 0o600); err != nil {
+		if err := os.WriteFile(path, w.Policy(1).Hook("flynn_tool", "", w.I64(answer)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return policy.Source{Name: name, Path: path, Kinds: []string{policy.KindTool}}

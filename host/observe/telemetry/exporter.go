@@ -13,24 +13,26 @@ import (
 
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/observe/explain"
+	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
 const (
 	queueLength = 256
 	sendTimeout = 10 * time.Second
-	maxDepth    = 8    // of turns that delegate to others
-	maxSpans    = 5000 // of a turn before those that it has delegated are left out
+	maxDepth    = 8    // of delegation
+	maxSpans    = 5000 // of a turn; beyond that its delegated turns are left out
 )
 
 // Config is what an Exporter needs.
 type Config struct {
-	// Endpoint is the collector's base address now, such as "http://127.0.0.1:4318"; "" sends nothing.
+	// Endpoint returns the collector's current base address, such as "http://127.0.0.1:4318"; "" sends nothing.
 	Endpoint func() string
 	// Trace reads the trace of a turn.
 	Trace func(ctx context.Context, turn string) (explain.Trace, error)
 	// Events gets Lost; it may be nil.
 	Events *event.Bus
-	// Settle is how long after the end of a turn its trace is read, so that most answers are delivered by then. 2 s; below zero none
+	// Settle is how long after the end of a turn its trace is read, so that most answers are delivered by then. Default: 2 s; a
+	// negative value means at once.
 	Settle time.Duration
 	Log    *slog.Logger
 }
@@ -64,7 +66,7 @@ func New(cfg Config) *Exporter {
 	}}
 }
 
-// Offer has the spans of a turn that has ended sent. It never waits: where the queue is full the turn is counted as lost.
+// Offer queues an ended turn, whose spans are then sent. It never waits: if the queue is full, the turn is counted as lost.
 func (e *Exporter) Offer(turn string) {
 	if e.cfg.Endpoint() == "" {
 		return
@@ -76,7 +78,7 @@ func (e *Exporter) Offer(turn string) {
 	}
 }
 
-// Run sends until ctx ends. What is in the queue then is lost.
+// Run sends spans until ctx ends. Turns that are in the queue then are lost.
 func (e *Exporter) Run(ctx context.Context) error {
 	defer e.client.CloseIdleConnections()
 	for {
@@ -87,7 +89,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 			}
 			return nil
 		case next := <-e.queue:
-			if !sleep(ctx, time.Until(next.at.Add(e.cfg.Settle))) {
+			if backoff.Sleep(ctx, time.Until(next.at.Add(e.cfg.Settle))) != nil {
 				e.cfg.Events.Publish(Lost{})
 				continue
 			}
@@ -96,20 +98,6 @@ func (e *Exporter) Run(ctx context.Context) error {
 				e.cfg.Log.Warn("the spans of a turn are not sent", "turn", next.turn, "error", err)
 			}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -145,7 +133,7 @@ func (e *Exporter) send(ctx context.Context, turn string) error {
 	return nil
 }
 
-// first is the turn that a trace is about: of one in the background that for which it works, at the top.
+// first returns the turn at the top of the delegation chain, which names the trace.
 func (e *Exporter) first(ctx context.Context, turn string) (string, error) {
 	for range maxDepth {
 		t, err := e.cfg.Trace(ctx, turn)
@@ -157,7 +145,7 @@ func (e *Exporter) first(ctx context.Context, turn string) (string, error) {
 	return turn, nil
 }
 
-// gather makes the spans of a turn and of those that it has delegated. Those in the background are sent when they end themselves.
+// gather makes the spans of a turn and of the turns that it has delegated. Background turns are sent when they end.
 func (e *Exporter) gather(ctx context.Context, turn, first string, depth int) ([]span, error) {
 	t, err := e.cfg.Trace(ctx, turn)
 	if err != nil {

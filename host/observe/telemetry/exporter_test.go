@@ -35,7 +35,7 @@ func traces(_ context.Context, id string) (explain.Trace, error) {
 			Seq: 1, At: at(300), Tier: "default", Provider: "anthropic", Model: "m", Stop: "tool_calls", Tokens: explain.Tokens{Input: 10, Output: 2, CacheRead: 5},
 			Attempts: []explain.Attempt{{At: at(100)}},
 			Calls: []explain.ToolCall{{
-				ID: "c1", Tool: "agent.delegate", Verdict: "run", Where: "host", Reasons: []string{"secret reason"}, Args: json.RawMessage(`{"secret":1}`),
+				ID: "c1", Tool: "agent.delegate", Outcome: "run", Where: "host", Reasons: []string{"secret reason"}, Args: json.RawMessage(`{"secret":1}`),
 				Policies:  []explain.Decision{{At: at(310), By: "guard", Answer: "ask"}},
 				Approvals: []explain.Approval{{ID: "A1", State: "consumed", Created: at(320), Decided: at(400)}},
 				Started:   at(410), Ended: at(800), Result: "secret result", Child: "t2",
@@ -47,7 +47,7 @@ func traces(_ context.Context, id string) (explain.Trace, error) {
 	case "behind":
 		t.Agent, t.Parent, t.ParentCall, t.Background, t.Ended = "slow", "t1", "c1", true, at(5000)
 	case "t1-behind":
-		t.Steps = []explain.Step{{Seq: 1, At: at(300), Calls: []explain.ToolCall{{ID: "c1", Tool: "agent.delegate", Verdict: "run", Child: "behind"}}}}
+		t.Steps = []explain.Step{{Seq: 1, At: at(300), Calls: []explain.ToolCall{{ID: "c1", Tool: "agent.delegate", Outcome: "run", Child: "behind"}}}}
 	case "running":
 		t.Ended = time.Time{}
 	default:

@@ -1,7 +1,7 @@
 // Package telemetry sends the traces of turns to a collector of OpenTelemetry, as spans over OTLP/HTTP in JSON.
 //
-// Start with New and Exporter.Offer. A span says what package explain says, without anything that people, models or tools wrote: no
-// text, no arguments, no results. The exporter never holds up a turn: what it cannot send is counted and dropped.
+// Start with New and Exporter.Offer. A span has the facts of package explain, without anything that people, models or tools wrote: no
+// text, no arguments, no results. The exporter never delays a turn: spans that it cannot send are counted and dropped.
 package telemetry
 
 import (
@@ -100,14 +100,14 @@ func wrap(spans []span) export {
 	}}}
 }
 
-// drawer makes the spans of one turn. Its ids follow from those of the turns, so that a turn that is sent twice is the same.
+// drawer makes the spans of one turn. Their ids are derived from the ids of the turns, so that a turn that is sent twice has the same.
 type drawer struct {
 	trace explain.Trace
 	root  string // trace id
 	spans []span
 }
 
-// spansOf are the spans of a turn. A delegated one is below the call that delegated it, where the chain of turns begins the trace.
+// spansOf returns the spans of a turn. A delegated turn is below the call that delegated it; first names the trace.
 func spansOf(t explain.Trace, first string) []span {
 	d := &drawer{trace: t, root: digest(first, 16)}
 	above := ""
@@ -163,7 +163,7 @@ func (d *drawer) step(turn string, s explain.Step) {
 	}
 	d.add(turn, strings.TrimSpace("chat "+s.Model), kindClient, begin, s.At, s.Error != "", attributes...)
 	for _, c := range s.Calls {
-		if c.Verdict != "" {
+		if c.Outcome != "" {
 			d.call(turn, c)
 		}
 	}
@@ -185,7 +185,7 @@ func (d *drawer) call(turn string, c explain.ToolCall) {
 	id := d.id(d.trace.ID, "call", c.ID)
 	attributes := []attribute{
 		text("gen_ai.operation.name", "execute_tool"), text("gen_ai.tool.name", c.Tool), text("gen_ai.tool.call.id", c.ID),
-		text("flynn.verdict", c.Verdict), text("flynn.where", c.Where), number("flynn.restrictions", int64(len(c.Reasons))),
+		text("flynn.verdict", c.Outcome), text("flynn.where", c.Where), number("flynn.restrictions", int64(len(c.Reasons))),
 	}
 	for _, p := range c.Policies {
 		attributes = append(attributes, text("flynn.policy."+p.By, p.Answer))
@@ -199,7 +199,7 @@ func (d *drawer) call(turn string, c explain.ToolCall) {
 	}
 }
 
-// add draws a span that is told apart by its number, and returns its id.
+// add adds a span whose id is derived from its number, and returns the id.
 func (d *drawer) add(above, name string, kind int, begin, end time.Time, failed bool, attributes ...attribute) string {
 	id := d.id(d.trace.ID, "span", strconv.Itoa(len(d.spans)))
 	d.addAs(id, above, name, kind, begin, end, failed, attributes...)

@@ -34,7 +34,7 @@ func (b *bench) Start(ctx context.Context, bare bool) (suite.Process, error) {
 	}
 	p, err := plugin.StartProbe(ctx, plugin.ProbeConfig{Dir: b.kit.dir, StateDir: b.stateDir, Bare: bare, Log: b.kit.log, Services: services})
 	if err != nil {
-		return nil, err // and no Process that is a nil *plugin.Probe
+		return nil, err // not p: a nil *plugin.Probe in a suite.Process is not nil
 	}
 	return p, nil
 }

@@ -20,10 +20,10 @@ import (
 type Config struct {
 	suite.Config
 	Dir string       // with plugin.toml
-	Log *slog.Logger // gets what the plugin writes
+	Log *slog.Logger // gets the output of the plugin
 }
 
-// Run makes every check that fits the plugin's kinds. An error means that there was nothing to check.
+// Run makes every check for the plugin's kinds. An error means that the checks could not start.
 func Run(ctx context.Context, c Config) (suite.Report, error) {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -60,11 +60,11 @@ type kit struct {
 	dir      string
 	manifest plugin.Manifest
 	file     file
-	values   store.Values // nil when the plugin asks for nothing
+	values   store.Values // nil if the plugin asks for no host service
 	log      *slog.Logger
 }
 
-// plugin is what plugin.toml and conform.toml say, as the suite takes it.
+// plugin describes the plugin for the suite, from plugin.toml and conform.toml.
 func (k *kit) plugin() suite.Plugin {
 	return suite.Plugin{
 		Kinds: plugin.AllKinds().Wire(k.manifest.Kinds),
@@ -74,16 +74,16 @@ func (k *kit) plugin() suite.Plugin {
 	}
 }
 
-// checks are those of plugin.toml, which the suite does not know.
+// checks are the checks of plugin.toml, which is not part of the suite.
 func (k *kit) checks() []suite.Check {
 	return []suite.Check{
-		{Name: "schema", Run: k.schema, Next: "let config.schema of plugin.toml take the settings that work: with another one the host would not start the plugin"},
+		{Name: "schema", Run: k.schema, Next: "make config.schema of plugin.toml accept the settings in conform.toml: otherwise the host would not start the plugin"},
 		{Name: "senders", Kind: pluginv1.Kind_KIND_CHANNEL, Run: k.senders,
 			Next: "write under [channel] and in Describe what the platform proves about a sender: proved, claimed or none"},
 	}
 }
 
-// schema holds the settings that work against the schema that plugin.toml names.
+// schema checks the settings of conform.toml against the schema that plugin.toml names.
 func (k *kit) schema(t *suite.T) {
 	s, err := plugin.ReadSettings(k.dir)
 	if err != nil {
@@ -92,19 +92,18 @@ func (k *kit) schema(t *suite.T) {
 	settings, _ := t.Settings()
 	wrong, err := s.Check(settings)
 	for _, w := range wrong {
-		err = errors.Join(err, fmt.Errorf("config.schema does not take settings that work: %q: %s", w.Key, w.Problem))
+		err = errors.Join(err, fmt.Errorf("config.schema refuses settings that work: %q: %s", w.Key, w.Problem))
 	}
 	if err != nil {
 		t.Fail("%w", err)
 	}
 }
 
-// senders checks that the plugin says what its platform proves about a sender. That the process says the same as plugin.toml is part of
-// "describe".
+// senders checks that plugin.toml says what the platform proves about a sender. The check "describe" covers that the process says the same.
 func (k *kit) senders(t *suite.T) {
 	declared := channelkind.OptionsOf(k.manifest.Options)
 	if declared.Senders == "" {
-		t.Fail("channel.senders is missing in plugin.toml: the host takes every id for a mere claim, and every sender for a guest at most")
+		t.Fail("channel.senders is missing in plugin.toml: the host treats every id as a claim, and every sender as a guest at most")
 	}
 	s, err := plugin.ReadSettings(k.dir)
 	if err != nil {
@@ -113,7 +112,7 @@ func (k *kit) senders(t *suite.T) {
 	wrong, err := s.Check(declared.ClaimedWhen)
 	for _, w := range wrong {
 		if key := strings.Join(w.Key, "."); declared.ClaimedWhen[key] != nil {
-			t.Fail("channel.claimed_when.%s is not a setting that the plugin takes: %s", key, w.Problem)
+			t.Fail("channel.claimed_when.%s is not a setting of the plugin: %s", key, w.Problem)
 		}
 	}
 	if err != nil {

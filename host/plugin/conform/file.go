@@ -12,22 +12,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/suite"
 )
 
-// FileName is the file beside plugin.toml that says how to try the plugin.
+// FileName is the file beside plugin.toml that says how to check the plugin.
 const FileName = "conform.toml"
 
 const maxFile = 64 << 10 // bytes
 
-// file is a conform.toml. A plugin without one is tried with no settings.
+// file is a conform.toml. A plugin without one is checked without settings.
 type file struct {
 	Settings map[string]any    `toml:"settings"`
 	Secrets  map[string]string `toml:"secrets"`
-	// Optional names secrets without which the plugin works as well.
+	// Optional names secrets that the plugin does not need.
 	Optional []string     `toml:"optional_secrets"`
 	Fake     fakeCommand  `toml:"fake"`
 	Calls    []suite.Call `toml:"calls"`
 }
 
-// fakeCommand starts a pretended platform.
+// fakeCommand starts a fake platform.
 type fakeCommand struct {
 	Command []string `toml:"command"` // run in the plugin's folder
 	// Package is a Go package, relative to the plugin's folder, that is built first and run in place of Command.
@@ -55,7 +55,7 @@ func readFile(dir string) (file, error) {
 	return parseFile(text)
 }
 
-// parseFile reads a conform.toml strictly: a misspelt key would leave checks out.
+// parseFile reads a conform.toml strictly, because a misspelt key would leave checks out.
 func parseFile(text []byte) (file, error) {
 	var f file
 	meta, err := toml.Decode(string(text), &f)
@@ -72,7 +72,7 @@ func parseFile(text []byte) (file, error) {
 	return f, errors.Join(wrong...)
 }
 
-// free reports whether a key lies within what belongs to the plugin. The decoder takes the tables in there without saying so.
+// free reports whether a key belongs to the plugin. The decoder reports tables in there as undecoded.
 func free(key toml.Key) bool {
 	return len(key) > 1 && key[0] == "settings" || len(key) > 2 && key[0] == "calls" && key[1] == "arguments"
 }

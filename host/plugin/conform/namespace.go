@@ -6,8 +6,8 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// namespace is one check's part of the store that all checks of a run share: a store of its own for each would take longer than most
-// checks. What a check keeps is out of the others' sight.
+// namespace is one check's part of the store that all checks of a run share: opening a store for each would take longer than most checks.
+// A check cannot see the values of another.
 type namespace struct {
 	values store.Values
 	check  string

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-// offer is what the host keeps for a plugin from one process to the next of a check: its values and its media.
+// offer has what the host keeps for a plugin from one process of a check to the next: its values and its media.
 type offer struct {
 	values namespace
 	media  *media.Store
@@ -28,7 +28,7 @@ type offer struct {
 	last *service.Server // of the latest process, which gets the webhooks
 }
 
-// services makes what the next process may call; nil when its manifest asks for nothing.
+// services returns the host services for the next process; nil if its manifest asks for none.
 func (b *bench) services() (*service.Server, error) {
 	if b.kit.values == nil {
 		return nil, nil
@@ -45,7 +45,7 @@ func (b *bench) services() (*service.Server, error) {
 		Values: o.values, Media: o.media, PublicURL: "http://" + o.hooks.Addr().String(), Log: b.kit.log,
 		OnServe: func(_, url string) {
 			if platform != nil {
-				_ = platform.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // a platform that is gone shows in the check
+				_ = platform.tell(fake.Command{Webhook: &fake.Webhook{URL: url}}) // if the platform is gone, the check fails
 			}
 		},
 	})
@@ -55,7 +55,7 @@ func (b *bench) services() (*service.Server, error) {
 	return s, err
 }
 
-// openStore opens the store of a run, in a folder that forget removes, if the plugin may ask for what needs one.
+// openStore opens the store of a run, in a folder that forget removes, if the plugin uses host services.
 func (k *kit) openStore(ctx context.Context) (forget func(), err error) {
 	if len(k.manifest.Permissions.Host) == 0 {
 		return func() {}, nil

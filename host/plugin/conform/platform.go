@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-// build builds the Go package, if that is what the platform is; clean removes what was built.
+// build builds the platform's Go package, if it has one; clean removes the program.
 func (f *fakeCommand) build(ctx context.Context, dir string) (clean func(), err error) {
 	if f.Package == "" {
 		return func() {}, nil
@@ -42,7 +42,7 @@ type platform struct {
 	report func(fake.Report)
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	errs   bytes.Buffer  // what it wrote to standard error; safe to read once over is closed
+	errs   bytes.Buffer  // standard error; safe to read once over is closed
 	began  chan struct{} // closed once ready is there
 	over   chan struct{} // closed at the end of the program
 }
@@ -117,7 +117,7 @@ func (p *platform) tell(c fake.Command) error {
 	default:
 	}
 	if _, err := p.in.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("speak to the fake platform: %w", err)
+		return fmt.Errorf("write to the fake platform: %w", err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (p *platform) Post(m fake.Post) error { return p.tell(fake.Command{Post: &m
 
 // Disconnect implements fake.Platform.
 func (p *platform) Disconnect() {
-	_ = p.tell(fake.Command{Disconnect: true}) // one that is gone has no connections
+	_ = p.tell(fake.Command{Disconnect: true}) // a platform that is gone has no connections
 }
 
 // platformGrace is how long a fake platform may take to end.
@@ -135,7 +135,7 @@ const platformGrace = 5 * time.Second
 
 // Close implements fake.Platform.
 func (p *platform) Close() {
-	_ = p.in.Close() // the program ends in any case
+	_ = p.in.Close()
 	late := time.NewTimer(platformGrace)
 	defer late.Stop()
 	select {

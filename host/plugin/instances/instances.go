@@ -1,8 +1,8 @@
-// Package instances keeps plugin processes in line with the configuration: which instances run, what each of them gets, and whether
-// its settings are what its plugin takes.
+// Package instances applies the configuration to plugin processes: which instances run, what each of them gets, and whether its plugin
+// accepts its settings.
 //
-// Start with Set, which a start and each reload call, and CheckSettings. The package starts no process itself (package plugin does), and
-// uses none (package plugged does for channels, package provider for tools).
+// Start with Set, which each start and reload call, and CheckSettings. The package starts no process itself (package plugin does), and uses
+// none (package plugged does for channels, package provider for tools).
 package instances
 
 import (
@@ -22,9 +22,9 @@ import (
 type Kind[T any] interface {
 	// Enabled reports whether the table asks for a process.
 	Enabled(c T) bool
-	// Same reports whether a process of table a serves table b as well.
+	// Same reports whether a process for table a can also serve table b.
 	Same(a, b T) bool
-	// Instance returns what the process gets, and its user.
+	// Instance returns the instance for a table, and its handler.
 	Instance(name string, c T) (plugin.Instance, plugin.Handler, error)
 	// Ended is called when the process of an instance has been stopped.
 	Ended(name string)
@@ -38,8 +38,8 @@ type Plugins interface {
 	Status() []plugin.Status
 }
 
-// Set stops the instances that are gone or have changed, and starts the new ones. An instance that stays and is in quarantine is
-// started again: the reload may be there because its plugin was mended.
+// Set stops the instances that were removed or changed, and starts the new ones. An unchanged instance that is in quarantine is started
+// again, because its plugin may have been fixed before the reload.
 func Set[T any](plugins Plugins, log *slog.Logger, k Kind[T], before, next map[string]T) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if was := before[name]; k.Enabled(was) && !k.Same(was, next[name]) {
@@ -74,7 +74,7 @@ func release(plugins Plugins, log *slog.Logger, name string) {
 		if s.Name != name || s.State != plugin.Quarantined {
 			continue
 		}
-		log.Info("quarantined plugin instance gets another chance", "instance", name)
+		log.Info("restarting quarantined plugin instance", "instance", name)
 		if err := plugins.Restart(name); err != nil {
 			log.Error("restart plugin instance", "instance", name, "error", err)
 		}
@@ -86,7 +86,7 @@ func Names(c *config.Config) []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(c.Channels)), maps.Keys(c.Tools))
 }
 
-// Reveal opens the secrets of an instance for its process, which alone gets them.
+// Reveal reveals the secrets of an instance for its process.
 func Reveal(secrets map[string]config.Secret) map[string]string {
 	open := make(map[string]string, len(secrets))
 	for key, s := range secrets {
@@ -95,8 +95,8 @@ func Reveal(secrets map[string]config.Secret) map[string]string {
 	return open
 }
 
-// Containment says how the processes of a configuration are held in by launcher, the command that runs jail.Enter. The probe tries to
-// read the configuration, the database and the token.
+// Containment is the jail that a configuration asks for, with launcher as the command that runs jail.Enter. The launcher tries to read the
+// configuration, the database and the token, and must not succeed.
 func Containment(c *config.Config, launcher []string) plugin.Containment {
 	if c.Plugins.Containment == "off" {
 		launcher = nil
@@ -107,20 +107,20 @@ func Containment(c *config.Config, launcher []string) plugin.Containment {
 	}
 }
 
-// CriticalPatience is how long critical channels may take to become ready at the start. A platform may be slow; a host that will never
-// serve has to say so at its start.
+// CriticalPatience is how long critical channels may take to become ready at the start: long enough for a slow platform, short enough to
+// fail a start that can never succeed.
 const CriticalPatience = time.Minute
 
-// Critical knows the instances without which the host does not serve; *plugin.Host implements it.
+// Critical waits for the critical instances; *plugin.Host implements it.
 type Critical interface {
-	// WaitCritical returns when all of them are ready, or with an error when one is given up.
+	// WaitCritical returns when all of them are ready, or with an error when one is quarantined.
 	WaitCritical(ctx context.Context) error
-	// CriticalDown names those that are not ready; nil when all are.
+	// CriticalDown is an error that names those that are not ready; nil if all are.
 	CriticalDown() error
 }
 
-// AwaitCritical returns an error when a critical channel does not become ready at the start. When one of them fails later, the host
-// stays up and says that it is not ready, and supervision goes on.
+// AwaitCritical returns an error if a critical channel does not become ready at the start. If one fails later, the host keeps running and
+// reports that it is not ready.
 func AwaitCritical(ctx context.Context, plugins Critical, patience time.Duration) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not ready within %v", patience))
 	defer cancel()
@@ -131,5 +131,5 @@ func AwaitCritical(ctx context.Context, plugins Critical, patience time.Duration
 	if waiting.Err() != nil {
 		err = errors.Join(context.Cause(waiting), plugins.CriticalDown())
 	}
-	return fmt.Errorf("start: %w: mend it, or set critical = false in its [channels] table", err)
+	return fmt.Errorf("start: %w: fix it, or set critical = false in its [channels] table", err)
 }

@@ -14,7 +14,7 @@ import (
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
-// Trust returns whose plugins a configuration takes.
+// Trust returns the keys whose signatures a configuration trusts.
 func Trust(c *config.Config) signing.Trust {
 	trust := signing.Trust{Required: c.PluginTrust.RequireSignature, Table: "[plugin_trust]"}
 	for _, key := range c.PluginTrust.Keys {
@@ -23,11 +23,11 @@ func Trust(c *config.Config) signing.Trust {
 	return trust
 }
 
-// CheckSettings returns what the schema of a plugin refuses in the settings of its instances. An instance with such settings does not
+// CheckSettings returns the errors in the settings of a plugin's instances, by the plugin's schema. An instance with such errors does not
 // start; the others and the host do.
 func CheckSettings(c *config.Config, name string, s *plugin.Settings) config.Errors {
 	var out config.Errors
-	for _, i := range of(c, name) {
+	for _, i := range Of(c, name) {
 		wrong, err := s.Check(i.Settings)
 		if err != nil {
 			wrong = []plugin.SettingError{{Problem: err.Error()}}
@@ -45,18 +45,18 @@ func CheckSettings(c *config.Config, name string, s *plugin.Settings) config.Err
 	return out
 }
 
-// CheckAllSettings is CheckSettings for every plugin that the configuration uses and that is there.
+// CheckAllSettings is CheckSettings for every installed plugin that the configuration uses.
 func CheckAllSettings(c *config.Config) config.Errors {
 	used := map[string]bool{}
 	for _, use := range c.Channels {
-		used[use.Plugin] = used[use.Plugin] || use.Enabled
+		used[use.Plugin] = true
 	}
 	for _, use := range c.Tools {
-		used[use.Plugin] = used[use.Plugin] || use.Enabled
+		used[use.Plugin] = true
 	}
 	var out config.Errors
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		if !used[name] {
+		if len(Of(c, name)) == 0 {
 			continue
 		}
 		if s, err := settingsOf(c, name); err == nil { // a plugin that is missing or does not verify is reported elsewhere
@@ -66,8 +66,7 @@ func CheckAllSettings(c *config.Config) config.Errors {
 	return out
 }
 
-// Where returns the position in the file of a setting of an instance, or that of the table around it, such as
-// "flynn.toml:12: ".
+// Where returns the position of an instance's setting in the file, or that of the table around it, such as "flynn.toml:12: ".
 func Where(c *config.Config, section, instance string, key []string) string {
 	if line := c.Line(slices.Concat([]string{section, instance}, key)...); line > 0 {
 		return fmt.Sprintf("%s:%d: ", c.Path, line)
@@ -75,16 +74,16 @@ func Where(c *config.Config, section, instance string, key []string) string {
 	return c.Path + ": "
 }
 
-// hint helps with a key that a plugin does not know.
+// hint suggests a key instead of an unknown one.
 func hint(key string, all []string) string {
 	if near := config.Nearest(key, all); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return fmt.Sprintf("the plugin knows %q", all)
+	return fmt.Sprintf("the plugin has the keys %q", all)
 }
 
-// of returns the enabled instances of a plugin, with the settings that their processes would get.
-func of(c *config.Config, name string) []plugin.Instance {
+// Of returns the enabled instances of a plugin, with the settings that their processes would get.
+func Of(c *config.Config, name string) []plugin.Instance {
 	var out []plugin.Instance
 	for _, instance := range slices.Sorted(maps.Keys(c.Channels)) {
 		if use := c.Channels[instance]; use.Enabled && use.Plugin == name {
@@ -110,7 +109,7 @@ func settingsOf(c *config.Config, name string) (*plugin.Settings, error) {
 		return plugin.ReadSettings(dir)
 	}
 	if _, err := os.Stat(c.Plugins.Dir); err != nil {
-		return nil, err // reading creates no folder
+		return nil, err // OpenStore would create the folder
 	}
 	store, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {

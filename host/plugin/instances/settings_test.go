@@ -31,7 +31,7 @@ func TestTheSchemaChecksWhatThePluginGets(t *testing.T) {
 	off := provider
 	off.Enabled = false
 	got := CheckSettings(&config.Config{Tools: map[string]config.ToolProvider{"open": provider, "enclosed": enclosed, "off": off}}, "probe", s)
-	if len(got) != 1 || got[0].Key != "tools.open.args" || got[0].Hint != `the plugin knows ["command" "socket"]` {
+	if len(got) != 1 || got[0].Key != "tools.open.args" || got[0].Hint != `the plugin has the keys ["command" "socket"]` {
 		t.Errorf("got %v", got)
 	}
 }

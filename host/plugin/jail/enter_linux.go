@@ -19,25 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter is the whole of the launcher: it holds the process in as its environment says, tries whether that holds, reports, and becomes
-// the plugin. It returns only with an error.
+// Enter is the whole launcher: it restricts the process as its environment says, tests the restrictions, reports them, and executes the
+// plugin. It returns only with an error.
 func Enter() error {
-	runtime.LockOSThread() // privileges belong to a thread, and this one becomes the plugin
-	debug.SetGCPercent(-1) // a thread of the collector's could not be made any more when memory is bounded
+	runtime.LockOSThread() // privileges belong to a thread, and this one executes the plugin
+	debug.SetGCPercent(-1) // the collector could not start a thread once memory is limited
 	var c Config
 	if err := json.Unmarshal([]byte(os.Getenv(Env)), &c); err != nil {
-		return fmt.Errorf("hold a plugin in: %s is for the host alone: %w", Env, err)
+		return fmt.Errorf("start a plugin in its jail: only the host may set %s: %w", Env, err)
 	}
 	if err := os.Unsetenv(Env); err != nil {
 		return err
 	}
-	// The signal belongs to a thread as well, and the host has set it for another one of this process.
+	// The parent-death signal belongs to a thread as well, and the host has set it for another one of this process.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
 	way := 3
 	if c.Opened {
-		unix.CloseOnExec(3) // never an os.File: the garbage collector would close it before it is run
+		unix.CloseOnExec(3) // not an os.File: the garbage collector might close it before the exec
 		way = 4
 	}
 	unix.CloseOnExec(way)
@@ -55,18 +55,17 @@ func Enter() error {
 	return err
 }
 
-// lacking says which of the measures that must not be missing is; "" for none.
+// lacking is the error text for a required measure that is off; "" if none is.
 func lacking(measures []Measure, anyPort bool) string {
 	for _, m := range measures {
 		if !m.On && (m.Name == MeasureFiles || m.Name == MeasureSockets || m.Name == MeasureNetwork && !anyPort) {
-			return fmt.Sprintf(`the plugin's %s cannot be cut down, and [plugins] containment = "required": %s`, m.Name, m.Detail)
+			return fmt.Sprintf(`the plugin's %s cannot be restricted, and [plugins] containment = "required": %s`, m.Name, m.Detail)
 		}
 	}
 	return ""
 }
 
-// enforce takes every measure. What it returns was looked at afterwards, from inside. The order is that in which a process can lose
-// what it needs for the next.
+// enforce takes every measure and tests it from inside. A later measure must not need what an earlier one takes away.
 func (c Config) enforce() []Measure {
 	out := []Measure{c.descriptors(), c.core()}
 	there := slices.DeleteFunc(slices.Clone(c.Secret), func(name string) bool {
@@ -81,7 +80,7 @@ func (c Config) enforce() []Measure {
 	}
 	out = append(out, c.processes(abi))
 	filter := filterSockets(c.reach())
-	return append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files after what looks into /proc
+	return append(out, c.network(abi, filter), c.sockets(filter, view), c.files(abi, there, view)) // files last: the others read /proc
 }
 
 // limit sets a resource limit and reads it back.
@@ -93,7 +92,7 @@ func limit(name string, resource int, most uint64, detail string) Measure {
 		err = syscall.Getrlimit(resource, &now)
 	}
 	if err != nil || now.Max != most {
-		return Measure{Name: name, Detail: fmt.Sprintf("the limit is not set: %v", err)}
+		return Measure{Name: name, Detail: fmt.Sprintf("the limit could not be set: %v", err)}
 	}
 	return Measure{Name: name, On: true, Detail: detail}
 }
@@ -104,7 +103,7 @@ func (c Config) descriptors() Measure {
 
 func (c Config) core() Measure { return limit(MeasureCore, unix.RLIMIT_CORE, 0, "none") }
 
-// group puts the process into its control group, or says why it is in none.
+// group puts the process into its control group, or returns why there is none.
 func (c Config) group() error {
 	if c.Group == "" {
 		return errors.New(c.NoGroup)
@@ -112,18 +111,18 @@ func (c Config) group() error {
 	return joinGroup(c.Group)
 }
 
-// memory is what holds the process's memory, besides a resource limit if there is one: the control group, or the host.
+// memory describes the limits of the process's memory: a resource limit, and either its control group or the host.
 func (c Config) memory(limited Measure, grouped error) Measure {
 	m := limited
 	if grouped == nil {
-		m.On, m.Detail = true, fmt.Sprintf("a control group, ended above %d MiB with all that it starts; %s", c.Most>>20, m.Detail)
+		m.On, m.Detail = true, fmt.Sprintf("a control group, ended above %d MiB with all its children; %s", c.Most>>20, m.Detail)
 		return m
 	}
-	m.Detail += fmt.Sprintf("; the host ends the process above %d MiB, but does not see what it starts, since it has no control group: %v", c.Most>>20, grouped)
+	m.Detail += fmt.Sprintf("; the host ends the process above %d MiB, but does not count its children, because it has no control group: %v", c.Most>>20, grouped)
 	return m
 }
 
-// privileges sees to it that nothing that the process starts can gain any, and that root has none to begin with.
+// privileges keeps the process and its children from gaining privileges, and takes root's away.
 func (c Config) privileges() Measure {
 	m := Measure{Name: MeasurePrivileges}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -147,14 +146,14 @@ func (c Config) privileges() Measure {
 	m.Detail = fmt.Sprintf("user %d, no new privileges", uid)
 	switch {
 	case uid == 0 && left == 0:
-		m.Detail += ", no capabilities: root's files are still its own, save for the view of files"
+		m.Detail += ", no capabilities: it still owns root's files, as far as its view of files shows them"
 	case uid == 0:
 		m.Detail += fmt.Sprintf(", but %d capabilities of root are left", left)
 	}
 	return m
 }
 
-// dropInheritable leaves nothing that a program could inherit beside the bounding set.
+// dropInheritable clears the inheritable capabilities.
 func dropInheritable() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -185,7 +184,7 @@ func (c Config) processes(abi int) Measure {
 	return m
 }
 
-// landlockLacks says why a measure of Landlock's cannot be taken.
+// landlockLacks says why Landlock cannot take a measure.
 func landlockLacks(abi, needed int) string {
 	if abi == 0 {
 		return "this kernel has no Landlock"
@@ -193,11 +192,10 @@ func landlockLacks(abi, needed int) string {
 	return fmt.Sprintf("Landlock ABI %d does not know it: %d is needed", abi, needed)
 }
 
-// closedPort is one that nothing asks for; the connection to it is refused either way, and the error tells by whom.
+// closedPort is a port that no plugin uses: the connection is refused in any case, and the error says by whom.
 const closedPort = 1
 
-// network cuts down what may be connected to over the network. Which sockets there are at all is up to the filter; to which ports TCP
-// goes, to Landlock.
+// network restricts connections over the network: the filter decides which sockets can be made, Landlock which TCP ports can be reached.
 func (c Config) network(abi int, filter error) Measure {
 	m := Measure{Name: MeasureNetwork}
 	reach := c.reach()
@@ -212,7 +210,7 @@ func (c Config) network(abi int, filter error) Measure {
 		m.Detail = filter.Error()
 		return m
 	case !reach.stream:
-		m.On, m.Detail = true, "none: no socket of TCP, UDP or another kind can be made"
+		m.On, m.Detail = true, "none: it cannot make a TCP, UDP or other network socket"
 		return m
 	case abi < 4:
 		m.Detail = landlockLacks(abi, 4)
@@ -227,7 +225,7 @@ func (c Config) network(abi int, filter error) Measure {
 		return m
 	}
 	if slices.Contains(c.Ports, closedPort) {
-		m.Detail = "not tried, since port 1 is allowed"
+		m.Detail = "not tested, because port 1 is allowed"
 		return m
 	}
 	conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", closedPort), time.Second)
@@ -239,23 +237,23 @@ func (c Config) network(abi int, filter error) Measure {
 		return m
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ", "), "[]")
-	m.On, m.Detail = true, fmt.Sprintf("no TCP port of its own, and connections to %s on any host; no raw sockets", list)
+	m.On, m.Detail = true, fmt.Sprintf("no listening TCP port, and connections only to %s on any host; no raw sockets", list)
 	if reach.name {
-		m.Detail += "; UDP, in which names are looked up, is not cut down"
+		m.Detail += "; UDP, which looks names up, is not restricted"
 	} else {
 		m.Detail += " and no UDP"
 	}
 	return m
 }
 
-// sockets keeps the process from the unix sockets of others, such as that of a container engine.
+// sockets keeps the process from other unix sockets, such as that of a container engine.
 func (c Config) sockets(filter, view error) Measure {
 	m := Measure{Name: MeasureSockets}
 	switch {
 	case filter == nil && !c.reach().connect:
-		m.On, m.Detail = true, "none: it can be connected to, and connect to nothing"
+		m.On, m.Detail = true, "none: it accepts connections and cannot make any"
 	case view == nil && filter == nil:
-		m.On, m.Detail = true, fmt.Sprintf("those in its own folders, and %d of the host's; others are not in its view of files", len(c.Sockets))
+		m.On, m.Detail = true, fmt.Sprintf("those in its own folders, and %d of the host; others are not in its view of files", len(c.Sockets))
 	case view != nil:
 		m.Detail = "all that its user may open: " + view.Error()
 	default:
@@ -264,8 +262,8 @@ func (c Config) sockets(filter, view error) Measure {
 	return m
 }
 
-// files cuts the view of files down. there are files of the host that must not be readable afterwards; view is why there is no view in
-// which they cannot even be found.
+// files restricts the files. there are files of the host that must not be readable afterwards; view is why there is no view of files, in
+// which they could not even be found.
 func (c Config) files(abi int, there []string, view error) Measure {
 	m := Measure{Name: MeasureFiles}
 	how := landlockLacks(abi, 1)
@@ -277,7 +275,7 @@ func (c Config) files(abi int, there []string, view error) Measure {
 		}
 	}
 	if view == nil {
-		how += ", a root of its own"
+		how += ", its own root"
 	}
 	for _, name := range there {
 		f, err := os.Open(name)
@@ -293,7 +291,7 @@ func (c Config) files(abi int, there []string, view error) Measure {
 		}
 	}
 	if len(there) == 0 {
-		m.Detail = "nothing was there to try it on"
+		m.Detail = "there was no file to test it with"
 		return m
 	}
 	m.On = true
@@ -301,7 +299,7 @@ func (c Config) files(abi int, there []string, view error) Measure {
 	return m
 }
 
-// restrictFiles tells the kernel what may be read and written.
+// restrictFiles restricts which files may be read and written.
 func (c Config) restrictFiles() error {
 	var rules []landlock.Rule
 	for _, name := range c.Read {
@@ -313,7 +311,7 @@ func (c Config) restrictFiles() error {
 	return landlock.V5.BestEffort().RestrictPaths(rules...)
 }
 
-// appendRule adds a rule for a folder or a file that is there.
+// appendRule adds a rule for a folder or a file, if it exists.
 func appendRule(rules []landlock.Rule, name string, dir, file func(...string) landlock.FSRule) []landlock.Rule {
 	info, err := os.Stat(name)
 	switch {

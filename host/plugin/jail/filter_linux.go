@@ -9,26 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reach says which sockets a process may make. Whatever it says, none are raw, and none of any family that is not named here.
+// reach says which sockets a process may make. Raw sockets and other families are never allowed.
 type reach struct {
-	connect bool // to anything: without it the process may only be connected to
+	connect bool // at all: without it the process can only accept connections
 	stream  bool // TCP
-	name    bool // UDP, in which names are asked for; and how the system routes, which resolvers ask for
+	name    bool // UDP for name lookups, and netlink routes, which resolvers read
 }
 
-// reach returns the sockets that the process may make. A process that names no host has no use for UDP, and one that is offered nothing none for connecting.
+// reach returns the sockets that the process may make. Without host names it does not need UDP, and without any destination it does not
+// need to connect.
 func (c Config) reach() reach {
 	tcp := c.AnyPort || len(c.Ports) > 0
 	return reach{connect: tcp || len(c.Sockets) > 0, stream: tcp, name: tcp && c.Names}
 }
 
-// nativeCalls are the numbers of a system's calls that the filter is about.
+// nativeCalls are the system call numbers of an architecture that the filter checks.
 type nativeCalls struct{ arch, socket, connect, pair uint32 }
 
-// ioURingSetup has one number everywhere.
+// ioURingSetup has the same number on all architectures.
 const ioURingSetup = 425
 
-// protoMPTCP is the protocol of sockets that Landlock does not look at.
+// protoMPTCP is a protocol that Landlock does not restrict.
 const protoMPTCP = 262
 
 func native() (nativeCalls, bool) {
@@ -52,9 +53,9 @@ const (
 	x32Calls        = 0x40000000 // numbers of another convention of amd64
 )
 
-// filterSockets allows what r says, and refuses every other socket, io_uring, which makes sockets that no filter of calls sees, and
-// calls in another system's numbers. Multipath TCP, which Landlock does not look at, is among the refused; programs that try it, or
-// io_uring, fall back to plain ones.
+// filterSockets allows the sockets of r, and refuses every other socket, io_uring, which makes sockets that no seccomp filter sees, and
+// calls with the numbers of another architecture. Multipath TCP, which Landlock does not restrict, is refused as well; programs that try
+// it, or io_uring, fall back to the usual calls.
 func filterSockets(r reach) error {
 	n, ok := native()
 	if !ok {
@@ -68,7 +69,7 @@ func filterSockets(r reach) error {
 	return r.try()
 }
 
-// socketFilter is the program of the filter: each rule looks at one call and ends with a verdict, or leaves it to the next.
+// socketFilter is the BPF program: each rule decides about a call, or leaves it to the next.
 func socketFilter(n nativeCalls, r reach) []unix.SockFilter {
 	p := []unix.SockFilter{load(seccompArch), jump(unix.BPF_JEQ, n.arch, 1, 0), refuse(unix.ENOSYS), load(seccompNumber)}
 	p = append(p, jump(unix.BPF_JGE, x32Calls, 1, 0), jump(unix.BPF_JEQ, ioURingSetup, 0, 1), refuse(unix.ENOSYS))
@@ -77,7 +78,7 @@ func socketFilter(n nativeCalls, r reach) []unix.SockFilter {
 	}
 	p = append(p, jump(unix.BPF_JEQ, n.socket, 2, 0), jump(unix.BPF_JEQ, n.pair, 1, 0), allow())
 
-	// Datagrams between processes of a machine have no peer, so that nobody could be kept from: only streams are left.
+	// Unix datagrams need no connection, so connect could not restrict them: only streams are allowed.
 	p = append(p, family(unix.AF_UNIX, ofType(unix.SOCK_STREAM, allow())...)...)
 	if r.stream {
 		inet := ofProtocol(protoMPTCP, refuse(unix.EPROTONOSUPPORT))
@@ -128,7 +129,7 @@ func jump(how uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, Jt: yes, Jf: no, K: k}
 }
 
-// try makes the sockets that must not be.
+// try tests the filter by making sockets.
 func (r reach) try() error {
 	for _, s := range []struct {
 		name                   string
@@ -151,7 +152,7 @@ func (r reach) try() error {
 			return fmt.Errorf("a %s socket can be made", s.name)
 		}
 	}
-	// No descriptor is -1: the answer reports whether the kernel has looked at it.
+	// -1 is not a descriptor: EACCES comes from the filter, any other error from the kernel behind it.
 	if err := unix.Connect(-1, &unix.SockaddrUnix{Name: "/"}); !r.connect && !errors.Is(err, unix.EACCES) {
 		return errors.New("connections are not refused")
 	}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group bounds a
-// process with everything that it starts, by what they really use, which no resource limit does.
+// Groups is the host's own part of the tree of control groups, version 1 or 2, with a group for each process. A group limits the memory that
+// a process and all its children really use, which no resource limit does.
 type Groups struct {
 	Dir   string
 	files groupFiles
@@ -31,7 +31,7 @@ type groupFiles struct {
 	limit  string
 	strict map[string]string // further settings, which a kernel may lack
 	events string            // has a line "oom_kill N"
-	kill   string            // ends everything in a group; empty where there is no such thing
+	kill   string            // kills everything in a group; empty in version 1
 }
 
 var (
@@ -44,7 +44,7 @@ var (
 // groupMembers are the processes of a group, in both versions.
 const groupMembers = "cgroup.procs"
 
-// OpenGroups makes the host's part of the tree below the group that the host is in, called name.
+// OpenGroups creates the host's part of the tree, with that name, below the group that the host is in.
 func OpenGroups(name string) (*Groups, error) {
 	own, files, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
 	if err != nil {
@@ -52,7 +52,7 @@ func OpenGroups(name string) (*Groups, error) {
 	}
 	g := &Groups{Dir: filepath.Join(own, name), files: files}
 	if err := os.Mkdir(g.Dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("no control group may be made: %w", err)
+		return nil, fmt.Errorf("create a control group: %w", err)
 	}
 	if files.limit == groupsV2.limit {
 		if err := errors.Join(hand(own), control(g.Dir)); err != nil {
@@ -63,7 +63,7 @@ func OpenGroups(name string) (*Groups, error) {
 	return g, nil
 }
 
-// ownGroup is the folder of the group that this process is in, and limits memory.
+// ownGroup is the folder of the memory group that this process is in.
 func ownGroup(groups, mounts string) (dir string, files groupFiles, err error) {
 	text, err := os.ReadFile(groups)
 	if err != nil {
@@ -91,7 +91,7 @@ func ownGroup(groups, mounts string) (dir string, files groupFiles, err error) {
 	return dir, groupsV2, err
 }
 
-// groupFolder finds where a hierarchy is mounted, and the group in it. The form is that of proc_pid_mountinfo(5).
+// groupFolder finds where a hierarchy is mounted, and the group in it; see proc_pid_mountinfo(5).
 func groupFolder(mounts, kind, option, group string) (string, error) {
 	f, err := os.Open(mounts)
 	if err != nil {
@@ -111,8 +111,8 @@ func groupFolder(mounts, kind, option, group string) (string, error) {
 	return "", ErrNoGroups
 }
 
-// hand hands the memory of the group own, of version 2, on to its children. A group that does so can hold no processes, so the host,
-// where it is alone in it, moves into a child.
+// hand enables the memory controller for the children of a group of version 2. Such a group cannot contain processes, so the host moves into
+// a child if it is alone in the group.
 func hand(own string) error {
 	err := control(own)
 	if !errors.Is(err, unix.EBUSY) {
@@ -124,7 +124,7 @@ func hand(own string) error {
 	case rerr != nil || strings.TrimSpace(string(members)) != strconv.Itoa(os.Getpid()):
 		return errors.New("the host is not alone in its control group")
 	case os.Geteuid() == 0 && !delegated(own):
-		return errors.New("its control group is systemd's: write Delegate=yes into the unit")
+		return errors.New("systemd manages its control group: write Delegate=yes into the unit")
 	}
 	if err := os.Mkdir(inside, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -135,7 +135,7 @@ func hand(own string) error {
 	return control(own)
 }
 
-// delegated reports whether systemd leaves what is below a group to who runs in it. Others than root could not write there otherwise.
+// delegated reports whether systemd has delegated a group to its processes. Other users than root could not write there otherwise.
 func delegated(own string) bool {
 	for _, attr := range []string{"user.delegate", "trusted.delegate"} {
 		value := make([]byte, 1)
@@ -152,7 +152,7 @@ func setGroup(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)
 }
 
-// sweep ends what a killed host left in its groups, and removes them.
+// sweep kills the processes that a killed host left in its groups, and removes the groups.
 func (g *Groups) sweep() {
 	old, _ := os.ReadDir(g.Dir)
 	for _, e := range old {
@@ -162,7 +162,7 @@ func (g *Groups) sweep() {
 	}
 }
 
-// Beside is the folder of the groups of another host, called name; empty where there is none.
+// Beside is the folder of another host's groups; empty if there is none of that name.
 func (g *Groups) Beside(name string) string {
 	dir := filepath.Join(filepath.Dir(g.Dir), name)
 	if _, err := os.Stat(dir); err != nil {
@@ -171,7 +171,7 @@ func (g *Groups) Beside(name string) string {
 	return dir
 }
 
-// RemoveEmpty removes a host's group if there is nothing in it and in its own: the kernel refuses all others.
+// RemoveEmpty removes a host's group and its children if they have no processes: the kernel refuses to remove others.
 func RemoveEmpty(group string) {
 	inside, _ := os.ReadDir(group)
 	for _, e := range inside {
@@ -216,7 +216,7 @@ type Group struct {
 	over bool
 }
 
-// join puts this process into the group in dir.
+// joinGroup puts this process into the group in dir.
 func joinGroup(dir string) error { return setGroup(dir, groupMembers, "0") }
 
 // Occupied reports whether a process is in the group.
@@ -225,7 +225,7 @@ func (m *Group) Occupied() bool {
 	return err == nil && len(text) > 0
 }
 
-// Exceeded reports whether the kernel has ended something in the group for its use of memory.
+// Exceeded reports whether the kernel has killed a process in the group because of its memory.
 func (m *Group) Exceeded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -241,11 +241,11 @@ func (m *Group) Exceeded() bool {
 	return m.over
 }
 
-// groupTime is how long the last processes of a group may take to vanish.
+// groupTime is how long the last processes of a group may take to end.
 const groupTime = 200 * time.Millisecond
 
-// Remove ends what is left in the group, which may have left the plugin's process group, and removes it. A group in which the kernel holds a
-// process stays until the next host sweeps it.
+// Remove kills what is left in the group, even if it has left the plugin's process group, and removes the group. If the kernel holds a
+// process in it, the group stays until the next host sweeps it.
 func (m *Group) Remove() {
 	m.Exceeded()
 	m.mu.Lock()
@@ -256,7 +256,7 @@ func (m *Group) Remove() {
 	m.gone = true
 	for late := time.Now().Add(groupTime); os.Remove(m.Dir) != nil && time.Now().Before(late); {
 		m.kill()
-		time.Sleep(5 * time.Millisecond) // the kernel tells nobody when the last one is gone
+		time.Sleep(5 * time.Millisecond) // there is no event for the end of the last one
 	}
 }
 
@@ -268,7 +268,7 @@ func (m *Group) kill() {
 	}
 	for _, pid := range m.members() {
 		if p, err := unix.PidfdOpen(pid, 0); err == nil {
-			if slices.Contains(m.members(), pid) { // it is still the one that was listed
+			if slices.Contains(m.members(), pid) { // the pid was not reused since
 				_ = unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0)
 			}
 			_ = unix.Close(p)
@@ -276,7 +276,7 @@ func (m *Group) kill() {
 	}
 }
 
-// members are the processes in the group that this one can name.
+// members are the processes in the group that are visible to this one.
 func (m *Group) members() []int {
 	text, _ := os.ReadFile(filepath.Join(m.Dir, groupMembers))
 	var out []int

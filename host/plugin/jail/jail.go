@@ -1,8 +1,10 @@
-// Package jail holds the process of a plugin in: what it may read, write, connect to and use is cut down before it becomes the plugin.
+// Package jail contains the process of a plugin: it restricts what the process may read, write, connect to and use before it executes the
+// plugin.
 //
-// The host makes a Config and starts its own program as the launcher, which finds the Config in its environment. Start with
-// Enter, which is the whole of the launcher; it looks at each Measure from inside, reports, and becomes the plugin. Groups bound memory
-// by control groups, and Names keep what a process sees of the files for names up to date. The caller decides which plugin may have what. On other systems than Linux there is nothing of all this, and each part says so.
+// The host makes a Config and starts its own program as the launcher, which finds the Config in its environment. Start with Enter, which
+// is the whole launcher; it tests each Measure from inside, reports, and executes the plugin. Groups limit memory by control groups, and
+// Names keep a process's copies of the files for name lookups up to date. The caller decides what a plugin may use. All of it is for Linux;
+// on other systems each part reports that it is missing.
 package jail
 
 import (
@@ -10,40 +12,40 @@ import (
 	"slices"
 )
 
-// Config says how the launcher holds the process in, and which program it becomes.
+// Config has the restrictions of the process, and the program that the launcher executes.
 type Config struct {
-	Path     string   `json:"path"` // program; descriptor 3 by its name in /proc where the file was verified
+	Path     string   `json:"path"` // program; descriptor 3 by its name in /proc if the file was verified
 	Args     []string `json:"args"`
-	Opened   bool     `json:"opened"` // descriptor 3 is the program, not the way to report
+	Opened   bool     `json:"opened"` // descriptor 3 is the program, not the pipe for the report
 	Read     []string `json:"read"`
 	Write    []string `json:"write"`
 	Ports    []int    `json:"ports"` // TCP ports that may be connected to
 	AnyPort  bool     `json:"any_port"`
-	Names    bool     `json:"names"`   // it looks names up
+	Names    bool     `json:"names"`   // it looks host names up
 	Sockets  []string `json:"sockets"` // unix sockets that may be connected to
-	Root     string   `json:"root"`    // an empty folder in which a view of files can be built; empty where that is not possible
+	Root     string   `json:"root"`    // an empty folder for its view of files; "" if there can be none
 	NoView   string   `json:"no_view"` // why Root is empty
 	Memory   int64    `json:"memory"`  // bytes; 0: no limit
-	Group    string   `json:"group"`   // control group that limits its memory to Most; empty where there is none
+	Group    string   `json:"group"`   // control group that limits its memory to Most; "" if there is none
 	NoGroup  string   `json:"no_group"`
-	Most     int64    `json:"most"`   // bytes at which it is ended
-	Secret   []string `json:"secret"` // files and folders that it must not be able to read: they are tried
+	Most     int64    `json:"most"`   // bytes above which it is ended
+	Secret   []string `json:"secret"` // files and folders that it must not be able to read; Enter tries them
 	Required bool     `json:"required"`
 
-	// Links are files of the view that are links to copies of them, which lie in a folder that Read names.
+	// Links are files of the view that are links to copies, in a folder that Read names.
 	Links map[string]string `json:"links,omitempty"`
 }
 
-// Env is the variable with the Config, in JSON. The launcher takes it out of the environment.
+// Env is the variable with the Config, in JSON. The launcher removes it from the environment.
 const Env = "FLYNN_PLUGIN_JAIL"
 
-// Report is what the launcher says before it becomes the plugin.
+// Report is the launcher's report before it executes the plugin.
 type Report struct {
 	Measures []Measure `json:"measures,omitempty"`
 	Error    string    `json:"error,omitempty"`
 }
 
-// Measure is one way in which a process is held in, as the process found itself just before it became the plugin.
+// Measure is a restriction of a process, as it tested it just before it executed the plugin.
 type Measure struct {
 	Name   string `json:"name"`
 	On     bool   `json:"on"`
@@ -62,7 +64,7 @@ const (
 	MeasureMemory      = "memory"
 )
 
-// Open returns the measures of a process that was started without a launcher, which are all missing.
+// Open returns the measures of a process without a launcher, which are all off.
 func Open(why string) []Measure {
 	var out []Measure
 	for _, name := range []string{
@@ -76,13 +78,13 @@ func Open(why string) []Measure {
 // Bounds on one process.
 const (
 	maxDescriptors = 1024      // open files
-	memorySlack    = 256 << 20 // bytes beyond what its manifest says, before the kernel refuses more: GOMEMLIMIT is a wish
+	memorySlack    = 256 << 20 // bytes above the manifest's limit before the kernel refuses more: GOMEMLIMIT is not a hard limit
 )
 
-// ErrNoGroups means that nothing limits the memory of a group of processes here.
-var ErrNoGroups = errors.New("this system has no control groups of memory for Flynn")
+// ErrNoGroups means that the memory of a group of processes cannot be limited here.
+var ErrNoGroups = errors.New("this system has no memory control groups for Flynn")
 
-// systemFiles are what programs of a system read: libraries, certificates, how names are looked up, local time.
+// systemFiles are the files that every program may need: libraries, certificates, name lookup, local time.
 var systemFiles = []string{
 	"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/crypto-policies",
 	"/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
@@ -91,8 +93,7 @@ var systemFiles = []string{
 	"/sys/kernel/mm/transparent_hugepage", "/dev/urandom", "/dev/random", "/dev/zero",
 }
 
-// New returns the jail in which a program can run, and do nothing with the computer: it reads what programs of the system read, and writes
-// to /dev/null.
+// New returns the strictest jail in which a program can run: it can read the files that every program needs, and write to /dev/null.
 func New(path string, args []string) Config {
 	return Config{Path: path, Args: args, Read: slices.Clone(systemFiles), Write: []string{"/dev/null"}}
 }

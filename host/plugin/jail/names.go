@@ -14,10 +14,9 @@ import (
 	"github.com/flynnhost/flynn/host/internal/durable"
 )
 
-// Systems replace the files by which names are looked up, as a laptop does in another network, and a view that shows such a file would show
-// the one of before for as long as the process lives. Views have links instead, into a folder of copies that the host keeps up to date.
-
-// NameFiles are those files.
+// NameFiles are the files for name lookups. A system replaces them, for example when a laptop joins another network, and a view of files that
+// shows such a file would show the old one as long as the process lives. So views have links into a folder of copies, which the host keeps up
+// to date.
 func NameFiles() []string { return []string{"/etc/resolv.conf", "/etc/hosts"} }
 
 const (
@@ -33,7 +32,7 @@ type Names struct {
 	log   *slog.Logger
 }
 
-// OpenNames makes the folder and copies what is there.
+// OpenNames creates the folder and copies the files.
 func OpenNames(runDir string, files []string, log *slog.Logger) (*Names, error) {
 	n := &Names{Dir: filepath.Join(runDir, namesDir), files: files, seen: map[string]fs.FileInfo{}, log: log}
 	if err := os.RemoveAll(n.Dir); err != nil {
@@ -46,7 +45,7 @@ func OpenNames(runDir string, files []string, log *slog.Logger) (*Names, error) 
 	return n, nil
 }
 
-// Follow copies what changes until ctx ends, as it finds by looking every so often.
+// Follow copies changed files until ctx ends.
 func (n *Names) Follow(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -60,7 +59,7 @@ func (n *Names) Follow(ctx context.Context, every time.Duration) {
 	}
 }
 
-// copy takes over the files that have changed. One that is gone stays as it was: that is a moment of its replacement.
+// copy copies the files that have changed. If one is missing its copy stays: it is probably being replaced.
 func (n *Names) copy() {
 	for _, name := range n.files {
 		info, err := os.Stat(name)
@@ -69,7 +68,7 @@ func (n *Names) copy() {
 			continue
 		}
 		if err := n.replace(name); err != nil {
-			n.log.Warn("plugins keep the old content of a changed file", "file", name, "error", err)
+			n.log.Warn("cannot copy a changed file for plugins; they keep the old content", "file", name, "error", err)
 		}
 		n.seen[name] = info
 	}
@@ -96,19 +95,19 @@ func (n *Names) replace(name string) error {
 	return putCopy(target, text)
 }
 
-// putCopy replaces a copy in one step. It does not wait for the disk, since all copies are made anew at every start.
+// putCopy replaces a copy atomically. It does not wait for the disk, because every start makes all copies again.
 func putCopy(target string, text []byte) error {
 	draft := filepath.Join(filepath.Dir(target), durable.DraftPrefix+filepath.Base(target))
 	if err := os.WriteFile(draft, text, 0o644); err != nil {
 		return err
 	}
-	if err := os.Chmod(draft, 0o644); err != nil { // whatever the umask
+	if err := os.Chmod(draft, 0o644); err != nil { // despite the umask
 		return err
 	}
 	return os.Rename(draft, target)
 }
 
-// Links are the files with their copies. One that is not there yet may come; one that cannot be copied is shown as it is.
+// Links are the files with their copies, including files that do not exist yet. A file that cannot be copied is shown itself.
 func (n *Names) Links() map[string]string {
 	out := map[string]string{}
 	for _, name := range n.files {

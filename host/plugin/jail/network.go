@@ -9,15 +9,15 @@ import (
 	"strconv"
 )
 
-// network is what a plugin may connect to over the network.
+// network says where a plugin may connect to over the network.
 type network struct {
 	ports []int // of TCP
 	all   bool  // any port
-	names bool  // some host has a name, which has to be looked up
+	names bool  // a host name has to be looked up
 }
 
-// Connect lets the process connect to what its manifest asks for and the operator grants, as host:port, and to the addresses in its
-// settings. Of hosts, only the ports are cut down.
+// Connect lets the process connect to entries (host:port), from its manifest and the operator's grants, and to the addresses in its
+// settings. Only the ports are enforced, not the hosts.
 func (c *Config) Connect(entries []string, settings map[string]any) {
 	to := networkOf(entries, settings)
 	c.Ports, c.AnyPort, c.Names = to.ports, to.all, to.names
@@ -30,7 +30,7 @@ func networkOf(entries []string, settings map[string]any) network {
 		host, port, err := net.SplitHostPort(entry)
 		number, perr := strconv.Atoi(port)
 		if err != nil || port == "*" || perr != nil {
-			return network{all: true, names: true} // it asks for more than one port, or in a way that is only shown
+			return network{all: true, names: true} // any port, or an entry that is only shown to people
 		}
 		found[number] = true
 		n.names = n.names || !literal(host)
@@ -40,13 +40,13 @@ func networkOf(entries []string, settings map[string]any) network {
 		n.names = n.names || !literal(a.host)
 	}
 	if n.names {
-		found[53] = true // answers of the name service that are too long for a datagram
+		found[53] = true // DNS answers that are too long for a datagram come over TCP
 	}
 	n.ports = slices.Sorted(maps.Keys(found))
 	return n
 }
 
-// literal reports whether a host is found without a name service.
+// literal reports whether a host needs no lookup.
 func literal(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err == nil || host == "localhost"
@@ -58,7 +58,7 @@ type address struct {
 	port int
 }
 
-// addresses are those in settings: URLs and host:port, at any depth.
+// addresses finds addresses in settings: URLs and host:port, at any depth.
 func addresses(v any) []address {
 	var out []address
 	switch v := v.(type) {
@@ -78,7 +78,7 @@ func addresses(v any) []address {
 	return out
 }
 
-// addressOf reads an address; its port is 0 when text is none.
+// addressOf parses an address; its port is 0 if text is not one.
 func addressOf(text string) address {
 	var host, port string
 	if u, err := url.Parse(text); err == nil && u.Host != "" {

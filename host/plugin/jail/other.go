@@ -9,7 +9,7 @@ import (
 
 // Enter is for Linux alone.
 func Enter() error {
-	return errors.New("hold a plugin in: this system has nothing for it that Flynn knows")
+	return errors.New("start a plugin in a jail: not supported on this system")
 }
 
 // Namespaces are for Linux alone.

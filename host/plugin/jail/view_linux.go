@@ -15,38 +15,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The view is a root of its own, in which nothing lies but what the process may use. Landlock alone leaves it the unix sockets that its
-// user may open, a container engine's among them: what cannot be found cannot be connected to.
-
-// Namespaces are how a process is started so that it can have a view.
+// Namespaces are the Linux namespaces in which a process can have a view of files: its own root, with nothing but what it may use. Landlock
+// does not restrict unix sockets, such as that of a container engine, but a socket outside the view cannot be found.
 type Namespaces struct {
-	Why   string // there are none; empty when there are
+	Why   string // the reason why there are none; empty if there are
 	flags uintptr
 }
 
-// FindNamespaces tries what the system allows: root may have a namespace of mounts, anybody else one within one of users, if at all.
+// FindNamespaces tests what the system allows: root may have a mount namespace, other users one within a user namespace, if at all.
 func FindNamespaces() Namespaces {
 	n := Namespaces{flags: unix.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		n.flags |= unix.CLONE_NEWUSER
 	}
-	// Starting what is not there fails late if namespaces can be made, and early if not.
+	// Starting a program that does not exist fails with ErrNotExist only if the namespaces could be made.
 	cmd := &exec.Cmd{Path: "/nonexistent/flynn"}
 	n.Apply(cmd)
 	if err := cmd.Start(); !errors.Is(err, fs.ErrNotExist) {
-		return Namespaces{Why: fmt.Sprintf("this system lets Flynn's user make no namespace of mounts: %v", err)}
+		return Namespaces{Why: fmt.Sprintf("this system does not let Flynn's user create a mount namespace: %v", err)}
 	}
 	return n
 }
 
-// Apply starts a process in the namespaces, in which its user stays who it is.
+// Apply makes cmd start in the namespaces, with the same user.
 func (n Namespaces) Apply(cmd *exec.Cmd) {
 	to := &syscall.SysProcAttr{Cloneflags: n.flags}
 	cmd.SysProcAttr = to
 	if n.flags&unix.CLONE_NEWUSER != 0 {
 		to.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		to.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-		to.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // in these namespaces, until the launcher gives them up
+		to.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // only in these namespaces, until the launcher drops them
 	}
 }
 
@@ -56,8 +54,8 @@ type shown struct {
 	writable bool
 }
 
-// shownFiles are the files and folders of the view that are there, each behind those that it lies in. All of /proc is among
-// them, since a process finds itself there by more than one way; Landlock says what of it may be read.
+// shownFiles are the existing files and folders of the view, each after its parents. All of /proc is included, because a process
+// can find itself there in several ways; Landlock restricts what it may read of it.
 func (c Config) shownFiles() []shown {
 	out := []shown{{"/proc", true}}
 	for _, name := range slices.Concat(c.Write, c.Sockets) {
@@ -77,7 +75,7 @@ func (c Config) shownFiles() []shown {
 	})
 }
 
-// enterView makes a view of what the process may use the root of this process. The process has to be in a namespace of mounts of its own.
+// enterView makes the view of files the root of this process, which must be in its own mount namespace.
 func (c Config) enterView() error {
 	if c.Root == "" {
 		return errors.New(c.NoView)
@@ -99,7 +97,7 @@ func (c Config) enterView() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("make the view the root: %w", err)
 	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root, which lies over the new one
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root, which is on top of the new one
 		return fmt.Errorf("leave the old root: %w", err)
 	}
 	return errors.Join(os.Chdir("/"), readOnly("/", 0), os.Chdir(here))
@@ -129,7 +127,7 @@ func (c Config) buildView(files []shown) error {
 	return nil
 }
 
-// link makes a link in the view, unless the view shows the folder that it would lie in: there the file follows by itself.
+// link creates a link in the view, unless the view shows the file's folder: then changes of the file are visible anyway.
 func (c Config) link(name, target string) error {
 	for _, shown := range slices.Concat(c.Read, c.Write) {
 		if shown != name && strings.HasPrefix(name, strings.TrimSuffix(shown, "/")+"/") {
@@ -163,7 +161,7 @@ func (s shown) mount(root string) error {
 	return readOnly(target, unix.AT_RECURSIVE)
 }
 
-// makeLike makes what something can be mounted on.
+// makeLike creates a mount point for a file or a folder.
 func makeLike(info fs.FileInfo, target string) error {
 	if info.IsDir() {
 		return os.MkdirAll(target, 0o755)
@@ -178,7 +176,7 @@ func makeLike(info fs.FileInfo, target string) error {
 	return f.Close()
 }
 
-// readOnly keeps a mount from being written to, whatever Landlock can do.
+// readOnly makes a mount read-only, independently of Landlock.
 func readOnly(target string, flags uint) error {
 	return unix.MountSetattr(-1, target, flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }

@@ -1,8 +1,8 @@
-// Package kind says what a kind of plugin is: what host/plugin has to know of one to start, check and supervise its processes, which it does
-// alike for every kind.
+// Package kind defines a kind of plugin: what host/plugin has to know about it to start, check and supervise its processes, which it does in
+// the same way for every kind.
 //
-// Start with Kind. Each kind has a folder below this one, channel and tools, with the table of plugin.toml that is its own and the client that
-// its users make of a Conn. A further kind is such a folder and a name in host/plugin/kinds.go. The package starts nothing and calls nothing.
+// Start with Kind. Each kind has a folder below this one, channel and tools, with its table of plugin.toml and the client that its users
+// make from a Conn. A new kind is such a folder and an entry in host/plugin/kinds.go. The package starts nothing and calls nothing.
 package kind
 
 import (
@@ -28,23 +28,23 @@ type Kind interface {
 	Section() string
 	// Wire is the kind in Describe and Configure.
 	Wire() pluginv1.Kind
-	// Relays reports whether a process only passes on what others say: one thread at a time is then enough for it.
+	// Relays reports whether a process only relays messages, for which one thread at a time is enough.
 	Relays() bool
-	// Options returns a pointer to what plugin.toml says where it has no table of the kind. The table is decoded into it.
+	// Options returns a pointer to the defaults of the kind's table in plugin.toml, into which the table is decoded; nil if it has no table.
 	Options() Options
 }
 
-// Options is what a plugin.toml says of one of its kinds.
+// Options is the table of a kind in plugin.toml.
 type Options interface {
-	// Check calls report with every key that makes no sense.
+	// Check calls report for every invalid key.
 	Check(report func(format string, args ...any))
-	// Differences says in which respects a process describes itself otherwise.
+	// Differences describes the differences between the table and the description of a process.
 	Differences(d *pluginv1.DescribeResponse) []string
-	// Alone reports whether two processes of one instance must not be at work at a time.
+	// Alone reports whether two processes of one instance must not run at the same time.
 	Alone() bool
 }
 
-// Conn is a ready process of an instance. It is good for the length of one Handler.Serve. It can be used by many goroutines.
+// Conn is the connection to a ready process of an instance, for the duration of one Handler.Serve. It can be used by many goroutines.
 type Conn struct {
 	grpc.ClientConnInterface // with the host's bounds in both directions
 
@@ -53,14 +53,14 @@ type Conn struct {
 	Options  Options // of the instance's kind
 	Log      *slog.Logger
 	Gone     context.Context // ends when the process is gone or being killed
-	Draining context.Context // ends when the instance is to stop: streams of events end, calls go on
+	Draining context.Context // ends when the instance has to stop: streams of events end, calls continue
 }
 
 // MaxCall bounds a call without a deadline of its own.
 const MaxCall = 60 * time.Second
 
-// Effect derives the context of a call that may have an effect. Its end does not cut the call off, since nobody could say then whether the
-// call was carried out; the call ends at its deadline, after MaxCall, or with the process.
+// Effect derives the context of a call that may have an effect. Cancelling ctx does not cancel the call, because then its outcome would be
+// unknown; the call ends at the deadline of ctx, after MaxCall without one, or with the process.
 func (c *Conn) Effect(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -1,7 +1,7 @@
-// Package scaffold writes the beginning of a plugin: a folder that works as it is and passes the conformance kit.
+// Package scaffold writes a skeleton plugin: a folder that works as it is and passes the conformance suite.
 //
-// The call is Write. What it writes lies under templates; a file that ends in .tmpl loses that ending, which keeps Go files of
-// templates from being built as a part of Flynn.
+// Start with Write. The files are under templates; the ending .tmpl, which keeps Go templates from being built as a part of Flynn, is
+// removed.
 package scaffold
 
 import (
@@ -28,24 +28,24 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Languages are those that there are templates for.
+// Languages are the languages of the templates.
 func Languages() []string { return []string{"go", "node"} }
 
-// Config says what is written.
+// Config describes the plugin to write.
 type Config struct {
-	Dir      string // to make; ./NAME
+	Dir      string // to create; by default ./NAME
 	Name     string
-	Language string // "go"
+	Language string // by default "go"
 	Kind     kind.Name
-	// Release of Flynn that a Go module requires, such as "v1.2.3"; without one it brings the SDK of this Flynn along.
+	// Release of Flynn that a Go module requires, such as "v1.2.3"; without one the folder gets a copy of this Flynn's SDK.
 	Release string
 }
 
-// fill has what stands in templates for each of its keys. It is no text/template: that calls methods by their names, so that the linker
-// has to keep every exported one of the program.
+// fill has the text for each placeholder of the templates. It does not use text/template, which calls methods by name, so that the linker
+// would have to keep every exported method of the program.
 type fill map[string]string
 
-// sections are what plugin.toml has for one kind alone.
+// sections are the parts of plugin.toml for one kind only.
 var sections = map[kind.Name]string{
 	channelkind.Name: `
 # What the platform proves about a sender: "proved", "claimed" or "none". Others than proved are guests at most.
@@ -64,20 +64,20 @@ var (
 	validRelease = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^v\d+\.\d+\.\d+$`) })
 )
 
-// Write makes the folder and returns its name. A folder that exists is left alone.
+// Write creates the folder and returns its name. An existing folder is not changed.
 func Write(c Config) (dir string, err error) {
 	c.Language, c.Kind = cmp.Or(c.Language, "go"), cmp.Or(c.Kind, channelkind.Name)
 	c.Dir = cmp.Or(c.Dir, c.Name)
 	switch {
 	case !validName().MatchString(c.Name):
-		return "", fmt.Errorf("%q cannot be a plugin's name: want 2 to 40 of a-z, 0-9 and - inside", c.Name)
+		return "", fmt.Errorf("%q cannot be a plugin's name: it must be 2 to 40 of a-z, 0-9 and - inside", c.Name)
 	case !slices.Contains(Languages(), c.Language):
 		return "", fmt.Errorf("there is no template for the language %q: use %s", c.Language, strings.Join(Languages(), " or "))
 	case descriptions[c.Kind] == "":
-		return "", fmt.Errorf("there is no template for the kind %q: want %s", c.Kind, plugin.AllKinds())
+		return "", fmt.Errorf("there is no template for the kind %q: use %s", c.Kind, plugin.AllKinds())
 	}
 	if !validRelease().MatchString(c.Release) {
-		c.Release = "" // a build of somebody's own
+		c.Release = "" // not a release build
 	}
 	if err := os.Mkdir(c.Dir, 0o755); errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("%s exists: choose another name, or remove it", c.Dir)
@@ -109,10 +109,10 @@ func Write(c Config) (dir string, err error) {
 	return c.Dir, nil
 }
 
-// sdkDir is where a plugin has the SDK of a Flynn that is no release. What flynn plugin install takes leaves hidden folders behind.
+// sdkDir is the folder for the copy of the SDK. It is hidden, so that flynn plugin install leaves it out.
 const sdkDir = ".flynn-sdk"
 
-// writeSDK makes a module of the packages that plugins import.
+// writeSDK writes the packages that plugins import as a module.
 func writeSDK(dir string) error {
 	return fs.WalkDir(sdk.PluginSources, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
@@ -126,7 +126,7 @@ func writeSDK(dir string) error {
 		switch name {
 		case "plugin.mod":
 			target = filepath.Join(dir, "go.mod")
-		case "plugin.sum": // of the plugin, whose module is the main one
+		case "plugin.sum": // belongs to the plugin, which is the main module
 			target = filepath.Join(filepath.Dir(dir), "go.sum")
 		}
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -136,7 +136,7 @@ func writeSDK(dir string) error {
 	})
 }
 
-// required is what a plugin requires because the SDK does.
+// required are the requirements of the SDK.
 func required() string {
 	_, after, _ := strings.Cut(moduleOfSDK(), "\nrequire (")
 	lines := "require ("
@@ -148,7 +148,7 @@ func required() string {
 	return lines + "\n)\n"
 }
 
-// goVersion is that of the language which the SDK needs.
+// goVersion is the Go version that the SDK needs.
 func goVersion() string {
 	_, after, _ := strings.Cut(moduleOfSDK(), "\ngo ")
 	v, _, _ := strings.Cut(after, "\n")
@@ -157,7 +157,7 @@ func goVersion() string {
 
 func moduleOfSDK() string {
 	text, err := sdk.PluginSources.ReadFile("plugin.mod")
-	if err != nil { // it is a part of the program
+	if err != nil { // impossible: it is embedded
 		panic(err)
 	}
 	return string(text)
@@ -181,7 +181,7 @@ func writeAll(dir, from string, f fill) error {
 	return nil
 }
 
-// in fills a text in. Neither Go nor JavaScript nor TOML has these delimiters.
+// in replaces the placeholders in a text. Neither Go nor JavaScript nor TOML has their delimiters.
 func (f fill) in(text string) string {
 	for key, value := range f {
 		text = strings.ReplaceAll(text, "{%."+key+"%}", value)

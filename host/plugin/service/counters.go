@@ -24,13 +24,13 @@ func (s *Server) Count(ctx context.Context, r *hostv1.CountRequest) (*hostv1.Cou
 	}
 	g := guestOf(ctx)
 	if !s.named(g, r.GetName()) {
-		return nil, tooMuch("the instance has as many counters as it may", time.Hour)
+		return nil, tooMuch("the instance has too many counters", time.Hour)
 	}
 	s.config.Events.Publish(Counted{g.instance, r.GetName(), r.GetAdd()})
 	return &hostv1.CountResponse{}, nil
 }
 
-// named reports whether an instance may have a counter of that name: each costs memory for as long as the host runs.
+// named reports whether an instance may have a counter of that name: each costs memory as long as the host runs.
 func (s *Server) named(g *guest, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,13 +8,13 @@ type Counted struct {
 	N              uint64
 }
 
-// Called is published after every call of a plugin that brought a token.
+// Called is published after every call of a plugin with a valid token.
 type Called struct {
 	Instance, Method string
 	Code             codes.Code
 }
 
-// HookServed is published after every request to a webhook; Instance is empty where none has registered the path.
+// HookServed is published after every request to a webhook; Instance is empty if none has registered the path.
 type HookServed struct {
 	Instance string
 	Status   int

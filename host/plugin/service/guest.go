@@ -26,17 +26,17 @@ type guest struct {
 	instance string
 	granted  []string
 	hookBody int64  // longest body of a request to its webhooks
-	number   uint64 // later processes have higher ones
+	number   uint64 // higher for later processes
 	token    [sha256.Size]byte
 	ended    context.Context // with the process
 	end      context.CancelFunc
 }
 
-// Admit lets a process of an instance call what it was granted, with webhooks of at most hookBody bytes, 0 for what suits most. It
-// returns where and with which token; revoke ends every call of it. Without anything granted there is nowhere to call.
+// Admit lets a process of an instance call the granted services, with webhooks of at most hookBody bytes, 0 for the default. It returns the
+// endpoint and the token; revoke ends every call with it. If nothing is granted, both are empty.
 func (s *Server) Admit(instance string, granted []string, hookBody int64) (endpoint, token string, revoke func()) {
 	if !slices.Contains(granted, Webhooks) {
-		// Hooks that an earlier process still serves stay: the new one may be an upgrade that fails.
+		// Hooks that an earlier process still serves stay: the new process may be an upgrade that fails.
 		s.forget(func(r *route) bool { return r.instance == instance && r.hook == nil })
 	}
 	if len(granted) == 0 || s.listener == nil {
@@ -56,7 +56,7 @@ func (s *Server) Admit(instance string, granted []string, hookBody int64) (endpo
 	return "unix:" + s.listener.Addr().String(), token, func() { s.revoke(g) }
 }
 
-// account is that of an instance. s.mu is held.
+// account returns the account of an instance. s.mu is held.
 func (s *Server) account(instance string) *account {
 	a := s.accounts[instance]
 	if a == nil {
@@ -82,12 +82,12 @@ func (s *Server) revokeAll() {
 	clear(s.guests)
 }
 
-// guest finds out who calls. Every token is compared, each in constant time.
+// guest returns the guest with the token of a call. Every token is compared, each in constant time.
 func (s *Server) guest(ctx context.Context) (*guest, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	given := md.Get("authorization")
 	if len(given) != 1 {
-		return nil, status.Error(codes.Unauthenticated, "want one authorization: Bearer TOKEN")
+		return nil, status.Error(codes.Unauthenticated, "send one header authorization: Bearer TOKEN")
 	}
 	token, _ := strings.CutPrefix(given[0], "Bearer ")
 	sum := sha256.Sum256([]byte(token))
@@ -100,7 +100,7 @@ func (s *Server) guest(ctx context.Context) (*guest, error) {
 		}
 	}
 	if found == nil {
-		return nil, status.Error(codes.Unauthenticated, "the token is wrong, or its process is over")
+		return nil, status.Error(codes.Unauthenticated, "the token is wrong, or its process has ended")
 	}
 	return found, nil
 }
@@ -118,10 +118,10 @@ func needs(method string) string {
 	case hostv1.Host_Count_FullMethodName:
 		return Counters
 	}
-	return "nothing that can be granted"
+	return "an unknown service"
 }
 
-// admit finds out who calls and whether he may.
+// admit returns the guest of a call, and an error if the guest may not make it.
 func (s *Server) admit(ctx context.Context, method string) (*guest, error) {
 	g, err := s.guest(ctx)
 	if err != nil {
@@ -133,12 +133,12 @@ func (s *Server) admit(ctx context.Context, method string) (*guest, error) {
 	return g, spend(g.calls, 1, "too many calls")
 }
 
-// guestKey is where a call's context has its guest.
+// guestKey is the key of the guest in the context of a call.
 type guestKey struct{}
 
 func guestOf(ctx context.Context) *guest { return ctx.Value(guestKey{}).(*guest) }
 
-// callTimeout bounds a call that is no stream.
+// callTimeout bounds a unary call.
 const callTimeout = 15 * time.Second
 
 // guardCall implements grpc.UnaryServerInterceptor.
@@ -187,11 +187,11 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return s.attended(w, info.FullMethod, func() error { return next(srv, w) })
 }
 
-// errOver ends the streams of a process that is over, or that took too long.
-var errOver = status.Error(codes.Aborted, "the process is over, or it took too long")
+// errOver ends the streams of a process that has ended, or that took too long.
+var errOver = status.Error(codes.Aborted, "the process has ended, or it took too long")
 
-// attended runs a stream's handler until its context ends, even while the handler waits for the plugin: only the end of the stream,
-// which is this method's return, frees it from there.
+// attended runs a stream's handler until its context ends, even if the handler waits for the plugin: the end of the stream, which the
+// return of this method causes, then ends the handler.
 func (s *Server) attended(w *watched, method string, handle func() error) error {
 	done := make(chan error, 1)
 	s.work.Go(func() {
@@ -208,15 +208,15 @@ func (s *Server) attended(w *watched, method string, handle func() error) error 
 	}
 }
 
-// recovered turns a panic into an error of the call: what a plugin sends must not end the host.
+// recovered turns a panic into an error of the call: a plugin's input must not crash the host.
 func (s *Server) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("a service panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "the host has a fault")
+		*err = status.Error(codes.Internal, "internal error of the host")
 	}
 }
 
-// watched is a stream with a context of ours and, for media, an end to patience.
+// watched is a stream with its own context and, for media, with timeouts.
 type watched struct {
 	grpc.ServerStream
 	ctx    context.Context
@@ -258,11 +258,11 @@ func (w *watched) progress() {
 	}
 }
 
-// trouble is what a plugin hears of an error that is the host's own; the rest stands in the log.
+// trouble logs an error of the host, and returns the error for the plugin without its details.
 func (s *Server) trouble(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errOver
 	}
 	s.log.Error("a service failed", "instance", guestOf(ctx).instance, "doing", doing, "error", err)
-	return status.Error(codes.Unavailable, "the host has trouble with its disk")
+	return status.Error(codes.Unavailable, "the host cannot access its store")
 }

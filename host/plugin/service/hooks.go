@@ -18,7 +18,7 @@ import (
 
 // Bounds of requests and answers.
 const (
-	maxHookBody     = 256 << 10 // bytes, where the plugin asks for no more
+	maxHookBody     = 256 << 10 // bytes, unless the plugin asks for more
 	maxHookHeaders  = 64        // count
 	maxHookType     = 100       // bytes of a content type
 	retryAfter      = 5         // seconds, while a plugin is away or busy
@@ -26,14 +26,14 @@ const (
 	statusNotServed = http.StatusServiceUnavailable
 )
 
-// MaxHookBody is the longest request that a plugin can ask for, in bytes: a platform that catches up puts many messages into one.
+// MaxHookBody is the longest request that a plugin can ask for, in bytes: a platform that catches up sends many messages in one.
 const MaxHookBody = 4 << 20
 
-// Hooks takes the requests of platforms. It may face the internet, behind a proxy: nothing answers but what plugins have registered,
-// and who calls is for the plugin to check.
+// Hooks handles the requests of platforms. It may be reachable from the internet, behind a proxy: it answers only on the paths that plugins
+// have registered, and the plugins authenticate the callers.
 func (s *Server) Hooks() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The answer is a plugin's, at an address of the operator: no browser may run it.
+		// A plugin writes the answer, and it is served at an address of the operator: no browser may execute it.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; sandbox")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
@@ -43,7 +43,7 @@ func (s *Server) Hooks() http.Handler {
 	})
 }
 
-// receive answers one request and says with what status.
+// receive answers one request and returns the status.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (instance string, code int) {
 	found, h := s.find(hookPath(r))
 	if found == nil {
@@ -72,17 +72,17 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (instance strin
 		return found.instance, refuse(w, statusNotServed)
 	}
 	if a.GetStatus() < http.StatusMultipleChoices {
-		found.rate.Allow() // only the plugin knows who called: what it turns away uses up nothing that its platform needs
+		found.rate.Allow() // requests that the plugin refuses do not use up the rate of its platform
 	}
 	if t := contentType(a); t != "" {
 		w.Header().Set("Content-Type", t)
 	}
 	w.WriteHeader(int(a.GetStatus()))
-	_, _ = w.Write(a.GetBody()) // who called may be gone, which changes nothing here
+	_, _ = w.Write(a.GetBody()) // fails only if the caller is gone
 	return found.instance, int(a.GetStatus())
 }
 
-// refuse answers with a status and no word more.
+// refuse answers with a status only.
 func refuse(w http.ResponseWriter, code int) int {
 	if code == statusTooMany || code == statusNotServed {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
@@ -91,8 +91,8 @@ func refuse(w http.ResponseWriter, code int) int {
 	return code
 }
 
-// hookPath is the path of a request that could be a registered one, and empty for others: those with an encoding, which proxies
-// resolve in several ways, and those of methods that no webhook has.
+// hookPath is the path of a request if it can be a registered one, else "". Encoded paths, which proxies decode in different ways, and
+// methods that no webhook uses are never registered.
 func hookPath(r *http.Request) string {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost || r.URL.RawPath != "" || r.URL.EscapedPath() != r.URL.Path {
 		return ""
@@ -103,7 +103,7 @@ func hookPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// readCall turns a request into a call, or says with what status it is refused. release gives back the room that a long one takes.
+// readCall turns a request into a call, or returns the status of its refusal. release frees the slot of a long one.
 func readCall(w http.ResponseWriter, r *http.Request, g *guest) (call *hostv1.WebhookCall, code int, release func()) {
 	headers, ok := callHeaders(r)
 	if !ok || !utf8.ValidString(r.URL.RawQuery) {
@@ -121,7 +121,7 @@ func readCall(w http.ResponseWriter, r *http.Request, g *guest) (call *hostv1.We
 	return call, 0, release
 }
 
-// readBody reads the body of a request. Long ones wait for nobody: while there are as many as may be, a further one is to come again.
+// readBody reads the body of a request. A long one is refused, to be sent again, while there are already maxLongCalls of them.
 func readBody(w http.ResponseWriter, r *http.Request, g *guest) (body []byte, code int, release func()) {
 	if r.ContentLength > g.hookBody {
 		return nil, http.StatusRequestEntityTooLarge, nil
@@ -149,7 +149,7 @@ func readBody(w http.ResponseWriter, r *http.Request, g *guest) (body []byte, co
 	return body, 0, release
 }
 
-// hopByHop are headers that are about the connection, and mean nothing behind it.
+// hopByHop reports whether a header is about the connection only.
 func hopByHop(name string) bool {
 	switch name {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
@@ -158,8 +158,8 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// callHeaders are the headers that a plugin gets. Ones that are not text cannot be passed on, and leaving one out could change what
-// a request means.
+// callHeaders are the headers for the plugin. It fails if one is not valid text, because leaving it out could change the meaning of the
+// request.
 func callHeaders(r *http.Request) (map[string]string, bool) {
 	if len(r.Header) > maxHookHeaders {
 		return nil, false
@@ -183,7 +183,7 @@ func goodAnswer(a *hostv1.WebhookAnswer) bool {
 	return a != nil && a.GetStatus() >= 200 && a.GetStatus() <= 599 && len(a.GetBody()) <= maxHookBody
 }
 
-// contentType is that of an answer, in canonical form; one that is none says that the body is bytes.
+// contentType is the content type of an answer, in canonical form, or application/octet-stream if it is invalid.
 func contentType(a *hostv1.WebhookAnswer) string {
 	given := a.GetHeaders()["content-type"]
 	if given == "" {

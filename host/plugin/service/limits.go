@@ -12,14 +12,14 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Bounds of what one instance may do. Sizes are in bytes.
+// Limits of one instance. Sizes are in bytes.
 const (
 	maxKey   = 256
 	maxValue = 64 << 10
 	maxList  = 1000 // keys of one list
 
-	maxCalls        = 32   // under way at a time
-	callsPerSecond  = 1000 // in the mean
+	maxCalls        = 32   // at the same time
+	callsPerSecond  = 1000 // on average
 	callsAtOnce     = 4000
 	writesPerSecond = 200 // each waits for the disk, as messages do
 	writesAtOnce    = 1000
@@ -32,10 +32,10 @@ const (
 	maxCount    = 1_000_000_000 // added at once
 )
 
-// valueRoom is what the values of an instance may take.
+// valueRoom bounds the values of an instance.
 func valueRoom() store.Room { return store.Room{Keys: 10_000, Bytes: 64 << 20} }
 
-// account is what an instance has used. It outlives processes, which would otherwise begin anew by failing.
+// account has the limiters of an instance. It outlives its processes, which could otherwise reset their limits by failing.
 type account struct {
 	calls, writes *rate.Limiter
 	media         *rate.Limiter // bytes
@@ -65,7 +65,7 @@ func take(slots chan struct{}) (release func(), ok bool) {
 	}
 }
 
-// tooMuch is RESOURCE_EXHAUSTED with the time after which another try makes sense.
+// tooMuch is RESOURCE_EXHAUSTED with the time after which to try again.
 func tooMuch(what string, retry time.Duration) error {
 	s, err := status.New(codes.ResourceExhausted, what).WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
 	if err != nil {
@@ -74,7 +74,7 @@ func tooMuch(what string, retry time.Duration) error {
 	return s.Err()
 }
 
-// spend takes n from a limit, or says when there will be as much.
+// spend takes n from a limiter, or returns an error that says when to try again.
 func spend(l *rate.Limiter, n int, what string) error {
 	r := l.ReserveN(time.Now(), n)
 	if !r.OK() {

@@ -11,14 +11,14 @@ const (
 	maxPerProcess  = 16
 )
 
-// limited is a listener that closes connections beyond the bounds at once: one plugin that opens ever more of them must not keep
-// the others out.
+// limited is a listener that closes connections beyond the bounds at once, so that one plugin with many connections does not keep the
+// others out.
 type limited struct {
 	net.Listener
 
 	mu    sync.Mutex
 	all   int
-	peers map[int]int // connections by process id; 0 where the system does not tell
+	peers map[int]int // connections by process id; 0 if it is unknown
 }
 
 func bounded(l net.Listener) net.Listener { return &limited{Listener: l, peers: map[int]int{}} }
@@ -58,7 +58,7 @@ func (l *limited) leave(pid int) {
 	}
 }
 
-// counted is a connection that gives back its place.
+// counted is a connection that leaves the count when it is closed.
 type counted struct {
 	net.Conn
 	leave func()

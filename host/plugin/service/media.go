@@ -37,7 +37,7 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 	case body.failed != nil:
 		return body.failed
 	case errors.Is(err, media.ErrTooLarge):
-		return status.Error(codes.ResourceExhausted, media.ErrTooLarge.Error()) // no other try can help
+		return status.Error(codes.ResourceExhausted, media.ErrTooLarge.Error()) // trying again cannot help
 	case errors.Is(err, media.ErrShare):
 		return tooMuch(media.ErrShare.Error(), time.Minute)
 	case errors.Is(err, media.ErrFull):
@@ -48,12 +48,12 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 	return s.trouble(ctx, "put media", err)
 }
 
-// putBody reads the chunks of media that a plugin puts.
+// putBody reads the chunks of a PutMedia call.
 type putBody struct {
 	stream grpc.ClientStreamingServer[hostv1.PutMediaRequest, hostv1.PutMediaResponse]
 	guest  *guest
 	rest   []byte
-	failed error // what the plugin is told
+	failed error // error for the plugin
 }
 
 // Read implements io.Reader.
@@ -71,7 +71,7 @@ func (b *putBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next takes one frame. Those of a protocol to come are passed over.
+// next reads one frame. Unknown frames of a later protocol are ignored.
 func (b *putBody) next() error {
 	frame, err := b.stream.Recv()
 	if err != nil {

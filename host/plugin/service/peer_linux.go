@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is the process at the other end.
+// peer is the id of the process at the other end; 0 if it is unknown.
 func peer(c net.Conn) (pid int) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

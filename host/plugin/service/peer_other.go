@@ -4,5 +4,5 @@ package service
 
 import "net"
 
-// peer is the process at the other end, which this system does not tell.
+// peer returns 0: the process at the other end is unknown on this system.
 func peer(net.Conn) (pid int) { return 0 }

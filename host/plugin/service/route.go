@@ -16,33 +16,33 @@ import (
 const (
 	maxHookPath    = 200 // bytes
 	maxRoutes      = 16  // of one instance
-	maxHookCalls   = 32  // requests of one instance under way
-	maxLongCalls   = 4   // those of them with a long body, of at most MaxHookBody each
-	hooksPerSecond = 50  // that the plugin takes at one path, in the mean
+	maxHookCalls   = 32  // requests of one instance at the same time
+	maxLongCalls   = 4   // of these, with a body above maxHookBody
+	hooksPerSecond = 50  // accepted requests at one path, on average
 	hooksAtOnce    = 200
 )
 
-// route is a path that an instance serves, or served and will serve again: while its plugin restarts, platforms are to try again.
-// A path that nobody ever registered is not found.
+// route is a path that an instance serves, or has served and will serve again: while its plugin restarts, platforms are asked to try
+// again. Other paths are not found.
 type route struct {
 	instance, path string
 	rate           *rate.Limiter
-	hook           *hook     // nil while nobody serves it
-	since          time.Time // it is served, or has been left
+	hook           *hook     // nil while it is not served
+	since          time.Time // of the last change of hook
 }
 
-// prefix is where the paths of all instances are.
+// prefix is the prefix of all paths.
 const prefix = "/hooks/"
 
-// place is the path of a route's address.
-func place(instance, path string) string {
+// hookURLPath is the path of a route in its URL.
+func hookURLPath(instance, path string) string {
 	if path == "" {
 		return prefix + instance
 	}
 	return prefix + instance + "/" + path
 }
 
-// validHookPath allows what means the same to every proxy on the way: plain segments, nothing encoded, nothing empty, no dots alone.
+// validHookPath allows paths that mean the same to every proxy: plain segments, without encoding, empty segments, or segments of dots.
 func validHookPath(path string) bool {
 	if path == "" {
 		return true
@@ -61,13 +61,13 @@ func validHookPath(path string) bool {
 }
 
 // claim gives a path to a hook. A later process of the instance takes it from an earlier one, never the other way round, so that an
-// upgrade can start the new one beside the old.
+// upgrade can start the new process beside the old one.
 func (s *Server) claim(h *hook) (r *route, err error) {
 	var forgotten []*route
 	defer func() { s.unremember(forgotten) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := place(h.guest.instance, h.path)
+	key := hookURLPath(h.guest.instance, h.path)
 	r = s.routes[key]
 	if r == nil {
 		forgotten = s.makeRoom(h.guest.instance)
@@ -94,7 +94,7 @@ func newRoute(instance, path string) *route {
 	return &route{instance: instance, path: path, rate: rate.NewLimiter(hooksPerSecond, hooksAtOnce), since: time.Now()}
 }
 
-// routesOf are the routes of an instance, those that have been left longest first. s.mu is held.
+// routesOf are the routes of an instance, oldest change first. s.mu is held.
 func (s *Server) routesOf(instance string) (all []*route) {
 	for _, r := range s.routes {
 		if r.instance == instance {
@@ -105,18 +105,18 @@ func (s *Server) routesOf(instance string) (all []*route) {
 	return all
 }
 
-// makeRoom drops the route that has been left longest, if there are as many as there may be. s.mu is held.
+// makeRoom drops the route that has not been served for the longest time, if there are maxRoutes. s.mu is held.
 func (s *Server) makeRoom(instance string) []*route {
 	all := s.routesOf(instance)
 	i := slices.IndexFunc(all, func(r *route) bool { return r.hook == nil })
 	if len(all) < maxRoutes || i < 0 {
 		return nil
 	}
-	delete(s.routes, place(instance, all[i].path))
+	delete(s.routes, hookURLPath(instance, all[i].path))
 	return all[i : i+1]
 }
 
-// leave ends a hook's hold on its route, if it still has it.
+// leave ends a hook's claim on its route, if it still has one.
 func (s *Server) leave(r *route, h *hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Server) leave(r *route, h *hook) {
 	}
 }
 
-// find returns the route at a path and who serves it now.
+// find returns the route at a path and the hook that serves it now.
 func (s *Server) find(path string) (*route, *hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Server) find(path string) (*route, *hook) {
 	return r, r.hook
 }
 
-// Keep forgets the paths of all other instances: they are not configured any more.
+// Keep forgets the paths of all other instances, which are not configured any more.
 func (s *Server) Keep(instances []string) {
 	s.forget(func(r *route) bool { return !slices.Contains(instances, r.instance) })
 }
@@ -158,13 +158,13 @@ func (s *Server) forget(which func(*route) bool) {
 	}
 }
 
-// shelf is the instance under which the store keeps the paths. No instance can have that name.
+// shelf is the instance name under which the store keeps the paths. No instance can have that name.
 const shelf = ".webhooks"
 
-// diskTimeout bounds what is kept of a route.
+// diskTimeout bounds reads and writes of stored paths.
 const diskTimeout = 10 * time.Second
 
-// remember reads the paths that are known from earlier.
+// remember reads the stored paths.
 func (s *Server) remember(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, diskTimeout)
 	defer cancel()
@@ -178,19 +178,18 @@ func (s *Server) remember(ctx context.Context) error {
 		}
 		for _, key := range keys {
 			instance, path, _ := strings.Cut(key, "/")
-			s.routes[place(instance, path)] = newRoute(instance, path)
+			s.routes[hookURLPath(instance, path)] = newRoute(instance, path)
 		}
 		after = keys[len(keys)-1]
 	}
 }
 
-// keep makes a route known to the next start of the host.
+// keep stores the path of a route for the next start of the host.
 func (s *Server) keep(ctx context.Context, r *route) error {
 	return s.config.Values.SetValue(ctx, shelf, r.instance+"/"+r.path, nil, valueRoom())
 }
 
-// unremember forgets routes on disk, too. The worst that can come of a failure is a path that answers "try again" instead of
-// "not found".
+// unremember deletes stored paths. After a failure such a path answers "try again" instead of "not found", which is harmless.
 func (s *Server) unremember(routes []*route) {
 	ctx, cancel := context.WithTimeout(context.Background(), diskTimeout)
 	defer cancel()

@@ -1,11 +1,11 @@
-// Package service is what the host offers to running plugins, flynn.host.v1: a small durable map, media, webhooks, counters.
+// Package service has the host services for running plugins, flynn.host.v1: a small durable map, media, webhooks, counters.
 //
-// Start with Server: New, Listen, Run. Package plugin calls Admit for each process that it starts and hands the token over to it; a
-// token says which instance calls and what its manifest was granted, and dies with the process. Hooks is the other side of
+// Start with Server: New, Listen, Run. Package plugin calls Admit for each process that it starts and passes the token to it; a token
+// identifies the instance and the services that its manifest was granted, and is void when the process ends. Hooks is the other side of
 // webhooks: an http.Handler for requests from anywhere.
 //
-// Calls come from plugins, which are treated as hostile, and HTTP requests from the internet. Everything is bounded per instance, so
-// that one that does too much is refused and nobody else: see limits.go. The package keeps nothing itself but the paths of webhooks.
+// Calls come from plugins, which are treated as hostile, and HTTP requests from the internet. Everything is bounded per instance, so that
+// only the instance that does too much is refused: see limits.go. The package stores only the paths of webhooks itself.
 package service
 
 import (
@@ -42,7 +42,7 @@ const (
 // Names are all services.
 func Names() []string { return []string{Values, Media, Webhooks, Counters} }
 
-// MediaStore keeps media; *media.Store is one.
+// MediaStore stores media; *media.Store implements it.
 type MediaStore interface {
 	Put(context.Context, media.Head, io.Reader) (media.Info, error)
 	Open(ctx context.Context, digest string) (io.ReadCloser, media.Info, error)
@@ -52,10 +52,10 @@ type MediaStore interface {
 type Config struct {
 	Values store.Values
 	Media  MediaStore
-	// MediaPerHour bounds the bytes that one instance puts, in the mean; 512 MiB.
+	// MediaPerHour bounds the bytes that one instance stores, on average; by default 512 MiB.
 	MediaPerHour int64
-	// PublicURL is the address by which platforms reach the handler that Hooks returns, without a slash at its end. Empty: the host
-	// takes no webhooks.
+	// PublicURL is the address at which platforms reach the handler that Hooks returns, without a slash at its end. If it is empty, there
+	// are no webhooks.
 	PublicURL string
 	Log       *slog.Logger
 
@@ -80,7 +80,7 @@ type Server struct {
 	routes   map[string]*route   // by instance and path
 }
 
-// New makes a server. It admits nobody before Listen.
+// New returns a server. It admits nobody before Listen.
 func New(c Config) (*Server, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.MediaPerHour = cmp.Or(c.MediaPerHour, 512<<20)
@@ -97,7 +97,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens the socket. Its folder has to be the user's alone. A socket that a killed host has left is replaced.
+// Listen opens the socket, in a folder that only this user can access. A socket that a killed host has left is replaced.
 func (s *Server) Listen(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("listen for plugins: %w", err)

@@ -48,7 +48,7 @@ func (s *Server) SetValue(ctx context.Context, r *hostv1.SetValueRequest) (*host
 	}
 	err := s.config.Values.SetValue(ctx, g.instance, r.GetKey(), r.GetValue(), valueRoom())
 	if errors.Is(err, store.ErrNoRoom) {
-		return nil, tooMuch("the instance keeps as much as it may: delete some", time.Minute)
+		return nil, tooMuch("the instance has too many values: delete some", time.Minute)
 	}
 	if err != nil {
 		return nil, s.trouble(ctx, "write a value", err)

@@ -69,11 +69,11 @@ func (s *Server) Webhook(stream webhookStream) error {
 	if err := s.keep(ctx, r); err != nil {
 		return s.trouble(ctx, "keep the path of a webhook", err)
 	}
-	s.log.Info("webhook is served", "instance", h.guest.instance, "path", place(r.instance, r.path))
+	s.log.Info("webhook is served", "instance", h.guest.instance, "path", hookURLPath(r.instance, r.path))
 	return s.serve(h, stream, read)
 }
 
-// serve passes calls on until the stream has ended. A plugin that does not even take a call ends its stream.
+// serve passes calls on until the stream has ended. If the plugin does not read a call, its stream is ended.
 func (s *Server) serve(h *hook, stream webhookStream, read <-chan error) error {
 	frames := make(chan *hostv1.WebhookResponse)
 	failed := make(chan error, 1)
@@ -106,7 +106,7 @@ func (s *Server) serve(h *hook, stream webhookStream, read <-chan error) error {
 			return errOver
 		}
 	}
-	url := s.config.PublicURL + place(h.guest.instance, h.path)
+	url := s.config.PublicURL + hookURLPath(h.guest.instance, h.path)
 	if err := pass(&hostv1.WebhookResponse{Frame: &hostv1.WebhookResponse_Url{Url: url}}); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Server) serve(h *hook, stream webhookStream, read <-chan error) error {
 	}
 }
 
-// read takes frames from the plugin until the stream ends. Those of a protocol to come are passed over.
+// read reads frames of the plugin until the stream ends. Unknown frames of a later protocol are ignored.
 func (h *hook) read(stream webhookStream, path chan<- string) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -149,7 +149,7 @@ func (h *hook) read(stream webhookStream, path chan<- string) error {
 	}
 }
 
-// ended makes the plugin's orderly end of a stream one of ours.
+// ended returns nil for the regular end of a stream.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -157,7 +157,7 @@ func ended(err error) error {
 	return err
 }
 
-// answered hands an answer to the request that waits for it; one that nobody waits for is late or made up.
+// answered passes an answer to the request that waits for it. Other answers are late or invalid, and are dropped.
 func (h *hook) answered(a *hostv1.WebhookAnswer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,7 +167,7 @@ func (h *hook) answered(a *hostv1.WebhookAnswer) {
 	}
 }
 
-// ask passes a call to the plugin and waits for its answer; nil means that there is none.
+// ask passes a call to the plugin and waits for its answer; nil if there is none.
 func (h *hook) ask(ctx context.Context, call *hostv1.WebhookCall) *hostv1.WebhookAnswer {
 	answer := make(chan *hostv1.WebhookAnswer, 1)
 	h.mu.Lock()

@@ -539,7 +539,7 @@ func FuzzHooks(f *testing.F) {
 		}
 		r := newRoute("one", "a")
 		r.hook = h
-		s.routes[place("one", "a")] = r
+		s.routes[hookURLPath("one", "a")] = r
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

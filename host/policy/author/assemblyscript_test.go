@@ -91,7 +91,7 @@ func TestAssemblyScriptFailsClosed(t *testing.T) {
 	} {
 		f := conformanceFacts()
 		f.Text = text
-		o := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}).outcome
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
 		if !strings.Contains(o.Error, want) {
 			t.Errorf("%s: got %+v, want an error with %q", text, o, want)
 		}
@@ -99,7 +99,7 @@ func TestAssemblyScriptFailsClosed(t *testing.T) {
 	for text, want := range map[string]string{"a number may stay": "nnnnnn", "own object": "irc:bob"} {
 		f := conformanceFacts()
 		f.Text, f.Sender = text, "irc:bob"
-		o := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}).outcome
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
 		if o.Error != "" || !strings.HasPrefix(o.Reason, want) {
 			t.Errorf("%s: got %+v, want a reason like %q", text, o, want)
 		}
@@ -119,7 +119,7 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(name, "b") {
-			if err := os.RemoveAll(filepath.Join(dir, vendored)); err != nil {
+			if err := os.RemoveAll(filepath.Join(dir, "vendor")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -141,7 +141,7 @@ func TestAssemblyScriptOptionsAreThePolicys(t *testing.T) {
 	if err := New(dir, "assemblyscript", kindRoute); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(dir, scriptOptions)
+	config := filepath.Join(dir, "asconfig.json")
 	write(t, config, strings.Replace(read(t, config), `"path"`, `"optimizeLevel": 0, "textFile": "policy.wat", "path"`, 1))
 	mustBuild(t, dir)
 	if missing(filepath.Join(dir, "policy.wat")) {

@@ -26,9 +26,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// mustBuild builds a policy, or skips the test where the toolchain is missing.
+// mustBuild builds a policy, or skips the test where the toolchain is missing, or takes long: only clang, and what its modules take to be
+// compiled to machine code, are quick.
 func mustBuild(t testing.TB, dir string) {
 	t.Helper()
+	if m, err := LoadManifest(dir); err != nil {
+		t.Fatal(err)
+	} else if m.Language != "c" {
+		need.Long(t)
+	}
 	need.Source(t)
 	part, err := toolchain(t, dir)
 	need.Part(t, part, err)
@@ -79,13 +85,13 @@ func mustPass(t *testing.T, dir string, n int) {
 }
 
 // mustOpen loads the built module of a folder until the test ends. How busy the machine is decides no question.
-func mustOpen(t testing.TB, dir string, data map[string]string) asker {
+func mustOpen(t testing.TB, dir string, data map[string]string) *Loading {
 	t.Helper()
-	p, err := load(dir)
+	p, err := OpenSubject(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.openCase(t.Context(), Case{Data: data})
+	a, err := p.loadCase(t.Context(), Case{Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ const benchMost = 200_000
 
 // Bench asks the built module in dir its cases over and over, for about the time that is given to each way of asking.
 func Bench(ctx context.Context, dir string, each time.Duration) (report BenchReport, err error) {
-	p, err := load(dir)
+	p, err := OpenSubject(dir)
 	if err != nil {
 		return BenchReport{}, err
 	}
@@ -62,7 +62,7 @@ func Bench(ctx context.Context, dir string, each time.Duration) (report BenchRep
 	}
 	defer func() { err = errors.Join(err, forget()) }()
 	p.cache = cache
-	cases, err := LoadCases(dir, p.manifest)
+	cases, err := p.Cases()
 	if err != nil {
 		return BenchReport{}, err
 	}
@@ -96,13 +96,12 @@ func sameData(cases []Case) []Case {
 	return groups[most]
 }
 
-func (p *loaded) benchIsolation(ctx context.Context, isolation string, cases []Case, each time.Duration, report *BenchReport) (err error) {
+func (p *Subject) benchIsolation(ctx context.Context, isolation string, cases []Case, each time.Duration, report *BenchReport) (err error) {
 	questions := make([]prepared, len(cases))
 	for i, c := range cases {
 		questions[i] = prepare(c)
 	}
-	source := p.source(cases[0])
-	source.Isolation = isolation
+	source := p.source(cases[0], Mode{Isolation: isolation})
 	begin := time.Now()
 	engine, err := policy.New(ctx, policy.Config{CacheDir: p.cache, Sources: []policy.Source{source}})
 	if err != nil {
@@ -150,10 +149,10 @@ type prepared struct {
 
 func prepare(c Case) prepared {
 	if c.Kind == kindTool {
-		f := c.tool()
+		f := c.ToolFacts()
 		return prepared{name: c.Name, tool: &f}
 	}
-	f := c.route()
+	f := c.RouteFacts()
 	return prepared{name: c.Name, route: &f}
 }
 

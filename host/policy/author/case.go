@@ -1,9 +1,12 @@
 package author
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 
@@ -73,7 +76,7 @@ func loadCaseFile(path string, m Manifest) ([]Case, error) {
 	var cases []Case
 	seen := map[string]bool{}
 	for i, in := range f.Cases {
-		c := Case{File: filepath.Base(path), Name: in.Name, Kind: first(in.Kind, f.Kind, m.Kinds[0]), Want: in.Want, Ask: common.clone()}
+		c := Case{File: filepath.Base(path), Name: in.Name, Kind: cmp.Or(in.Kind, f.Kind, m.Kinds[0]), Want: in.Want, Ask: common.Clone()}
 		if c.Name == "" || seen[c.Name] {
 			return nil, fmt.Errorf("case %d is named %q: give each case a name of its own", i+1, c.Name)
 		}
@@ -100,7 +103,7 @@ func (c *Case) check(m Manifest) error {
 	if !slices.Contains(m.Kinds, c.Kind) {
 		return fmt.Errorf("kind = %q, but the policy's kinds are %v", c.Kind, m.Kinds)
 	}
-	if err := c.Ask.settle(); err != nil {
+	if err := c.Ask.Settle(); err != nil {
 		return err
 	}
 	return c.Want.check(c.Kind)
@@ -140,15 +143,6 @@ func encodeArgs(args map[string]any) (json.RawMessage, error) {
 	return canonical, err
 }
 
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 func firstMap(maps ...map[string]string) map[string]string {
 	for _, m := range maps {
 		if m != nil {
@@ -156,4 +150,39 @@ func firstMap(maps ...map[string]string) map[string]string {
 		}
 	}
 	return nil
+}
+
+// WriteCase writes one case as a file of cases that Test reads, with a comment on top.
+func WriteCase(w io.Writer, c Case, comment string) error {
+	one := map[string]any{"name": c.Name, "kind": c.Kind, "facts": c.Ask, "want": wantTable(c.Want)}
+	if c.Data != nil {
+		one["data"] = c.Data
+	}
+	if c.Kind == kindTool && len(c.Args) > 0 {
+		one["args_json"] = string(c.Args)
+	}
+	for _, line := range bytes.Split([]byte(comment), []byte("\n")) {
+		if _, err := fmt.Fprintf(w, "# %s\n", printable(line)); err != nil {
+			return err
+		}
+	}
+	return toml.NewEncoder(w).Encode(map[string]any{"case": []map[string]any{one}})
+}
+
+func wantTable(w Want) map[string]any {
+	t := map[string]any{}
+	for key, is := range map[string]bool{"abstain": w.Abstain, "drop": w.Drop, "unrestricted": w.Unrestricted, "deny": w.Deny, "ask": w.Ask} {
+		if is {
+			t[key] = true
+		}
+	}
+	for key, text := range map[string]string{"agent": w.Agent, "error": w.Error} {
+		if text != "" {
+			t[key] = text
+		}
+	}
+	if w.Sandbox != nil {
+		t["sandbox"] = w.Sandbox
+	}
+	return t
 }

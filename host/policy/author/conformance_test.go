@@ -20,7 +20,7 @@ import (
 // that have an SDK; testdata/conformance-LANGUAGE holds each.
 type sibling struct {
 	language string
-	asker
+	*Loading
 }
 
 // siblings are built here and now, C first. One whose toolchain is missing is left out, where that is not required.
@@ -43,11 +43,11 @@ func siblings(t *testing.T) []sibling {
 }
 
 // askAll returns the siblings' one answer. Fuel and time are what differs between languages.
-func askAll(t rapid.TB, all []sibling, name string, ask func(asker) Outcome) Outcome {
+func askAll(t rapid.TB, all []sibling, name string, ask func(*Loading) Outcome) Outcome {
 	t.Helper()
 	var first Outcome
 	for i, s := range all {
-		o := ask(s.asker)
+		o := ask(s.Loading)
 		o.Fuel, o.Took = 0, 0
 		if i == 0 {
 			first = o
@@ -61,10 +61,10 @@ func askAll(t rapid.TB, all []sibling, name string, ask func(asker) Outcome) Out
 // askCase asks one case of all.
 func askCase(t rapid.TB, all []sibling, c Case) Outcome {
 	t.Helper()
-	if err := c.Ask.settle(); err != nil {
+	if err := c.Ask.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	return askAll(t, all, c.Name, func(a asker) Outcome { return a.ask(context.Background(), c).outcome })
+	return askAll(t, all, c.Name, func(a *Loading) Outcome { return outcomeOf(a.ask(context.Background(), c, nil)) })
 }
 
 func TestSDKsAgree(t *testing.T) {
@@ -98,25 +98,25 @@ func agreeOnTable(t *testing.T, all []sibling) {
 // same of a broken one, without a trap. Where a text in it is none, only those agree that read bytes.
 func agreeOnBrokenFrames(t *testing.T, all []sibling) {
 	c := Case{Kind: kindRoute, Ask: everyFact()}
-	if err := c.Ask.settle(); err != nil {
+	if err := c.Ask.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	whole := all[0].ask(t.Context(), c)
+	whole := all[0].ask(t.Context(), c, nil)
 	rapid.Check(t, func(t *rapid.T) {
-		frame := slices.Clone(whole.record.Frame)
+		frame := slices.Clone(whole.Frame)
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			// Most of what can break is in the header and the table.
 			at := rapid.OneOf(rapid.IntRange(0, abi.HeaderSize+29*abi.EntrySize), rapid.IntRange(0, len(frame)-1)).Draw(t, "at")
 			frame[min(at, len(frame)-1)] = rapid.Byte().Draw(t, "byte")
 		}
-		ask := func(a asker) Outcome { return a.askFrame(context.Background(), c, frame).outcome }
+		ask := func(a *Loading) Outcome { return outcomeOf(a.ask(context.Background(), c, frame)) }
 		if textual(frame) {
 			askAll(t, all, "broken frame", ask)
 		} else {
 			askAll(t, readingBytes(all), "broken frame", ask)
 		}
 		for _, s := range all {
-			if o := ask(s.asker); errorClass(o.Error) == "trap" {
+			if o := ask(s.Loading); o.Class() == "trap" {
 				t.Errorf("a trap in %s: %s", s.language, o.Error)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,47 +16,51 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// TestCovered is Test with Report.Coverage: what the cases have run of the module's source. Answers and fuel are those of Test.
+// TestCovered is Test with Report.Coverage, the coverage of the module's source by the cases. Answers and fuel are those of Test.
 func TestCovered(ctx context.Context, dir string, only *regexp.Regexp) (report Report, err error) {
-	p, err := load(dir)
+	s, err := OpenSubject(dir)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	report, all, err := p.testCounted(ctx, dir, only)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	report, all, err := s.testCounted(ctx, only)
 	if err != nil {
 		return report, err
 	}
-	coverage, err := p.coverage(dir, all)
-	if err == nil && p.manifest.Language == "go" {
-		err = p.coverLines(ctx, dir, only, report.Cases, &coverage)
+	source, own, err := s.Source()
+	if err != nil {
+		return report, fmt.Errorf("%s: %w", s.path, err)
 	}
+	if all.module == nil {
+		return report, errors.New("no case was run: nothing is covered")
+	}
+	coverage := source.Report(all.module.Blocks(), all.counts, own)
 	report.Coverage = &coverage
+	if s.manifest.Language == "go" {
+		err = s.coverLines(ctx, only, report.Cases, &coverage)
+	}
 	return report, err
 }
 
-// testCounted is test with the counts of what has run.
-func (p *loaded) testCounted(ctx context.Context, dir string, only *regexp.Regexp) (Report, *tally, error) {
+// testCounted is test with the counts of the blocks that have run.
+func (s *Subject) testCounted(ctx context.Context, only *regexp.Regexp) (Report, *tally, error) {
 	all := &tally{}
-	p.mode.Count = true
-	report, err := p.test(ctx, dir, only, func(ctx context.Context, c Case) (asker, error) {
-		a, err := p.openCase(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return countedAsker{a, all}, nil
-	})
+	s.mode.Count = true
+	report, err := s.test(ctx, only, all)
 	return report, all, err
 }
 
-// tally adds up what several loadings of one module have run.
+// tally sums the counts of several loadings of one module. A nil tally sums nothing.
 type tally struct {
 	module *policy.Module // any of them
 	counts []uint64
 }
 
-// add takes what the module has run. Its initialisation counts: it has run whatever was asked.
+// add adds what the module has run, its initialisation included.
 func (t *tally) add(m *policy.Module) {
+	if t == nil {
+		return
+	}
 	if t.module == nil {
 		t.module, t.counts = m, make([]uint64, len(m.Blocks()))
 	}
@@ -67,46 +70,13 @@ func (t *tally) add(m *policy.Module) {
 	m.TakeCounts(func(block int, n uint64) { t.counts[block] += n })
 }
 
-// countedAsker adds to the tally when it is closed.
-type countedAsker struct {
-	asker
-	all *tally
-}
-
-func (c countedAsker) Close() error {
-	if q, ok := c.asker.(*question); ok {
-		c.all.add(q.module)
-	}
-	return c.asker.Close()
-}
-
-// coverage puts a tally beside the policy's source.
-func (p *loaded) coverage(dir string, t *tally) (cover.Report, error) {
-	wasm, err := readModule(p.manifest, dir)
-	if err != nil {
-		return cover.Report{}, err
-	}
-	source, err := readSource(p.path, wasm)
-	if err != nil {
-		return cover.Report{}, fmt.Errorf("%s: %w", p.path, err)
-	}
-	if t.module == nil {
-		return cover.Report{}, errors.New("no case was asked, so that nothing is covered")
-	}
-	return source.Report(t.module.Blocks(), t.counts, ownCode(p.manifest, dir)), nil
-}
-
-// ownCode tells the author's code from that of the language and of the SDK.
+// ownCode distinguishes the author's code from the language's and the SDK's.
 func ownCode(m Manifest, dir string) cover.Own {
 	own := cover.Own{File: cover.InFolder("flynn.h", "flynn/", "vendor/", "node_modules/", "target/")}
 	switch m.Language {
 	case "go":
 		module := goModule(dir)
 		own.Function = func(name string) bool { return ownGo(name, module) }
-		if own.Below = goPackage(dir); strings.HasSuffix(m.Build.Source, ".go") {
-			// Files that are named one by one keep the name that they were given, and every other is in a folder.
-			own.Below, own.File = "", func(name string) bool { return !strings.Contains(name, "/") && strings.HasSuffix(name, ".go") }
-		}
 	case "rust":
 		own.Function = func(name string) bool {
 			return !slices.ContainsFunc([]string{"_ZN4core", "_ZN5alloc", "_ZN3std", "_ZN17compiler_builtins", "_ZN5flynn", "rust_", "__rust"},
@@ -122,8 +92,8 @@ func ownCode(m Manifest, dir string) cover.Own {
 	return own
 }
 
-// ownGo knows the functions of package main and of the packages below the policy's module. The linker has put an underscore for
-// everything but letters, digits and dots. Package main has a function main that a library never runs.
+// ownGo reports whether a function is of package main or of the packages below the policy's module. The linker replaces everything but
+// letters, digits and dots by an underscore. A library never runs the function main of package main.
 func ownGo(name, module string) bool {
 	if strings.HasPrefix(name, "main.") {
 		return name != "main.main"
@@ -131,7 +101,7 @@ func ownGo(name, module string) bool {
 	return module != "" && strings.HasPrefix(name, module+"_")
 }
 
-// goModule is the path of the module in the policy's folder as the linker writes it, or "".
+// goModule returns the path of the module in the policy's folder as the linker writes it, or "".
 func goModule(dir string) string {
 	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -140,35 +110,14 @@ func goModule(dir string) string {
 	return regexp.MustCompile(`[^\w.]`).ReplaceAllString(modfile.ModulePath(text), "_")
 }
 
-// goPackage is how the compiler names the files in dir: by the path of the module that the folder lies in and the way from there.
-func goPackage(dir string) string {
-	dir = absolute(dir)
-	for at := dir; ; at = filepath.Dir(at) {
-		text, err := os.ReadFile(filepath.Join(at, "go.mod"))
-		if rest, outside := filepath.Rel(at, dir); err == nil && outside == nil {
-			return path.Join(modfile.ModulePath(text), filepath.ToSlash(rest)) + "/"
-		}
-		if at == filepath.Dir(at) {
-			return "./"
-		}
-	}
-}
-
 // WriteCoverage writes the coverage of the policy in dir in LCOV's format.
 func (r Report) WriteCoverage(w io.Writer, dir string) error {
-	if err := r.Coverage.WriteLCOV(w, r.Policy, filepath.ToSlash(dir)); err != nil {
-		return fmt.Errorf("%s: %w; take --json", r.Module, err)
+	err := r.Coverage.WriteLCOV(w, r.Policy, filepath.ToSlash(dir))
+	switch {
+	case err != nil && r.Coverage.Note != "":
+		return fmt.Errorf("%s: %s; use --json for coverage by function", r.Module, r.Coverage.Note)
+	case err != nil:
+		return fmt.Errorf("%s: %w; use --json for coverage by function", r.Module, err)
 	}
 	return nil
-}
-
-// lineTables makes clang say which line each instruction is from, which costs bytes of the file and nothing else: the host drops them when it
-// loads the module. Paths are from the policy's folder, so that the same source makes the same module anywhere.
-func lineTables(dir, include string) []string {
-	return []string{"-gline-tables-only", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + include + "=~flynn", "-ffile-prefix-map=" + absolute(dir) + "=."}
-}
-
-// rustLineTables is lineTables for rustc.
-func rustLineTables(dir string) []string {
-	return []string{"-C", "debuginfo=1", "--remap-path-prefix", absolute(dir) + "=."}
 }

@@ -45,7 +45,7 @@ func TestRustLineTablesChangeNoCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := filepath.Join(t.TempDir(), "plain.wasm")
-	if err := compileRustWith(t.Context(), m, dir, plain, func(string) []string { return []string{"-C", "strip=debuginfo"} }); err != nil {
+	if err := compileRustWith(t.Context(), m, dir, plain, "-C", "strip=debuginfo"); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(codeSection(t, plain), codeSection(t, m.modulePath(dir))) {
@@ -70,7 +70,7 @@ func TestLineTablesChangeNoCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain := filepath.Join(t.TempDir(), "plain.wasm")
-		if err := compileCWith(t.Context(), m, dir, plain, func(string, string) []string { return nil }); err != nil {
+		if err := compileCWith(t.Context(), m, dir, plain); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(codeSection(t, plain), codeSection(t, m.modulePath(dir))) {

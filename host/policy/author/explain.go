@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// Explanation is one decision taken apart.
+// Explanation says what one decision depended on.
 type Explanation struct {
 	Policy  string     `json:"policy"`
 	Case    string     `json:"case,omitempty"`
@@ -33,7 +33,7 @@ type Use string
 // The uses of a fact.
 const (
 	Unread  Use = "unread"  // without it the policy takes the very same steps
-	Read    Use = "read"    // without it the policy takes other steps, to the same answer
+	Read    Use = "read"    // without it the policy takes other steps to the same answer
 	Decides Use = "decides" // without it the answer is another one
 )
 
@@ -47,82 +47,104 @@ type CallMade struct {
 
 // ExplainCase explains the policy's answer to one of its cases.
 func ExplainCase(ctx context.Context, dir, name string) (x Explanation, err error) {
-	p, err := load(dir)
-	if err != nil {
-		return Explanation{}, err
+	find := func(s *Subject) (Case, error) {
+		cases, err := s.Cases()
+		if err != nil {
+			return Case{}, err
+		}
+		i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })
+		if i < 0 {
+			return Case{}, fmt.Errorf("%s has no case %q: flynn policy test %s lists them", dir, name, dir)
+		}
+		return cases[i], nil
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	cases, err := LoadCases(dir, p.manifest)
-	if err != nil {
-		return Explanation{}, err
-	}
-	i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })
-	if i < 0 {
-		return Explanation{}, fmt.Errorf("%s has no case %q: flynn policy test %s lists them", dir, name, dir)
-	}
-	x, err = explain(ctx, p.openCase, cases[i], func(a asker) answered { return a.ask(ctx, cases[i]) })
-	x.Policy = p.manifest.Name
+	err = with(ctx, dir, find, func(l *Loading, c Case) error {
+		x, err = l.explain(ctx, c, nil)
+		return err
+	})
 	return x, err
 }
 
-// ExplainFrame explains the policy's answer to a frame, such as the log of decisions keeps. A frame does not hold what the
-// policy reads lazily: the tool's arguments, and the text behind its beginning, are absent.
+// ExplainFrame explains the policy's answer to a frame, such as those of the decision log. A frame does not have what the
+// policy reads lazily: the tool's arguments, and all of the text but its beginning.
 func ExplainFrame(ctx context.Context, dir string, frame []byte) (x Explanation, err error) {
-	p, err := load(dir)
-	if err != nil {
-		return Explanation{}, err
+	find := func(s *Subject) (Case, error) {
+		kind, err := kindOf(frame)
+		if err != nil {
+			return Case{}, err
+		}
+		if !slices.Contains(s.manifest.Kinds, kind) {
+			return Case{}, fmt.Errorf("a frame of kind %s, but the policy's kinds are %v", kind, s.manifest.Kinds)
+		}
+		return Case{Kind: kind, Data: s.manifest.Data, Ask: statedIn(frame)}, nil
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	kind, err := kindOf(frame)
-	if err != nil {
-		return Explanation{}, err
-	}
-	if !slices.Contains(p.manifest.Kinds, kind) {
-		return Explanation{}, fmt.Errorf("a frame of kind %s, but the policy's kinds are %v", kind, p.manifest.Kinds)
-	}
-	c := Case{Kind: kind, Data: p.manifest.Data, Ask: statedIn(frame)}
-	x, err = explain(ctx, p.openCase, c, func(a asker) answered { return a.askFrame(ctx, c, frame) })
-	x.Policy = p.manifest.Name
+	err = with(ctx, dir, find, func(l *Loading, c Case) error {
+		x, err = l.explain(ctx, c, frame)
+		return err
+	})
 	return x, err
 }
 
-func explain(ctx context.Context, open opener, c Case, first func(asker) answered) (x Explanation, err error) {
-	a, err := open(ctx, c)
+func (l *Loading) explain(ctx context.Context, c Case, frame []byte) (Explanation, error) {
+	return explain(l.Name(), c, l.ask(ctx, c, frame), func(frame []byte) policy.Record { return l.ask(ctx, c, frame) })
+}
+
+// Was is a recorded decision, and the module that made it.
+type Was struct {
+	Outcome    Outcome `json:"outcome"`
+	Digest     string  `json:"digest"`         // of the module, its data and limits
+	File       string  `json:"file,omitempty"` // SHA-256 of its file; rows of an older flynn have none
+	SameModule bool    `json:"same_module"`    // it is the module that is asked now, with the same data and limits
+}
+
+// ExplainRecord explains what the policy answers to a recorded decision. The record has all that the policy could see.
+func ExplainRecord(ctx context.Context, source policy.Source, record policy.Record) (x Explanation, err error) {
+	m, err := policy.Open(ctx, source)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("load policy %s: %w", source.Name, err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	first, err := m.Replay(ctx, record)
+	if err == nil && first.Lacks != "" {
+		err = fmt.Errorf("the log does not hold the decision's whole %s, which the policy asks for", first.Lacks)
+	}
 	if err != nil {
 		return Explanation{}, err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	base := first(a)
-	x = Explanation{Case: c.Name, Kind: c.Kind, Outcome: base.outcome}
-	for _, call := range base.record.Calls {
+	x, err = explain(source.Name, Case{Kind: record.Kind}, first.Is, func(frame []byte) policy.Record {
+		again, err := m.ReplayFrame(ctx, record, frame)
+		if err != nil { // the frame could be read before
+			again.Is.Error = err.Error()
+		}
+		return again.Is
+	})
+	x.Was = &Was{Outcome: outcomeOf(record), Digest: record.Digest, File: record.File, SameModule: record.Digest == m.Digest()}
+	return x, err
+}
+
+// explain asks again without each fact in turn. Fuel counts every step that a module takes, so a module
+// that never looks at a fact spends exactly as much without it. This works for every language and needs no debugger.
+func explain(name string, c Case, base policy.Record, again func(frame []byte) policy.Record) (Explanation, error) {
+	x := Explanation{Policy: name, Case: c.Name, Kind: c.Kind, Outcome: outcomeOf(base)}
+	for _, call := range base.Calls {
 		x.Calls = append(x.Calls, callMade(call))
 	}
-	x.Facts, err = uses(ctx, a, c, base)
-	return x, err
-}
-
-// uses asks the policy again without each fact in turn. Fuel counts every step that a module takes, so a module
-// that never looks at a fact spends exactly as much without it; no language and no debugger is needed to tell.
-func uses(ctx context.Context, a asker, c Case, base answered) ([]FactUse, error) {
-	list, err := entries(base.record.Frame)
+	list, err := entries(base.Frame)
 	if err != nil {
-		return nil, err
+		return x, err
 	}
-	facts := make([]FactUse, len(list))
+	x.Facts = make([]FactUse, len(list))
 	for i, e := range list {
-		again := a.askFrame(ctx, c, without(base.record.Frame, e))
-		facts[i] = FactUse{e.name(), e.String(), compareUse(base, again)}
+		x.Facts[i] = FactUse{e.name(), e.String(), compareUse(base, again(without(base.Frame, e)))}
 	}
-	return facts, nil
+	return x, nil
 }
 
-func compareUse(with, without answered) Use {
-	a, b := with.outcome, without.outcome
-	a.Fuel, a.Took, b.Fuel, b.Took = 0, 0, 0, 0
+func compareUse(with, without policy.Record) Use {
 	switch {
-	case a != b:
+	case !outcomeOf(with).Same(outcomeOf(without)):
 		return Decides
-	case steps(with.record) != steps(without.record) || !slices.EqualFunc(with.record.Calls, without.record.Calls, sameCall):
+	case steps(with) != steps(without) || !slices.EqualFunc(with.Calls, without.Calls, sameCall):
 		return Read
 	}
 	return Unread
@@ -133,4 +155,16 @@ func sameCall(a, b policy.HostCall) bool {
 		return true
 	}
 	return a.Name == b.Name && a.Ret == b.Ret && string(a.Args) == string(b.Args) && string(a.Data) == string(b.Data)
+}
+
+// steps is the fuel that a policy spent on deciding. A policy in Rego gets all facts at once and reads them before it decides; what
+// that takes depends on every fact, and says nothing about those it looks at.
+func steps(r policy.Record) int64 {
+	fuel := r.Fuel
+	for _, c := range r.Calls {
+		if c.Name == policy.InputCall {
+			fuel -= int64(c.Ret)
+		}
+	}
+	return fuel
 }

@@ -51,28 +51,28 @@ func TestExplainAFrame(t *testing.T) {
 	mustBuild(t, dir)
 	f := conformanceFacts()
 	f.Text, f.Attachments, f.Labels = "agent", 1, []string{"web:example.com"}
-	p, err := load(dir)
+	p, err := OpenSubject(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := p.openCase(t.Context(), Case{})
+	a, err := p.loadCase(t.Context(), Case{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)})
+	asked := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	x, err := ExplainFrame(t.Context(), dir, asked.record.Frame)
+	x, err := ExplainFrame(t.Context(), dir, asked.Frame)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.Outcome.Took = asked.outcome.Took
-	if x.Outcome != asked.outcome {
-		t.Errorf("the frame gave %v, the facts gave %v", x.Outcome, asked.outcome)
+	x.Outcome.Took = asked.Took
+	if x.Outcome != outcomeOf(asked) {
+		t.Errorf("the frame gave %v, the facts gave %v", x.Outcome, outcomeOf(asked))
 	}
 	for _, f := range x.Facts {
 		// The twin hashes every fact into its rule.

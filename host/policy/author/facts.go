@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -64,16 +65,17 @@ func defaultFacts() Facts {
 	}
 }
 
-func (f Facts) clone() Facts {
+// Clone returns a copy that shares nothing.
+func (f Facts) Clone() Facts {
 	f.Labels, f.Agents = slices.Clone(f.Labels), slices.Clone(f.Agents)
 	f.AttachmentTypes, f.SenderRoles = slices.Clone(f.AttachmentTypes), slices.Clone(f.SenderRoles)
 	return f
 }
 
-// settle fills in the channel and the sender from each other, and checks what can be wrong.
-func (f *Facts) settle() error {
+// Settle fills in the channel and the sender from each other, and checks the facts.
+func (f *Facts) Settle() error {
 	if f.Sender == "" {
-		f.Sender = first(f.Channel, "test") + ":guest"
+		f.Sender = cmp.Or(f.Channel, "test") + ":guest"
 	}
 	sender, ok := message.ParseSender(f.Sender)
 	if !ok {
@@ -131,11 +133,13 @@ func (f Facts) attached() []message.Attachment {
 	return list
 }
 
-func (c Case) route() policy.RouteFacts {
+// RouteFacts returns the facts of a case of kind route as the engine takes them.
+func (c Case) RouteFacts() policy.RouteFacts {
 	return policy.RouteFacts{Facts: c.Ask.common(), Candidate: c.Ask.Candidate, Agents: c.Ask.Agents}
 }
 
-func (c Case) tool() policy.ToolFacts {
+// ToolFacts returns the facts of a case of kind tool as the engine takes them.
+func (c Case) ToolFacts() policy.ToolFacts {
 	f := c.Ask
 	return policy.ToolFacts{
 		Facts: f.common(), Agent: f.Agent, Session: f.Session, Tool: f.Tool, Effect: f.Effect, Args: c.Args,

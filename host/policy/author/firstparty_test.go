@@ -45,7 +45,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 	} {
 		f := conformanceFacts()
 		f.Text = "zzz " + text[:message.MaxText-4]
-		o := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}).outcome
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
 		if o.Agent != "coder" || o.Fuel == 0 {
 			t.Errorf("%s: %v", name, o)
 		}
@@ -65,7 +65,7 @@ func TestGuardToolsAffordsLongCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: args}).outcome
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: args}, nil))
 		if (o.Error != "") != fails || !fails && !o.Sandbox {
 			t.Errorf("a command of %d bytes: %v", n, o)
 		}
@@ -75,7 +75,7 @@ func TestGuardToolsAffordsLongCommands(t *testing.T) {
 
 func settled(t *testing.T, f Facts) Facts {
 	t.Helper()
-	if err := f.settle(); err != nil {
+	if err := f.Settle(); err != nil {
 		t.Fatal(err)
 	}
 	return f

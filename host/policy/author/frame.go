@@ -96,7 +96,7 @@ func without(frame []byte, e entry) []byte {
 func (e entry) name() string { return fieldName(e.field) }
 
 func fieldName(id abi.Field) string {
-	if n, ok := fieldNames[id]; ok {
+	if n, ok := fieldNames()[id]; ok {
 		return n
 	}
 	return "field " + strconv.Itoa(int(id))

@@ -12,19 +12,18 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// A golden trace is what a policy did in each case of a file: its host calls with their answers, the rules that it traced,
-// and its own answer. cases/NAME.golden lies beside cases/NAME.toml; where it is missing, nothing is compared. Fuel is not
-// in it, because another version of a compiler spends it otherwise on the same decision.
+// A golden trace is what a policy did in each case of a file: its host calls with their results, the rules that it traced,
+// and its own answer. cases/NAME.golden lies beside cases/NAME.toml; without it nothing is compared. Fuel is not
+// part of it, because another version of a compiler makes the same decision for other fuel.
 const goldenSuffix = ".golden"
 
-// trace is one case as a golden file has it.
-func trace(c Case, a answered) string {
+// trace returns one case as a golden file has it.
+func trace(c Case, o Outcome, r policy.Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "== %s\n", c.Name)
-	for _, call := range a.record.Calls {
+	for _, call := range r.Calls {
 		b.WriteString(traceCall(call))
 	}
-	o := a.outcome
 	o.Fuel, o.Took = 0, 0
 	answer, _, _ := strings.Cut(o.String(), "; fuel ")
 	fmt.Fprintf(&b, "-> %s\n", answer)
@@ -44,8 +43,7 @@ func traceCall(call policy.HostCall) string {
 	return fmt.Sprintf("%s -> %d\n", line, c.Return)
 }
 
-// compareTraces adds to the results what differs from the golden files. A case that its file does not have differs, too: a file
-// that is there is whole.
+// compareTraces adds the differences from the golden files to the results. A case that is missing from its file differs, too.
 func compareTraces(dir string, results []CaseResult) error {
 	files := map[string]map[string]string{}
 	for i := range results {
@@ -89,7 +87,7 @@ func readGolden(path string) (map[string]string, error) {
 	return all, nil
 }
 
-// firstLineApart are the first lines that differ, or what one has more.
+// firstLineApart returns the first lines that differ.
 func firstLineApart(want, got string) (string, string) {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(a), len(b)) {
@@ -108,18 +106,18 @@ func lineAt(lines []string, i int) string {
 	return lines[i]
 }
 
-// UpdateTraces asks the built module in dir all its cases and writes what it did into the golden files, which it returns.
+// UpdateTraces asks the built module in dir all its cases, writes the golden files and returns their names.
 func UpdateTraces(ctx context.Context, dir string) (written []string, err error) {
-	p, err := load(dir)
+	s, err := OpenSubject(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	cases, err := LoadCases(dir, p.manifest)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	cases, err := s.Cases()
 	if err != nil {
 		return nil, err
 	}
-	results, err := runCases(ctx, p.openCase, cases)
+	results, err := s.runCases(ctx, cases, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -29,18 +29,18 @@ func TestUntrustedContentAffordsAllLabels(t *testing.T) {
 		{"with globs for the host", map[string]string{"untrusted": "file:{a,b} web:*"}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := load(firstParty("untrusted-content"))
+			p, err := OpenSubject(firstParty("untrusted-content"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close()
 			p.manifest.Limits = Limits{}
-			a, err := p.openCase(t.Context(), Case{Kind: policy.KindTool, Data: c.data})
+			a, err := p.loadCase(t.Context(), Case{Kind: policy.KindTool, Data: c.data})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer a.Close()
-			o := a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: []byte("{}")}).outcome
+			o := outcomeOf(a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: []byte("{}")}, nil))
 			if o.Ask != c.ask || (o.Error != "") != c.failure {
 				t.Errorf("%v", o)
 			}

@@ -98,7 +98,7 @@ func (m *Manifest) fillIn() {
 }
 
 func (m *Manifest) check() error {
-	languages := append(Languages(), readyMade)
+	all := append(Languages(), readyMade)
 	switch want := fmt.Sprintf("flynn %d", abi.Major); {
 	case !nameForm().MatchString(m.Name):
 		return fmt.Errorf("name = %q: use lower-case words joined by hyphens", m.Name)
@@ -106,8 +106,8 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("abi = %q: this flynn speaks %q", m.ABI, want)
 	case len(m.Kinds) == 0:
 		return fmt.Errorf(`kinds is empty: name what the policy decides, such as kinds = [%q]`, kindRoute)
-	case !slices.Contains(languages, m.Language):
-		return fmt.Errorf("language = %q: use one of %s", m.Language, strings.Join(languages, ", "))
+	case !slices.Contains(all, m.Language):
+		return fmt.Errorf("language = %q: use one of %s", m.Language, strings.Join(all, ", "))
 	case !filepath.IsLocal(m.Build.Output):
 		return fmt.Errorf("build.output = %q: the module has to lie in the policy's folder", m.Build.Output)
 	}

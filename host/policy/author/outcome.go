@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,49 +27,38 @@ type Outcome struct {
 
 const answerError = "error"
 
-// routeOutcome reads a route policy's answer out of the decision's record.
-func routeOutcome(a policy.RouteAnswer, r policy.Record) Outcome {
-	o := recorded(r)
-	switch {
-	case r.Error != "":
-		o.Answer = answerError
-	case !a.Decided:
-		o.Answer = "abstain"
-	case a.Agent == "":
-		o.Answer = "drop"
-	default:
-		o.Answer, o.Agent = "agent", a.Agent
-	}
-	return o
-}
-
-// toolOutcome reads a tool policy's answer out of the decision's record.
-func toolOutcome(res policy.Restrictions, r policy.Record) Outcome {
-	o := recorded(r)
+// outcomeOf reads a decision's record. The words of its answer are those of package policy: for a tool deny and ask, then sandbox
+// with its name, which may have any characters.
+func outcomeOf(r policy.Record) Outcome {
+	o := Outcome{Answer: r.Answer, Error: r.Error, Fuel: r.Fuel, Took: r.Took}
 	if r.Error != "" {
 		o.Answer = answerError
 		return o
 	}
-	o.Answer = "unrestricted"
-	if res.Deny || res.Ask || res.Sandbox {
-		o.Answer = "restricted"
+	if o.Rule = r.Rule; r.Reason != fmt.Sprintf("rule %d", r.Rule) { // the engine's words for an answer without a reason
+		o.Reason = r.Reason
 	}
-	o.Deny, o.Ask, o.Sandbox = res.Deny, res.Ask, res.Sandbox
-	if len(res.Sandboxes) > 0 {
-		o.SandboxName = res.Sandboxes[0]
+	switch agent, routed := strings.CutPrefix(r.Answer, "agent "); {
+	case r.Kind == policy.KindRoute && routed:
+		o.Answer, o.Agent = "agent", agent
+	case r.Kind == policy.KindRoute:
+	case r.Answer == "none":
+		o.Answer = "unrestricted"
+	default:
+		o.Answer = "restricted"
+		words := r.Answer + ", "
+		words, o.Deny = strings.CutPrefix(words, "deny, ")
+		words, o.Ask = strings.CutPrefix(words, "ask, ")
+		words, o.Sandbox = strings.CutPrefix(words, "sandbox")
+		o.SandboxName = strings.TrimSpace(strings.TrimSuffix(words, ", "))
 	}
 	return o
 }
 
-func recorded(r policy.Record) Outcome {
-	if r.Error != "" {
-		return Outcome{Error: r.Error, Fuel: r.Fuel, Took: r.Took}
-	}
-	o := Outcome{Rule: r.Rule, Reason: r.Reason, Fuel: r.Fuel, Took: r.Took}
-	if o.Reason == fmt.Sprintf("rule %d", r.Rule) {
-		o.Reason = "" // the engine's words for an answer without a reason
-	}
-	return o
+// Same reports whether two answers are the same, whatever they cost.
+func (o Outcome) Same(other Outcome) bool {
+	o.Fuel, o.Took, other.Fuel, other.Took = 0, 0, 0, 0
+	return o == other
 }
 
 // String says it in one line: "agent coder, rule 3, because ...; fuel 812".
@@ -129,19 +119,12 @@ func (w Want) diff(o Outcome) []Diff {
 	return diffs
 }
 
-// diffError compares by the class of the failure, the word in front of its text.
+// diffError compares the classes of the failures.
 func (w Want) diffError(o Outcome) []Diff {
-	if class := errorClass(o.Error); class != w.Error {
-		want, got := w.Error, o.Error
-		if want == "" {
-			want = "none"
-		}
-		if got == "" {
-			got = "none"
-		}
-		return []Diff{{"error", want, got}}
+	if o.Class() == w.Error {
+		return nil
 	}
-	return nil
+	return []Diff{{"error", cmp.Or(w.Error, "none"), cmp.Or(o.Error, "none")}}
 }
 
 func (w Want) answer() string {
@@ -158,8 +141,20 @@ func (w Want) answer() string {
 	return "restricted"
 }
 
-// errorClass is the word in front of a failure's text.
-func errorClass(text string) string {
-	class, _, _ := strings.Cut(text, ":")
+// Class is the class of the failure, the word in front of its text, or "".
+func (o Outcome) Class() string {
+	class, _, _ := strings.Cut(o.Error, ":")
 	return class
+}
+
+// Want returns the outcome as a case expects it.
+func (o Outcome) Want() Want {
+	w := Want{Agent: o.Agent, Drop: o.Answer == "drop", Abstain: o.Answer == "abstain", Unrestricted: o.Answer == "unrestricted", Deny: o.Deny, Ask: o.Ask}
+	if o.Sandbox {
+		w.Sandbox = true
+		if o.SandboxName != "" {
+			w.Sandbox = o.SandboxName
+		}
+	}
+	return w
 }

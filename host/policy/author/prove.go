@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -82,14 +83,11 @@ func askModule(ctx context.Context, m Manifest, dir string, wasm []byte, cache s
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	p := &loaded{manifest: m, path: filepath.Join(temp, "policy.wasm"), cache: cache}
-	if cache == "" {
-		p.cache = filepath.Join(temp, "cache")
-	}
-	if err := os.WriteFile(p.path, wasm, 0o600); err != nil {
+	s := &Subject{dir: dir, manifest: m, path: filepath.Join(temp, "policy.wasm"), cache: cmp.Or(cache, filepath.Join(temp, "cache"))}
+	if err := os.WriteFile(s.path, wasm, 0o600); err != nil {
 		return report, err
 	}
-	return p.test(ctx, dir, nil, p.openCase)
+	return s.test(ctx, nil, nil)
 }
 
 func firstFailure(dir string, results []CaseResult) error {

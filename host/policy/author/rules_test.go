@@ -18,7 +18,7 @@ func ruleQuestions(t testing.TB) (list []Case, want []string) {
 		{"irc:zoe", ""}, {"web:x", "agent-19"}, {"matrix:@a:b", "agent-20"}, {"signal:+1", ""}} {
 		f.Sender, f.Channel = q[0], ""
 		g := f
-		if err := g.settle(); err != nil {
+		if err := g.Settle(); err != nil {
 			t.Fatal(err)
 		}
 		list, want = append(list, Case{Name: q[0], Kind: kindRoute, Ask: g}), append(want, q[1])
@@ -33,7 +33,7 @@ func TestRulesMatchFirst(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			a := rulesIn(t, language)
 			for i, c := range questions {
-				if o := a.ask(t.Context(), c).outcome; o.Agent != want[i] || o.Error != "" {
+				if o := outcomeOf(a.ask(t.Context(), c, nil)); o.Agent != want[i] || o.Error != "" {
 					t.Errorf("%s: %v, want %q", c.Name, o, want[i])
 				}
 			}
@@ -47,17 +47,16 @@ func BenchmarkRules(b *testing.B) {
 	for _, language := range []string{"c", "go", "rust", "assemblyscript"} {
 		b.Run(language, func(b *testing.B) {
 			a := rulesIn(b, language)
-			q := a.(*question)
-			facts := questions[3].route()
+			facts := questions[3].RouteFacts()
 			b.ReportAllocs()
 			for b.Loop() {
-				q.module.Route(b.Context(), facts)
+				a.Route(b.Context(), facts)
 			}
 		})
 	}
 }
 
-func rulesIn(t testing.TB, language string) asker {
+func rulesIn(t testing.TB, language string) *Loading {
 	t.Helper()
 	dir := filepath.Join("testdata", "rules-"+language)
 	mustBuild(t, dir)

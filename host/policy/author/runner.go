@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
-	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
-// Report is what came of a policy's cases.
+// Report is the result of a policy's cases.
 type Report struct {
 	Policy string        `json:"policy"`
 	Module string        `json:"module"`
@@ -25,7 +25,7 @@ type Report struct {
 	Coverage *cover.Report `json:"coverage,omitempty"` // of TestCovered
 }
 
-// CaseResult is what came of one case.
+// CaseResult is the result of one case.
 type CaseResult struct {
 	File    string  `json:"file"`
 	Name    string  `json:"name"`
@@ -37,45 +37,31 @@ type CaseResult struct {
 	trace string // as a golden file has it
 }
 
-// asker asks one module, loaded with one set of data.
-type asker interface {
-	ask(ctx context.Context, c Case) answered
-	// askFrame asks with a frame as it is; what the policy reads lazily comes from the case.
-	askFrame(ctx context.Context, c Case, frame []byte) answered
-	Close() error
-}
-
-// answered is a decision: what it means, and how it came about.
-type answered struct {
-	outcome Outcome
-	record  policy.Record
-}
-
-// opener loads the module with a case's data.
-type opener func(ctx context.Context, c Case) (asker, error)
-
 // Test asks the built module in dir every case whose name the pattern matches; nil matches all. An error means that the
 // cases could not be asked; cases that fail are in the report.
 func Test(ctx context.Context, dir string, only *regexp.Regexp) (report Report, err error) {
-	p, err := load(dir)
+	s, err := OpenSubject(dir)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	return p.test(ctx, dir, only, p.openCase)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.test(ctx, only, nil)
 }
 
-// test asks the module the cases in dir.
-func (p *loaded) test(ctx context.Context, dir string, only *regexp.Regexp, open opener) (Report, error) {
-	cases, err := LoadCases(dir, p.manifest)
+// test asks the module the cases. Each loading of the module goes to counted, if there is one, before it is closed.
+func (s *Subject) test(ctx context.Context, only *regexp.Regexp, counted *tally) (Report, error) {
+	cases, err := s.Cases()
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{Policy: p.manifest.Name, Module: p.path, SHA256: p.sha256}
+	if only != nil {
+		cases = slices.DeleteFunc(cases, func(c Case) bool { return !only.MatchString(c.Name) })
+	}
+	report := Report{Policy: s.manifest.Name, Module: s.path, SHA256: s.sha256}
 	begin := time.Now()
-	report.Cases, err = runCases(ctx, open, matching(cases, only))
+	report.Cases, err = s.runCases(ctx, cases, counted)
 	report.Took = time.Since(begin)
-	err = errors.Join(err, compareTraces(dir, report.Cases))
+	err = errors.Join(err, compareTraces(s.dir, report.Cases))
 	for _, c := range report.Cases {
 		if c.Passed {
 			report.Passed++
@@ -86,25 +72,13 @@ func (p *loaded) test(ctx context.Context, dir string, only *regexp.Regexp, open
 	return report, err
 }
 
-func matching(cases []Case, only *regexp.Regexp) []Case {
-	if only == nil {
-		return cases
-	}
-	var some []Case
-	for _, c := range cases {
-		if only.MatchString(c.Name) {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
-// runCases asks the cases in order. The module is loaded once for each set of data that they bring.
-func runCases(ctx context.Context, open opener, cases []Case) (results []CaseResult, err error) {
-	loaded := map[string]asker{}
+// runCases asks the cases in order. The module is loaded once for each set of data among them.
+func (s *Subject) runCases(ctx context.Context, cases []Case, counted *tally) (results []CaseResult, err error) {
+	loaded := map[string]*Loading{}
 	defer func() {
-		for _, a := range loaded {
-			err = errors.Join(err, a.Close())
+		for _, l := range loaded {
+			counted.add(l.Module)
+			err = errors.Join(err, l.Close())
 		}
 	}()
 	for _, c := range cases {
@@ -112,17 +86,16 @@ func runCases(ctx context.Context, open opener, cases []Case) (results []CaseRes
 		if err != nil {
 			return results, err
 		}
-		key := string(data)
-		a, ok := loaded[key]
+		l, ok := loaded[string(data)]
 		if !ok {
-			if a, err = open(ctx, c); err != nil {
+			if l, err = s.loadCase(ctx, c); err != nil {
 				return results, fmt.Errorf("load the policy for case %q: %w", c.Name, err)
 			}
-			loaded[key] = a
+			loaded[string(data)] = l
 		}
-		got := a.ask(ctx, c)
-		diffs := c.Want.diff(got.outcome)
-		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, got.outcome, trace(c, got)})
+		got, record := l.Ask(ctx, c)
+		diffs := c.Want.diff(got)
+		results = append(results, CaseResult{c.File, c.Name, c.Kind, len(diffs) == 0, diffs, got, trace(c, got, record)})
 	}
 	return results, nil
 }

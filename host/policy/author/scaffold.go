@@ -9,18 +9,14 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-
-	"github.com/flynnhost/flynn/sdk"
 )
 
-// templates hold one folder for each set of files that New composes a policy of.
+// templates has a folder for each set of files that New writes.
 //
 //go:embed all:templates
 var templates embed.FS
 
-const sdkModule = "github.com/flynnhost/flynn"
-
-// New makes the folder dir with a small policy that builds, and whose cases pass, without a network.
+// New makes the folder dir with a small policy that builds without a network and whose cases pass.
 func New(dir, lang, kind string) error {
 	name := filepath.Base(absolute(dir))
 	if !nameForm().MatchString(name) {
@@ -29,7 +25,7 @@ func New(dir, lang, kind string) error {
 	if kind != kindRoute && kind != kindTool {
 		return fmt.Errorf("a policy's kind is %s or %s, not %q", kindRoute, kindTool, kind)
 	}
-	l, ok := languageNamed(spelledOut(lang))
+	l, ok := languageNamed(lang)
 	if !ok {
 		return fmt.Errorf("there is no scaffold for %q: use one of %s", lang, strings.Join(Languages(), ", "))
 	}
@@ -45,7 +41,7 @@ func New(dir, lang, kind string) error {
 			return err
 		}
 	}
-	return l.furnish(dir)
+	return errors.Join(copySDK(dir, l.sdk), listVendored(dir, l.sdk))
 }
 
 // exampleData is what the policy of each kind reads.
@@ -54,8 +50,8 @@ var exampleData = map[string]string{kindRoute: `owner_agent = "coder"`, kindTool
 // exampleCase is one of the cases of each kind.
 var exampleCase = map[string]string{kindRoute: "the owner reaches the coder", kindTool: "a guest may not use the tool"}
 
-// instantiate writes one set of templates. A set that does not exist is empty. It does without text/template, which calls methods by
-// their names, so that the linker has to keep every exported one of the program.
+// instantiate writes one set of templates. A set that does not exist is empty. It does not use text/template, which calls methods by
+// name and so makes the linker keep every exported method of the program.
 func instantiate(set, dir string, facts *strings.Replacer) error {
 	return fs.WalkDir(templates, set, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -71,51 +67,4 @@ func instantiate(set, dir string, facts *strings.Replacer) error {
 		target := strings.TrimSuffix(strings.TrimPrefix(name, set+"/"), ".tmpl")
 		return writeNew(filepath.Join(dir, filepath.FromSlash(target)), facts.Replace(string(text)))
 	})
-}
-
-// furnishGo puts this Flynn's SDK into the policy's vendor folder, as `go mod vendor` would once the module
-// is to be had from a proxy. Tests stay behind.
-func furnishGo(dir string) error {
-	packages := []string{"sdk/policy", "sdk/policy/abi", "sdk/policy/internal/hostcall", "sdk/policy/policytest"}
-	list := "# " + sdkModule + " v0.0.0\n## explicit; go 1.24\n"
-	for _, p := range packages {
-		list += sdkModule + "/" + p + "\n"
-		if err := vendorPackage(dir, p); err != nil {
-			return err
-		}
-	}
-	return writeNew(filepath.Join(dir, "vendor", "modules.txt"), list)
-}
-
-func vendorPackage(dir, pkg string) error {
-	from := strings.TrimPrefix(pkg, "sdk/")
-	files, err := fs.Glob(sdk.PolicySources, from+"/*.go")
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if strings.HasSuffix(f, "_test.go") {
-			continue
-		}
-		target := filepath.Join(dir, "vendor", filepath.FromSlash(sdkModule), filepath.FromSlash(pkg), path.Base(f))
-		if err := copySource(f, target); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copySource(name, target string) error {
-	text, err := fs.ReadFile(sdk.PolicySources, name)
-	if err != nil {
-		return err
-	}
-	return writeNew(target, string(text))
-}
-
-func writeNew(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(text), 0o644)
 }

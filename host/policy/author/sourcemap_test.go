@@ -74,7 +74,7 @@ func TestSourceMapChangesNoModule(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain := filepath.Join(t.TempDir(), "plain.wasm")
-		if err := compileScript(t.Context(), m, dir, plain); err != nil {
+		if err := compileScriptWith(t.Context(), m, dir, plain); err != nil {
 			t.Fatal(err)
 		}
 		if read(t, plain) != read(t, m.modulePath(dir)) {

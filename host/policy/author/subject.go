@@ -1,157 +1,150 @@
 package author
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"time"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/cover"
 )
 
-// Subject is a policy's folder with its built module, for more questions than its cases.
+// Subject is a policy's folder with its built module.
 type Subject struct {
-	dir string
-	p   *loaded
+	dir      string
+	manifest Manifest
+	path     string // of the module
+	sha256   string
+	cache    string // folder of compiled code
+	forget   func() error
+	mode     Mode // of its cases
 }
 
 // OpenSubject reads a folder. The subject has to be closed.
 func OpenSubject(dir string) (*Subject, error) {
-	p, err := load(dir)
+	m, err := LoadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &Subject{dir, p}, nil
-}
-
-// Close removes the compiled code.
-func (s *Subject) Close() error { return s.p.Close() }
-
-// SHA256 is that of the module.
-func (s *Subject) SHA256() string { return s.p.sha256 }
-
-// Manifest is the folder's.
-func (s *Subject) Manifest() Manifest { return s.p.manifest }
-
-// Cases are the folder's.
-func (s *Subject) Cases() ([]Case, error) { return LoadCases(s.dir, s.p.manifest) }
-
-// Mode is in what way a module is loaded, beside what the manifest says.
-type Mode struct {
-	Count     bool          // the blocks that run
-	Isolation string        // "" is the one that its kinds get
-	Wall      time.Duration // 0 is the manifest's
-	Room      int64         // how many times the manifest's limits it gets; 0 is once
-}
-
-// Loading is a loaded module. One goroutine uses it.
-type Loading struct {
-	*policy.Module
-	asker asker
-}
-
-// Load loads the module with the data of a case. The loading has to be closed before the subject.
-func (s *Subject) Load(ctx context.Context, c Case, mode Mode) (*Loading, error) {
-	p := *s.p
-	p.mode = mode
-	a, err := p.open(ctx, c)
+	wasm, err := readModule(m, dir)
 	if err != nil {
 		return nil, err
 	}
-	q, ok := a.(*question)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%s is no module of the engine", s.dir), a.Close())
+	return subjectAt(m, dir, m.modulePath(dir), wasm)
+}
+
+// subjectAt is OpenSubject with a module that is not in place yet.
+func subjectAt(m Manifest, dir, path string, wasm []byte) (*Subject, error) {
+	cache, forget, err := codeCache()
+	if err != nil {
+		return nil, err
 	}
-	return &Loading{q.module, a}, nil
+	sum := sha256.Sum256(wasm)
+	return &Subject{dir: dir, manifest: m, path: path, sha256: hex.EncodeToString(sum[:]), cache: cache, forget: forget}, nil
 }
 
-// Close ends the module.
-func (l *Loading) Close() error { return l.asker.Close() }
+// Close removes the compiled code if it has no place to stay.
+func (s *Subject) Close() error { return s.forget() }
 
-// Ask asks the case, whatever it wants.
-func (l *Loading) Ask(ctx context.Context, c Case) (Outcome, policy.Record) {
-	a := l.asker.ask(ctx, c)
-	return a.outcome, a.record
-}
+// SHA256 returns that of the module.
+func (s *Subject) SHA256() string { return s.sha256 }
 
-// Uses tells what each fact of a case is to the policy, and what it calls.
-func (l *Loading) Uses(ctx context.Context, c Case) ([]FactUse, []CallMade, error) {
-	x, err := explain(ctx, func(context.Context, Case) (asker, error) { return kept{l.asker}, nil }, c, func(a asker) answered { return a.ask(ctx, c) })
-	return x.Facts, x.Calls, err
-}
+// Manifest returns the folder's policy.toml.
+func (s *Subject) Manifest() Manifest { return s.manifest }
 
-// kept is an asker that its owner closes.
-type kept struct{ asker }
+// Cases reads the folder's cases.
+func (s *Subject) Cases() ([]Case, error) { return LoadCases(s.dir, s.manifest) }
 
-func (kept) Close() error { return nil }
-
-// Source is what the module says of its source, and which of it is the author's.
+// Source returns what the module says about its source, and which part of that is the author's.
 func (s *Subject) Source() (*cover.Source, cover.Own, error) {
-	wasm, err := readModule(s.p.manifest, s.dir)
+	wasm, err := readModule(s.manifest, s.dir)
 	if err != nil {
 		return nil, cover.Own{}, err
 	}
-	source, err := readSource(s.p.path, wasm)
-	return source, ownCode(s.p.manifest, s.dir), err
+	source, err := readSource(s.path, wasm)
+	return source, ownCode(s.manifest, s.dir), err
 }
 
-// Settle fills in and checks what facts that were changed may lack.
-func (f *Facts) Settle() error { return f.settle() }
-
-// Clone is a copy that shares nothing.
-func (f Facts) Clone() Facts { return f.clone() }
-
-// Class is the class of the failure, or "".
-func (o Outcome) Class() string { return errorClass(o.Error) }
-
-// Want is the outcome as a case expects it.
-func (o Outcome) Want() Want {
-	w := Want{Agent: o.Agent, Drop: o.Answer == "drop", Abstain: o.Answer == "abstain", Unrestricted: o.Answer == "unrestricted", Deny: o.Deny, Ask: o.Ask}
-	if o.Sandbox {
-		w.Sandbox = true
-		if o.SandboxName != "" {
-			w.Sandbox = o.SandboxName
-		}
-	}
-	return w
+// Mode is how a module is loaded where that is not up to the manifest.
+type Mode struct {
+	Count     bool          // count the blocks that run
+	Isolation string        // "" is the default of the policy's kinds
+	Wall      time.Duration // 0 is the manifest's
+	Room      int64         // multiplies the manifest's limits; 0 is 1
 }
 
-// WriteCase writes one case as a file of cases that Test reads, with a comment on top.
-func WriteCase(w io.Writer, c Case, comment string) error {
-	one := map[string]any{"name": c.Name, "kind": c.Kind, "facts": c.Ask, "want": wantTable(c.Want)}
-	if c.Data != nil {
-		one["data"] = c.Data
+// Loading is a loaded module. One goroutine uses it. It has to be closed before its subject.
+type Loading struct{ *policy.Module }
+
+// Load loads the module as a host would, with the manifest's limits and the data of a case.
+func (s *Subject) Load(ctx context.Context, c Case, mode Mode) (*Loading, error) {
+	m, err := policy.OpenWith(ctx, s.source(c, mode), policy.OpenOptions{CacheDir: s.cache, CountBlocks: mode.Count})
+	if err != nil {
+		return nil, err
 	}
-	if c.Kind == kindTool && len(c.Args) > 0 {
-		one["args_json"] = string(c.Args)
-	}
-	for _, line := range bytes.Split([]byte(comment), []byte("\n")) {
-		if _, err := fmt.Fprintf(w, "# %s\n", printable(line)); err != nil {
-			return err
-		}
-	}
-	return toml.NewEncoder(w).Encode(map[string]any{"case": []map[string]any{one}})
+	return &Loading{m}, nil
 }
 
-func wantTable(w Want) map[string]any {
-	t := map[string]any{}
-	for key, is := range map[string]bool{"abstain": w.Abstain, "drop": w.Drop, "unrestricted": w.Unrestricted, "deny": w.Deny, "ask": w.Ask} {
-		if is {
-			t[key] = true
-		}
+// caseWall is how long a decision of a case may take, whatever its manifest says: a busy machine must not fail a case. Fuel bounds it.
+const caseWall = 10 * time.Second
+
+// loadCase is Load for a case that is compared or explained.
+func (s *Subject) loadCase(ctx context.Context, c Case) (*Loading, error) {
+	mode := s.mode
+	mode.Wall = caseWall
+	return s.Load(ctx, c, mode)
+}
+
+// source returns the policy as a host would configure it for the case.
+func (s *Subject) source(c Case, mode Mode) policy.Source {
+	limits := s.manifest.Limits.Policy()
+	if mode.Room > 0 {
+		limits = limits.Times(mode.Room)
 	}
-	for key, text := range map[string]string{"agent": w.Agent, "error": w.Error} {
-		if text != "" {
-			t[key] = text
-		}
+	limits.Wall = cmp.Or(mode.Wall, limits.Wall)
+	return policy.Source{Name: s.manifest.Name, Path: s.path, Kinds: s.manifest.Kinds, Data: c.Data, Limits: limits, Isolation: mode.Isolation}
+}
+
+// Ask asks the module the case, whatever the case wants.
+func (l *Loading) Ask(ctx context.Context, c Case) (Outcome, policy.Record) {
+	r := l.ask(ctx, c, nil)
+	return outcomeOf(r), r
+}
+
+// ask asks with a frame, or with that of the case if it is nil. What the policy reads lazily comes from the case.
+func (l *Loading) ask(ctx context.Context, c Case, frame []byte) (r policy.Record) {
+	if c.Kind == kindTool {
+		_, r = l.ToolFrame(ctx, frame, c.ToolFacts())
+	} else {
+		_, r = l.RouteFrame(ctx, frame, c.RouteFacts())
 	}
-	if w.Sandbox != nil {
-		t["sandbox"] = w.Sandbox
+	return r
+}
+
+// Uses returns what each fact of a case is to the policy, and the policy's calls of the host.
+func (l *Loading) Uses(ctx context.Context, c Case) ([]FactUse, []CallMade, error) {
+	x, err := l.explain(ctx, c, nil)
+	return x.Facts, x.Calls, err
+}
+
+// with runs use with the built module of a folder, loaded for the case that find returns.
+func with(ctx context.Context, dir string, find func(*Subject) (Case, error), use func(*Loading, Case) error) (err error) {
+	s, err := OpenSubject(dir)
+	if err != nil {
+		return err
 	}
-	return t
+	defer func() { err = errors.Join(err, s.Close()) }()
+	c, err := find(s)
+	if err != nil {
+		return err
+	}
+	l, err := s.loadCase(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return use(l, c)
 }

@@ -56,7 +56,7 @@ func tableCases(t *testing.T, dir string) []Case {
 
 func askTable(t *testing.T, dir string, cases []Case) {
 	t.Helper()
-	p, err := load(dir)
+	p, err := OpenSubject(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func askTable(t *testing.T, dir string, cases []Case) {
 			t.Error(err)
 		}
 	}()
-	results, err := runCases(context.Background(), p.openCase, cases)
+	results, err := p.runCases(context.Background(), cases, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func askTable(t *testing.T, dir string, cases []Case) {
 // gaveUp reports that a case wants the policy to fail by itself and it did, in the way of its SDK: one traps, another answers
 // with what is no verdict.
 func gaveUp(w Want, o Outcome) bool {
-	class := errorClass(o.Error)
+	class := o.Class()
 	return w.Error == "answer" && (class == "answer" || class == "trap")
 }
 

@@ -131,12 +131,12 @@ func (r *Round) try(ctx context.Context, m Manifest, dir, out string) (err error
 	if err != nil {
 		return err
 	}
-	p, err := loadAs(m, out, wasm)
+	s, err := subjectAt(m, dir, out, wasm)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	r.Report, err = p.test(ctx, dir, nil, p.openCase)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r.Report, err = s.test(ctx, nil, nil)
 	r.Test = time.Since(begin)
 	r.Report.Module = m.modulePath(dir)
 	if err == nil && r.Report.Failed > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// asker is one worker: it asks, and counts in a tally of its own.
+// asker is one of the workers of a Run.
 type asker struct {
 	module *policy.Module
 	exact  bool
@@ -19,7 +19,7 @@ func (a *asker) run(ctx context.Context, batches <-chan []Decision) {
 	for batch := range batches {
 		for k := range batch {
 			if ctx.Err() != nil {
-				break // what is asked with an ended context fails, which says nothing of the module
+				break // a decision fails when its context has ended, which says nothing about the module
 			}
 			a.ask(ctx, &batch[k])
 		}
@@ -28,13 +28,13 @@ func (a *asker) run(ctx context.Context, batches <-chan []Decision) {
 
 // ask asks one decision again.
 func (a *asker) ask(ctx context.Context, d *Decision) {
-	if why := a.passOver(d); why != "" {
+	if why := a.skip(d); why != "" {
 		a.tally.Skip(why)
 		return
 	}
 	got, err := a.module.Replay(ctx, d.Record)
 	if err == nil && byChance(class(got.Is.Error)) {
-		got, err = a.module.Replay(ctx, d.Record) // a machine with other work can be slow once
+		got, err = a.module.Replay(ctx, d.Record) // a busy machine can be slow once
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -43,14 +43,15 @@ func (a *asker) ask(ctx context.Context, d *Decision) {
 	case got.Lacks != "":
 		a.tally.Skip("the log does not hold its whole " + got.Lacks)
 	case a.exact:
-		a.tally.Add(d, &got.Is, a.drift(&got))
+		change, detail := a.drift(&got)
+		a.tally.Add(d, &got.Is, change, detail)
 	default:
-		a.tally.Add(d, &got.Is, Change{Kind: changeOf(&got)})
+		a.tally.Add(d, &got.Is, changeOf(&got), "")
 	}
 }
 
-// passOver says why a decision cannot be compared, or "".
-func (a *asker) passOver(d *Decision) string {
+// skip returns why a decision cannot be compared, or "".
+func (a *asker) skip(d *Decision) string {
 	switch {
 	case !a.module.Decides(d.Kind):
 		return "it is about a " + d.Kind + ", which the policy does not decide"
@@ -64,18 +65,18 @@ func (a *asker) passOver(d *Decision) string {
 	return ""
 }
 
-// class is that of a failure as records keep it, "" for none.
+// class returns the class of a recorded failure, "" for none.
 func class(failure string) policy.Class {
 	c, _, _ := strings.Cut(failure, ":")
 	return policy.Class(c)
 }
 
-// byChance reports whether a failure hangs on more than the decision.
+// byChance reports whether a failure depends on more than the decision.
 func byChance(c policy.Class) bool {
 	return c == policy.ClassDeadline || c == policy.ClassBusy || c == policy.ClassLoad
 }
 
-// changeOf compares what a candidate would do with what was done. Reasons are words for people: another one changes nothing.
+// changeOf compares what a candidate would do with what was done. Another reason changes nothing: reasons are for people.
 func changeOf(got *policy.Replayed) Kind {
 	switch was, is := &got.Was, &got.Is; {
 	case was.Answer != is.Answer || class(was.Error) != class(is.Error):
@@ -86,31 +87,27 @@ func changeOf(got *policy.Replayed) Kind {
 	return KindNone
 }
 
-// drift compares a decision with its own repetition. The first host call that differs comes before the answer: it is the
-// cause of what follows.
-func (a *asker) drift(got *policy.Replayed) Change {
+// drift compares a decision with its repetition. The first host call that differs comes before the answer, because it is the
+// cause.
+func (a *asker) drift(got *policy.Replayed) (change Kind, detail string) {
 	was, is := &got.Was, &got.Is
 	switch {
 	case got.Call >= 0:
-		return Change{KindCall, callDifference(was.Calls, is.Calls, got.Call)}
+		return KindCall, fmt.Sprintf("call %d: %s, was %s", got.Call+1, callAt(is.Calls, got.Call), callAt(was.Calls, got.Call))
 	case !sameAnswer(got):
-		return Change{KindAnswer, ""}
+		return KindAnswer, ""
 	case got.Fuel:
-		return Change{Kind: KindNone}
+		return KindNone, ""
 	case a.module.Isolation() == policy.IsolationWarm:
-		return Change{KindWarm, fmt.Sprintf("fuel %+d", is.Fuel-was.Fuel)}
+		return KindWarm, fmt.Sprintf("fuel %+d", is.Fuel-was.Fuel)
 	}
-	return Change{KindFuel, fmt.Sprintf("fuel %+d", is.Fuel-was.Fuel)}
+	return KindFuel, fmt.Sprintf("fuel %+d", is.Fuel-was.Fuel)
 }
 
-// sameAnswer looks at the words alone in a row of an older flynn, which kept no raw answer, nor the file.
+// sameAnswer compares only the words of a row of an older flynn, which recorded neither the raw answer nor the file.
 func sameAnswer(got *policy.Replayed) bool {
 	was, is := &got.Was, &got.Is
 	return got.Answer || was.File == "" && was.Answer == is.Answer && was.Reason == is.Reason && was.Error == is.Error
-}
-
-func callDifference(was, is []policy.HostCall, n int) string {
-	return fmt.Sprintf("call %d: %s, was %s", n+1, callAt(is, n), callAt(was, n))
 }
 
 func callAt(calls []policy.HostCall, n int) string {

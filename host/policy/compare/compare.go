@@ -1,9 +1,8 @@
-// Package compare asks recorded decisions again and sums up what comes out differently.
+// Package compare asks recorded decisions again and counts those that come out differently.
 //
-// Start with Run, which goes over any number of decisions with a bounded memory and gives a Report: replay, the gate before a swap and
-// shadow policies share it. The asking is that of package policy, the engine that decides live; this package only compares
-// and counts. Decisions come from an iterator: where they are kept is not its business. A caller that has compared by other means
-// counts with a Tally.
+// Start with Run, which goes over any number of decisions in bounded memory and returns a Report. Replay, the gate before a swap and
+// shadow policies use it. Package policy, the engine that decides live, asks; this package only compares and counts. Decisions come from
+// an iterator, wherever they are stored. A caller that has compared by other means counts with a Tally.
 package compare
 
 import (
@@ -23,21 +22,21 @@ type Decision struct {
 	policy.Record
 }
 
-// Options of a Run. The zero value is fit for a candidate.
+// Options of a Run. The zero value is for a candidate.
 type Options struct {
-	// Exact is for the very module that decided: every decision of it has to come out the same in answer, host calls and fuel.
-	// Decisions of another module are left out, and counted.
+	// Exact is for the module that made the decisions: they have to come out the same in answer, host calls and fuel.
+	// Decisions of another module are skipped.
 	Exact bool
-	// Workers ask side by side. GOMAXPROCS
+	// Workers is how many decisions are asked at a time; 0 is GOMAXPROCS.
 	Workers int
-	// Examples is how many decisions a group names: the first ones. 3
+	// Examples is how many decisions a group names, the first ones; 0 is 3.
 	Examples int
 }
 
 // batchSize is how many decisions go to a worker at a time.
 const batchSize = 256
 
-// Run asks the module every decision of the source again, each from the module's first state. An error of the source ends it.
+// Run asks the module every decision of the source again, each from the module's first state. It ends with the first error of the source.
 func Run(ctx context.Context, source iter.Seq2[Decision, error], m *policy.Module, o Options) (Report, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -50,9 +49,8 @@ func Run(ctx context.Context, source iter.Seq2[Decision, error], m *policy.Modul
 	all := NewTally(o.Examples)
 	for range o.Workers {
 		workers.Go(func() {
-			a := asker{module: m, exact: o.Exact, tally: NewTally(o.Examples)}
+			a := asker{module: m, exact: o.Exact, tally: all}
 			a.run(ctx, batches)
-			all.join(a.tally)
 		})
 	}
 	err := feed(ctx, source, batches)

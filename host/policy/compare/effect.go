@@ -12,8 +12,8 @@ const (
 	Other    Effect = "other"    // neither, such as another agent
 )
 
-// EffectOf compares two answers in the words of records. Whatever drops any restriction is looser, even if it adds another,
-// and so is to answer what was dropped. What it cannot read is looser: it is for gates.
+// EffectOf compares two answers as records have them. An answer that drops any restriction is looser, even if it adds another,
+// and so is a route to an agent where there was none. An answer that cannot be read counts as looser, because gates rely on it.
 func EffectOf(kind, was, is string) Effect {
 	if kind == "route" {
 		return routeEffect(was, is)
@@ -30,7 +30,7 @@ func EffectOf(kind, was, is string) Effect {
 		return Looser
 	}
 	for word := range before {
-		// A sandbox that a policy leaves to the session is no less than a named one, nor more.
+		// The session's own sandbox is neither more nor less than a named one.
 		if !after[word] {
 			return Looser
 		}
@@ -48,10 +48,10 @@ func routeEffect(was, is string) Effect {
 	return Other
 }
 
-// unanswered tells of a route to nobody; the second word is of a chain whose policies leave it to a table that has none.
+// unanswered reports whether nobody answers: "nobody" is the answer of a chain that abstains where the table has no agent.
 func unanswered(answer string) bool { return answer == "drop" || answer == "nobody" }
 
-// restrictions are the words of a tool answer, nil when it is none.
+// restrictions returns the words of a tool answer, nil if it is not one.
 func restrictions(answer string) map[string]bool {
 	words := map[string]bool{}
 	if answer == "none" {

@@ -167,7 +167,7 @@ func TestAFloodOfReasonsIsBounded(t *testing.T) {
 		if k == 3*maxGroups-1 {
 			is.Answer = "none"
 		}
-		tally.Add(&d, &is, Change{Kind: KindAnswer})
+		tally.Add(&d, &is, KindAnswer, "")
 	}
 	r := tally.Report()
 	if len(r.Groups) > maxGroups+1 || r.Changed != 3*maxGroups || r.Looser == 0 {

@@ -12,53 +12,40 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// Kind says what of a decision is different.
+// Kind says how a decision differs.
 type Kind string
 
 // The kinds of change. None and Reason change nothing that happens.
 const (
 	KindNone   Kind = ""
 	KindAnswer Kind = "answer"
-	KindReason Kind = "reason" // same answer, for another reason
-	KindCall   Kind = "call"   // of an exact replay: a host call or its answer
-	KindFuel   Kind = "fuel"   // of an exact replay: same answer at another cost
-	KindWarm   Kind = "warm"   // same, of a warm policy: what it cost may hang on decisions before it
+	KindReason Kind = "reason" // the same answer for another reason
+	KindCall   Kind = "call"   // of an exact replay: a host call or its result
+	KindFuel   Kind = "fuel"   // of an exact replay: the same answer at another cost
+	KindWarm   Kind = "warm"   // like KindFuel, of a warm policy, whose cost may depend on earlier decisions
 )
 
-// Change is how a decision differs.
-type Change struct {
-	Kind   Kind
-	Detail string // the first host call that differs, or the difference in fuel
-}
-
 const (
-	// maxGroups bounds a tally, since reasons come from modules and have any number of texts. What is beyond goes into a group
-	// for the rest.
+	// maxGroups bounds a tally, because modules may give any number of reasons. All further decisions go into one group.
 	maxGroups   = 1000
 	maxReason   = 120 // bytes of a group's reason or detail
 	theRest     = "(others)"
 	defExamples = 3
 )
 
-// Tally counts compared decisions. It is safe for concurrent use, at the price of a lock; a worker has one of its own.
+// Tally counts compared decisions. It is safe for concurrent use.
 type Tally struct {
 	examples int
 
 	mu      sync.Mutex
 	r       Report
-	groups  map[groupKey]*Group
+	groups  map[Key]*Group
 	skipped map[string]int64
 }
 
-// groupKey is what decisions of one group have in common.
-type groupKey struct {
-	policy, kind, was, wasWhy, is, isWhy string
-	change                               Change
-}
-
-// NewTally returns an empty one, whose groups name so many decisions each; 0 is three, below 0 none.
+// NewTally returns an empty tally, whose groups have that many examples each; 0 is three, below 0 none.
 func NewTally(examples int) *Tally {
-	return &Tally{examples: max(0, cmp.Or(examples, defExamples)), groups: map[groupKey]*Group{}, skipped: map[string]int64{}}
+	return &Tally{examples: max(0, cmp.Or(examples, defExamples)), groups: map[Key]*Group{}, skipped: map[string]int64{}}
 }
 
 // Skip counts a decision that cannot be compared.
@@ -81,7 +68,7 @@ func (t *Tally) Same(n int64) {
 }
 
 // Add counts a decision that was made as recorded and would be made as is.
-func (t *Tally) Add(d *Decision, is *policy.Record, c Change) {
+func (t *Tally) Add(d *Decision, is *policy.Record, change Kind, detail string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.r.Read++
@@ -89,9 +76,15 @@ func (t *Tally) Add(d *Decision, is *policy.Record, c Change) {
 	t.r.FuelWas.add(d.Fuel)
 	t.r.FuelIs.add(is.Fuel)
 	t.r.span(d.At)
-	if c.Kind != KindNone {
-		t.groupOf(keyOf(d, is, c), d.Answer, is.Answer).add(d, t.examples)
+	if change == KindNone {
+		return
 	}
+	g := t.groupOf(keyOf(d, is, change, detail), d.Answer, is.Answer)
+	if g.full(Example{ID: d.ID, At: d.At}, t.examples) {
+		g.Count++ // without a look into the frame
+		return
+	}
+	g.keep(d.example(), t.examples)
 }
 
 // Count counts a decision that changed and was compared elsewhere.
@@ -101,66 +94,49 @@ func (t *Tally) Count(d *Difference) {
 	t.r.Read++
 	t.r.Compared++
 	t.r.span(d.At)
-	key := groupKey{d.Policy, d.Kind, d.Was, d.WasWhy, d.Is, d.IsWhy, d.Change}
-	t.groupOf(key, d.Was, d.Is).keep(d.Example, t.examples)
+	t.groupOf(d.Key, d.Was, d.Is).keep(d.Example, t.examples)
 }
 
-// Difference is one decision that changed, in the words of a group.
+// Difference is one decision that changed, with the key of its group.
 type Difference struct {
-	Policy, Kind           string
-	Change                 Change
-	Was, WasWhy, Is, IsWhy string
+	Key
 	Example
 }
 
-// DifferenceOf says how a decision changed.
-func DifferenceOf(d *Decision, is *policy.Record, c Change) Difference {
-	k := keyOf(d, is, c)
-	return Difference{Policy: k.policy, Kind: k.kind, Change: k.change, Was: k.was, WasWhy: k.wasWhy, Is: k.is, IsWhy: k.isWhy, Example: d.example()}
+// DifferenceOf returns how the answer of a decision changed.
+func DifferenceOf(d *Decision, is *policy.Record) Difference {
+	return Difference{keyOf(d, is, KindAnswer, ""), d.example()}
 }
 
-func keyOf(d *Decision, is *policy.Record, c Change) groupKey {
-	c.Detail = clip(c.Detail)
-	key := groupKey{policy: d.Policy, kind: d.Record.Kind, was: clip(d.Answer), wasWhy: why(&d.Record), is: clip(is.Answer), isWhy: why(is), change: c}
-	if c.Kind == KindFuel || c.Kind == KindWarm {
-		key.wasWhy, key.isWhy = "", ""
+func keyOf(d *Decision, is *policy.Record, change Kind, detail string) Key {
+	k := Key{Policy: d.Policy, Kind: d.Record.Kind, Change: change, Detail: clip(detail), Was: clip(d.Answer), Is: clip(is.Answer)}
+	if change != KindFuel && change != KindWarm {
+		k.WasWhy, k.IsWhy = why(&d.Record), why(is)
 	}
-	return key
+	return k
 }
 
-// groupOf finds the group of a changed decision.
-func (t *Tally) groupOf(key groupKey, was, is string) *Group {
-	g := t.groups[key]
+// groupOf returns the group of a changed decision, whose answers in the key may have been clipped.
+func (t *Tally) groupOf(k Key, was, is string) *Group {
+	effect := Other
+	if k.Change == KindAnswer || k.Change == KindCall {
+		effect = EffectOf(k.Kind, was, is)
+	}
+	g := t.groups[k]
 	if g == nil && len(t.groups) >= maxGroups {
-		key.was, key.wasWhy, key.is, key.isWhy, key.change.Detail = theRest, "", theRest, "", ""
-		g = t.groups[key]
+		k = Key{Policy: k.Policy, Kind: k.Kind, Change: k.Change, Was: theRest, Is: theRest}
+		g = t.groups[k]
 	}
 	if g == nil {
-		g = key.group()
-		g.Effect = effectOf(key, was, is)
-		t.groups[key] = g
-	} else if key.was == theRest && effectOf(key, was, is) == Looser {
+		g = &Group{Key: k, Effect: effect}
+		t.groups[k] = g
+	} else if k.Was == theRest && effect == Looser {
 		g.Effect = Looser
 	}
 	return g
 }
 
-func effectOf(key groupKey, was, is string) Effect {
-	if key.change.Kind == KindReason || key.change.Kind == KindFuel || key.change.Kind == KindWarm {
-		return Other
-	}
-	return EffectOf(key.kind, was, is)
-}
-
-func (k groupKey) group() *Group {
-	return &Group{Policy: k.policy, Kind: k.kind, Was: k.was, WasWhy: k.wasWhy, Is: k.is, IsWhy: k.isWhy, Change: k.change.Kind, Detail: k.change.Detail}
-}
-
-func (g *Group) key() groupKey {
-	return groupKey{g.Policy, g.Kind, g.Was, g.WasWhy, g.Is, g.IsWhy, Change{g.Change, g.Detail}}
-}
-
-// why is the reason of an answer in a form that few share with none: of a failure its class.
+// why returns the reason of an answer, or the class of a failure.
 func why(r *policy.Record) string {
 	if r.Error != "" {
 		return "failed: " + clip(string(class(r.Error)))
@@ -173,15 +149,6 @@ func clip(s string) string {
 		return s
 	}
 	return cut.Head(s, maxReason) + "..."
-}
-
-// add counts a decision of the group. It looks into the frame only if the decision is one of the first.
-func (g *Group) add(d *Decision, examples int) {
-	if g.full(Example{ID: d.ID, At: d.At}, examples) {
-		g.Count++
-		return
-	}
-	g.keep(d.example(), examples)
 }
 
 // keep counts a decision of the group, and keeps it as an example if it is one of the first.
@@ -207,36 +174,7 @@ func compareExamples(a, b Example) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
 }
 
-// join adds the counts of another tally, which nobody uses any more.
-func (t *Tally) join(o *Tally) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.r.Read += o.r.Read
-	t.r.Compared += o.r.Compared
-	t.r.FuelWas.join(o.r.FuelWas)
-	t.r.FuelIs.join(o.r.FuelIs)
-	t.r.span(o.r.From)
-	t.r.span(o.r.To)
-	for why, n := range o.skipped {
-		t.skipped[why] += n
-	}
-	for key, g := range o.groups {
-		mine := t.groups[key]
-		if mine == nil {
-			t.groups[key] = g
-			continue
-		}
-		mine.Count += g.Count
-		mine.Examples = append(mine.Examples, g.Examples...)
-		slices.SortFunc(mine.Examples, compareExamples)
-		mine.Examples = mine.Examples[:min(len(mine.Examples), t.examples)]
-		if g.Effect == Looser {
-			mine.Effect = Looser
-		}
-	}
-}
-
-// Report is what has been counted so far, the largest groups first.
+// Report returns the counts so far, the largest groups first.
 func (t *Tally) Report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,7 +189,7 @@ func (t *Tally) Report() Report {
 		r.Groups[i].Share = share(r.Groups[i].Count, r.Compared)
 	}
 	slices.SortFunc(r.Groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), compareKeys(a.key(), b.key()))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), compareKeys(a.Key, b.Key))
 	})
 	for why, n := range t.skipped {
 		r.Skipped = append(r.Skipped, Skip{why, n})
@@ -260,10 +198,9 @@ func (t *Tally) Report() Report {
 	return r
 }
 
-func compareKeys(a, b groupKey) int {
-	return cmp.Or(strings.Compare(a.policy, b.policy), strings.Compare(a.kind, b.kind), strings.Compare(a.was, b.was), strings.Compare(a.is, b.is),
-		strings.Compare(a.wasWhy, b.wasWhy), strings.Compare(a.isWhy, b.isWhy), strings.Compare(string(a.change.Kind), string(b.change.Kind)),
-		strings.Compare(a.change.Detail, b.change.Detail))
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Was, b.Was), cmp.Compare(a.Is, b.Is),
+		cmp.Compare(a.WasWhy, b.WasWhy), cmp.Compare(a.IsWhy, b.IsWhy), cmp.Compare(a.Change, b.Change), cmp.Compare(a.Detail, b.Detail))
 }
 
 func share(n, of int64) float64 {

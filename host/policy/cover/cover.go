@@ -1,12 +1,12 @@
-// Package cover tells which places of a policy's source have run, for a module in any language: the very module that ships.
+// Package cover reports which lines of a policy's source have run.
 //
-// Start with Read, which finds out what the module itself says of its source, and Source.Report, which puts the counts of a
-// run beside it. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that are known for its
-// instructions: from DWARF (C, Rust), from the line table of Go's runtime, with ReadMapped from a source map (AssemblyScript), or with
-// ReadListed from a listing of Go's compiler. Without, it belongs to a function of the name section, and without that to a number.
+// Start with Read, which reads what a module says about its source, and Source.Report, which joins that with the counts of a
+// run. The engine counts basic blocks (policy.Config.CountBlocks). A block belongs to the lines that are known for its
+// instructions: from DWARF (C, Rust), or with ReadMapped from a source map (AssemblyScript). Without lines it belongs to a function of the
+// name section, and without a name to the function's number. A module in Go has no lines; Statements counts those of its source.
 //
-// The package only reads: a module comes from anywhere, so what it says of itself is bounded and may be wrong, and a report is
-// for people. It decides nothing.
+// A module may come from anywhere. What it says about itself is bounded and may be wrong; reports are for people, and the package
+// decides nothing.
 package cover
 
 import (
@@ -19,15 +19,13 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// Source is what a module says of its source.
+// Source is what a module says about its source.
 type Source struct {
-	names   map[int]string // of functions
-	rows    []row          // by address
-	listed  bool           // each row is of its line and nothing else, so that a report counts lines instead of blocks
-	dropped []meter.Block  // of a listing, but not of the module
+	names map[int]string // of functions
+	rows  []row          // by address
 }
 
-// row gives a stretch of code, by its offsets in the code section, to a line.
+// row assigns a stretch of code, by its offsets in the code section, to a line.
 type row struct {
 	start, end int
 	position
@@ -36,13 +34,12 @@ type row struct {
 
 // position is a line of a file.
 type position struct {
-	file string
-	line int
-	// caller is of code that was inlined into this line.
-	caller bool
+	file   string
+	line   int
+	caller bool // the code was inlined into this line
 }
 
-// Read looks for names and lines in a module that the meter has accepted.
+// Read reads the names and lines of a module that the meter has accepted.
 func Read(wasm []byte) (*Source, error) {
 	sections, err := meter.Sections(wasm)
 	if err != nil {
@@ -58,29 +55,21 @@ func Read(wasm []byte) (*Source, error) {
 			debug[c.Name] = c.Data
 		}
 	}
-	if s.rows = dwarfRows(debug); s.HasLines() {
-		return s, nil
-	}
-	if module, err := meter.Look(wasm); err == nil {
-		s.rows = goRows(module)
-	}
+	s.rows = dwarfRows(debug)
 	return s, nil
 }
 
 // HasLines reports whether lines are known.
 func (s *Source) HasLines() bool { return len(s.rows) > 0 }
 
-// tells is whether lines of the author's are known. They are not where the author's files have names that say nothing of the folder.
-func (s *Source) tells(own Own) bool {
-	mine := func(p position) bool {
-		_, mine := own.file(p.file)
-		return mine
-	}
-	// All that the author wrote may have been inlined calls of what others wrote.
+// knows reports whether the module names a line of the author's.
+func (s *Source) knows(own Own) bool {
+	mine := func(p position) bool { return own.File(p.file) }
+	// The author's code may be nothing but inlined calls of other people's code.
 	return slices.ContainsFunc(s.rows, func(r row) bool { return mine(r.position) || slices.ContainsFunc(r.callers, mine) })
 }
 
-// function is the name of a function, or its number.
+// function returns the name of a function, or "function N".
 func (s *Source) function(index int) string {
 	if name := s.names[index]; name != "" {
 		return name
@@ -88,7 +77,7 @@ func (s *Source) function(index int) string {
 	return fmt.Sprintf("function %d", index)
 }
 
-// positions are the lines of a block, in the order of its code. Code that was inlined is of the lines that called it, too.
+// positions returns the lines of a block, in the order of its code. Inlined code also belongs to the lines that called it.
 func (s *Source) positions(b meter.Block) []position {
 	// Rows do not overlap, so that the first of a block is the last that begins before its end or the one behind it.
 	at := sort.Search(len(s.rows), func(i int) bool { return s.rows[i].end > b.Start })
@@ -110,32 +99,19 @@ func (s *Source) positions(b meter.Block) []position {
 	return list
 }
 
-// Own says what the policy's author wrote. Everything else is of a runtime, a library or an SDK, which the author need not test.
+// Own says which code the policy's author wrote, as opposed to a runtime, a library or an SDK.
 type Own struct {
-	Below    string                 // where lines are known: how the names of files begin that File is asked for. Reports leave it out
 	File     func(name string) bool // where lines are known
 	Function func(name string) bool // where they are not; nil is every function
 }
 
-// file is the author's name of a file, if it is the author's.
-func (o Own) file(name string) (string, bool) {
-	name, ok := strings.CutPrefix(name, o.Below)
-	return name, ok && o.File(name)
+// files returns those of the positions that are in the author's files.
+func (o Own) files(list []position) []position {
+	return slices.DeleteFunc(list, func(p position) bool { return !o.File(p.file) })
 }
 
-// files are those positions of a list that are the author's, under the author's names.
-func (o Own) files(list []position) (mine []position) {
-	for _, p := range list {
-		if name, ok := o.file(p.file); ok {
-			p.file = name
-			mine = append(mine, p)
-		}
-	}
-	return mine
-}
-
-// InFolder is the author's part of a module whose debug information names files by their path from the policy's folder: what
-// lies in it and is none of the others, which are names of files, and folders with a slash behind.
+// InFolder returns a function for Own.File where files are named by their path from the policy's folder. It accepts what lies
+// in the folder and is none of others, which are names of files, or of folders with a slash at the end.
 func InFolder(others ...string) func(string) bool {
 	return func(file string) bool {
 		if path.IsAbs(file) || strings.HasPrefix(file, "../") || strings.HasPrefix(file, "~") {

@@ -93,8 +93,6 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x00\x0c\x04name\x01\x06\x01\x00\x03abc"))
 	f.Add([]byte("\x00asm\x01\x00\x00\x00\x00\x10\x0b.debug_line\x01\x00\x00\x00\x00\x0b\x0b.debug_info\x02\x02"))
-	f.Add(goModule("main.g"))
-	f.Add(goModule("runtime.panicIndex"))
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		if len(wasm) > 1<<16 {
 			return

@@ -3,23 +3,21 @@ package cover
 import (
 	"cmp"
 	"debug/dwarf"
-	"errors"
-	"io"
 	"path"
 	"slices"
 	"sort"
 )
 
-// maxRows bounds what is read of a line table: a module may say a lot in few bytes.
+// maxRows bounds the rows of a module, which may say a lot in few bytes.
 const maxRows = 4 << 20
 
-// dwarfRows reads the line tables of debug information. Its addresses are offsets in the code section. What cannot be read is
-// left out: lines are a comfort.
+// dwarfRows reads the line tables of debug information, whose addresses are offsets in the code section. What cannot be read is
+// left out.
 func dwarfRows(debug map[string][]byte) (rows []row) {
 	if len(debug[".debug_line"]) == 0 {
 		return nil
 	}
-	// The bytes are foreign, and a reader that panics on them must not take the host along.
+	// The bytes come from anywhere, and package dwarf may panic on them.
 	defer func() {
 		if recover() != nil {
 			rows = nil
@@ -61,7 +59,7 @@ func dwarfRows(debug map[string][]byte) (rows []row) {
 	return rows
 }
 
-// call is a stretch of code that was inlined, and where it was called.
+// call is a stretch of code that was inlined, and the line that called it.
 type call struct {
 	start, end int
 	position
@@ -86,7 +84,7 @@ func inlined(calls []call, d *dwarf.Data, e *dwarf.Entry, files []*dwarf.LineFil
 	return calls
 }
 
-// giveCallers tells each row from where its code was called. The calls of a unit come outermost first.
+// giveCallers adds the lines that called its code to each row. The calls of a unit come outermost first.
 func giveCallers(rows []row, calls []call) {
 	room := maxRows
 	for _, c := range slices.Backward(calls) {
@@ -98,14 +96,14 @@ func giveCallers(rows []row, calls []call) {
 	}
 }
 
-// unitRows appends the rows of one unit. The table is a run of sequences, one for each function; that of a function which the linker
+// unitRows appends the rows of one unit. Its table has a sequence for each function. The sequence of a function that the linker
 // has dropped begins at 0 or at the end of all addresses, where no function is.
 func unitRows(rows []row, lines *dwarf.LineReader) []row {
 	var last dwarf.LineEntry
 	open, dropped := false, false
 	for len(rows) < maxRows {
 		var e dwarf.LineEntry
-		if err := lines.Next(&e); errors.Is(err, io.EOF) || err != nil {
+		if err := lines.Next(&e); err != nil {
 			return rows
 		}
 		if !open {

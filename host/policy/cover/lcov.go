@@ -8,11 +8,10 @@ import (
 	"path"
 )
 
-// ErrNoLines is of a module that says nothing of lines.
+// ErrNoLines is returned for a report without lines.
 var ErrNoLines = errors.New("the module does not say which lines its code is from")
 
-// WriteLCOV writes the report in the trace format of LCOV, as geninfo(1) describes it, which most tools that show coverage
-// read. Files are named from the folder.
+// WriteLCOV writes the report in the trace format of LCOV (see geninfo(1)). Files are named by their path from the folder.
 func (r *Report) WriteLCOV(w io.Writer, test, folder string) error {
 	if r.Lines == nil {
 		return ErrNoLines

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
-// Report says what has run. Unless a field says otherwise it is about the author's own code.
+// Report says what has run of the author's own code, unless a field says otherwise.
 type Report struct {
 	Total
 	Lines     *Total     `json:"lines,omitempty"` // nil where lines are not known
@@ -16,10 +16,10 @@ type Report struct {
 	Functions []Function `json:"functions"`
 	Files     []File     `json:"files,omitempty"`
 	Uncovered []Place    `json:"uncovered,omitempty"`
-	Note      string     `json:"note,omitempty"` // how lines are known, where that needs saying
+	Note      string     `json:"note,omitempty"` // why lines are not known, where that needs saying
 }
 
-// Total is how many of some things there are and how many of them ran.
+// Total counts things, most often basic blocks, and those of them that ran.
 type Total struct {
 	Blocks  int     `json:"blocks"`
 	Covered int     `json:"covered"`
@@ -34,7 +34,7 @@ func (t *Total) add(ran bool) {
 	t.Percent = 100 * float64(t.Covered) / float64(t.Blocks)
 }
 
-// Function is one function of the module. What a compiler puts into its callers is counted there.
+// Function is one function of the module. Calls that were inlined are counted with the caller.
 type Function struct {
 	Name  string `json:"name"`
 	File  string `json:"file,omitempty"`
@@ -64,11 +64,11 @@ type Place struct {
 	Line     int    `json:"line,omitempty"`
 	EndLine  int    `json:"end_line,omitempty"` // the last of several
 	Function string `json:"function,omitempty"`
-	Nameless bool   `json:"nameless,omitempty"` // the function is called by its number, for want of a name
+	Nameless bool   `json:"nameless,omitempty"` // the module has no name for the function, only a number
 	Total
 }
 
-// String is "policy.c:12-14", "policy.c:20 (1 of 3 blocks)" or "main.f (2 of 9 blocks)".
+// String returns text like "policy.c:12-14", "policy.c:20 (1 of 3 blocks)" or "main.f (2 of 9 blocks)".
 func (p Place) String() string {
 	s := p.at()
 	if p.Covered > 0 {
@@ -87,14 +87,11 @@ func (p Place) at() string {
 	return p.Function
 }
 
-// Report puts the counts beside the source. counts has a number for each block.
+// Report joins the source with counts, one for each block.
 func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
-	c := &collector{source: s, own: own, byLine: s.tells(own), files: map[string]map[int]*Line{}, perFile: map[string]*Total{}}
+	c := &collector{source: s, own: own, byLine: s.knows(own), files: map[string]map[int]*Line{}, perFile: map[string]*Total{}}
 	for i := range blocks {
 		c.report.Module.add(counts[i] > 0)
-	}
-	if s.listed {
-		blocks, counts = s.byLine(blocks, counts)
 	}
 	for i, b := range blocks {
 		if i == 0 || b.Function != blocks[i-1].Function {
@@ -105,9 +102,9 @@ func (s *Source) Report(blocks []meter.Block, counts []uint64, own Own) Report {
 	return c.finish()
 }
 
-// Own tells of each block whether some of it is the author's; without any that is, all are.
+// Own reports for each block whether some of it is the author's. If none is, all are.
 func (s *Source) Own(blocks []meter.Block, own Own) []bool {
-	mine, some, byLine := make([]bool, len(blocks)), false, s.tells(own)
+	mine, some, byLine := make([]bool, len(blocks)), false, s.knows(own)
 	for i, b := range blocks {
 		if byLine {
 			mine[i] = len(own.files(s.positions(b))) > 0
@@ -124,13 +121,13 @@ func (s *Source) Own(blocks []meter.Block, own Own) []bool {
 	return mine
 }
 
-// collector makes a report, block by block.
+// collector builds a report block by block.
 type collector struct {
 	source   *Source
 	own      Own
 	byLine   bool
 	report   Report
-	function *Function // that the last block was of, if it is the author's
+	function *Function // of the last block, if it is the author's
 	calls    uint64    // of the function
 	files    map[string]map[int]*Line
 	perFile  map[string]*Total
@@ -161,7 +158,7 @@ func (c *collector) block(b meter.Block, count uint64) {
 	c.report.add(count > 0)
 }
 
-// begin begins a function with its first block, whoever wrote that.
+// begin starts the function of a block, whether or not the author wrote its first block.
 func (c *collector) begin(b meter.Block) {
 	if c.function != nil {
 		return
@@ -170,7 +167,7 @@ func (c *collector) begin(b meter.Block) {
 	c.function = &c.report.Functions[len(c.report.Functions)-1]
 }
 
-// lines counts a block for each line that it has code of.
+// lines counts a block for each of its lines.
 func (c *collector) lines(list []position, count uint64) {
 	seen := map[string]bool{}
 	for i, p := range list {
@@ -221,7 +218,7 @@ func (c *collector) finish() Report {
 	return r
 }
 
-// uncovered are the places of a file that have not run. Lines with code that follow each other and have not run at all are one place.
+// uncovered returns the places of a file that have not run. Neighbouring lines of which nothing has run are one place.
 func (f *File) uncovered() []Place {
 	var list []Place
 	joining := false

@@ -9,16 +9,19 @@ import (
 	"path"
 	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
 const (
-	// MapSuffix is what the source map beside a module has behind the module's name.
+	// MapSuffix added to a module's name is the name of its source map.
 	MapSuffix = ".map"
 	// MaxMap bounds a source map, in bytes.
 	MaxMap     = 16 << 20
 	maxSources = 1 << 12
+	maxName    = 1 << 10 // bytes of a source's name
 )
 
 // sourceMap is a source map of revision 3 (ECMA-426), as compilers to Wasm write it: the whole module is line 0, and a column is the
@@ -27,8 +30,8 @@ type sourceMap struct {
 	Version  int      `json:"version"`
 	Sources  []string `json:"sources"`
 	Mappings string   `json:"mappings"`
-	Sections []any    `json:"sections,omitempty"` // a map of maps, which is not read
-	// Module is the digest of the module that the map is of. Names that begin with x_ are free for use.
+	Sections []any    `json:"sections,omitempty"` // a map of maps, which is refused
+	// Module is the digest of the map's module. Names that begin with x_ are free for use.
 	Module string `json:"x_flynn_module_sha256,omitempty"`
 }
 
@@ -37,7 +40,7 @@ var (
 	errOther = errors.New("the source map is of another module")
 )
 
-// KeepMap is a source map as it lies beside the module: without the text of the source, and with the module's digest.
+// KeepMap returns the source map to keep beside a module: without the text of the source, and with the module's digest.
 func KeepMap(data, wasm []byte) ([]byte, error) {
 	m, err := readMap(data)
 	if err != nil {
@@ -66,8 +69,8 @@ func readMap(data []byte) (*sourceMap, error) {
 	return m, nil
 }
 
-// ReadMapped is Read for a module beside which a source map lies. The map is used where the module itself says nothing of lines. One that
-// cannot be read, or that says it is of another module, is an error; the source is as Read has it then.
+// ReadMapped is Read for a module with a source map, which is used if the module itself has no lines. If the map cannot be
+// read, or is of another module, it returns an error and what Read returns.
 func ReadMapped(wasm, data []byte) (*Source, error) {
 	s, err := Read(wasm)
 	if err != nil || s.HasLines() {
@@ -80,30 +83,35 @@ func ReadMapped(wasm, data []byte) (*Source, error) {
 	if m.Module != "" && m.Module != digest(wasm) {
 		return s, errOther
 	}
-	module, err := meter.Look(wasm)
+	module, err := meter.FindCode(wasm)
 	if err != nil {
 		return s, err
 	}
 	segments, err := m.segments()
-	if err != nil {
-		return s, err
+	if err == nil {
+		s.rows = mapRows(segments, m.names(), module)
 	}
-	s.rows = mapRows(segments, m.names(), module)
-	return s, nil
+	return s, err
 }
 
-// names are the files, or "" for one without a name to show.
+// names returns the names of the files, "" for one that is not fit to be shown.
 func (m *sourceMap) names() []string {
 	list := make([]string, len(m.Sources))
 	for i, name := range m.Sources {
-		if name = printable(name); name != "" && len(name) < maxName {
+		if len(name) < maxName && printable(name) {
 			list[i] = path.Clean(name)
 		}
 	}
 	return list
 }
 
-// segment says that the code from an offset of the file on is of a line; source is -1 where it is of none.
+// printable reports whether a name has text, and only text: no characters that a terminal, or a file of lines, takes for more.
+func printable(name string) bool {
+	unfit := func(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }
+	return name != "" && !strings.ContainsFunc(name, unfit)
+}
+
+// segment says that the code from an offset of the module on belongs to a line; source is -1 if it belongs to none.
 type segment struct {
 	at, source, line int
 }
@@ -166,22 +174,22 @@ func vlq(text string) ([]int64, error) {
 	return list, nil
 }
 
-// mapRows gives the code between two segments to the line of the first. A segment never reaches beyond its function.
-func mapRows(segments []segment, names []string, module *meter.Inside) []row {
+// mapRows assigns the code between two segments to the line of the first. A segment never reaches beyond its function.
+func mapRows(segments []segment, names []string, module *meter.Code) []row {
 	var rows []row
 	for i, s := range segments {
 		if s.source < 0 || names[s.source] == "" {
 			continue
 		}
-		start := s.at - module.CodeAt()
+		start := s.at - module.At
 		// The first function that ends behind it.
-		f := sort.Search(module.Bodies(), func(i int) bool { b := module.Body(i); return b.At+len(b.Code) > start })
-		if f == module.Bodies() || module.Body(f).At > start {
+		f := sort.Search(len(module.Bodies), func(i int) bool { return module.Bodies[i].End > start })
+		if f == len(module.Bodies) || module.Bodies[f].Start > start {
 			continue
 		}
-		end := module.Body(f).At + len(module.Body(f).Code)
+		end := module.Bodies[f].End
 		if i+1 < len(segments) {
-			end = min(end, segments[i+1].at-module.CodeAt())
+			end = min(end, segments[i+1].at-module.At)
 		}
 		if start < end {
 			rows = append(rows, row{start: start, end: end, position: position{file: names[s.source], line: s.line}})

@@ -33,7 +33,7 @@ func Rows(at time.Time, records []policy.Record) []journal.Decision {
 }
 
 func row(at time.Time, r *policy.Record) journal.Decision {
-	calls, _ := jsonform.Marshal(policy.KeptCalls(r.Calls)) // plain bytes and numbers
+	calls, _ := jsonform.Marshal(policy.TrimCalls(r.Calls)) // plain bytes and numbers
 	d := journal.Decision{
 		At: at, Kind: r.Kind, Policy: r.Policy, Digest: r.Digest, File: r.File, Frame: r.Frame, Calls: calls, Raw: r.Raw, Rule: r.Rule,
 		Answer: r.Answer, Reason: r.Reason, Error: r.Error, Fuel: r.Fuel, Nanos: int64(r.Took),

@@ -3,6 +3,7 @@ package fuzz
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -97,7 +98,7 @@ func (s *session) newValue() any {
 	return s.text(s.word(), maxString)
 }
 
-// kindAt is the type of the value that a JSON Pointer names, "absent" if there is none.
+// kindAt returns the type of the value that a JSON Pointer names, "absent" if there is none.
 func kindAt(args json.RawMessage, pointer string) string {
 	v, ok := at(args, pointer)
 	if !ok {
@@ -106,26 +107,12 @@ func kindAt(args json.RawMessage, pointer string) string {
 	return kindOf(v)
 }
 
-// at is the value that a JSON Pointer names.
-func at(args json.RawMessage, pointer string) (any, bool) {
-	v, ok := decodeArgs(args)
-	for _, step := range steps(pointer) {
-		switch in := v.(type) {
-		case map[string]any:
-			v, ok = in[step]
-		case []any:
-			var k int
-			if k, ok = index(step, len(in)); ok {
-				v = in[k]
-			}
-		default:
-			ok = false
-		}
-		if !ok {
-			return nil, false
-		}
+// at returns the value that a JSON Pointer names.
+func at(args json.RawMessage, pointer string) (found any, ok bool) {
+	if v, read := decodeArgs(args); read {
+		_, ok = edited(v, steps(pointer), func(v any) any { found = v; return v })
 	}
-	return v, ok
+	return found, ok
 }
 
 func kindOf(v any) string {
@@ -160,48 +147,60 @@ func index(step string, n int) (int, bool) {
 	return k, err == nil && k >= 0 && k < n && strconv.Itoa(k) == step
 }
 
-// replaceAt puts another value at a pointer, or takes the one that is there away. It reports whether there was one.
-func replaceAt(args json.RawMessage, pointer string, replacement any, remove bool) (json.RawMessage, bool) {
+// removed stands for a value that an edit takes out of its object.
+type removed struct{}
+
+func isRemoved(v any) bool {
+	_, is := v.(removed)
+	return is
+}
+
+// edited changes the value at the end of a path and reports whether there is one. Nothing is taken out of a list.
+func edited(v any, path []string, change func(any) any) (any, bool) {
+	if len(path) == 0 {
+		return change(v), true
+	}
+	switch in := v.(type) {
+	case map[string]any:
+		if _, ok := in[path[0]]; !ok {
+			return v, false
+		}
+		next, ok := edited(in[path[0]], path[1:], change)
+		if in[path[0]] = next; isRemoved(next) {
+			delete(in, path[0])
+		}
+		return in, ok
+	case []any:
+		k, ok := index(path[0], len(in))
+		if !ok {
+			return v, false
+		}
+		next, ok := edited(in[k], path[1:], change)
+		if isRemoved(next) {
+			return v, false
+		}
+		in[k] = next
+		return in, ok
+	}
+	return v, false
+}
+
+// editAt changes the value that a JSON Pointer names and reports whether there was one. The arguments as a whole stay an object.
+func editAt(args json.RawMessage, pointer string, change func(any) any) (json.RawMessage, bool) {
 	v, ok := decodeArgs(args)
-	list := steps(pointer)
-	if !ok || len(list) == 0 {
+	if !ok || pointer == "" {
 		return args, false
 	}
-	at := v
-	for _, step := range list[:len(list)-1] {
-		switch in := at.(type) {
-		case map[string]any:
-			at = in[step]
-		case []any:
-			k, ok := index(step, len(in))
-			if !ok {
-				return args, false
-			}
-			at = in[k]
-		default:
-			return args, false
-		}
-	}
-	last := list[len(list)-1]
-	switch in := at.(type) {
-	case map[string]any:
-		if _, ok = in[last]; !ok {
-			return args, false
-		}
-		if in[last] = replacement; remove {
-			delete(in, last)
-		}
-	case []any:
-		k, ok := index(last, len(in))
-		if !ok || remove {
-			return args, false
-		}
-		in[k] = replacement
-	default:
+	if v, ok = edited(v, steps(pointer), change); !ok {
 		return args, false
 	}
 	changed, err := jsonform.Marshal(v)
 	return changed, err == nil
+}
+
+// replaceAt puts another value, or removed{}, in place of one.
+func replaceAt(args json.RawMessage, pointer string, replacement any) (json.RawMessage, bool) {
+	return editAt(args, pointer, func(any) any { return replacement })
 }
 
 // duplicate writes a key of the outermost object twice, the well-formed value first.
@@ -216,8 +215,5 @@ func duplicate(args json.RawMessage, key string, second string) (json.RawMessage
 		return args, false
 	}
 	name, err := jsonform.Marshal(key)
-	if err != nil {
-		return args, false
-	}
-	return append(append(append(append(whole[:len(whole)-1:len(whole)-1], ','), name...), ':'), second+"}"...), true
+	return fmt.Appendf(whole[:len(whole)-1], ",%s:%s}", name, second), err == nil
 }

@@ -2,8 +2,8 @@ package fuzz
 
 import (
 	"context"
-	"math/rand/v2"
 	"reflect"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/policy/author"
 )
@@ -11,54 +11,36 @@ import (
 // facts are those of a case.
 type facts = author.Facts
 
-// attention is which facts the policy looks at, by the number of the field, the tool's arguments last. A policy reads a handful of
-// what there is, and most changes would be wasted on the rest.
-type attention []float64
-
-// How often a fact is changed, by what it is to the cases.
-const (
-	unread = 0.02
-	absent = 0.1 // from the frames of all cases, so that nobody knows
-	read   = 1
-)
-
 // arguments is the number of the tool's arguments among the fields.
 func arguments() int { return reflect.TypeFor[facts]().NumField() }
 
-func newAttention() attention {
-	a := make(attention, arguments()+1)
-	for f := range a {
-		a[f] = absent
-	}
-	return a
-}
-
-// study finds out what the policy reads of a case, by asking without each fact in turn.
-func (a attention) study(ctx context.Context, in input) error {
+// study adds the facts of a case that the policy reads, which it finds by asking without each fact in turn. A policy reads a handful of
+// facts, and changes of the others would be wasted.
+func (s *session) study(ctx context.Context, in input) error {
 	uses, calls, err := in.target.warm.Uses(ctx, in.Case)
 	if err != nil {
 		return err
 	}
 	for _, u := range uses {
-		if f, ok := fieldNamed(u.Name); ok {
-			if u.Use != author.Unread {
-				a[f] = read
-			} else if a[f] != read {
-				a[f] = unread
-			}
+		if u.Use != author.Unread {
+			s.reads(u.Name)
 		}
 	}
 	for _, c := range calls {
 		switch c.Name {
 		case "arg", "arg_kind":
-			a[arguments()] = read
+			s.reads("args")
 		case "get":
-			if f, ok := fieldNamed("text"); ok {
-				a[f] = read
-			}
+			s.reads("text")
 		}
 	}
 	return nil
+}
+
+func (s *session) reads(name string) {
+	if f, ok := fieldNamed(name); ok && !slices.Contains(s.read, f) {
+		s.read = append(s.read, f)
+	}
 }
 
 // fieldNamed is the field that a fact of the frame comes from.
@@ -68,6 +50,8 @@ func fieldNamed(name string) (int, bool) {
 		name = "now"
 	case "text_len":
 		name = "text"
+	case "args":
+		return arguments(), true
 	}
 	t := reflect.TypeFor[facts]()
 	for f := range t.NumField() {
@@ -78,20 +62,12 @@ func fieldNamed(name string) (int, bool) {
 	return 0, false
 }
 
-// choose takes one of the first n fields, now and then any, mostly one that is read.
-func (a attention) choose(random *rand.Rand, n int) int {
-	if random.IntN(6) == 0 {
-		return random.IntN(n)
-	}
-	total := 0.0
-	for f := range n {
-		total += a[f]
-	}
-	at := random.Float64() * total
-	for f := range n {
-		if at -= a[f]; at < 0 {
+// choose returns one of the first n fields, mostly one that the policy reads.
+func (s *session) choose(n int) int {
+	if k := len(s.read); k > 0 && s.random.IntN(6) > 0 {
+		if f := s.read[s.random.IntN(k)]; f < n {
 			return f
 		}
 	}
-	return n - 1
+	return s.random.IntN(n)
 }

@@ -235,10 +235,10 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s is %s, want %s", pointer, got, want)
 		}
 	}
-	if got, ok := replaceAt(args, "/a/b/1", true, false); !ok || string(got) != `{"a":{"b":[1,true]},"c~/d":null}` {
+	if got, ok := replaceAt(args, "/a/b/1", true); !ok || string(got) != `{"a":{"b":[1,true]},"c~/d":null}` {
 		t.Errorf("%s, %v", got, ok)
 	}
-	if got, ok := replaceAt(args, "/a", nil, true); !ok || string(got) != `{"c~/d":null}` {
+	if got, ok := replaceAt(args, "/a", removed{}); !ok || string(got) != `{"c~/d":null}` {
 		t.Errorf("%s, %v", got, ok)
 	}
 	if got, ok := duplicate(args, "c~/d", "[]"); !ok || string(got) != `{"a":{"b":[1,"x"]},"c~/d":null,"c~/d":[]}` {
@@ -259,7 +259,7 @@ func FuzzMutate(f *testing.F) {
 		if err := c.Ask.Settle(); err != nil {
 			t.Fatal(err)
 		}
-		s := &session{random: newRandom(seed), look: newAttention(), words: []string{"word"}, agents: []string{"helper"}}
+		s := &session{random: newRandom(seed), words: []string{"word"}, agents: []string{"helper"}}
 		in := input{Case: c, origin: &c}
 		s.corpus = []input{in}
 		for range 50 {

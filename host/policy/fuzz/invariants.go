@@ -54,7 +54,7 @@ func (s *session) alwaysSlow(ctx context.Context, in input) bool {
 func (s *session) checkAgain(ctx context.Context, in input, got author.Outcome, r policy.Record) {
 	differs := func(in input, got author.Outcome, r policy.Record) (author.Outcome, bool) {
 		again, second := s.ask(ctx, in)
-		return again, second.Fuel != r.Fuel || !same(got, again)
+		return again, second.Fuel != r.Fuel || !got.Same(again)
 	}
 	again, differ := differs(in, got, r)
 	if !differ || got.Class() == string(policy.ClassDeadline) || !s.first(unstable, in.Kind) {
@@ -74,17 +74,11 @@ func (s *session) checkWarm(ctx context.Context, in input, got author.Outcome, r
 	if second.Fuel != r.Fuel {
 		s.report.WarmFuel++
 	}
-	if same(got, warm) || got.Error != "" || warm.Error != "" || !s.first(remembers, in.Kind) {
+	if got.Same(warm) || got.Error != "" || warm.Error != "" || !s.first(remembers, in.Kind) {
 		return
 	}
 	// Its memory is not part of this question, so there is nothing to shrink.
 	s.add(Find{Invariant: remembers, What: "after other questions it answers otherwise", Answer: warm, Than: &got}, in)
-}
-
-// same compares answers and not what they cost.
-func same(a, b author.Outcome) bool {
-	a.Fuel, a.Took, b.Fuel, b.Took = 0, 0, 0, 0
-	return a == b
 }
 
 // looser reports whether an answer restricts less than another.
@@ -225,7 +219,7 @@ func betterThanGuest(ctx context.Context, s *session, in input, got, guest autho
 	if looser(in.Kind, got, guest) {
 		return true
 	}
-	if in.Kind != policy.KindRoute || same(got, guest) || got.Answer != "agent" {
+	if in.Kind != policy.KindRoute || got.Same(guest) || got.Answer != "agent" {
 		return false
 	}
 	for _, role := range []string{"owner", "member"} {
@@ -252,12 +246,14 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 	for _, p := range pointers[:min(len(pointers), 8)] {
 		for _, other := range []any{nil, true, json.Number("7"), "", []any{}, map[string]any{}} {
 			if kindOf(other) != kindAt(in.Args, p) {
-				list = append(list, s.malformation(in, p, kindOf(other), func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, other, false) }))
+				list = append(list, s.malformation(in, p, kindOf(other), func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, other) }))
 			}
 		}
 		list = append(list,
-			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) { return wrapped(args, p) }),
-			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, nil, true) }))
+			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) {
+				return editAt(args, p, func(v any) any { return []any{v} })
+			}),
+			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, removed{}) }))
 		if path := steps(p); len(path) > 0 {
 			for _, second := range []string{"null", "[]", "{}"} {
 				list = append(list, s.malformation(in, p, "twice, the second time "+second,
@@ -266,15 +262,6 @@ func (s *session) malformations(in input, r policy.Record) []variation {
 		}
 	}
 	return list
-}
-
-// wrapped puts the value at a pointer into a list.
-func wrapped(args json.RawMessage, pointer string) (json.RawMessage, bool) {
-	v, ok := at(args, pointer)
-	if !ok {
-		return args, false
-	}
-	return replaceAt(args, pointer, []any{v}, false)
 }
 
 func (s *session) malformation(in input, pointer, kind string, change func(json.RawMessage) (json.RawMessage, bool)) variation {

@@ -27,7 +27,7 @@ func (s *session) mutate(in input) input {
 		fields++
 	}
 	for range 1 + s.random.IntN(2)*s.random.IntN(3) {
-		k := s.look.choose(s.random, fields)
+		k := s.choose(fields)
 		switch {
 		case s.random.IntN(24) == 0:
 			in = s.splice(in)

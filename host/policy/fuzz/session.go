@@ -25,7 +25,7 @@ type session struct {
 	cases   []input
 	corpus  []input
 	report  Report
-	look    attention
+	read    []int // fields that the policy reads
 	swept   map[swept]bool
 	known   map[string]bool // finds, by what they have in common
 	begun   time.Time
@@ -55,7 +55,7 @@ type target struct {
 const fuzzWall = 10 * time.Second
 
 func newSession(ctx context.Context, c Config, subject *author.Subject) (*session, error) {
-	s := &session{config: c, subject: subject, random: newRandom(c.Seed), known: map[string]bool{}, look: newAttention(), swept: map[swept]bool{}}
+	s := &session{config: c, subject: subject, random: newRandom(c.Seed), known: map[string]bool{}, swept: map[swept]bool{}}
 	m := subject.Manifest()
 	s.wall = time.Duration(m.Limits.Wall)
 	if s.wall == 0 {
@@ -78,7 +78,7 @@ func newSession(ctx context.Context, c Config, subject *author.Subject) (*sessio
 		return nil, errors.Join(fmt.Errorf("%s has no case with an answer to begin with", c.Dir), s.close())
 	}
 	for _, in := range s.cases {
-		if err := s.look.study(ctx, in); err != nil {
+		if err := s.study(ctx, in); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}

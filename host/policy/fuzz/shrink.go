@@ -143,15 +143,16 @@ func (k *shrinker) prune() {
 	}
 	// Each step is tried on a tree of its own, so that a failed one leaves nothing behind.
 	for _, p := range pointersOf(v, "") {
-		if args, ok := replaceAt(k.in.Args, p, nil, true); ok && k.tryArgs(args) {
+		if args, ok := replaceAt(k.in.Args, p, removed{}); ok && k.tryArgs(args) {
 			continue
 		}
-		text, ok := stringAt(k.in.Args, p)
+		v, _ := at(k.in.Args, p)
+		text, ok := v.(string)
 		if !ok {
 			continue
 		}
 		shortenString(text, func(shorter string) bool {
-			args, ok := replaceAt(k.in.Args, p, shorter, false)
+			args, ok := replaceAt(k.in.Args, p, shorter)
 			return ok && k.tryArgs(args)
 		})
 	}
@@ -181,12 +182,6 @@ func pointersOf(v any, at string) []string {
 		}
 	}
 	return list
-}
-
-func stringAt(args json.RawMessage, pointer string) (string, bool) {
-	v, ok := at(args, pointer)
-	text, isText := v.(string)
-	return text, ok && isText
 }
 
 // changes are the differences between a case and what came of it, for people.

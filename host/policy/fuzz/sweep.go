@@ -3,6 +3,7 @@ package fuzz
 import (
 	"context"
 	"reflect"
+	"slices"
 )
 
 // The bounds of a sweep: the beginning of a string, in policies that are quick.
@@ -64,7 +65,7 @@ func (s *session) readStrings() []int {
 	var list []int
 	for f := range t.NumField() {
 		free := t.Field(f).Type.Kind() == reflect.String && !fixed(t.Field(f)) && len(known(t.Field(f).Name)) == 0 && t.Field(f).Name != "Now"
-		if free && s.look[f] == read {
+		if free && slices.Contains(s.read, f) {
 			list = append(list, f)
 		}
 	}

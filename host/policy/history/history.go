@@ -1,7 +1,7 @@
 // Package history remembers over restarts which modules of policies were in force. The changes are in the store, the modules in an archive
 // on disk.
 //
-// Start with Open for the ledger of the policy engine, and with Earlier for the module that a roll-back goes back to. The package does not
+// Start with Open for the History of the policy engine, and with Earlier for the module that a roll-back goes back to. The package does not
 // put a module in force: package policy does.
 package history
 
@@ -21,25 +21,25 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Ledger is the memory of the policy engine.
-type Ledger struct {
+// Log implements policy.History.
+type Log struct {
 	store   journal.Changes
 	archive *archive.Archive
 }
 
-var _ policy.Ledger = (*Ledger)(nil)
+var _ policy.History = (*Log)(nil)
 
 // Open opens the archive in the store's folder.
-func Open(dir string, s journal.Changes) (*Ledger, error) {
+func Open(dir string, s journal.Changes) (*Log, error) {
 	a, err := archive.Open(filepath.Join(dir, "policies", "modules"))
-	return &Ledger{s, a}, err
+	return &Log{s, a}, err
 }
 
 // archiveAge is how long a module is kept that never came into force.
 const archiveAge = 24 * time.Hour
 
 // Prune drops from the archive the modules that no change names any more.
-func (l *Ledger) Prune(ctx context.Context) error {
+func (l *Log) Prune(ctx context.Context) error {
 	files, err := l.store.PolicyFiles(ctx)
 	if err != nil {
 		return fmt.Errorf("read which modules the history of policies names: %w", err)
@@ -51,8 +51,8 @@ func (l *Ledger) Prune(ctx context.Context) error {
 	return l.archive.Prune(archiveAge, func(digest string) bool { return named[digest] })
 }
 
-// Recall implements policy.Ledger.
-func (l *Ledger) Recall(ctx context.Context, name string) (policy.Past, error) {
+// Recall implements policy.History.
+func (l *Log) Recall(ctx context.Context, name string) (policy.Past, error) {
 	last, err := l.store.ListPolicyChanges(ctx, journal.ChangeFilter{Policy: name, Limit: 1})
 	if err != nil || len(last) == 0 {
 		return policy.Past{}, err
@@ -63,8 +63,8 @@ func (l *Ledger) Recall(ctx context.Context, name string) (policy.Past, error) {
 	}.Leaves(), nil
 }
 
-// Keep implements policy.Ledger.
-func (l *Ledger) Keep(ctx context.Context, c policy.Candidate) error {
+// Keep implements policy.History.
+func (l *Log) Keep(ctx context.Context, c policy.Candidate) error {
 	file, err := l.archive.Put(c.Wasm)
 	if err != nil {
 		return err
@@ -79,13 +79,13 @@ func (l *Ledger) Keep(ctx context.Context, c policy.Candidate) error {
 	})
 }
 
-// Fetch implements policy.Ledger.
-func (l *Ledger) Fetch(_ context.Context, file string) ([]byte, error) {
+// Fetch implements policy.History.
+func (l *Log) Fetch(_ context.Context, file string) ([]byte, error) {
 	return l.archive.Get(file)
 }
 
-// Record implements policy.Ledger.
-func (l *Ledger) Record(ctx context.Context, c policy.Change) error {
+// Record implements policy.History.
+func (l *Log) Record(ctx context.Context, c policy.Change) error {
 	row := journal.Change{
 		At: c.At, Policy: c.Policy, Path: c.Path, Outcome: string(c.Outcome), File: c.File, Digest: c.Digest, Over: c.Over,
 		NowFile: c.NowFile, NowDigest: c.NowDigest, By: c.By, Reason: clipped(c.Reason),

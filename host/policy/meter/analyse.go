@@ -58,16 +58,10 @@ type analyser struct {
 	height   int
 	charged  int  // the edit that charges for the basic block
 	compared bool // the last instruction was a comparison
-	seen     func(Instruction)
 }
 
 func (w *rewriter) analyse(typ functype, body []byte) (*function, error) {
-	return w.analyseAll(typ, body, nil)
-}
-
-// analyseAll is analyse that tells seen, if it is there, of every instruction before it is checked.
-func (w *rewriter) analyseAll(typ functype, body []byte, seen func(Instruction)) (*function, error) {
-	a := &analyser{m: w, r: &reader{data: body}, f: &function{typ: typ, locals: len(typ.params), size: len(body)}, seen: seen}
+	a := &analyser{m: w, r: &reader{data: body}, f: &function{typ: typ, locals: len(typ.params), size: len(body)}}
 	if err := a.declarations(); err != nil {
 		return nil, err
 	}
@@ -160,9 +154,6 @@ func (a *analyser) step() error {
 	op := a.r.byte()
 	behind := a.compared
 	a.compared = compares(op)
-	if a.seen != nil {
-		a.seen(Instruction{at, op, len(a.frames)})
-	}
 	switch op {
 	case opBlock, opLoop, opIf:
 		return a.open(op)

@@ -25,14 +25,8 @@ type Plan struct {
 
 // Survey reads the layout of a module. It checks no more than Rewrite does, and changes nothing.
 func Survey(wasm []byte) (*Plan, error) {
-	if len(wasm) > MaxModule {
-		return nil, over("bytes of the module", len(wasm), MaxModule)
-	}
-	m, err := decode(wasm)
+	m, err := read(wasm)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.check(Options{MaxPages: 1 << 16}); err != nil {
 		return nil, err
 	}
 	w := newRewriter(m, Options{})

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/policy/meter"
 )
 
 // section is the custom section in which a module says what it reads of the document input.
@@ -23,32 +25,13 @@ func AppendReads(wasm []byte, names []string) []byte {
 
 func named(s string) []byte { return append(binary.AppendUvarint(nil, uint64(len(s))), s...) }
 
-// Reads finds what AppendReads wrote. It is false for a module that says nothing, or nothing that can be read.
+// Reads returns what AppendReads wrote. It is false for a module that says nothing, or nothing that can be read.
 func Reads(wasm []byte) (names []string, ok bool) {
-	const header = 8
-	if len(wasm) < header {
+	sections, err := meter.Sections(wasm)
+	i := slices.IndexFunc(sections, func(s meter.Section) bool { return s.Name == section })
+	if err != nil || i < 0 {
 		return nil, false
 	}
-	for rest := wasm[header:]; len(rest) > 0; {
-		id := rest[0]
-		content, behind, ok := counted(rest[1:])
-		if !ok {
-			return nil, false
-		}
-		if name, text, ok := counted(content); id == 0 && ok && string(name) == section {
-			names := strings.Split(string(text), "\n")
-			return names, len(names) <= maxReads
-		}
-		rest = behind
-	}
-	return nil, false
-}
-
-// counted takes bytes behind their number.
-func counted(b []byte) (content, behind []byte, ok bool) {
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > uint64(len(b)-n) {
-		return nil, nil, false
-	}
-	return b[n : n+int(size)], b[n+int(size):], true
+	names = strings.Split(string(sections[i].Data), "\n")
+	return names, len(names) <= maxReads
 }

@@ -71,7 +71,7 @@ func TestTrust(t *testing.T) {
 		{"unsigned, a signature is required", plain, Trust{Keys: []Key{key}, Required: true}, "", "requires a signature"},
 		{"signed, no key is pinned", dir, Trust{}, "", ""},
 		{"signed by a pinned key", dir, Trust{Keys: []Key{other, key}, Required: true}, key, ""},
-		{"signed by another key", dir, Trust{Keys: []Key{other}}, "", "which [policy_trust] keys does not have"},
+		{"signed by another key", dir, Trust{Keys: []Key{other}}, "", "which is not in [policy_trust] keys"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, _, err := installed(t, opened(t, c.trust), c.dir, false)
@@ -212,7 +212,7 @@ func TestLockIsReadStrictly(t *testing.T) {
 		{"an unknown key", "lock = 1", "lock = 1\nmore = 1", "unknown key more"},
 		{"a name that is a path", `name = "p"`, `name = "../p"`, "no policy's name"},
 		{"a module elsewhere", `module = "policy.wasm"`, `module = "../policy.wasm"`, "does not have its digest"},
-		{"a file elsewhere", `"policy.toml" =`, `"../policy.toml" =`, "no name of a file inside"},
+		{"a file elsewhere", `"policy.toml" =`, `"../policy.toml" =`, "is not the name of a file inside"},
 		{"half a version", `"1.0.0"`, `"1"`, "no exact version"},
 		{"half a digest", `digest = "`, `digest = "0`, "no SHA-256"},
 		{"no TOML", "lock", "[[", "policies.lock"},

@@ -263,13 +263,13 @@ func TestFetchTakesWhatIsVouchedFor(t *testing.T) {
 		want      string
 	}{
 		{"its digest", secure.URL + "/p.tar.gz" + digest, nil, ""},
-		{"another digest", secure.URL + "/signed" + digest, []Key{public}, "what came has the digest"},
+		{"another digest", secure.URL + "/signed" + digest, []Key{public}, "the downloaded file has the digest"},
 		{"nothing vouches", secure.URL + "/p.tar.gz", nil, "add #sha256=DIGEST, or pin the author's key in [policy_trust]"},
 		{"not signed", secure.URL + "/p.tar.gz", []Key{public}, "it is not signed"},
 		{"signed", secure.URL + "/signed", []Key{other, public}, ""},
-		{"signed by another", secure.URL + "/signed", []Key{other}, "which [policy_trust] keys does not have"},
-		{"its digest, and signed by another", secure.URL + "/signed#sha256=" + hash.Of(signed), []Key{other}, "which [policy_trust] keys does not have"},
-		{"signed by nobody known", secure.URL + "/signed", nil, "nothing vouches"},
+		{"signed by another", secure.URL + "/signed", []Key{other}, "which is not in [policy_trust] keys"},
+		{"its digest, and signed by another", secure.URL + "/signed#sha256=" + hash.Of(signed), []Key{other}, "which is not in [policy_trust] keys"},
+		{"signed by nobody known", secure.URL + "/signed", nil, "is not authenticated"},
 		{"http", strings.Replace(secure.URL, "https", "http", 1) + digest, nil, "must be an https URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

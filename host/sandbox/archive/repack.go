@@ -112,7 +112,7 @@ func (p *repacker) check(r frame.Record) error {
 		}
 	case len(r.Link) > 0:
 		if !p.tree.isFile(string(r.Link)) || p.unwanted(string(r.Link)) {
-			return fmt.Errorf("it is another name of %.80q, which is no file before it", r.Link)
+			return fmt.Errorf("it is another name of %.80q, which is not a file before it", r.Link)
 		}
 	}
 	return p.tree.add(name, r.Type())

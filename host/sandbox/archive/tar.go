@@ -27,7 +27,7 @@ func (p *repacker) tar(src io.Reader, packed *packedReader) error {
 		case err == io.EOF:
 			return nil
 		case errors.Is(err, tar.ErrHeader):
-			return packed.blame("", fmt.Errorf("it is no tar, tar.gz or zip: %w", err))
+			return packed.blame("", fmt.Errorf("it is not a tar, tar.gz or zip: %w", err))
 		case err != nil:
 			return packed.blame("", err)
 		case h.Typeflag == tar.TypeXGlobalHeader: // git writes its commit there

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/internal/shell"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
@@ -243,7 +244,7 @@ func (m *match) positional(i int, a string) error {
 	case m.ws.There == "":
 		return Refusal{i + 1, a, "is a path, and the command has no workspace"}
 	case a == "" || !ok:
-		return Refusal{i + 1, a, "is no path in the workspace " + m.ws.Inside}
+		return Refusal{i + 1, a, "is not a path in the workspace " + m.ws.Inside}
 	case !want.pattern.matches(rel):
 		return Refusal{i + 1, a, "is a path that does not match " + want.pattern.text}
 	}
@@ -259,4 +260,14 @@ func quote(text string) string {
 		return fmt.Sprintf("%q...", strings.ToValidUTF8(cut.Head(text, most), "\uFFFD"))
 	}
 	return fmt.Sprintf("%q", text)
+}
+
+// namesFile returns the sign of a way in which a value names a file, if there is one that its pattern does not speak of.
+func (p *pattern) namesFile(value string) (sign string, does bool) {
+	for _, sign := range shell.FileSigns(value) {
+		if !strings.Contains(p.text, sign) {
+			return sign, true
+		}
+	}
+	return "", false
 }

@@ -51,7 +51,7 @@ func (r *reader) healthTest(n *yaml.Node, key string) []string {
 	case len(test) == 1 && test[0] == "NONE", len(test) == 2 && test[0] == "CMD-SHELL", len(test) > 1 && test[0] == "CMD":
 		return test
 	}
-	r.refuse(f.Line, key, "it is no test", `begin the list with "CMD" and a program, "CMD-SHELL" and one line, or "NONE"`)
+	r.refuse(f.Line, key, "it is not a test", `begin the list with "CMD" and a program, "CMD-SHELL" and one line, or "NONE"`)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (r *reader) duration(n *yaml.Node, key string) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond || d > maxPause {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no time up to %v", s, maxPause), `write one such as "10s"`)
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a time up to %v", s, maxPause), `write one such as "10s"`)
 		return 0
 	}
 	return d

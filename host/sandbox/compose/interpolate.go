@@ -13,9 +13,9 @@ var variable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?-)([^${}]*)\})`)
 })
 
-// interpolate replaces variables by the defaults that stand in the text. The host's environment is not asked: what is in
-// it is nobody's business in a sandbox, and the same file shall mean the same everywhere. A variable that is set beside the
-// file would have another value with Compose itself, so that it is refused.
+// interpolate replaces variables by the defaults that stand in the text. The host's environment is not read: it does
+// not belong in a sandbox, and a file is to mean the same on every host. A variable that an environment file sets would have
+// another value in Compose itself, so it is refused.
 func interpolate(text string, beside map[string]bool) (string, error) {
 	var out strings.Builder
 	for {

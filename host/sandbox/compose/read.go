@@ -60,7 +60,7 @@ func (r *reader) document(src []byte) (*yaml.Node, bool) {
 			break
 		}
 		if err != nil {
-			r.refuse(lineOf(err), "", "it is no YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "correct the line")
+			r.refuse(lineOf(err), "", "it is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "correct the line")
 			return nil, false
 		}
 		if documents = append(documents, &n); len(documents) > 1 {
@@ -121,7 +121,7 @@ func (r *reader) merged(n *yaml.Node, key string, depth int) []entry {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
 		return nil
 	case n.Kind != yaml.MappingNode:
-		r.refuse(n.Line, key, "it is no mapping", "write its keys below it, indented")
+		r.refuse(n.Line, key, "it is not a mapping", "write its keys below it, indented")
 		return nil
 	case r.budget < 0 || depth > maxMerges:
 		r.refuse(n.Line, key, "the file unfolds to too much", "use fewer aliases")
@@ -133,7 +133,7 @@ func (r *reader) merged(n *yaml.Node, key string, depth int) []entry {
 		k, v := r.follow(n.Content[i]), n.Content[i+1]
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			r.refuse(k.Line, key, "a key is no word", "write a plain key")
+			r.refuse(k.Line, key, "a key is not a plain word", "write a plain key")
 		case k.Tag == "!!merge":
 			inherited = append(inherited, r.merges(v, key, depth)...)
 		case seen[k.Value]:
@@ -176,7 +176,7 @@ func join(key, more string) string {
 func (r *reader) text(n *yaml.Node, key string) (string, bool) {
 	n = r.follow(n)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!binary" {
-		r.refuse(n.Line, key, "it is no text", "write one value")
+		r.refuse(n.Line, key, "it is not text", "write one value")
 		return "", false
 	}
 	value, err := interpolate(n.Value, r.beside)
@@ -195,7 +195,7 @@ func (r *reader) text(n *yaml.Node, key string) (string, bool) {
 func (r *reader) texts(n *yaml.Node, key string) []string {
 	n = r.follow(n)
 	if n.Kind != yaml.SequenceNode {
-		r.refuse(n.Line, key, "it is no list", "write its elements below it, each after a dash")
+		r.refuse(n.Line, key, "it is not a list", "write its elements below it, each after a dash")
 		return nil
 	}
 	list := make([]string, 0, len(n.Content))
@@ -263,7 +263,7 @@ func (r *reader) integer(n *yaml.Node, key string, low, high int64) int64 {
 	s, ok := r.text(n, key)
 	i, err := strconv.ParseInt(s, 10, 64)
 	if ok && (err != nil || i < low || i > high) {
-		r.refuse(f.Line, key, fmt.Sprintf("%q is no number from %d to %d", s, low, high), "write one")
+		r.refuse(f.Line, key, fmt.Sprintf("%q is not a number from %d to %d", s, low, high), "write one")
 		return 0
 	}
 	return i

@@ -170,7 +170,7 @@ func (r *reader) environment(n *yaml.Node, key string) []string {
 			continue
 		}
 		if e.key == "" || strings.ContainsAny(e.key, "=\x00") {
-			r.refuse(e.line, key, fmt.Sprintf("%q is no name of a variable", e.key), "use letters, digits and _")
+			r.refuse(e.line, key, fmt.Sprintf("%q is not the name of a variable", e.key), "use letters, digits and _")
 			continue
 		}
 		if value, ok := r.text(e.value, join(key, e.key)); ok {
@@ -184,7 +184,7 @@ func (r *reader) environment(n *yaml.Node, key string) []string {
 func (r *reader) place(n *yaml.Node, key string) string {
 	s, ok := r.text(n, key)
 	if ok && (!path.IsAbs(s) || path.Clean(s) != s) {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no place inside", s), "write a clean absolute path")
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a path inside the container", s), "write a clean absolute path")
 	}
 	return s
 }
@@ -197,7 +197,7 @@ var users = sync.OnceValue(func() *regexp.Regexp {
 func (r *reader) user(n *yaml.Node, key string) string {
 	s, ok := r.text(n, key)
 	if ok && !users().MatchString(s) {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no user", s), `write one such as "1000:1000"`)
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a user", s), `write one such as "1000:1000"`)
 	}
 	return s
 }
@@ -209,7 +209,7 @@ func (r *reader) size(n *yaml.Node, key string, low int64) int64 {
 	}
 	bytes, err := units.RAMInBytes(s)
 	if err != nil || bytes < low || bytes > 1<<50 {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no size of at least %d bytes", s, low), `write one such as "256m"`)
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a size of at least %d bytes", s, low), `write one such as "256m"`)
 		return 0
 	}
 	return bytes
@@ -222,7 +222,7 @@ func (r *reader) cpus(n *yaml.Node, key string) float64 {
 	}
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(x >= 0.01 && x <= 4096) {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is no number of cores", s), "write one such as 0.5")
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a number of cores", s), "write one such as 0.5")
 		return 0
 	}
 	return x

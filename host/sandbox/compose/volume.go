@@ -12,7 +12,7 @@ import (
 func (r *reader) volumes(s *Service, n *yaml.Node, key string) {
 	f := r.follow(n)
 	if f.Kind != yaml.SequenceNode {
-		r.refuse(f.Line, key, "it is no list", "write its elements below it, each after a dash")
+		r.refuse(f.Line, key, "it is not a list", "write its elements below it, each after a dash")
 		return
 	}
 	for i, each := range f.Content {
@@ -74,7 +74,7 @@ func (r *reader) shortMount(n *yaml.Node, key string) (mounted, bool) {
 	}
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" {
-		r.refuse(n.Line, key, fmt.Sprintf("%q is no volume", text), "write NAME:TARGET, with :ro or without, or the long form with source, target and read_only")
+		r.refuse(n.Line, key, fmt.Sprintf("%q is not a volume", text), "write NAME:TARGET, with :ro or without, or the long form with source, target and read_only")
 		return mounted{}, false
 	}
 	m := mounted{kind: "volume", source: parts[0], target: parts[1], readOnly: len(parts) == 3 && parts[2] == "ro", line: n.Line}

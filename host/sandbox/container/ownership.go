@@ -16,8 +16,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Keys are those of the containers that this process has, or is making or removing. No process of the instance takes one of them for a
-// leftover.
+// Keys are the keys of the containers that this process has, makes or removes. No process of the instance takes one of these containers
+// for a leftover.
 type Keys struct {
 	mu   sync.Mutex
 	held map[string]bool
@@ -91,7 +91,7 @@ func (o *Ownership) Offer(control *ControlSocket, lease time.Duration) (time.Dur
 	return o.lease, o.secret
 }
 
-// Withdraw takes back what was offered to a supervisor that could not be found again.
+// Withdraw takes the offer back where the supervisor could not be found again.
 func (o *Ownership) Withdraw() {
 	if o.control != nil {
 		o.control.Close()
@@ -133,7 +133,7 @@ func (o *Ownership) End() {
 	o.release()
 }
 
-// Forsake lets go of a container that could not be regained: what there is of it is a leftover.
+// Forsake lets go of a container that could not be regained. It is a leftover then.
 func (o *Ownership) Forsake() {
 	o.control.Shut()
 	o.release()
@@ -163,7 +163,7 @@ func (c *Container) renewUntilDone() {
 	}
 }
 
-// dismiss ends the lease before the link, so that the container ends even if the engine does not remove it.
+// dismiss ends the lease before the link closes, so that the container ends even if the engine does not remove it.
 func (c *Container) dismiss() {
 	if c.config.Ownership.lease > 0 && !c.Link.Dead() {
 		c.Link.Renew(0)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
@@ -43,7 +44,7 @@ const (
 	maxName   = 4 << 10
 )
 
-// parseRecord is strict: a container is handed to a session on its word.
+// parseRecord is strict: a session gets a container because of what the record says.
 func parseRecord(text []byte) (Record, error) {
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -126,27 +127,7 @@ func (r Record) Write(run string) error {
 	if len(text) > maxRecord {
 		return fmt.Errorf("record of %d bytes is too long", len(text))
 	}
-	draft, err := os.CreateTemp(run, recordPrefix+"draft-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(draft.Name())
-	_, err = draft.Write(text)
-	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(draft.Name(), RecordPath(run, r.Key)); err != nil {
-		return err
-	}
-	return syncFolder(run)
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.WriteFile(RecordPath(run, r.Key), text, 0o600)
 }
 
 // Remember records the container for a later host, once. r says whose it is and what it was made from; the rest is filled in. Without a

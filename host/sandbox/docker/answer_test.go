@@ -73,7 +73,6 @@ func calls(d *Driver) map[string]func(ctx context.Context) error {
 		"InspectImage": func(ctx context.Context) error { _, err := d.InspectImage(ctx, "x"); return err },
 		"Platform":     func(ctx context.Context) error { _, err := d.Platform(ctx); return err },
 		"EnsureVolume": func(ctx context.Context) error { _, err := d.EnsureVolume(ctx, "x", own); return err },
-		"EnsureNet":    func(ctx context.Context) error { return d.EnsureNetwork(ctx, "x", own) },
 		"Condition":    func(ctx context.Context) error { _, err := d.Condition(ctx, "x"); return err },
 		"Build": func(ctx context.Context) error {
 			_, err := d.Build(ctx, image.Build{Context: strings.NewReader("")}, nil)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// attention is how an engine is watched while it does what may take it long.
+// attention says how an engine is watched during a long call.
 type attention struct {
 	every    time.Duration // between two looks
 	patience time.Duration // for which it may give no sign of life at all
@@ -15,8 +15,8 @@ type attention struct {
 // errSilent ends what an engine was busy with when it hung.
 var errSilent = errors.New("no sign of life")
 
-// attended ends a call that may take the engine long once that gives no sign of life: a reader of the answer of an engine that hangs would wait
-// until the call's deadline. What fails has to go through silence.
+// attended ends a long call when the engine gives no sign of life: otherwise a caller would wait for an engine that hangs until the call's
+// deadline. The call's error has to go through silence.
 func (d *Driver) attended(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	if d.weakness.Trusting {
@@ -44,7 +44,7 @@ func (d *Driver) attended(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { end(nil) }
 }
 
-// silence says of a call that has failed whether that is because of the engine's silence.
+// silence returns errSilent for a call that has failed because the engine gave no sign of life.
 func silence(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == errSilent {
 		return errSilent

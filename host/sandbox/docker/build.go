@@ -75,7 +75,7 @@ type buildEvent struct {
 	} `json:"aux"`
 }
 
-// trail is what a build has told about itself. What steps print comes the same way, so it may be forged: nothing is removed
+// trail is what the engine has reported about a build. What steps print comes the same way, so it may be forged: nothing is removed
 // on its word alone.
 type trail struct {
 	bases  []string

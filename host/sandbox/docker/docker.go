@@ -40,8 +40,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -83,8 +85,6 @@ var (
 	_ driver.Driver  = (*Driver)(nil)
 	_ driver.Puller  = (*Driver)(nil)
 	_ driver.Renamer = (*Driver)(nil)
-
-	_ driver.Networks = (*Driver)(nil)
 )
 
 // Config says which engine.
@@ -146,7 +146,7 @@ func (d *Driver) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Binds implements driver.Binder. An engine behind a socket of this machine is on this machine.
+// Binds implements driver.Driver. An engine behind a socket of this machine is on this machine.
 func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements driver.Driver.
@@ -157,23 +157,10 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	if err != nil {
 		return driver.Capabilities{}, d.explain("describe itself", err)
 	}
-	c := driver.Capabilities{
+	return driver.Capabilities{
 		Engine: "Docker " + info.ServerVersion, Address: d.address, DataRoot: info.DockerRootDir,
-		Binds: d.Binds(),
-	}
-	switch info.CgroupVersion {
-	case "1":
-		c.CgroupVersion = 1
-	case "2":
-		c.CgroupVersion = 2
-	}
-	for _, option := range info.SecurityOptions {
-		c.Rootless = c.Rootless || option == "name=rootless"
-	}
-	for name := range info.Runtimes {
-		c.Runtimes = append(c.Runtimes, name)
-	}
-	return c, nil
+		Runtimes: slices.Sorted(maps.Keys(info.Runtimes)),
+	}, nil
 }
 
 // Create implements driver.Driver. The name carries the key, so the engine itself refuses a second

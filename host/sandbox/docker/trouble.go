@@ -17,7 +17,7 @@ import (
 // Address says where the engine is.
 func (d *Driver) Address() string { return d.address }
 
-// explain makes a failure of the engine machine.ErrUnavailable, in words that name the engine and what to do.
+// explain makes an engine's failure a machine.ErrUnavailable that names the engine and the next step.
 func (d *Driver) explain(doing string, err error) error {
 	switch {
 	case err == nil:

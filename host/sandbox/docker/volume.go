@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"maps"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 
@@ -71,4 +73,13 @@ func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]driver.Own
 		owned = append(owned, driver.Owned{ID: v.Name, Name: v.Name, Labels: v.Labels})
 	}
 	return owned, nil
+}
+
+var _ driver.Filler = (*Driver)(nil)
+
+// Fill implements driver.Filler. The engine unpacks into what the container mounts there, although it does not run.
+func (d *Driver) Fill(ctx context.Context, id, dir string, files io.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return d.explain("copy into container", d.api.CopyToContainer(ctx, id, dir, files, container.CopyToContainerOptions{}))
 }

@@ -23,10 +23,13 @@ type Driver interface {
 	Ping(ctx context.Context) error
 	// Capabilities says what differs between drivers.
 	Capabilities(ctx context.Context) (Capabilities, error)
+	// Binds reports whether containers can mount folders of this machine. It does not ask the engine, which takes seconds to describe
+	// itself when it is busy.
+	Binds() bool
 	// Create makes a container that does not run yet and returns its id. A second call with
 	// the same Key returns the first one's. ErrNoImage means that Pull might help.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach opens the byte stream to the first process; call it before Start, lest output is
+	// Attach opens the byte stream to the first process; call it before Start, or output is
 	// lost. What the process writes to stderr goes to stderr.
 	Attach(ctx context.Context, id string, stderr io.Writer) (Stream, error)
 	Start(ctx context.Context, id string) error
@@ -64,14 +67,9 @@ type Stream interface {
 
 // Capabilities describe a driver and its engine.
 type Capabilities struct {
-	Engine  string // product and version, for people
-	Address string
-	// CgroupVersion is 1 or 2; 0 means unknown.
-	CgroupVersion int
-	Rootless      bool
-	Runtimes      []string
-	// Binds says that containers can mount folders of this machine.
-	Binds bool
+	Engine   string // product and version, for people
+	Address  string
+	Runtimes []string // sorted
 	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
 	DataRoot string
 }
@@ -99,7 +97,7 @@ type Container struct {
 	Program *Program
 }
 
-// Mount is a place in a container that comes from outside.
+// Mount is a folder or file of a container that comes from outside.
 type Mount struct {
 	Kind MountKind
 	// Source is a host path of a Bind, the name of a Volume, and empty for Memory.
@@ -133,15 +131,6 @@ type Volumes interface {
 	ListVolumes(ctx context.Context, instance string) ([]Owned, error)
 }
 
-// Networks is a Driver that can make networks.
-type Networks interface {
-	// EnsureNetwork makes a network without a way out, unless it is there.
-	EnsureNetwork(ctx context.Context, name string, labels map[string]string) error
-	// RemoveNetwork removes a network by its name, or its id. One that does not exist is no error, one in use is.
-	RemoveNetwork(ctx context.Context, name string) error
-	ListNetworks(ctx context.Context, instance string) ([]Owned, error)
-}
-
 // Images is a Driver that keeps images. To make them it is an image.Engine, too.
 type Images interface {
 	// ListImages returns the instance's images, the latest first, and one with several names once for each.
@@ -149,7 +138,7 @@ type Images interface {
 	RemoveImage(ctx context.Context, ref string) error
 }
 
-// Owned is a container, volume, network or image that an instance made.
+// Owned is a container, volume or image that an instance made.
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
@@ -184,13 +173,10 @@ const (
 	LabelExpires = "flynn.expires"
 )
 
-// Locator is a Driver that can tell where its engine is.
+// Locator is a Driver that knows the address of its engine.
 type Locator interface {
 	Address() string
 }
-
-// Binder is a Driver that can tell without its engine whether containers can mount folders of this machine.
-type Binder interface{ Binds() bool }
 
 // Filler is a Driver that can put files into a container.
 type Filler interface {
@@ -210,5 +196,5 @@ func (c Capabilities) Supports(runtime string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the engine at %s has no runtime %q, only %s: register it there, or change runtime in [sandbox]",
-		machine.ErrUnavailable, c.Address, runtime, strings.Join(slices.Sorted(slices.Values(c.Runtimes)), ", "))
+		machine.ErrUnavailable, c.Address, runtime, strings.Join(c.Runtimes, ", "))
 }

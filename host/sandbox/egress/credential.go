@@ -92,7 +92,7 @@ func (c Credential) checkAddress() error {
 func (c Credential) Check() error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(c.Header):
-		return fmt.Errorf("header %q is no name of a header", c.Header)
+		return fmt.Errorf("header %q is not the name of a header", c.Header)
 	case slices.ContainsFunc(hopByHop[:], func(name string) bool { return strings.EqualFold(name, c.Header) }):
 		return fmt.Errorf("header %q is the proxy's own", c.Header)
 	case !httpguts.ValidHeaderFieldValue(c.Prefix):
@@ -103,7 +103,7 @@ func (c Credential) Check() error {
 	}
 	for _, m := range c.Methods {
 		if m == "" || m == http.MethodConnect || m == http.MethodTrace || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
-			return fmt.Errorf("%q is no method that can be listed, such as GET", m)
+			return fmt.Errorf("%q is not a method that can be listed, such as GET", m)
 		}
 	}
 	for _, p := range c.Paths {

@@ -32,7 +32,7 @@ type hello struct {
 	hidden bool
 }
 
-var errHello = errors.New("a tunnel carries TLS only, and what came is no TLS greeting")
+var errHello = errors.New("a tunnel carries TLS only, and what came is not a TLS greeting")
 
 // readHello takes the records of the first handshake message off r and returns them as they came.
 func readHello(r *bufio.Reader) (raw []byte, h hello, err error) {

@@ -44,7 +44,7 @@ func readHead(r *bufio.Reader, most int) ([]byte, error) {
 		return nil, err
 	}
 	if first[0] < 'A' || first[0] > 'Z' {
-		return nil, errors.New("this is a proxy for HTTP, and what came is no request")
+		return nil, errors.New("this is a proxy for HTTP, and what came is not a request")
 	}
 	var head []byte
 	for {

@@ -34,7 +34,7 @@ const (
 func Parse(text string) (Address, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
-		return Address{}, fmt.Errorf("%q is no engine address", public(text))
+		return Address{}, fmt.Errorf("%q is not an engine address", public(text))
 	}
 	a := Address{Scheme: u.Scheme, Path: u.Path, Host: u.Hostname(), Port: u.Port()}
 	if u.User != nil {
@@ -44,7 +44,7 @@ func Parse(text string) (Address, error) {
 		}
 	}
 	if err := a.check(); err != nil {
-		return Address{}, fmt.Errorf("%q is no engine address: %w", public(text), err)
+		return Address{}, fmt.Errorf("%q is not an engine address: %w", public(text), err)
 	}
 	if a.Scheme == "tcp" && a.Port == "" {
 		a.Port = securePort

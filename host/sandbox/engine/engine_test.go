@@ -24,16 +24,16 @@ func TestParse(t *testing.T) {
 		{"tcp://", Address{}, "a host and a port"},
 		{"tcp://h:1/path", Address{}, "a host and a port"},
 		{"tcp://u@h:1", Address{}, "a host and a port"},
-		{"tcp://h:port", Address{}, "no engine address"},
+		{"tcp://h:port", Address{}, "not an engine address"},
 		{"ssh://u:secret@h", Address{}, "must not hold a password"},
-		{"ssh://u:secret@h:port", Address{}, "no engine address"},
+		{"ssh://u:secret@h:port", Address{}, "not an engine address"},
 		{"ssh://-oProxyCommand=x", Address{}, "malformed"},
 		{"ssh://-l@h", Address{}, "malformed"},
 		{"ssh://h/$(id)", Address{}, "malformed"},
 		{"ssh://h/a%20b", Address{}, "malformed"},
 		{"ssh://", Address{}, "wants a host"},
 		{"https://h", Address{}, "none of unix"},
-		{"tcp://h:1?x", Address{}, "no engine address"},
+		{"tcp://h:1?x", Address{}, "not an engine address"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			got, err := Parse(c.text)

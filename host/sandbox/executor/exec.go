@@ -31,18 +31,9 @@ func (x *Executor) ExecProgram(ctx context.Context, argv []string, cmd machine.C
 	if err != nil {
 		return machine.Result{}, err
 	}
-	body.Argv = words(argv)
+	body.Argv = frame.Words(argv)
 	body.Cwd, body.Dir = []byte(path.Join(x.dir, cmd.Dir)), nil
 	return x.execute(ctx, body, cmd)
-}
-
-// words are texts as they go over the wire.
-func words(texts []string) [][]byte {
-	var all [][]byte
-	for _, text := range texts {
-		all = append(all, []byte(text))
-	}
-	return all
 }
 
 // execute runs what the body says, and passes on output as cmd has it.

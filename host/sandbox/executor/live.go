@@ -17,7 +17,7 @@ import (
 type Size struct{ Rows, Cols uint16 }
 
 // Live is a process that somebody is talking to: it reads what is written to Stdin, and is held up when nobody reads what it
-// writes. Nothing of that is lost or capped. Close it, whatever happens.
+// writes. Nothing of that is lost or capped. Close it in any case.
 //
 // With a terminal everything that it writes is on Stdout, and closing Stdin is the end of input as a terminal has it:
 // control-D, which a program may take for a character like any other.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +81,7 @@ func (x *Executor) StartImage(ctx context.Context, argv, env []string, dir strin
 	x.mu.Lock()
 	x.processes[p.id()] = p
 	x.mu.Unlock()
-	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput, Argv: words(argv), Env: words(env), Cwd: []byte(dir)}
+	body := frame.ExecBody{MaxOutput: machine.DefaultMaxOutput, Argv: frame.Words(argv), Env: frame.Words(env), Cwd: []byte(dir)}
 	_, err := x.spawn(ctx, p, body, machine.Command{Script: strings.Join(argv, " ")})
 	return err
 }
@@ -201,12 +202,8 @@ func (x *Executor) process(id string) (*process, error) {
 // List returns the processes, oldest first.
 func (x *Executor) List() []machine.Process {
 	x.mu.Lock()
-	known := make([]*process, 0, len(x.processes))
-	for _, p := range x.processes {
-		known = append(known, p)
-	}
+	known := slices.SortedFunc(maps.Values(x.processes), func(p, q *process) int { return cmp.Compare(p.number, q.number) })
 	x.mu.Unlock()
-	slices.SortFunc(known, func(p, q *process) int { return cmp.Compare(p.number, q.number) })
 	infos := make([]machine.Process, len(known))
 	for i, p := range known {
 		infos[i] = p.snapshot()

@@ -5,11 +5,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 	"time"
 )
 
 // Bodies hold paths, names and scripts as byte slices, because JSON strings would mangle
 // what is not valid UTF-8.
+
+// Words are texts as bodies hold them.
+func Words(texts []string) (words [][]byte) {
+	for _, t := range texts {
+		words = append(words, []byte(t))
+	}
+	return words
+}
+
+// Texts are the words of a body.
+func Texts(words [][]byte) (texts []string) {
+	for _, w := range words {
+		texts = append(texts, string(w))
+	}
+	return texts
+}
 
 // HelloBody tells the supervisor its duty.
 type HelloBody struct {
@@ -107,7 +124,7 @@ type Size struct {
 	Cols uint16 `json:"cols"`
 }
 
-// PauseBody reports whether commands are paused: nobody uses the container.
+// PauseBody pauses the commands of a container that nobody uses, or lets them go on.
 type PauseBody struct {
 	On bool `json:"asleep,omitempty"` // the name that supervisors of earlier hosts read
 }
@@ -128,7 +145,7 @@ const (
 
 // StopBody says why a command is ended.
 type StopBody struct {
-	Cancel bool `json:"cancel,omitempty"` // false: by request of a caller who will read the verdict
+	Cancel bool `json:"cancel,omitempty"` // false: the caller will read the result
 }
 
 // SignalBody is a signal for a command's process group.
@@ -141,7 +158,7 @@ type StartedBody struct {
 	PID int `json:"pid"`
 }
 
-// ExitBody is the verdict on a command.
+// ExitBody is the result of a command.
 type ExitBody struct {
 	ExitCode int           `json:"exit_code"` // -1 when a signal ended it
 	Signal   int           `json:"signal,omitempty"`
@@ -271,4 +288,101 @@ func Decode(p []byte, body any) error {
 		return fmt.Errorf("%w: bytes after body %T", ErrProtocol, body)
 	}
 	return nil
+}
+
+// StatBody asks what a path is, links within the workspace followed; the Reply's body is an Entry.
+type StatBody struct {
+	Path []byte `json:"path"`
+}
+
+// RemoveBody removes a file, a link or an empty folder; with All, a folder with everything in it. The Reply is empty.
+type RemoveBody struct {
+	Path []byte `json:"path"`
+	All  bool   `json:"all,omitempty"`
+}
+
+// ImportBody puts the records that follow on stream In below a folder, all of them or none. The Reply is empty.
+type ImportBody struct {
+	Path []byte `json:"path"` // of the folder; made if it is missing
+}
+
+// ExportBody asks for a folder's records on stream Out, parents before children. The Reply's body is an ExportReply.
+type ExportBody struct {
+	Path []byte `json:"path"`
+	// Bare asks for records without content.
+	Bare bool `json:"bare,omitempty"`
+	// Known says that bare records follow on stream In: the files that they still describe come as bare ones, too.
+	Known bool `json:"known,omitempty"`
+	// MaxFile makes larger files come as bare ones. 0: none is too large
+	MaxFile int64 `json:"max_file,omitempty"`
+}
+
+// MaxLeft bounds the lists of an ExportReply.
+const MaxLeft = 20
+
+// ExportReply closes an Export.
+type ExportReply struct {
+	Skipped int64 `json:"skipped"` // what is no regular file, folder or link, or could not be read
+	// Special and Closed name the first of these, by their paths relative to the folder.
+	Special [][]byte `json:"special,omitempty"`
+	Closed  [][]byte `json:"closed,omitempty"`
+	Torn    int64    `json:"torn"` // files that became shorter while they were read; zeros stand for the rest
+}
+
+const (
+	// SpillDir is where output beyond the cap is kept, relative to the workspace, as files NUMBER.log.
+	SpillDir = ".flynn/output"
+	// MaxSpill is the largest such number.
+	MaxSpill = 1 << 30
+	// MaxTail bounds how much of a stream's end is kept beside its beginning.
+	MaxTail = 128 << 10
+)
+
+// Tail is how much of a stream's end a command with Spill sends once the stream is longer than limit; what is left of limit
+// is its beginning.
+func Tail(limit int64) int64 { return min(limit/2, MaxTail) }
+
+// Limits of a ChangesBody.
+const (
+	// MaxChanges bounds each of its lists.
+	MaxChanges = 1000
+	// MaxChangedPaths bounds the bytes of all its paths, so that a result fits into a frame.
+	MaxChangedPaths = 96 << 10
+)
+
+// ChangesBody are the regular files and links that a command has touched, by their paths relative to the workspace, sorted.
+type ChangesBody struct {
+	Added    [][]byte `json:"added,omitempty"`
+	Modified [][]byte `json:"modified,omitempty"`
+	Deleted  [][]byte `json:"deleted,omitempty"`
+	Partial  bool     `json:"partial,omitempty"`
+	// Unread are folders that the command has left closed to its own user, so that what is in them is not known.
+	Unread [][]byte `json:"unread,omitempty"`
+}
+
+// Check refuses what no supervisor would send: paths that are not clean, or lead out of the workspace.
+func (c ChangesBody) Check() error {
+	total := 0
+	for _, list := range [][][]byte{c.Added, c.Modified, c.Deleted, c.Unread} {
+		if len(list) > MaxChanges {
+			return fmt.Errorf("%w: %d changed files", ErrProtocol, len(list))
+		}
+		for i, p := range list {
+			total += len(p)
+			if !local(p) || i > 0 && bytes.Compare(list[i-1], p) >= 0 {
+				return fmt.Errorf("%w: changed file %.100q", ErrProtocol, p)
+			}
+		}
+	}
+	if total > MaxChangedPaths {
+		return fmt.Errorf("%w: %d bytes of changed files", ErrProtocol, total)
+	}
+	return nil
+}
+
+// local reports whether a path names something below the folder that it is relative to, in the one way there is.
+func local(p []byte) bool {
+	name := string(p)
+	return name != "" && len(name) <= MaxPath && bytes.IndexByte(p, 0) < 0 && path.Clean(name) == name &&
+		!path.IsAbs(name) && name != "." && name != ".." && !bytes.HasPrefix(p, []byte("../"))
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// MaxPayload bounds the payload of any frame, in bytes.
 	MaxPayload = 256 << 10
-	// MaxData bounds the payload of a Data frame, so that control frames get their turn.
+	// MaxData bounds the payload of a Data frame, so that control frames need not wait long.
 	MaxData = 64 << 10
 	// MaxScript bounds a command line; the kernel takes 128 KiB for one argument.
 	MaxScript = 120 << 10
@@ -89,7 +89,7 @@ const (
 	streams = 3
 )
 
-// End of the line that reads: it decides which types are acceptable.
+// Side is the end of the line that reads. It decides which types are acceptable.
 type Side uint8
 
 // The two ends.

@@ -230,7 +230,7 @@ func (l *lister) add(name string) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%s is no file, folder or link: name it in %s", name, ignoreFile)
+		return fmt.Errorf("%s is not a file, folder or link: name it in %s", name, ignoreFile)
 	}
 	l.bytes += e.size
 	l.entries = append(l.entries, e)

@@ -147,7 +147,7 @@ func TestContextRefused(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(filepath.Dir(r.Dockerfile), "fifo"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readSource(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "fifo is no file") {
+		if _, err := readSource(t.Context(), r, nil); err == nil || !strings.Contains(err.Error(), "fifo is not a file") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -162,7 +162,7 @@ func TestRecipeValidate(t *testing.T) {
 		{"relative", Recipe{Dockerfile: "d"}, "absolute"},
 		{"network", Recipe{Image: "a", Network: "container:x"}, "build_network"},
 		{"twice", Recipe{Image: "a", Binaries: []Binary{{Name: "x", File: "/x", SHA256: sum}, {Name: "x", File: "/y", SHA256: sum}}}, "twice"},
-		{"name with a path", Recipe{Image: "a", Binaries: []Binary{{Name: "../x", File: "/x", SHA256: sum}}}, "no name of a program"},
+		{"name with a path", Recipe{Image: "a", Binaries: []Binary{{Name: "../x", File: "/x", SHA256: sum}}}, "not the name of a program"},
 		{"sum in capitals", Recipe{Image: "a", Binaries: []Binary{{Name: "x", File: "/x", SHA256: strings.Repeat("A", 64)}}}, "64 lower-case"},
 		{"password in the url", Recipe{Image: "a", Binaries: []Binary{{Name: "x", URL: "https://a:b@x/", SHA256: sum}}}, "must be one such as"},
 	} {

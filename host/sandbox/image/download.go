@@ -79,52 +79,40 @@ func (s *binaries) open(b Binary) (*os.File, int64, error) {
 	if b.URL != "" {
 		path, source = filepath.Join(s.dir, b.SHA256), b.URL
 	}
-	file, size, err := openChecked(path, b.SHA256)
-	var wrong wrongSum
-	if errors.As(err, &wrong) {
-		err = &SumError{Name: b.Name, Source: source, Want: b.SHA256, Got: string(wrong)}
-	}
-	return file, size, err
-}
-
-// wrongSum is the sum that a file has instead.
-type wrongSum string
-
-func (w wrongSum) Error() string { return "sha256 is " + string(w) }
-
-func openChecked(path, want string) (*os.File, int64, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("binaries: %w", err)
 	}
-	size, err := check(file, want)
+	size, got, err := sumOf(file)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("binaries: %s: %w", path, err)
+	case got != b.SHA256:
+		err = &SumError{Name: b.Name, Source: source, Want: b.SHA256, Got: got}
+	}
 	if err != nil {
 		file.Close()
-		return nil, 0, fmt.Errorf("binaries: %s: %w", path, err)
+		return nil, 0, err
 	}
 	return file, size, nil
 }
 
-func check(file *os.File, want string) (int64, error) {
+// sumOf reads a file to its end and goes back to its start.
+func sumOf(file *os.File) (size int64, sha256Hex string, err error) {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, "", err
 	case info.Mode().Type() != 0:
-		return 0, errors.New("not a regular file")
+		return 0, "", errors.New("not a regular file")
 	case info.Size() > maxBinary:
-		return 0, fmt.Errorf("larger than %d MiB", maxBinary>>20)
+		return 0, "", fmt.Errorf("larger than %d MiB", maxBinary>>20)
 	}
 	sum := sha256.New()
-	size, err := io.Copy(sum, io.LimitReader(file, maxBinary))
-	if err != nil {
-		return 0, err
+	if size, err = io.Copy(sum, io.LimitReader(file, maxBinary)); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return 0, wrongSum(got)
-	}
-	_, err = file.Seek(0, io.SeekStart)
-	return size, err
+	return size, hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // KeepDownloads removes what was downloaded for other binaries than these.

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -74,9 +75,4 @@ func (b *Builder) packagerOf(ctx context.Context, name, image string) (found pac
 }
 
 // network is what builds reach.
-func (r Recipe) network() string {
-	if r.Network == "" {
-		return "bridge"
-	}
-	return r.Network
-}
+func (r Recipe) network() string { return cmp.Or(r.Network, "bridge") }

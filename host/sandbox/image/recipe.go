@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -105,12 +106,7 @@ func (r Recipe) oneStrategy() error {
 }
 
 // folder is the build context's.
-func (r Recipe) folder() string {
-	if r.Context != "" {
-		return r.Context
-	}
-	return filepath.Dir(r.Dockerfile)
-}
+func (r Recipe) folder() string { return cmp.Or(r.Context, filepath.Dir(r.Dockerfile)) }
 
 var (
 	packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9+._:~=-]*$`) })
@@ -123,7 +119,7 @@ func CheckPackage(name string) error {
 	_, version, pinned := strings.Cut(name, "=")
 	switch {
 	case len(name) > 200 || !packageName().MatchString(name) || pinned && (version == "" || strings.Contains(version, "=")):
-		return fmt.Errorf("packages: %q is no name of a package: write one such as git or git=1:2.39.5-0+deb12u2", name)
+		return fmt.Errorf("packages: %q is not the name of a package: write one such as git or git=1:2.39.5-0+deb12u2", name)
 	case strings.HasSuffix(name, "-") || strings.Contains(name, "-="): // apt would remove it, whatever stands before the dash
 		return fmt.Errorf("packages: %q ends in a dash: a package is installed here, never removed", name)
 	}
@@ -134,7 +130,7 @@ func CheckPackage(name string) error {
 func (b Binary) Validate() error {
 	switch {
 	case !binaryName().MatchString(b.Name):
-		return fmt.Errorf("binaries: %q is no name of a program: use letters, digits and ._+-", b.Name)
+		return fmt.Errorf("binaries: %q is not the name of a program: use letters, digits and ._+-", b.Name)
 	case b.URL == "" && b.File == "":
 		return fmt.Errorf("binaries: %s has neither url nor file", b.Name)
 	case b.URL != "" && b.File != "":

@@ -21,16 +21,19 @@ const greetTimeout = 20 * time.Second
 
 // launch makes a container, starts it and checks that its supervisor is where it should be. On
 // failure nothing is left, or what is left is found by its label at the next start.
-func (l *Launcher) launch(ctx context.Context, o *launchSpec) (*container.Container, error) {
+func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Container, err error) {
 	defer o.mounts.release()
+	defer func() {
+		if err != nil {
+			o.ownership.End()
+		}
+	}()
 	if err := o.mounts.place(ctx, o); err != nil {
-		o.ownership.End()
 		return nil, err
 	}
 	id, err := l.engine.create(ctx, o.container)
 	if err != nil {
 		l.config.Reaper.Abandon(o.container.Name, err)
-		o.ownership.End()
 		return nil, err
 	}
 	c := container.New(container.Config{
@@ -40,7 +43,6 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (*container.Contai
 	})
 	if err := l.boot(ctx, c, o); err != nil {
 		l.config.Reaper.Abandon(id, nil)
-		o.ownership.End()
 		return nil, err
 	}
 	if err = l.startProject(ctx, c, o); err == nil {
@@ -50,7 +52,6 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (*container.Contai
 		c.Abort()
 		err = errors.Join(err, c.Services.Remove())
 		l.config.Reaper.Abandon(id, nil)
-		o.ownership.End()
 		return nil, err
 	}
 	o.ownership.Begin()
@@ -127,7 +128,7 @@ const (
 func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
 	switch {
 	case len(w.Shell) > 100:
-		return errors.New("it tells no proper shell")
+		return errors.New("it names no valid shell")
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
 	case w.Bridge != o.hello.Bridge:
@@ -163,7 +164,7 @@ const maxStderr = 16 << 10
 func (s *stderrLog) Write(p []byte) (int, error) {
 	if s.written < maxStderr {
 		s.written += len(p)
-		s.log.Warn("sandbox supervisor says", "container", s.container, "text", string(p[:min(len(p), maxStderr)]))
+		s.log.Warn("message of a sandbox supervisor", "container", s.container, "text", string(p[:min(len(p), maxStderr)]))
 	}
 	return len(p), nil
 }

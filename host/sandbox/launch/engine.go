@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/flynnhost/flynn/host/sandbox/compose"
@@ -17,16 +16,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// engine makes containers for this instance, and knows whether it sees the host's folders.
-type engine struct {
-	Config
-	where atomic.Int32 // unknown, here or elsewhere
-}
-
-const (
-	here      = 1
-	elsewhere = 2
-)
+// engine makes containers for this instance.
+type engine struct{ Config }
 
 // create makes the container, fetching its image if that is all that is missing.
 func (e *engine) create(ctx context.Context, c driver.Container) (string, error) {
@@ -56,32 +47,20 @@ func (e *engine) labels(key string, life time.Duration) map[string]string {
 	}
 }
 
-// binds reports whether the engine sees the host's folders.
-func (e *engine) binds(ctx context.Context) (bool, error) {
-	if e.where.Load() == 0 {
-		binds, err := askBinds(ctx, e.Driver)
-		if err != nil {
-			return false, err
-		}
-		if binds {
-			e.where.Store(here)
-		} else {
-			e.where.Store(elsewhere)
-		}
-	}
-	return e.where.Load() == here, nil
-}
+// The limits of a container that prepares a volume.
+const (
+	preparerMemory = 64 << 20
+	preparerPids   = 8
+)
 
-// askBinds asks the engine only if the driver does not know by itself: an engine under load takes seconds to describe itself.
-func askBinds(ctx context.Context, d driver.Driver) (bool, error) {
-	if b, is := d.(driver.Binder); is {
-		return b.Binds(), nil
+// preparer describes a container that prepares a volume. No command ever runs in it.
+func (e *engine) preparer(purpose, image string, life time.Duration, entrypoint []string, mounts ...driver.Mount) driver.Container {
+	key := spec.NewKey()
+	return driver.Container{
+		Key: key, Name: "flynn-" + purpose + "-" + key[:16], Image: image, Role: driver.Preparer, Entrypoint: entrypoint,
+		Labels: e.labels(key, life), Mounts: mounts, Network: "none", MemoryBytes: preparerMemory, CPUs: 1, PidsLimit: preparerPids,
 	}
-	c, err := d.Capabilities(ctx)
-	return c.Binds, err
 }
-
-func (e *engine) isElsewhere() bool { return e.where.Load() == elsewhere }
 
 // removeVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
 func (e *engine) removeVolumes(ctx context.Context, such func(driver.Owned) bool) error {

@@ -29,7 +29,7 @@ func newImages(e *engine) *Images {
 		return &Images{engine: e}
 	}
 	key := spec.NewKey()
-	e.Keys.Hold(key) // lest they are taken for leftovers
+	e.Keys.Hold(key) // or they are taken for leftovers
 	return &Images{engine: e, builder: image.New(image.Config{
 		Engine: persistent{makes, e.Reaper}, Instance: e.Instance, Repository: ImageRepository(e.Instance), Cache: filepath.Join(e.Run, "binaries"), Log: e.Log,
 		Hidden: func() []string {

@@ -183,12 +183,6 @@ func (l *Launcher) CheckMounts(ctx context.Context, s spec.Spec) error {
 	return err
 }
 
-// Binds reports whether the engine sees the host's folders.
-func (l *Launcher) Binds(ctx context.Context) (bool, error) { return l.engine.binds(ctx) }
-
-// IsElsewhere reports whether the engine is known not to see the host's folders.
-func (l *Launcher) IsElsewhere() bool { return l.engine.isElsewhere() }
-
 // supervisorPath is where containers see the supervisor.
 const supervisorPath = "/.flynn-sandboxd"
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -28,11 +29,11 @@ type mountSet struct {
 }
 
 // place makes sure of everything and adds it to the launch spec. release lets go of what it holds.
-func (f *mountSet) place(ctx context.Context, o *launchSpec) error {
+func (f *mountSet) place(ctx context.Context, o *launchSpec) (err error) {
 	if err := f.move(ctx, o); err != nil {
 		return err
 	}
-	if err := f.holdSources(ctx); err != nil {
+	if f.held, err = f.l.engine.openSources(ctx, f.spec.HostMounts()); err != nil {
 		return err
 	}
 	for i, h := range f.spec.HostMounts() {
@@ -80,12 +81,6 @@ func (f *mountSet) placeVolumes(ctx context.Context, o *launchSpec) error {
 	return nil
 }
 
-// holdSources applies the rules of this moment to the host's folders and files.
-func (f *mountSet) holdSources(ctx context.Context) (err error) {
-	f.held, err = f.l.engine.openSources(ctx, f.spec.HostMounts())
-	return err
-}
-
 func (f *mountSet) release() {
 	closeAll(f.held)
 	f.held = nil
@@ -123,8 +118,8 @@ const (
 
 // move makes a launch spec fit for an engine elsewhere, if it is one. It comes before anything else is placed.
 func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
-	if binds, err := f.l.engine.binds(ctx); err != nil || binds {
-		return err
+	if f.l.config.Driver.Binds() {
+		return nil
 	}
 	f.owner = workspace.Workload()
 	o.hello.UID, o.hello.GID = f.owner.UID, f.owner.GID
@@ -180,11 +175,5 @@ func (f *mountSet) refuseBinds(o *launchSpec) error {
 func (o *launchSpec) dropControlSocket() {
 	o.ownership.Withdraw()
 	o.hello.ControlSocket, o.hello.Lease, o.hello.Secret = "", 0, nil
-	kept := o.container.Mounts[:0]
-	for _, mount := range o.container.Mounts {
-		if mount.Target != container.ControlFolder {
-			kept = append(kept, mount)
-		}
-	}
-	o.container.Mounts = kept
+	o.container.Mounts = slices.DeleteFunc(o.container.Mounts, func(m driver.Mount) bool { return m.Target == container.ControlFolder })
 }

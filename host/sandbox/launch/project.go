@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,14 +31,14 @@ type project struct {
 	volumes  *Volumes
 	services []*service
 
-	driver   driver.Services
-	launch   *launchSpec // of the container that they are beside
-	beside   string      // its id
-	life     context.Context
-	cancel   context.CancelFunc // ends life
-	watching sync.WaitGroup
-	turn     chan struct{} // holds a token while somebody starts services again
-	ending   sync.Once
+	driver    driver.Services
+	launch    *launchSpec // of the container that they are beside
+	beside    string      // its id
+	life      context.Context
+	cancel    context.CancelFunc // ends life
+	watching  sync.WaitGroup
+	attending chan struct{} // holds a token while services are started again
+	ending    sync.Once
 
 	mu     sync.Mutex
 	fallen []*service // have ended, and nobody has attended to that
@@ -52,7 +53,7 @@ type service struct {
 	revived int      // how many times it was started again
 
 	mu    sync.Mutex
-	id    string // changes where another container takes its place, while the project's turn is held
+	id    string // changes where another container takes its place, while attending is held
 	since time.Time
 	ended *driver.Condition // nil while it runs
 }
@@ -105,7 +106,7 @@ func (l *Launcher) startProject(ctx context.Context, c *container.Container, o *
 	if !ok {
 		return errNoServices
 	}
-	p := &project{engine: l.engine, volumes: l.Volumes, driver: services, launch: o, beside: c.ID(), turn: make(chan struct{}, 1)}
+	p := &project{engine: l.engine, volumes: l.Volumes, driver: services, launch: o, beside: c.ID(), attending: make(chan struct{}, 1)}
 	for _, s := range o.spec.Compose.Services {
 		if s.Name != o.spec.Service {
 			p.services = append(p.services, &service{Service: s, ends: o.spec.Compose.Ends(s.Name)})
@@ -147,7 +148,7 @@ func (p *project) start(ctx context.Context) error {
 // run makes and starts the container of a service.
 func (p *project) run(ctx context.Context, s *service) error {
 	c := serviceContainer(p.launch, s.Service, p.beside)
-	sources, err := p.furnish(ctx, p.launch, s.Service, &c)
+	sources, err := p.addMounts(ctx, p.launch, s.Service, &c)
 	if err != nil {
 		return err
 	}
@@ -178,25 +179,19 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 // serviceContainer describes the container of a service beside another.
 func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Container {
 	c := driver.Container{
-		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: map[string]string{},
+		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: maps.Clone(o.container.Labels),
 		Program: &driver.Program{
 			Entrypoint: s.Entrypoint, Cmd: s.Command, Env: s.Environment, Dir: s.WorkingDir, User: s.User,
-			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside,
+			ReadOnlyRoot: s.ReadOnly, Init: s.Init, NetworkOf: beside, Health: (*driver.HealthCheck)(s.Health),
 		},
 	}
 	c.MemoryBytes, c.CPUs, c.PidsLimit = o.spec.Limits(s)
-	if h := s.Health; h != nil {
-		c.Program.Health = &driver.HealthCheck{Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries}
-	}
-	for name, value := range o.container.Labels {
-		c.Labels[name] = value
-	}
 	c.Labels[driver.LabelService] = s.Name
 	return c
 }
 
-// furnish adds what the service mounts. The sources of binds stay open until it runs.
-func (p *project) furnish(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
+// addMounts adds what the service mounts. The sources of binds stay open until it runs.
+func (p *project) addMounts(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
 	session := o.container.Labels[driver.LabelSession]
 	for _, v := range s.Volumes {
 		shared := o.spec.SharesVolume(v.Name)
@@ -292,14 +287,14 @@ func endOf(c driver.Condition) string {
 		return "was removed from the engine"
 	}
 	if c.OOM {
-		return fmt.Sprintf("has ended for want of memory (exit code %d)", c.ExitCode)
+		return fmt.Sprintf("ran out of memory (exit code %d)", c.ExitCode)
 	}
 	return fmt.Sprintf("has ended with exit code %d", c.ExitCode)
 }
 
 // failure is the error for a service that does not come up, with its last words.
 func (p *project) failure(s *service, what string, c driver.Condition) error {
-	text := fmt.Sprintf("%s: service %s %s", machine.ErrUnavailable, s.Name, what)
+	text := fmt.Sprintf("service %s %s", s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
 		text += fmt.Sprintf("; its check says %q", check)
 	}
@@ -310,14 +305,8 @@ func (p *project) failure(s *service, what string, c driver.Condition) error {
 	if low := strings.ToLower(words); strings.Contains(low, "address already in use") || strings.Contains(low, "address in use") {
 		text += ": services of a session share one network, so give each a port of its own"
 	}
-	return serviceError{text}
+	return fmt.Errorf("%w: %s", machine.ErrUnavailable, text)
 }
-
-// serviceError is why a project does not come up.
-type serviceError struct{ text string }
-
-func (e serviceError) Error() string { return e.text }
-func (e serviceError) Unwrap() error { return machine.ErrUnavailable }
 
 func (p *project) lastWords(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), wordsDeadline)
@@ -338,7 +327,7 @@ func lastWords(p []byte) string {
 func (p *project) Remove() error {
 	p.ending.Do(func() {
 		p.cancel()
-		p.turn <- struct{}{} // for good: nothing is started again
+		p.attending <- struct{}{} // for good: nothing is started again
 		p.watching.Wait()
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)

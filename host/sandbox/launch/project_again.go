@@ -72,13 +72,13 @@ func (p *project) enterEnd(s *service, end driver.Condition) bool {
 // Attend implements container.Services. The notices go to the callers that wait under ctx, and to the next that asks for News.
 func (p *project) Attend(ctx context.Context) {
 	select {
-	case p.turn <- struct{}{}:
+	case p.attending <- struct{}{}:
 	case <-ctx.Done():
 		return
 	case <-p.life.Done():
 		return
 	}
-	defer func() { <-p.turn }()
+	defer func() { <-p.attending }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
@@ -104,8 +104,8 @@ func (p *project) News() []string {
 	return news
 }
 
-// revive starts a service again if it has failed, and reports in a line how it went. The audience of ctx may leave before it
-// is healthy; to start it is not tied to that.
+// revive starts a service again if it has failed, and reports in a line how it went. The audience of ctx may leave before the service
+// is healthy; its start goes on.
 func (p *project) revive(ctx context.Context, s *service) string {
 	s.mu.Lock()
 	end := *s.ended

@@ -38,9 +38,8 @@ func (s *service) process() machine.Process {
 
 // service finds one by its id among processes, or returns nil.
 func (p *project) service(id string) *service {
-	name, is := strings.CutPrefix(id, servicePrefix)
 	for _, s := range p.services {
-		if is && s.Name == name {
+		if servicePrefix+s.Name == id {
 			return s
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
@@ -13,9 +15,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// StartImage starts what a specification asks for beside the session's commands, as a background process of the workload's user. In a
-// container from the pool nothing of the image's runs before that: until then nobody has asked for it, it would cost every waiting container
-// memory, and its output would begin with what happened in nobody's session.
+// StartImage starts the program that a specification asks for beside the session's commands, as a background process of the workload's user.
+// In a container from the pool it does not run before that: it would cost every waiting container memory, and its output would begin
+// before the session.
 func (l *Launcher) StartImage(ctx context.Context, c *container.Container, s spec.Spec) error {
 	info, err := l.imageCommand(ctx, c.Image(), s)
 	if err != nil {
@@ -40,16 +42,12 @@ func (l *Launcher) imageCommand(ctx context.Context, ref string, s spec.Spec) (i
 	info = composed(info, s)
 	argv := s.Start
 	if len(argv) == 0 {
-		argv = append(append([]string{}, info.Entrypoint...), info.Cmd...)
+		argv = slices.Concat(info.Entrypoint, info.Cmd)
 	}
 	if len(argv) == 0 {
 		return info, fmt.Errorf("%w: image %s has no command of its own: write one, such as start_command = [\"nginx\"]", machine.ErrUnavailable, ref)
 	}
-	size := 0
-	for _, word := range argv {
-		size += len(word)
-	}
-	if size > frame.MaxScript {
+	if size := len(strings.Join(argv, "")); size > frame.MaxScript {
 		return info, fmt.Errorf("start_command of %d bytes is longer than %d; put it into a file of the image", size, frame.MaxScript)
 	}
 	info.Cmd = argv

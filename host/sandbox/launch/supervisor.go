@@ -13,7 +13,6 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 	"github.com/flynnhost/flynn/host/sandbox/program"
-	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
 const (
@@ -34,11 +33,7 @@ type supervisor struct {
 
 // mount is how a container gets the supervisor, and where it finds it.
 func (s *supervisor) mount(ctx context.Context, image string) (driver.Mount, string, error) {
-	binds, err := s.engine.binds(ctx)
-	if err != nil {
-		return driver.Mount{}, "", err
-	}
-	if binds {
+	if s.engine.Driver.Binds() {
 		return driver.Mount{Source: s.engine.Supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
 	}
 	name, err := s.volume(ctx, image)
@@ -76,14 +71,8 @@ func (s *supervisor) volume(ctx context.Context, image string) (string, error) {
 
 // fill puts the supervisor into the volume by way of a container that never runs.
 func (s *supervisor) fill(ctx context.Context, d driver.Filler, name, image string, binary []byte) error {
-	key := spec.NewKey()
-	defer s.engine.Keys.Hold(key)()
-	c := driver.Container{
-		Key: key, Name: "flynn-fill-" + key[:16], Image: image, Role: driver.Preparer, Entrypoint: []string{"/never"},
-		Labels:  s.engine.labels(key, Timeout),
-		Mounts:  []driver.Mount{{Kind: driver.Volume, Source: name, Target: volumeTarget}},
-		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
-	}
+	c := s.engine.preparer("fill", image, Timeout, []string{"/never"}, driver.Mount{Kind: driver.Volume, Source: name, Target: volumeTarget})
+	defer s.engine.Keys.Hold(c.Key)()
 	defer s.engine.Reaper.Abandon(c.Name, nil)
 	id, err := s.engine.create(ctx, c)
 	if err != nil {

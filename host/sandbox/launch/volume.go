@@ -134,9 +134,6 @@ const (
 	volumeTarget = "/.flynn-volume"
 	// ownTimeout bounds its life once its image is there.
 	ownTimeout = time.Minute
-	// ownMemory, ownPids are its limits.
-	ownMemory = 64 << 20
-	ownPids   = 8
 )
 
 // handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
@@ -145,18 +142,9 @@ func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o
 	if err != nil {
 		return err
 	}
-	key := spec.NewKey()
-	defer vs.engine.Keys.Hold(key)() // it is nobody's leftover meanwhile
-	c := driver.Container{
-		Key: key, Name: "flynn-own-" + key[:16], Image: image, Role: driver.Preparer,
-		Entrypoint: []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
-		Labels:     vs.engine.labels(key, ownTimeout),
-		Mounts: []driver.Mount{
-			program,
-			{Kind: driver.Volume, Source: name, Target: volumeTarget},
-		},
-		Network: "none", MemoryBytes: ownMemory, CPUs: 1, PidsLimit: ownPids,
-	}
+	c := vs.engine.preparer("own", image, ownTimeout, []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
+		program, driver.Mount{Kind: driver.Volume, Source: name, Target: volumeTarget})
+	defer vs.engine.Keys.Hold(c.Key)() // it is nobody's leftover meanwhile
 	maps.Copy(c.Labels, v.labels(vs.engine.Instance))
 	defer vs.engine.Reaper.Abandon(c.Name, nil)
 	id, err := vs.engine.create(ctx, c)
@@ -185,7 +173,7 @@ func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o
 	if text := complaint.String(); text != "" {
 		return fmt.Errorf("%q", text)
 	}
-	return fmt.Errorf("it ended without a word: %w", errors.Join(err, ctx.Err()))
+	return fmt.Errorf("it ended without an answer: %w", errors.Join(err, ctx.Err()))
 }
 
 // bounded keeps the first bytes written to it.

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Call is one open request; who uses the package has those that are commands. The link's goroutine delivers to it and never
+// Call is one open request. Users of the package have those that are commands. The link's goroutine delivers to it and never
 // waits. The owner takes from the inboxes whenever notify says so, until done.
 type Call struct {
 	link   *Link
@@ -100,7 +100,7 @@ func (c *Call) isOver() bool {
 // maxReply bounds a Reply's body; all of them are a few numbers.
 const maxReply = 4 << 10
 
-// decode reads what closes the call: of a command it is a verdict, of anything else a reply, and of both a failure.
+// decode reads what closes the call: of a command it is a result, of anything else a reply, and of both a failure.
 func (c *Call) decode(f frame.Frame) (answer, error) {
 	switch {
 	case f.Type == frame.Fail:
@@ -110,7 +110,7 @@ func (c *Call) decode(f frame.Frame) (answer, error) {
 		}
 		return answer{err: failure(b)}, nil
 	case c.isCommand != (f.Type == frame.Exit):
-		return answer{}, fmt.Errorf("%w: a command without a verdict, or a verdict on something else", frame.ErrProtocol)
+		return answer{}, fmt.Errorf("%w: a command without a result, or a result of something else", frame.ErrProtocol)
 	case f.Type == frame.Exit:
 		var b frame.ExitBody
 		if err := frame.Decode(f.Payload, &b); err != nil {

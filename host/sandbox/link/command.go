@@ -29,7 +29,7 @@ func (c *Call) Begin(body frame.ExecBody, stdin []byte) error {
 	if len(first.Payload) > frame.MaxPayload {
 		return errTooLong
 	}
-	c.furnish(body)
+	c.reserve(body)
 	if err := c.link.begin(c, first); err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func (c *Call) Begin(body frame.ExecBody, stdin []byte) error {
 	return nil
 }
 
-// furnish makes room for what the command may send.
-func (c *Call) furnish(body frame.ExecBody) {
+// reserve makes room for what the command may send.
+func (c *Call) reserve(body frame.ExecBody) {
 	c.limit, c.spill = body.MaxOutput, body.Spill
 	switch {
 	case body.Background:
@@ -84,18 +84,18 @@ func (c *Call) AwaitStart(ctx context.Context) (frame.StartedBody, error) {
 // Done is closed when the command has ended, or nothing more will be heard of it.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Err is why there is no verdict, or nil. Done must be closed.
+// Err is why there is no result, or nil. Done must be closed.
 func (c *Call) Err() error { return c.answer.err }
 
-// Result is the verdict. A command without one has ended with its container. Done must be closed.
+// Result is the result. A command without one has ended with its container. Done must be closed.
 func (c *Call) Result() machine.Result {
 	if c.answer.exit == nil {
 		return machine.Result{ExitCode: -1, Signal: "SIGKILL"}
 	}
-	return verdict(*c.answer.exit)
+	return toResult(*c.answer.exit)
 }
 
-// Wait waits for the verdict and collects the output, and passes it to progress, if that is not nil, as it comes. When ctx ends it
+// Wait waits for the result and collects the output, and passes it to progress, if that is not nil, as it comes. When ctx ends it
 // returns ctx's error and the output so far, and the command goes on.
 func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	var streams [2][]byte
@@ -114,7 +114,7 @@ func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) 
 	return r, err
 }
 
-// await waits for the verdict, handing what comes to sink and giving credit for it.
+// await waits for the result, handing what comes to sink and giving credit for it.
 func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (machine.Result, error) {
 	for {
 		select {
@@ -128,7 +128,7 @@ func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (ma
 				var pids pidsError
 				return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids), DiskHit: errors.Is(err, machine.ErrFull)}, err
 			}
-			return verdict(*c.answer.exit), nil
+			return toResult(*c.answer.exit), nil
 		case <-ctx.Done():
 			return machine.Result{ExitCode: -1}, ctx.Err()
 		}
@@ -146,7 +146,7 @@ func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
 		if credit == nil || !open {
 			continue
 		}
-		if err := c.link.grant(c.id, stream, credit); err != nil && !c.isOver() { // the verdict may be there already
+		if err := c.link.grant(c.id, stream, credit); err != nil && !c.isOver() { // the result may be there already
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
 // Stop has the supervisor end the command with everything that it started.
 func (c *Call) Stop() error { return c.tell(frame.Stop, frame.StopBody{}) }
 
-// Cancel is Stop by who waits for the command.
+// Cancel is Stop by the caller that waits for the command.
 func (c *Call) Cancel() error { return c.tell(frame.Stop, frame.StopBody{Cancel: true}) }
 
 // Signal sends a signal to the command's process group.
@@ -212,5 +212,5 @@ func (c *Call) Sweep(ctx context.Context) (machine.Kill, error) {
 	if err != nil {
 		return machine.Kill{}, err
 	}
-	return machine.Kill{Rung: k.Rung, Took: k.Took, Survivors: k.Survivors}, nil
+	return machine.Kill(k), nil
 }

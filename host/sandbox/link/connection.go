@@ -90,7 +90,8 @@ func (cs *connections) accept(id uint32, payload []byte) error {
 	ctx, cancel := context.WithCancel(cs.ctx)
 	c := &connection{
 		link: cs.link, id: id, ctx: ctx, cancel: cancel,
-		in: frame.NewInbox(make(chan struct{}, 1)), credit: frame.NewSendWindow(),
+		out:    streamReader{link: cs.link, id: id, stream: frame.Out, in: frame.NewInbox(make(chan struct{}, 1))},
+		credit: frame.NewSendWindow(),
 	}
 	cs.open[id], cs.last = c, id
 	cs.work.Go(func() {
@@ -115,18 +116,16 @@ type connection struct {
 	id     uint32
 	ctx    context.Context
 	cancel context.CancelFunc
-	in     *frame.Inbox      // from the program
+	out    streamReader      // from the program
 	credit *frame.SendWindow // to the program
-	rest   []byte            // taken and not yet read
-	ended  bool
 }
 
 func (c *connection) deliver(f frame.Frame) error {
 	switch {
 	case f.Type == frame.Data && f.Stream == frame.Out:
-		return c.in.Put(f.Payload)
+		return c.out.in.Put(f.Payload)
 	case f.Type == frame.End && f.Stream == frame.Out:
-		c.in.End()
+		c.out.in.End()
 		return nil
 	case f.Type == frame.Credit && f.Stream == frame.In:
 		return c.credit.Grant(f.Payload)
@@ -138,31 +137,7 @@ func (c *connection) deliver(f frame.Frame) error {
 }
 
 // Read returns io.EOF when the program sends no more.
-func (c *connection) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 && !c.ended {
-		if err := c.take(); err != nil {
-			return 0, err
-		}
-	}
-	if len(c.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
-}
-
-func (c *connection) take() error {
-	p, credit, ended, err := c.in.Wait(c.ctx)
-	if err != nil {
-		return err
-	}
-	c.rest, c.ended = p, ended
-	if credit == nil || ended {
-		return nil
-	}
-	return c.link.grant(c.id, frame.Out, credit)
-}
+func (c *connection) Read(p []byte) (int, error) { return c.out.read(c.ctx, p) }
 
 // Write waits for credit. What it has written reaches the program even if the connection ends at once.
 func (c *connection) Write(p []byte) (int, error) {

@@ -71,7 +71,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the reading, wherever it is.
+// Close ends the reading, even in the middle of the file.
 func (f *File) Close() error {
 	if f.flow == nil {
 		return fs.ErrClosed

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// patience is how long nothing may move of a file request while it is the supervisor's turn. After that its container
-	// hangs, and is ended.
+	// patience is how long a file request may wait for the supervisor. After that its container hangs, and is ended.
 	patience = 60 * time.Second
 	// stopPatience bounds the wait for a request that was given up.
 	stopPatience = 10 * time.Second

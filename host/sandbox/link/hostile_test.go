@@ -101,8 +101,8 @@ func TestHostileSupervisor(t *testing.T) {
 		"credit from nowhere": func(c *peer, id uint32) {
 			c.send(frame.Frame{Type: frame.Credit, ID: id, Payload: []byte{0, 4, 0, 0}})
 		},
-		"verdict is no JSON": func(c *peer, id uint32) { c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: []byte("{")}) },
-		"verdict with a stowaway": func(c *peer, id uint32) {
+		"result is no JSON": func(c *peer, id uint32) { c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: []byte("{")}) },
+		"result with a stowaway": func(c *peer, id uint32) {
 			c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: []byte(`{"x":1}`)})
 		},
 		"impossible code": func(c *peer, id uint32) { c.send(exit(id, frame.ExitBody{ExitCode: 256})) },
@@ -123,14 +123,14 @@ func TestHostileSupervisor(t *testing.T) {
 		"unknown rung": func(c *peer, id uint32) {
 			c.send(exit(id, frame.ExitBody{Kill: &frame.KillBody{Rung: strings.Repeat("x", 1000)}}))
 		},
-		"reply instead of verdict": func(c *peer, id uint32) {
+		"reply instead of result": func(c *peer, id uint32) {
 			c.send(frame.Frame{Type: frame.Reply, ID: id, Payload: []byte("{}")})
 		},
 		"started twice": func(c *peer, id uint32) {
 			f := frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 5})}
 			c.send(f, f)
 		},
-		"verdict twice": func(c *peer, id uint32) {
+		"result twice": func(c *peer, id uint32) {
 			c.send(frame.Frame{Type: frame.Started, ID: id, Payload: frame.Encode(frame.StartedBody{PID: 0})}, exit(id, frame.ExitBody{}))
 		},
 		"connection where there is no proxy": func(c *peer, _ uint32) {
@@ -226,7 +226,7 @@ func TestHostileFiles(t *testing.T) {
 			for c.send(entry(id, file)); c.send(bytes3(id)); {
 			}
 		},
-		"verdict": func(c *peer, id uint32) {
+		"result": func(c *peer, id uint32) {
 			c.send(frame.Frame{Type: frame.Exit, ID: id, Payload: frame.Encode(frame.ExitBody{})})
 		},
 		"hangs up": func(c *peer, id uint32) { c.send(entry(id, file)) },

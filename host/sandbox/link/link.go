@@ -1,11 +1,11 @@
 // Package link is the host's end of the line to a supervisor. Frames from a sandbox are hostile. Here they become commands,
-// files and connections: each with bounded room, credit and a deadline, and in the words of package machine. Whatever the
-// protocol does not allow ends the link, which is for who made the container to notice.
+// files and connections: each with bounded room, credit and a deadline, and in the words of package machine. A breach of the protocol ends the link, which the maker of the
+// container has to notice.
 //
 // Start with Link. Greet or Adopt comes before it, on the bare stream. Serve is its one goroutine, which delivers and never
-// waits. A Call (call.go) is a request that is open. Of a command it can be asked in command.go how it goes, in live.go to carry
-// its streams, and verdict.go says how it ended. What concerns files is in files.go, file.go and records.go, above flow.go: bytes
-// both ways, then a reply. What a program inside connects to is in connection.go.
+// waits. A Call (call.go) is a request that is open. Commands are in command.go, with live streams in live.go and their results in
+// result.go. File requests are in files.go, file.go and records.go, above flow.go: bytes both ways, then a reply. Connections of programs
+// inside are in connection.go.
 //
 // The package knows nothing of containers, sessions or engines. Whether a supervisor is where it should be, what is asked of it,
 // and package sandbox decides about a container that leaves a command alive.
@@ -46,8 +46,8 @@ type Config struct {
 	Handlers map[frame.ConnectKind]Handler
 }
 
-// Link speaks frames with one supervisor. Everything that it reads is hostile until checked: whatever
-// the protocol does not allow ends the link.
+// Link speaks frames with one supervisor. Everything that it reads is hostile until checked: a breach of
+// the protocol ends the link.
 type Link struct {
 	stream Stream
 	out    *frame.Writer

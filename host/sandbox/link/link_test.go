@@ -98,7 +98,7 @@ func TestNothingIsSaidOfACommandThatHasNotBegun(t *testing.T) {
 // Background commands are watched like others, at their end and afterwards.
 func TestHostileBackground(t *testing.T) {
 	for name, attack := range map[string]func(p *peer, id uint32){
-		"a reply for a verdict": func(p *peer, id uint32) { p.reply(id, struct{}{}) },
+		"a reply for a result": func(p *peer, id uint32) { p.reply(id, struct{}{}) },
 		"output unasked": func(p *peer, id uint32) {
 			p.send(frame.Frame{Type: frame.Data, Stream: frame.Out, ID: id, Payload: []byte("x")})
 		},
@@ -110,7 +110,7 @@ func TestHostileBackground(t *testing.T) {
 			p.exit(id, frame.ExitBody{})
 			p.send(frame.Frame{Type: frame.Started, ID: p.await(frame.Sweep), Payload: frame.Encode(frame.StartedBody{PID: 5})})
 		},
-		"a verdict on something else": func(p *peer, id uint32) {
+		"a result on something else": func(p *peer, id uint32) {
 			p.exit(id, frame.ExitBody{})
 			p.exit(p.await(frame.Sweep), frame.ExitBody{})
 		},

@@ -14,10 +14,14 @@ import (
 func (c *Call) Stdin() io.WriteCloser { return &liveInput{call: c} }
 
 // Stdout is what a live command writes. What is read makes room for more; io.EOF means that the command has ended. Call it once.
-func (c *Call) Stdout() io.Reader { return &liveOutput{call: c, stream: frame.Out} }
+func (c *Call) Stdout() io.Reader { return c.output(frame.Out) }
 
 // Stderr is the same of its other stream.
-func (c *Call) Stderr() io.Reader { return &liveOutput{call: c, stream: frame.Err} }
+func (c *Call) Stderr() io.Reader { return c.output(frame.Err) }
+
+func (c *Call) output(stream uint8) io.Reader {
+	return &liveOutput{out: streamReader{link: c.link, id: c.id, stream: stream, in: c.inbox[stream-frame.Out]}}
+}
 
 // liveInput is a command's stdin.
 type liveInput struct {
@@ -52,20 +56,38 @@ func (w *liveInput) Close() error {
 
 // liveOutput is one stream that a command writes.
 type liveOutput struct {
-	call   *Call
-	stream uint8
-
-	mu    sync.Mutex
-	rest  []byte
-	ended bool
+	mu  sync.Mutex
+	out streamReader
 }
 
 func (r *liveOutput) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.out.read(context.Background(), p) // ends with the call
+}
+
+// streamReader reads what the supervisor sends on one stream. What is read makes room for more.
+type streamReader struct {
+	link   *Link
+	id     uint32
+	stream uint8
+	in     *frame.Inbox
+	rest   []byte // taken and not yet read
+	ended  bool
+}
+
+// read waits for something; io.EOF is the end of the stream.
+func (r *streamReader) read(ctx context.Context, p []byte) (int, error) {
 	if len(r.rest) == 0 && !r.ended {
-		if err := r.take(); err != nil {
+		data, credit, ended, err := r.in.Wait(ctx)
+		if err != nil {
 			return 0, err
+		}
+		r.rest, r.ended = data, ended
+		if credit != nil && !ended {
+			if err := r.link.grant(r.id, r.stream, credit); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if len(r.rest) == 0 {
@@ -74,16 +96,4 @@ func (r *liveOutput) Read(p []byte) (int, error) {
 	n := copy(p, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
-}
-
-func (r *liveOutput) take() error {
-	p, credit, ended, err := r.call.inbox[r.stream-frame.Out].Wait(context.Background()) // ends with the call
-	if err != nil {
-		return err
-	}
-	r.rest, r.ended = p, ended
-	if credit == nil || ended {
-		return nil
-	}
-	return r.call.link.grant(r.call.id, r.stream, credit)
 }

@@ -33,14 +33,10 @@ func SearchPath(workspace string) string {
 	return strings.Join(folders, string(filepath.ListSeparator))
 }
 
-// environ builds a command's environment from nothing: a few fixed variables, the allowed ones of the daemon, the command's own.
+// environ builds a command's environment from nothing: a few fixed variables, and the command's own. Nothing but PATH comes from the
+// daemon's, which holds its secrets.
 func (h *Host) environ(own map[string]string, marker, home string) ([]string, error) {
 	vars := map[string]string{"LANG": "C.UTF-8", "TERM": "dumb"}
-	for _, name := range h.config.Env {
-		if value, ok := os.LookupEnv(name); ok {
-			vars[name] = value
-		}
-	}
 	vars["PATH"] = SearchPath(h.resolved)
 	if _, set := own["HOME"]; !set {
 		maps.Copy(vars, homeVariables(home))

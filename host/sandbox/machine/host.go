@@ -36,10 +36,7 @@ type HostConfig struct {
 	Workspace string
 	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
 	// be.
-	Homes string
-	// Env names the variables of the daemon's environment that commands see besides PATH, apart from HOME and XDG's. Nothing else
-	// of it is passed on: it holds the daemon's secrets.
-	Env            []string
+	Homes          string
 	DefaultTimeout time.Duration // 30 s
 	MaxTimeout     time.Duration // 1 h; longer ones are cut to it
 	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
@@ -157,7 +154,7 @@ func (h *Host) timeout(asked time.Duration) time.Duration {
 	return min(asked, h.config.MaxTimeout)
 }
 
-// complain logs what should not happen: processes that outlived SIGKILL.
+// complain logs processes that outlived SIGKILL.
 func (h *Host) complain(r Result) {
 	if r.Kill != nil && r.Kill.Survivors > 0 {
 		h.config.Log.Error("command_survivors", "survivors", r.Kill.Survivors, "took", r.Kill.Took)
@@ -199,3 +196,20 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	}
 	return spec{script: cmd.Script, dir: dir, env: env, stdin: cmd.Stdin, marker: marker, removeHome: remove}, nil
 }
+
+// Quota bounds what a machine's session may hold on this host.
+type Quota interface {
+	// Write refuses bytes that are about to be written to the workspace, where it has no room for them.
+	Write(bytes int64) error
+	// Command refuses a command while the workspace holds more than it may.
+	Command() error
+	// Process has enter begin a background process, unless there are too many.
+	Process(enter func() error) error
+}
+
+// noQuota has no bounds.
+type noQuota struct{}
+
+func (noQuota) Write(int64) error                { return nil }
+func (noQuota) Command() error                   { return nil }
+func (noQuota) Process(enter func() error) error { return enter() }

@@ -1,6 +1,6 @@
 // Package machine defines what a tool can do to a computer: run commands, keep
 // processes, touch files. A tool is written once against Machine and works on
-// the host (NewHost in this package) and inside a sandbox session alike.
+// the host (NewHost in this package) and inside a sandbox session.
 //
 // It does not decide whether a call may run, and knows nothing of containers.
 package machine
@@ -76,7 +76,7 @@ const (
 	Stderr Stream = 2
 )
 
-// Result is the verdict on a finished command.
+// Result is how a finished command ended.
 type Result struct {
 	ExitCode int    `json:"exit_code"`        // 0 to 255; -1 when a signal ended it
 	Signal   string `json:"signal,omitempty"` // "SIGKILL"
@@ -170,3 +170,19 @@ func Reason(err error) string {
 
 // Closer is implemented by machines that hold resources of a session.
 type Closer interface{ io.Closer }
+
+// Live is a process that somebody is talking to. Nothing that it writes is lost or capped, and it is held up when nobody reads.
+// Close it in any case; that ends it with everything it started.
+type Live struct {
+	Stdin          io.WriteCloser
+	Stdout, Stderr io.Reader
+	// Wait waits for the result, which comes when the process has ended and its output has been read.
+	Wait  func(ctx context.Context) (Result, error)
+	Close func() error
+}
+
+// Talker is a Machine whose processes can be talked to while they run. The end of ctx, or the command's Timeout, ends the process with
+// everything it started, and the result says how.
+type Talker interface {
+	Talk(ctx context.Context, cmd Command) (*Live, error)
+}

@@ -105,29 +105,6 @@ func FuzzInside(f *testing.F) {
 	})
 }
 
-// TestRingAgainstAModel compares the ring with one that keeps everything.
-func TestRingAgainstAModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.IntRange(1, 64).Draw(t, "size")
-		r := newRing(size)
-		var all []byte
-		for range rapid.IntRange(0, 40).Draw(t, "writes") {
-			p := rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "p")
-			r.take(p)
-			all = append(all, p...)
-			offset := rapid.Int64Range(0, int64(len(all)+5)).Draw(t, "offset")
-			limit := rapid.IntRange(1, 80).Draw(t, "limit")
-			first := int64(max(0, len(all)-size))
-			from := max(min(offset, int64(len(all))), first)
-			to := min(from+int64(limit), int64(len(all)))
-			got := r.read(offset, limit)
-			if !bytes.Equal(got.Data, all[from:to]) || got.Offset != from || got.Next != to || got.Dropped != first {
-				t.Fatalf("from %d: %q at %d to %d, dropped %d; want %q at %d to %d, dropped %d", offset, got.Data, got.Offset, got.Next, got.Dropped, all[from:to], from, to, first)
-			}
-		}
-	})
-}
-
 func TestCaptureCountsExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100).Draw(t, "limit")

@@ -1,6 +1,10 @@
 package machine
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 type noticeKey struct{}
 
@@ -10,9 +14,109 @@ func WithNotice(ctx context.Context, tell func(line string)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, tell)
 }
 
-// Notice tells the audience of ctx what it waits for, in one line for people.
+// Notice tells the audience of ctx, in one line for people, what it is waiting for.
 func Notice(ctx context.Context, line string) {
 	if tell, ok := ctx.Value(noticeKey{}).(func(string)); ok {
 		tell(line)
+	}
+}
+
+// Audience is the callers that wait for one slow thing. Its zero value is empty, its methods are safe for concurrent use.
+type Audience struct {
+	mu      sync.Mutex
+	waiting map[*context.Context]struct{} // by identity: a context need not be comparable
+	last    string
+}
+
+// Join passes the last line, and every further one until leave is called, to the audience of ctx.
+func (a *Audience) Join(ctx context.Context) (leave func()) {
+	if _, listens := ctx.Value(noticeKey{}).(func(string)); !listens {
+		return func() {}
+	}
+	seat := &ctx
+	a.mu.Lock()
+	if a.waiting == nil {
+		a.waiting = make(map[*context.Context]struct{})
+	}
+	a.waiting[seat] = struct{}{}
+	last := a.last
+	a.mu.Unlock()
+	if last != "" {
+		Notice(ctx, last)
+	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.waiting, seat)
+	}
+}
+
+// Tell passes a line to all of them.
+func (a *Audience) Tell(line string) {
+	a.mu.Lock()
+	a.last = line
+	all := make([]context.Context, 0, len(a.waiting))
+	for seat := range a.waiting {
+		all = append(all, *seat)
+	}
+	a.mu.Unlock()
+	for _, ctx := range all {
+		Notice(ctx, line)
+	}
+}
+
+// Throttle passes on at most one line in each period. Of those that come too fast it keeps the last one for when the
+// period is over. After stop it passes on nothing.
+func Throttle(period time.Duration, tell func(line string)) (throttled func(line string), stop func()) {
+	t := &throttle{period: period, tell: tell}
+	return t.line, t.stop
+}
+
+type throttle struct {
+	period time.Duration
+	tell   func(string)
+
+	mu      sync.Mutex // held while telling, so that stop waits for a line that is being told
+	timer   *time.Timer
+	kept    string
+	waiting bool // the timer runs
+	stopped bool
+}
+
+func (t *throttle) line(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.stopped:
+	case t.waiting:
+		t.kept = line
+	default:
+		t.say(line)
+	}
+}
+
+// say tells a line and begins a period; t.mu is held.
+func (t *throttle) say(line string) {
+	t.kept, t.waiting = "", true
+	t.tell(line)
+	t.timer = time.AfterFunc(t.period, t.over)
+}
+
+// over ends a period.
+func (t *throttle) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = false
+	if !t.stopped && t.kept != "" {
+		t.say(t.kept)
+	}
+}
+
+func (t *throttle) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/sandbox/ring"
 )
 
 // Bounds on background processes.
 const (
-	maxProcesses = 32      // kept, running or not
-	keptOutput   = 1 << 20 // bytes of each one's joined output
+	maxProcesses = 32 // kept, running or not
 	// maxOutputRead is what one call of Output returns at most.
 	maxOutputRead = 256 << 10
 )
@@ -26,9 +27,9 @@ type processTable struct {
 	work   sync.WaitGroup
 }
 
-// background is one background process and who watches it.
+// background is one background process.
 type background struct {
-	output *ring
+	output ring.Buffer // joined
 	cancel context.CancelFunc
 	done   chan struct{} // closed once view is final
 
@@ -156,7 +157,6 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		h.removeHome(spec)
 	}
 	p := &background{
-		output: newRing(keptOutput),
 		cancel: cancel,
 		done:   make(chan struct{}),
 		view:   Process{Script: cmd.Script, Started: time.Now(), Running: true},
@@ -165,7 +165,7 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 		abandon()
 		return nil, err
 	}
-	r, err := start(spec, tee{p.output, progress(cmd.Progress)}, nil)
+	r, err := start(spec, tee{&p.output, progress(cmd.Progress)}, nil)
 	if err != nil {
 		h.table.remove(p)
 		p.finish(Result{ExitCode: -1})
@@ -188,12 +188,12 @@ func (h *Host) launch(ctx context.Context, cmd Command) (*background, error) {
 
 // tee keeps joined output in a ring and reports it, as stdout.
 type tee struct {
-	ring   *ring
+	output *ring.Buffer
 	report func(Stream, []byte)
 }
 
 func (t tee) take(p []byte) {
-	t.ring.take(p)
+	_, _ = t.output.Write(p) // never fails
 	t.report(Stdout, slices.Clone(p))
 }
 
@@ -217,9 +217,8 @@ func (h *Host) Output(ctx context.Context, id string, offset int64, max int) (Ou
 	}
 	// Asked before reading: a process seen as ended has written everything that the read then returns.
 	running := p.snapshot().Running
-	out := p.output.read(offset, max)
-	out.Running = running
-	return out, ctx.Err()
+	data, first, dropped := p.output.Read(offset, max)
+	return Output{Data: data, Offset: first, Next: first + int64(len(data)), Dropped: dropped, Running: running}, ctx.Err()
 }
 
 // Kill implements Machine. Killing a process that has ended returns its result.

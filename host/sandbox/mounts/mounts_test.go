@@ -192,11 +192,11 @@ func TestCheckTargets(t *testing.T) {
 		err     string
 	}{
 		"side by side":          {targets: []string{"/data", "/data2", "/etc/app.conf", "/opt/x", "/home/me/.cache"}},
-		"root":                  {targets: []string{"/"}, err: "no place inside"},
-		"relative":              {targets: []string{"data"}, err: "no place inside"},
-		"empty":                 {targets: []string{""}, err: "no place inside"},
-		"dots":                  {targets: []string{"/data/.."}, err: "no place inside"},
-		"slash at the end":      {targets: []string{"/data/"}, err: "no place inside"},
+		"root":                  {targets: []string{"/"}, err: "not a path inside"},
+		"relative":              {targets: []string{"data"}, err: "not a path inside"},
+		"empty":                 {targets: []string{""}, err: "not a path inside"},
+		"dots":                  {targets: []string{"/data/.."}, err: "not a path inside"},
+		"slash at the end":      {targets: []string{"/data/"}, err: "not a path inside"},
 		"options":               {targets: []string{"/data:rw"}, err: "keys of their own"},
 		"zero byte":             {targets: []string{"/data\x00"}, err: "no path should have"},
 		"proc":                  {targets: []string{"/ok", "/proc/sys"}, index: 1, err: "lies over /proc"},

@@ -49,7 +49,7 @@ func CheckWorkspace(dir string) error {
 	case strings.ContainsFunc(dir, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' || c == ':' }) || len(dir) > 1024:
 		return &TargetError{Problem: fmt.Sprintf("%q has a colon or another character that no such path should have, or is too long", dir)}
 	case !path.IsAbs(dir) || path.Clean(dir) == "/":
-		return &TargetError{Problem: fmt.Sprintf(`%q is no folder inside the container: write an absolute path below /, such as "/workspace"`, dir)}
+		return &TargetError{Problem: fmt.Sprintf(`%q is not a folder inside the container: write an absolute path below /, such as "/workspace"`, dir)}
 	case path.Clean(dir) != dir:
 		return &TargetError{Problem: fmt.Sprintf("%q is not the shortest way to write it: write %q", dir, path.Clean(dir))}
 	case strings.HasPrefix(dir, "/.flynn"):
@@ -75,7 +75,7 @@ func checkTarget(workspace, target string) string {
 	case strings.ContainsFunc(target, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) || len(target) > 1024:
 		return fmt.Sprintf("target %q has a character that no path should have, or is too long", target)
 	case !path.IsAbs(target) || path.Clean(target) != target || target == "/":
-		return fmt.Sprintf(`target %q is no place inside: write a clean absolute path below /, such as "/data"`, target)
+		return fmt.Sprintf(`target %q is not a path inside the container: write a clean absolute path below /, such as "/data"`, target)
 	case strings.HasPrefix(target, "/.flynn"):
 		return fmt.Sprintf("target %q is Flynn's own: choose another name", target)
 	case workspace == "":

@@ -17,7 +17,7 @@ type Memory struct {
 	Available float64
 }
 
-// pressure decides when memory is short. It takes more to end it than not to begin it, lest the pools go up and down.
+// pressure decides when memory is short. It takes more to end it than not to begin it, so that the pools do not fill and empty by turns.
 type pressure struct{ on bool }
 
 const (
@@ -61,7 +61,7 @@ func parseMemInfo(info []byte) (float64, error) {
 		return 0, err
 	}
 	if total <= 0 || available < 0 || available > total {
-		return 0, fmt.Errorf("/proc/meminfo tells of %v of %v kB", available, total)
+		return 0, fmt.Errorf("/proc/meminfo says that %v of %v kB are available", available, total)
 	}
 	return available / total, nil
 }

@@ -1,4 +1,4 @@
-// Package pool keeps things ready that take long to make, so that who needs one hardly waits. Each is used once.
+// Package pool keeps things ready that take long to make, so that a caller hardly waits for one. Each is used once.
 //
 // Start with Set: Want says how many of what, Take and Put move them, and Run makes what is missing, one at a time (refill.go):
 // within a share of the machine's time (budget.go), after the callers that wait at that moment, and not while memory is short (memory.go),
@@ -48,7 +48,7 @@ type Wish[T Item] struct {
 	Make func(ctx context.Context) (T, time.Duration, error)
 }
 
-// ErrNotNow is Make's word that no item would be of use at the moment.
+// ErrNotNow is returned by Make when no item would be of use at the moment.
 var ErrNotNow = errors.New("nothing is to be kept ready at the moment")
 
 // Set is the items that are kept, of all kinds.
@@ -56,7 +56,7 @@ type Set[T Item] struct {
 	config Config[T]
 	kick   chan struct{} // wakes Run, buffered
 
-	urgent  atomic.Int64 // those who wait for an item at this moment, or for one to be made
+	urgent  atomic.Int64 // callers waiting for an item, or for one to be made
 	claimed atomic.Int64 // when the latest was taken, in Unix nanoseconds
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
@@ -69,10 +69,10 @@ type Set[T Item] struct {
 	counts   Stats
 }
 
-// Miss says why nobody was served.
+// Miss says why a caller was not served.
 type Miss string
 
-// The reasons; who uses the package may have more.
+// The reasons. Users of the package may add more.
 const (
 	MissNoPool Miss = "no_pool" // none is kept of the kind
 	MissEmpty  Miss = "empty"   // all were taken, or ended
@@ -142,7 +142,7 @@ func (s *Set[T]) enter(w Wish[T], before map[string]*shelf[T]) {
 	f.size += w.Size
 }
 
-// Hurry announces somebody who waits for an item; what it returns says that he has it.
+// Hurry announces a caller that waits for an item. The caller calls served when it has one.
 func (s *Set[T]) Hurry() (served func()) {
 	s.urgent.Add(1)
 	return func() { s.urgent.Add(-1) }
@@ -169,7 +169,7 @@ func (s *Set[T]) Take(kind string) (item T, miss Miss) {
 	return item, ""
 }
 
-// Count counts somebody who was served, or with a miss not.
+// Count counts a caller that was served, or one that was not and why.
 func (s *Set[T]) Count(miss Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// yieldTime lets who has just taken an item go ahead of the work that this causes.
+// yieldTime lets a caller that has just taken an item go ahead of the refill that this causes.
 const yieldTime = 50 * time.Millisecond
 
 // maxYield is how long refilling lets others go first.

@@ -26,7 +26,8 @@ type program struct {
 
 func supervisor() program {
 	return program{Supervisor, []string{
-		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/supervise",
+		"cmd/flynn-sandboxd", "host/sandbox/bridge/wire", "host/sandbox/deleteonly", "host/sandbox/removeall", "host/sandbox/frame", "host/sandbox/ring",
+		"host/sandbox/supervise",
 	}}
 }
 
@@ -72,7 +73,7 @@ func checkStatic(path string) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("%s is no program for Linux: %w", path, err)
+		return fmt.Errorf("%s is not a program for Linux: %w", path, err)
 	}
 	defer program.Close()
 	for _, p := range program.Progs {

@@ -57,7 +57,7 @@ func TestOnlyAStaticSupervisorIsTaken(t *testing.T) {
 		{"static", link(t, dir, "static", "-static"), ""},
 		{"dynamic", link(t, dir, "dynamic", "-no-pie"), "dynamically linked and cannot start in most images: build it with CGO_ENABLED=0"},
 		{"position independent", link(t, dir, "pie", "-pie"), "dynamically linked"},
-		{"no program", script, "is no program for Linux"},
+		{"no program", script, "is not a program for Linux"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := checkStatic(c.path)

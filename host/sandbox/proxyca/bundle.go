@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
@@ -23,7 +24,7 @@ type Bundle struct {
 
 const (
 	ownFile    = "proxy.pem"  // the authority alone
-	bundleFile = "bundle.pem" // with everybody else's who is trusted
+	bundleFile = "bundle.pem" // with all others that are trusted
 )
 
 // write puts the certificates into the folder. Programs take one file in place of their own list, so where hosts without a
@@ -33,7 +34,7 @@ func (b *Bundle) write(alone bool) error {
 		return err
 	}
 	own := b.Authority.PEM()
-	if err := replaceFile(filepath.Join(b.Folder, ownFile), own); err != nil {
+	if err := durable.WriteFile(filepath.Join(b.Folder, ownFile), own, 0o644); err != nil {
 		return err
 	}
 	all := own
@@ -45,16 +46,7 @@ func (b *Bundle) write(alone bool) error {
 		all = slices.Concat(public, own)
 	}
 	b.whole = true
-	return replaceFile(filepath.Join(b.Folder, bundleFile), all)
-}
-
-// replaceFile writes a file that everybody may read.
-func replaceFile(path string, text []byte) error {
-	draft := path + ".new"
-	if err := os.WriteFile(draft, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(draft, path)
+	return durable.WriteFile(filepath.Join(b.Folder, bundleFile), all, 0o644)
 }
 
 // publicBundles are where distributions keep the certificates that they trust.

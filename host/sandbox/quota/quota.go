@@ -355,10 +355,15 @@ func (k *Keeper) mayStart(session string, running map[string]int) error {
 
 // Write refuses bytes for a workspace that has no room for them, and counts them otherwise.
 func (k *Keeper) Write(session string, bytes int64) error {
-	err := k.write(session, bytes)
-	if err != nil { // what is known may be old
+	return k.retry(session, func() error { return k.write(session, bytes) })
+}
+
+// retry measures a session's workspace and tries again where try fails: the last measurement may be old.
+func (k *Keeper) retry(session string, try func() error) error {
+	err := try()
+	if err != nil {
 		k.measure(session, true)
-		err = k.write(session, bytes)
+		err = try()
 	}
 	return err
 }
@@ -383,12 +388,7 @@ func (k *Keeper) Command(session string) error {
 	if k.stale(session) {
 		k.measure(session, true)
 	}
-	err := k.command(session)
-	if err != nil { // what is known may be old
-		k.measure(session, true)
-		err = k.command(session)
-	}
-	return err
+	return k.retry(session, func() error { return k.command(session) })
 }
 
 func (k *Keeper) command(session string) error {
@@ -560,3 +560,21 @@ func Size(n int64) string {
 	}
 	return fmt.Sprintf("%.1f %s", f, names[i])
 }
+
+// Session is what one session may hold. It implements the Quota of package machine.
+type Session struct {
+	keeper *Keeper
+	key    string
+}
+
+// Session returns the quota of a session.
+func (k *Keeper) Session(key string) Session { return Session{k, key} }
+
+// Write refuses bytes that the workspace has no room for; see Keeper.Write.
+func (s Session) Write(bytes int64) error { return s.keeper.Write(s.key, bytes) }
+
+// Command refuses a command while the workspace holds more than it may.
+func (s Session) Command() error { return s.keeper.Command(s.key) }
+
+// Process has enter begin a background process, unless there are too many.
+func (s Session) Process(enter func() error) error { return s.keeper.Process(s.key, enter) }

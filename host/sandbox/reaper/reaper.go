@@ -146,3 +146,22 @@ func (r *Reaper) Settle(ctx context.Context) error {
 	}
 	return all
 }
+
+// together is how many elements Each deals with at a time.
+const together = 4
+
+// Each calls do for all elements, a few at a time, and joins their errors.
+func Each[T any](all []T, do func(T) error) error {
+	var running sync.WaitGroup
+	slots := make(chan struct{}, together)
+	errs := make([]error, len(all))
+	for i, one := range all {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(one)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}

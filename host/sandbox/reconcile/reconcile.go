@@ -152,8 +152,7 @@ func isNameless(o driver.Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
 
-// removeExpired removes volumes, networks and images whose time has passed. The engine keeps those that are in use; they
-// are tried again the next time.
+// removeExpired removes volumes and images whose time has passed. The engine keeps those that are in use; they are tried again the next time.
 func (r *Reconciler) removeExpired(ctx context.Context) error {
 	var all error
 	for _, kind := range r.kinds() {
@@ -167,10 +166,10 @@ func (r *Reconciler) removeExpired(ctx context.Context) error {
 				continue
 			}
 			if err := kind.remove(ctx, o); err != nil {
-				r.log.Debug("expired containers are still in use", "kind", kind.name, "name", o.Name, "error", err)
+				r.log.Debug("something expired is still in use", "kind", kind.name, "name", o.Name, "error", err)
 				continue
 			}
-			r.log.Info("removed expired containers", "kind", kind.name, "name", o.Name)
+			r.log.Info("removed something expired", "kind", kind.name, "name", o.Name)
 		}
 	}
 	return all
@@ -188,9 +187,6 @@ func (r *Reconciler) kinds() []kind {
 	var all []kind
 	if d, ok := r.config.Driver.(driver.Volumes); ok {
 		all = append(all, kind{"volume", d.ListVolumes, func(ctx context.Context, o driver.Owned) error { return d.RemoveVolume(ctx, o.Name) }, nil})
-	}
-	if d, ok := r.config.Driver.(driver.Networks); ok {
-		all = append(all, kind{"network", d.ListNetworks, func(ctx context.Context, o driver.Owned) error { return d.RemoveNetwork(ctx, o.ID) }, nil})
 	}
 	if d, ok := r.config.Driver.(driver.Images); ok {
 		all = append(all, kind{"image", d.ListImages, func(ctx context.Context, o driver.Owned) error { return d.RemoveImage(ctx, cmp.Or(o.Name, o.ID)) }, isNameless})

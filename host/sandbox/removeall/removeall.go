@@ -3,7 +3,7 @@
 // Start with Folder, or with Tree and One for callers with a handle on the parent. Unlike os.RemoveAll it holds a bounded number of
 // descriptors, however deep the tree is: a program that makes a hundred thousand folders, each in the one before, must
 // take them neither from the host nor leave behind what the host cannot remove. It follows no link, and it needs no right
-// but that of the owner, who may have taken others from himself.
+// but that of the owner, also where the owner has no right left on a folder.
 package removeall
 
 import (
@@ -146,7 +146,7 @@ func openFolder(at int, name string) (*os.File, error) {
 	}
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&ownerRights != ownerRights {
-		_ = unix.Fchmod(fd, uint32(st.Mode)&0o777|ownerRights) // who may not finds out when it removes
+		_ = unix.Fchmod(fd, uint32(st.Mode)&0o777|ownerRights) // a caller without the right finds out when it removes
 	}
 	return os.NewFile(uintptr(fd), "folder"), nil
 }

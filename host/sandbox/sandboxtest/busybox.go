@@ -2,7 +2,9 @@ package sandboxtest
 
 import (
 	"archive/tar"
-	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,14 +15,27 @@ import (
 // Busybox is the machine's static busybox; Debian's package is busybox-static.
 const Busybox = "/bin/busybox"
 
-// busyboxRoot returns a root file system as an uncompressed tar.
-func busyboxRoot() (io.Reader, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	if err := busyboxInto(w); err != nil {
-		return nil, err
-	}
-	return &out, w.Close()
+// root returns a root file system with busybox, and what more adds, as an uncompressed tar. An error ends the reading.
+func root(more func(w *tar.Writer) error) io.Reader {
+	r, out := io.Pipe()
+	go func() { // ends with its reader
+		w := tar.NewWriter(out)
+		err := busyboxInto(w)
+		if err == nil {
+			err = more(w)
+		}
+		out.CloseWithError(errors.Join(err, w.Close()))
+	}()
+	return r
+}
+
+// busyboxRoot has nothing but busybox.
+func busyboxRoot() io.Reader { return root(func(*tar.Writer) error { return nil }) }
+
+// digest names an image after what it is made of.
+func digest(parts ...any) string {
+	sum := sha256.Sum256(fmt.Append(nil, parts...))
+	return hex.EncodeToString(sum[:6])
 }
 
 func busyboxInto(w *tar.Writer) error {

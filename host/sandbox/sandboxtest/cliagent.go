@@ -3,8 +3,6 @@ package sandboxtest
 import (
 	"archive/tar"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +30,7 @@ func (h Host) CLIAgent(t testing.TB, name string) string {
 	need.Part(t, "cli-agents", err)
 	unlock := onceOnThisMachine(t, "flynn-test-cli-agent")
 	defer unlock()
-	if err := importImage(t.Context(), h.API, a.tag(), a.root); err != nil {
+	if err := importImage(t.Context(), h.API, a.tag(), func() io.Reader { return root(a.add) }); err != nil {
 		t.Fatalf("make the image of %s: %v", name, err)
 	}
 	return a.tag()
@@ -47,16 +45,15 @@ type cliAgent struct {
 }
 
 func findCLIAgent(name string) (cliAgent, error) {
-	root := cliAgentsFolder()
+	folder := cliAgentsFolder()
 	packages := map[string]string{"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli"}
-	modules := filepath.Join(root, "node_modules")
+	modules := filepath.Join(folder, "node_modules")
 	a := cliAgent{name: name}
 	manifest, err := os.ReadFile(filepath.Join(modules, packages[name], "package.json"))
 	if err != nil {
-		return a, fmt.Errorf("%w: npm install --prefix %s %s", err, root, packages[name])
+		return a, fmt.Errorf("%w: npm install --prefix %s %s", err, folder, packages[name])
 	}
-	sum := sha256.Sum256(append(manifest, cliAgentLayout...))
-	a.version = hex.EncodeToString(sum[:6])
+	a.version = digest(string(manifest), cliAgentLayout)
 	switch name {
 	case "claude":
 		a.program, err = only(filepath.Join(modules, "@anthropic-ai/claude-code-linux-*/claude"), "musl")
@@ -89,18 +86,7 @@ const cliAgentLayout = "1"
 
 func (a cliAgent) tag() string { return "flynn-test/cli-" + a.name + ":" + a.version }
 
-// root returns a root file system as an uncompressed tar, which is too large to be held in memory.
-func (a cliAgent) root() (io.Reader, error) {
-	r, w := io.Pipe()
-	go func() { w.CloseWithError(a.write(w)) }() // ends with its reader
-	return r, nil
-}
-
-func (a cliAgent) write(out io.Writer) error {
-	w := tar.NewWriter(out)
-	if err := busyboxInto(w); err != nil {
-		return err
-	}
+func (a cliAgent) add(w *tar.Writer) error {
 	place := "usr/bin/" + a.name
 	if a.folder != "" {
 		place = "usr/bin/node"
@@ -110,16 +96,10 @@ func (a cliAgent) write(out io.Writer) error {
 			return err
 		}
 	}
-	libraries, err := linked([]string{a.program})
-	if err != nil && !errors.As(err, new(*exec.ExitError)) { // which is ldd's word on a static program
+	if err := addLinked(w, a.program); err != nil && !errors.As(err, new(*exec.ExitError)) { // which is ldd's word on a static program
 		return err
 	}
-	for _, name := range libraries {
-		if err := addFile(w, name, name); err != nil {
-			return err
-		}
-	}
-	return errors.Join(addFile(w, a.program, place), w.Close())
+	return addFile(w, a.program, place)
 }
 
 func addFolder(w *tar.Writer, folder, place string) error {

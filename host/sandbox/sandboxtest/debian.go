@@ -3,8 +3,6 @@ package sandboxtest
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +31,7 @@ func (h Host) Debian(t testing.TB) string {
 	need.Part(t, "debootstrap", err)
 	_, err = exec.LookPath("debootstrap")
 	need.Part(t, "debootstrap", err)
-	sum := sha256.Sum256([]byte("1 " + release + " " + mirror))
-	name := "flynn-test/debian:" + hex.EncodeToString(sum[:6])
+	name := "flynn-test/debian:" + digest("1 ", release, " ", mirror)
 	unlock := onceOnThisMachine(t, "flynn-test-debian")
 	defer unlock()
 	if _, err := h.API.ImageInspect(t.Context(), name); err == nil {

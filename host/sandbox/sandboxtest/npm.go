@@ -4,20 +4,16 @@ import (
 	"archive/tar"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docker/docker/api/types/build"
-	"github.com/docker/docker/api/types/image"
 
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -80,10 +76,7 @@ func NPMRegistry(t testing.TB) (url string) {
 func about(name, url string, versions map[string]npmPackage) map[string]any {
 	all, latest := map[string]any{}, ""
 	for version, p := range versions {
-		m := map[string]any{}
-		for key, value := range p.manifest {
-			m[key] = value
-		}
+		m := maps.Clone(p.manifest)
 		m["dist"] = map[string]any{"tarball": url + "/" + name + "/-/" + version}
 		all[version], latest = m, version
 	}
@@ -106,10 +99,7 @@ const nodeImageTimeout = 3 * time.Minute
 func (h Host) NodeImage(t testing.TB, name, registry string) {
 	t.Helper()
 	debian := h.Debian(t)
-	node, err := exec.LookPath("node")
-	if err == nil {
-		node, err = filepath.EvalSymlinks(node)
-	}
+	node, err := findNode()
 	npm := filepath.Join(filepath.Dir(filepath.Dir(node)), "lib/node_modules/npm")
 	if err == nil {
 		_, err = os.Stat(npm)
@@ -120,20 +110,8 @@ func (h Host) NodeImage(t testing.TB, name, registry string) {
 	defer cancel()
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(nodeContext(w, debian, node, npm, registry)) }() // ends with its reader
-	built, err := h.API.ImageBuild(ctx, r, build.ImageBuildOptions{Tags: []string{name}, NetworkMode: "none", Remove: true, ForceRemove: true})
-	if err != nil {
-		t.Fatal(errors.Join(err, r.Close()))
-	}
-	defer built.Body.Close()
-	said, err := io.ReadAll(built.Body)
-	if err != nil || strings.Contains(string(said), `"errorDetail"`) {
-		t.Fatalf("build %s: %v %s", name, err, said)
-	}
-	t.Cleanup(func() {
-		if _, err := h.API.ImageRemove(context.WithoutCancel(t.Context()), name, image.RemoveOptions{Force: true}); err != nil {
-			t.Errorf("remove %s: %v", name, err)
-		}
-	})
+	defer r.Close()
+	h.build(ctx, t, name, r)
 }
 
 func nodeContext(out io.Writer, debian, node, npm, registry string) error {

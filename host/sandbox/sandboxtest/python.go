@@ -2,9 +2,6 @@ package sandboxtest
 
 import (
 	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +28,7 @@ func (h Host) Python(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := importImage(t.Context(), h.API, tag, p.root); err != nil {
+	if err := importImage(t.Context(), h.API, tag, func() io.Reader { return root(p.add) }); err != nil {
 		t.Fatalf("make python image: %v", err)
 	}
 	return tag
@@ -70,17 +67,10 @@ func (p python) tag() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Append(nil, pythonLayout, p, info.Size(), info.ModTime().UnixNano()))
-	return "flynn-test/python:" + hex.EncodeToString(sum[:6]), nil
+	return "flynn-test/python:" + digest(pythonLayout, p, info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// root returns a root file system as an uncompressed tar.
-func (p python) root() (io.Reader, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	if err := busyboxInto(w); err != nil {
-		return nil, err
-	}
+func (p python) add(w *tar.Writer) error {
 	add(w, tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/python3", Linkname: p.Program, Mode: 0o777}, nil)
 	programs := []string{p.Program}
 	err := filepath.WalkDir(p.Library, func(name string, d fs.DirEntry, err error) error {
@@ -99,19 +89,13 @@ func (p python) root() (io.Reader, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = addLinked(w, programs...)
 	}
-	libraries, err := linked(programs)
-	if err != nil {
-		return nil, err
+	for _, name := range programs {
+		err = errors.Join(err, addFile(w, name, name))
 	}
-	for _, name := range append(programs, libraries...) {
-		if err := addFile(w, name, name); err != nil {
-			return nil, err
-		}
-	}
-	return &out, w.Close()
+	return err
 }
 
 // unneeded are the folders of the library that no test program imports, and most of its size.
@@ -134,6 +118,15 @@ func linked(programs []string) ([]string, error) {
 		}
 	}
 	return found, nil
+}
+
+// addLinked copies what programs are linked with.
+func addLinked(w *tar.Writer, programs ...string) error {
+	libraries, err := linked(programs)
+	for _, name := range libraries {
+		err = errors.Join(err, addFile(w, name, name))
+	}
+	return err
 }
 
 // addFile copies a file, not the link to it.

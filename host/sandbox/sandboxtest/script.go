@@ -30,7 +30,14 @@ func (h Host) Script(t testing.TB, program, text string) (name string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
 	defer cancel()
-	built, err := h.API.ImageBuild(ctx, &files, build.ImageBuildOptions{Tags: []string{name}, NetworkMode: "none", Remove: true, ForceRemove: true})
+	h.build(ctx, t, name, &files)
+	return name
+}
+
+// build makes an image of a build context until the test ends.
+func (h Host) build(ctx context.Context, t testing.TB, name string, files io.Reader) {
+	t.Helper()
+	built, err := h.API.ImageBuild(ctx, files, build.ImageBuildOptions{Tags: []string{name}, NetworkMode: "none", Remove: true, ForceRemove: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,5 +51,4 @@ func (h Host) Script(t testing.TB, program, text string) (name string) {
 			t.Errorf("remove %s: %v", name, err)
 		}
 	})
-	return name
 }

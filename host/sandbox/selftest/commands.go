@@ -116,7 +116,7 @@ func exitCodes(ctx context.Context, s *Subject) (Finding, error) {
 			return breached("%q: exit code %d, signal %q", c.text, r.ExitCode, r.Signal), nil
 		}
 	}
-	return held("each is told from the others"), nil
+	return held("each differs from the others"), nil
 }
 
 func leakProbes() []Probe {
@@ -142,7 +142,7 @@ func environment(ctx context.Context, s *Subject) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	harmless := []string{"PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "TERM"} // which may be alike on both sides
+	harmless := []string{"PATH", "HOME", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "TERM"} // which may be equal on both sides
 	host := os.Environ()
 	for line := range strings.Lines(out) {
 		variable := strings.TrimSpace(line)

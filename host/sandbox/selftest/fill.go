@@ -43,7 +43,7 @@ func workspaceProbes() []Probe {
 			Run: fills(`i=0; while [ $i -lt 12 ]; do dd if=/dev/zero of=fill/$i bs=1048576 count=32 2>/dev/null; i=$((i+1)); sleep 0.3; done`),
 		},
 		{
-			Name: "disk/entries", Row: row, Why: "small files without number use up what the disk has of them", Setting: setting, Control: alone,
+			Name: "disk/entries", Row: row, Why: "countless small files use up what the disk has of them", Setting: setting, Control: alone,
 			Run: fills(`i=0; while [ $i -lt 3000 ]; do : >fill/$i; i=$((i+1)); [ $((i % 500)) = 0 ] && sleep 0.3; done`),
 		},
 		{
@@ -119,7 +119,7 @@ func archiveProbes() []Probe {
 	}
 	return []Probe{
 		probe("ratio", "a small archive fills the disk", func(w *tar.Writer) error { return add(w, "bomb", 32<<20) }, "bomb"),
-		probe("entries", "an archive of names without number", func(w *tar.Writer) error {
+		probe("entries", "an archive of countless names", func(w *tar.Writer) error {
 			var err error
 			for i := range 1100 {
 				err = errors.Join(err, add(w, fmt.Sprintf("many/%d", i), 1))
@@ -178,7 +178,7 @@ for d in .git bare.git; do echo hook >repo/$d/hooks/post-checkout; chmod 755 rep
 	return held("%d entries were left out", tally.Skipped), nil
 }
 
-// CopyOut is what hosts do that copy whatever is there.
+// CopyOut copies everything, as a careless host does.
 func (w *weakMachine) CopyOut(_ context.Context, dir string, to *os.Root, _ archive.Limits) (archive.Tally, error) {
 	return archive.Tally{}, os.CopyFS(to.Name(), os.DirFS(filepath.Join(w.dir, dir)))
 }
@@ -228,7 +228,7 @@ func add(w *tar.Writer, name string, size int64) error {
 	return err
 }
 
-// Import is what hosts do that believe what an archive says.
+// Import believes what an archive says, as a careless host does.
 func (w *weakMachine) Import(_ context.Context, dir string, packed io.Reader, _ archive.Limits) (archive.Tally, error) {
 	squeezed, err := gzip.NewReader(packed)
 	if err != nil {

@@ -69,7 +69,7 @@ func engineProbes() []Probe {
 	const row, setting = "engine socket", "the engine's socket must not be in the image's volumes or the store"
 	return []Probe{
 		{
-			Name: "engine/path", Row: row, Why: "who reaches the engine owns the machine", Setting: setting,
+			Name: "engine/path", Row: row, Why: "a process that reaches the engine owns the machine", Setting: setting,
 			Run: program("sockets /"),
 			Control: func(s *Subject) Control {
 				return Control{Weakness: docker.Weakness{Mount: driver.Mount{Source: s.Outside + "/engine", Target: "/run/docker.sock"}}}
@@ -89,7 +89,7 @@ func namespaceProbes() []Probe {
 		{"clone-user", "a user namespace opens parts of the kernel with many past flaws"},
 		{"unshare-user", "a user namespace opens parts of the kernel with many past flaws"},
 		{"unshare-mount", "own mounts uncover what is masked"},
-		{"unshare-pid", "processes hide from the census"},
+		{"unshare-pid", "processes hide from the count"},
 		{"unshare-net", "packet filters of its own open flawed parts of the kernel"},
 		{"mount", "mounts uncover what is masked"},
 		{"setns", "joining another namespace leaves the sandbox"},
@@ -155,10 +155,10 @@ const setUserID = "set-user-id"
 func supervisorProbes() []Probe {
 	const row, setting = "supervisor attack", "report this: the supervisor must not be open to its workload"
 	calls := []struct{ call, why string }{
-		{"signal-init", "who can end the supervisor ends its limits"},
-		{"trace-init", "who traces the supervisor is the supervisor"},
+		{"signal-init", "a command that ends the supervisor is free of its limits"},
+		{"trace-init", "a tracer of the supervisor controls it"},
 		{"read-init-memory", "the supervisor's memory holds the session's data"},
-		{"steal-init-stream", "who holds its stream speaks for it to the host"},
+		{"steal-init-stream", "a holder of its stream speaks for it to the host"},
 	}
 	var all []Probe
 	for _, c := range calls {
@@ -170,7 +170,7 @@ func supervisorProbes() []Probe {
 		return Probe{Name: "supervisor/" + name, Row: row, Why: why, Setting: setting, Run: script(text), Control: c}
 	}
 	return append(all,
-		probe("memory-file", "who writes its memory is the supervisor",
+		probe("memory-file", "a writer of its memory controls the supervisor",
 			`(: <>/proc/1/mem) 2>/dev/null && echo "breach: opened" || echo "held: refused"`, everything),
 		probe("stream-file", "forged frames reach the host", forgedFrame, everything),
 		probe("program", "the next session runs a changed supervisor",
@@ -181,7 +181,7 @@ func supervisorProbes() []Probe {
 	)
 }
 
-// forgedFrame prints what looks like a verdict to its own output, where it is only bytes, and then tries the
+// forgedFrame prints what looks like a result to its own output, where it is only bytes, and then tries the
 // supervisor's own.
 const forgedFrame = `printf '\000\000\000\002\006\000\000\000\000\001{}\n'
 open=; for fd in /proc/1/fd/*; do (: >>$fd) 2>/dev/null && open="$open $fd"; done

@@ -38,7 +38,7 @@ func (nowhere) Resolve(_ context.Context, name string) ([]netip.Addr, error) {
 }
 
 func (nowhere) Dial(context.Context, netip.AddrPort) (net.Conn, error) {
-	return nil, errors.New("the suite connects to nobody")
+	return nil, errors.New("the self-test connects to nothing")
 }
 
 // proxied is the sandbox under attack with the proxy that it would have, whatever its own network is.

@@ -1,6 +1,6 @@
 package selftest
 
-// Report is the verdict on one sandbox.
+// Report is the result of one sandbox.
 type Report struct {
 	Engine  string `json:"engine"`
 	Address string `json:"address"`
@@ -14,7 +14,7 @@ type Report struct {
 	Outcomes   []Outcome `json:"probes"`
 }
 
-// Outcome is the verdict of one probe.
+// Outcome is the result of one probe.
 type Outcome struct {
 	Name   string `json:"name"`
 	Row    string `json:"row"`

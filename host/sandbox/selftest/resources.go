@@ -66,7 +66,7 @@ func memoryProbes() []Probe {
 		},
 		{
 			Name: "memory/verdict", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
-			Run: memoryVerdict, Control: always(Control{}),
+			Run: memoryResult, Control: always(Control{}),
 		},
 		{
 			Name: "memory/left-behind", Row: row, Why: "shared memory stays when its processes are gone, and the next command has none",
@@ -101,18 +101,18 @@ func memoryLimit(ctx context.Context, s *Subject) (Finding, error) {
 	return held("ended at the limit"), nil
 }
 
-func memoryVerdict(ctx context.Context, s *Subject) (Finding, error) {
+func memoryResult(ctx context.Context, s *Subject) (Finding, error) {
 	r, err := hog(ctx, s)
 	if err != nil {
 		return Finding{}, err
 	}
 	if !r.OOM {
-		return breached("exit code %d, and not told that memory ran out", r.ExitCode), nil
+		return breached("exit code %d, and the result does not say that memory ran out", r.ExitCode), nil
 	}
 	if _, err := output(ctx, s.Target, "true"); err != nil {
 		return breached("the next command fails: %v", err), nil
 	}
-	return held("told, and the next command works"), nil
+	return held("reported, and the next command works"), nil
 }
 
 const swapLimit = `c=/sys/fs/cgroup
@@ -139,11 +139,11 @@ func diskProbes() []Probe {
 			Run: script(rootMount), Control: always(Control{Weakness: docker.Weakness{WritableRoot: true}}),
 		},
 		{
-			Name: "disk/tmp", Row: row, Why: "files in memory count for nobody", Setting: "upgrade the engine: /tmp must have a size",
+			Name: "disk/tmp", Row: row, Why: "files in memory are not counted", Setting: "upgrade the engine: /tmp must have a size",
 			Run: size("/tmp"), Control: large,
 		},
 		{
-			Name: "disk/shm", Row: row, Why: "files in memory count for nobody", Setting: "upgrade the engine: /dev/shm must have a size",
+			Name: "disk/shm", Row: row, Why: "files in memory are not counted", Setting: "upgrade the engine: /dev/shm must have a size",
 			Run: size("/dev/shm"), Control: large,
 		},
 		{
@@ -161,9 +161,9 @@ case $mode in ro*) echo "held: $mode";; *) echo "breach: root is mounted $mode";
 // goneWithin is when nothing may be left of a command that was ended.
 const goneWithin = time.Second
 
-// count takes the census.
+// count counts the processes.
 func count(ctx context.Context, t Target) (int, error) {
-	text, err := output(ctx, t, census)
+	text, err := output(ctx, t, countScript)
 	if err != nil {
 		return 0, err
 	}
@@ -173,11 +173,11 @@ func count(ctx context.Context, t Target) (int, error) {
 // endTimeout is short, because what is attacked is the end.
 const endTimeout = 1200 * time.Millisecond
 
-// census counts processes with the shell's own means.
-const census = `set -- /proc/[0-9]*; echo $#`
+// countScript counts processes with the shell's own means.
+const countScript = `set -- /proc/[0-9]*; echo $#`
 
-// roll lists processes by name, state and parent.
-const roll = `for p in /proc/[0-9]*; do while read -r key value; do case $key in Name:|State:|PPid:) printf '%s ' "$value";; esac; done <$p/status; printf '; '; done`
+// listScript lists processes by name, state and parent.
+const listScript = `for p in /proc/[0-9]*; do while read -r key value; do case $key in Name:|State:|PPid:) printf '%s ' "$value";; esac; done <$p/status; printf '; '; done`
 
 // ended runs a command that does its best to outlive its time-out, and counts what is left.
 func ended(text string) attack {
@@ -188,7 +188,7 @@ func ended(text string) attack {
 	}
 }
 
-// outlive compares the census before and after run, whose command is not to end by itself.
+// outlive compares the number of processes before and after run, whose command is not to end by itself.
 func outlive(ctx context.Context, s *Subject, run func() (machine.Result, error)) (Finding, error) {
 	before, err := count(ctx, s.Target)
 	if err != nil {
@@ -208,8 +208,8 @@ func outlive(ctx context.Context, s *Subject, run func() (machine.Result, error)
 	case err != nil:
 		return breached("no command works afterwards: %v", err), nil
 	case after > before: // fewer are there when something of an earlier probe has ended meanwhile
-		there, err := output(ctx, s.Target, roll)
-		return breached("%d processes before, %d after; verdict %+v; now there are (%v) %s", before, after, r.Kill, err, there), nil
+		there, err := output(ctx, s.Target, listScript)
+		return breached("%d processes before, %d after; kill %+v; now there are (%v) %s", before, after, r.Kill, err, there), nil
 	case r.Kill == nil || r.Kill.Survivors != 0:
 		return breached("no certificate that nothing survived"), nil
 	}

@@ -64,7 +64,7 @@ type Subject struct {
 }
 
 // secret is what the file of that name says.
-const secret = "flynn verification secret"
+const secret = "flynn self-test secret"
 
 // Control is a weak container and what happens in it before the attack.
 type Control struct {
@@ -80,10 +80,10 @@ type Control struct {
 	Trusting bool
 }
 
-// Status is a verdict.
+// Status is a result.
 type Status string
 
-// The verdicts. Weak is what the configuration, or the way sessions work, allows to a session for itself.
+// The statuses. Weak is what the configuration, or the way sessions work, allows to a session for itself.
 const (
 	Pass Status = "pass"
 	Weak Status = "weak"

@@ -64,7 +64,7 @@ func openSite(ctx context.Context, c Config) (*site, error) {
 		s.gid = workloadID
 	}
 	if err := s.prepare(ctx, c); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare verification: %w", err), s.close(ctx))
+		return nil, errors.Join(fmt.Errorf("prepare the self-test: %w", err), s.close(ctx))
 	}
 	return s, nil
 }

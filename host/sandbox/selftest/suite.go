@@ -43,15 +43,15 @@ type Suite struct{ config Config }
 func New(c Config) (*Suite, error) {
 	switch {
 	case c.Driver == nil:
-		return nil, errors.New("verify: no driver")
+		return nil, errors.New("self-test: no driver")
 	case !filepath.IsAbs(c.Dir):
-		return nil, fmt.Errorf("verify: folder %q is not an absolute path", c.Dir)
+		return nil, fmt.Errorf("self-test: folder %q is not an absolute path", c.Dir)
 	}
 	if c.Only == nil {
 		c.Only = func(string) bool { return true }
 	}
 	if !slices.ContainsFunc(Probes(), func(p Probe) bool { return c.Only(p.Name) }) {
-		return nil, errors.New("verify: no probe is chosen")
+		return nil, errors.New("self-test: no probe is chosen")
 	}
 	if c.Progress == nil {
 		c.Progress = func(Outcome) {}
@@ -63,7 +63,7 @@ func New(c Config) (*Suite, error) {
 }
 
 // Run makes two sessions, tries every probe on the first, and takes everything away. Its error means that the
-// verdict is incomplete.
+// result is incomplete.
 func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 	engine, err := s.config.Driver.Capabilities(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 }
 
 func interrupted(ctx context.Context) error {
-	return fmt.Errorf("the verification was interrupted and is incomplete: %w", ctx.Err())
+	return fmt.Errorf("the self-test was interrupted and is incomplete: %w", ctx.Err())
 }
 
 // probeTimeout bounds one probe, whatever its own deadlines.
@@ -115,7 +115,7 @@ func (s *site) attack(ctx context.Context, p Probe) Outcome {
 	o := Outcome{Name: p.Name, Row: p.Row, Why: p.Why, Status: f.Status, Detail: f.Detail, TookMS: time.Since(began).Milliseconds()}
 	switch {
 	case strings.HasPrefix(o.Detail, untried):
-		o.Setting = "nothing is known to be open: find out why it could not be tried, and verify again"
+		o.Setting = "nothing is known to be open: find out why it could not be tried, and run the self-test again"
 	case o.Status != Pass:
 		o.Setting = p.Setting
 	}

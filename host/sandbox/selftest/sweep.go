@@ -58,7 +58,7 @@ func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
 	marks, all := filepath.Glob(filepath.Join(dir, scratchPrefix+"*", markName))
 	for _, mark := range marks {
 		if err := sweepRun(ctx, driver, mark); err != nil {
-			all = errors.Join(all, fmt.Errorf("remove what a verification has left in %s: %w", filepath.Dir(mark), err))
+			all = errors.Join(all, fmt.Errorf("remove what a self-test left in %s: %w", filepath.Dir(mark), err))
 		}
 	}
 	return all
@@ -90,25 +90,22 @@ func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
 }
 
 func sweepEngine(ctx context.Context, engine *docker.Driver, instance string) error {
-	for _, kind := range []struct {
-		list   func(ctx context.Context, instance string) ([]driver.Owned, error)
-		remove func(o driver.Owned) error
-	}{
-		{engine.List, func(o driver.Owned) error { return engine.Remove(ctx, o.ID) }},
-		{engine.ListVolumes, func(o driver.Owned) error { return engine.RemoveVolume(ctx, o.Name) }},
-		{engine.ListNetworks, func(o driver.Owned) error { return engine.RemoveNetwork(ctx, o.ID) }},
-	} {
-		listed, err := kind.list(ctx, instance)
-		if err != nil {
+	containers, err := engine.List(ctx, instance)
+	if err != nil {
+		return err
+	}
+	for _, c := range driver.OwnedBy(instance, containers) {
+		if err := engine.Remove(ctx, c.ID); err != nil {
 			return err
 		}
-		for _, o := range listed {
-			if o.Labels[driver.LabelInstance] != instance {
-				continue // never trust a filter with somebody else's work
-			}
-			if err := kind.remove(o); err != nil {
-				return err
-			}
+	}
+	volumes, err := engine.ListVolumes(ctx, instance)
+	if err != nil {
+		return err
+	}
+	for _, v := range driver.OwnedBy(instance, volumes) {
+		if err := engine.RemoveVolume(ctx, v.Name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -81,11 +81,11 @@ func troubleProbes() []Probe {
 		name, why string
 		trouble   trouble
 	}{
-		{"stopped", "a turn that nobody ends waits for a sandbox that does not come", stopped},
+		{"stopped", "a turn waits for ever for a sandbox that does not come", stopped},
 		{"silent", "an engine that hangs hangs everybody", silent},
 		{"slow", "an engine that takes 30 s for each answer holds up everybody", slow},
-		{"unheard", "a container that nobody knows of goes on for ever", deaf},
-		{"disk-full", "a full disk is told as something else", diskFull},
+		{"unheard", "a container that the host does not know of runs for ever", deaf},
+		{"disk-full", "a full disk is reported as something else", diskFull},
 	} {
 		probes = append(probes, Probe{
 			Name: "trouble/" + p.name, Row: row, Why: p.why, Setting: setting, Run: troubling(p.trouble), Control: always(Control{Trusting: true}),
@@ -162,9 +162,9 @@ func troubling(trouble trouble) attack {
 		case failure == nil:
 			return Finding{}, errOddTrouble
 		case took >= troubleTold:
-			return breached("nothing was said within %v", troubleTold), nil
+			return breached("nothing was reported within %v", troubleTold), nil
 		case !errors.Is(failure, machine.ErrUnavailable):
-			return breached("it is not told as an engine in trouble: %.200v", failure), nil
+			return breached("it is not reported as an engine in trouble: %.200v", failure), nil
 		}
 		if err := t.between.enter(working); err != nil {
 			return Finding{}, err
@@ -196,7 +196,7 @@ func (t *troubled) overcome(ctx context.Context, session string, told time.Durat
 	if left, err := t.leftover(ctx); err != nil || left > 0 {
 		return breached("%d containers are left of one session", left), err
 	}
-	return held("told after %v, and overcome", told.Round(time.Millisecond)), nil
+	return held("reported after %v, and overcome", told.Round(time.Millisecond)), nil
 }
 
 // leftover counts containers that the host does not end by itself soon.

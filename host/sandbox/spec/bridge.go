@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,7 +97,7 @@ func (b Bridge) validate() error {
 	case err != nil:
 		return err
 	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == program.Supervisor, b.Name == HelperCommand:
-		return errors.New("it is no name for a command")
+		return errors.New("it is not a command name")
 	case !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program:
 		return fmt.Errorf("program %q must be a clean absolute path", b.Program)
 	case b.OnHost:
@@ -126,7 +127,7 @@ func (b Bridge) validateOnHost(rules *bridge.Rules) error {
 	case rules.HasPaths() && b.Workspace != "ro":
 		return errors.New("paths need a workspace: ro")
 	case rules.TakesAnything():
-		return errors.New("a program of the host needs a pattern for each argument that is no path")
+		return errors.New("a program of the host needs a pattern for each argument that is not a path")
 	}
 	return nil
 }
@@ -147,10 +148,7 @@ func (b Bridge) Environment() map[string]string {
 
 // Limit is how long one call may take.
 func (b Bridge) Limit() time.Duration {
-	if b.Timeout > 0 {
-		return b.Timeout
-	}
-	return bridgeTimeout
+	return cmp.Or(max(b.Timeout, 0), bridgeTimeout)
 }
 
 // HelperCommand is the bridged command by which the module flynn of a program calls its helper functions.

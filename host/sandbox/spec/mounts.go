@@ -82,7 +82,7 @@ func (s Spec) MemoryMounts() []MemoryMount {
 	all := s.Tmpfs[:len(s.Tmpfs):len(s.Tmpfs)]
 	main, _ := s.Main()
 	for _, t := range main.Tmpfs {
-		all = append(all, MemoryMount{Target: t.Target, Bytes: t.Bytes})
+		all = append(all, MemoryMount(t))
 	}
 	return all
 }

@@ -86,14 +86,6 @@ func targetsOf(s compose.Service) (targets []string) {
 	return targets
 }
 
-// withLimits lets the main service ask for less than the sandbox has.
-func (s Spec) withLimits() Spec {
-	if main, ok := s.Main(); ok {
-		s.MemoryBytes, s.CPUs, s.PidsLimit = s.Limits(main)
-	}
-	return s
-}
-
 // Limits are what one service of the project may have.
 func (s Spec) Limits(of compose.Service) (memory int64, cpus float64, pids int64) {
 	return lower(of.MemoryBytes, s.MemoryBytes), lower(of.CPUs, s.CPUs), lower(of.PidsLimit, s.PidsLimit)
@@ -101,11 +93,7 @@ func (s Spec) Limits(of compose.Service) (memory int64, cpus float64, pids int64
 
 // lower is what a service asks for, if anything, and never more than the limit.
 func lower[T cmp.Ordered](asked, limit T) T {
-	var none T
-	if asked == none {
-		return limit
-	}
-	return min(asked, limit)
+	return min(cmp.Or(asked, limit), limit)
 }
 
 // SharesVolume reports whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies

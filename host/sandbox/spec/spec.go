@@ -1,10 +1,11 @@
-// Package spec says what a sandbox is to be: image, mounts, network, limits, credentials, bridged commands and services.
+// Package spec describes a sandbox: image, mounts, network, limits, credentials, bridged commands and services.
 //
 // Start with Spec, which is plain data: Check refuses what no driver could honour, Hash names the containers that can stand in for each
 // other. It makes nothing, and imports nothing of what makes, runs or removes containers.
 package spec
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -78,36 +79,23 @@ type Spec struct {
 
 // WithDefaults fills in what is unset.
 func (s Spec) WithDefaults() Spec {
-	if s.WorkspaceDir == "" {
-		s.WorkspaceDir = "/workspace"
-	}
-	if s.Network == "" {
-		s.Network = "none"
-	}
-	if s.Network != Allowlist {
+	s.WorkspaceDir = cmp.Or(s.WorkspaceDir, "/workspace")
+	s.Network = cmp.Or(s.Network, "none")
+	if s.Network == Allowlist {
+		s.EgressLimit = cmp.Or(s.EgressLimit, 10<<30)
+	} else {
 		s.Allowlist, s.Credentials, s.EgressLimit = nil, nil, 0
-	} else if s.EgressLimit == 0 {
-		s.EgressLimit = 10 << 30
 	}
-	if main, ok := s.Main(); ok {
+	s.MemoryBytes = cmp.Or(s.MemoryBytes, 512<<20)
+	s.CPUs = cmp.Or(s.CPUs, 1)
+	s.PidsLimit = cmp.Or(s.PidsLimit, 256)
+	s.DiskEntries = cmp.Or(s.DiskEntries, 200_000)
+	s.Timeout = cmp.Or(s.Timeout, 5*time.Minute)
+	if main, ok := s.Main(); ok { // which may ask for less than the sandbox has
 		s.Image = main.Image
+		s.MemoryBytes, s.CPUs, s.PidsLimit = s.Limits(main)
 	}
-	if s.MemoryBytes == 0 {
-		s.MemoryBytes = 512 << 20
-	}
-	if s.CPUs == 0 {
-		s.CPUs = 1
-	}
-	if s.PidsLimit == 0 {
-		s.PidsLimit = 256
-	}
-	if s.DiskEntries == 0 {
-		s.DiskEntries = 200_000
-	}
-	if s.Timeout == 0 {
-		s.Timeout = 5 * time.Minute
-	}
-	return s.withLimits()
+	return s
 }
 
 // GVisor is the runtime that has a kernel of its own between the workload and the machine's.
@@ -174,7 +162,7 @@ func (s Spec) DriverNetwork() string {
 	return s.Network
 }
 
-// Digest names what sandboxes of a specification are made of, for people who agree to what is done in one.
+// Digest identifies what sandboxes of a specification are made of, for approvals of what is done in one.
 func (s Spec) Digest() string { return s.WithDefaults().Hash("") }
 
 // Hash identifies containers that can stand in for each other.

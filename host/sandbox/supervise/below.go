@@ -17,7 +17,7 @@ type level struct {
 }
 
 // below walks a folder and closes it, however deep the tree is, with two descriptors: on its way back it opens the parent, and
-// goes no further where that is another one by now. It says whether to go on.
+// goes no further where that is another one by now. It reports whether to go on.
 func (w *survey) below(fd int) bool {
 	defer func() { unix.Close(fd) }()
 	here, on := w.enter(fd)
@@ -91,7 +91,7 @@ func (w *survey) enter(fd int) (l level, on bool) {
 	}
 }
 
-// count tells of an entry, and says whether the walk shall go on.
+// count passes an entry to see, and reports whether the walk goes on.
 func (w *survey) count(name string, st *unix.Stat_t) bool {
 	if w.seen++; w.seen%clockEvery == 0 && !w.deadline.IsZero() && time.Now().After(w.deadline) {
 		return false

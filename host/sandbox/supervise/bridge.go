@@ -25,23 +25,6 @@ const (
 	exitNoBridge = 125
 )
 
-// listenBridge opens the socket that bridged commands connect to. As for the proxy, what passes is for the host to read.
-func listenBridge() (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open bridge: %w", err)
-	}
-	err = unix.Bind(fd, &unix.SockaddrUnix{Name: bridgeSocket})
-	if err == nil {
-		err = unix.Listen(fd, frame.MaxConnections)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("open bridge: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "bridge"), nil
-}
-
 // isWorkload reports whether the program behind a Unix socket is one of the workload's.
 func (o *outlet) isWorkload(socket *os.File) bool {
 	raw, err := socket.SyscallConn()
@@ -82,16 +65,11 @@ func callBridge(name string, args []string) (int, error) {
 		return 0, fmt.Errorf("the host cannot be asked: %w", err)
 	}
 	defer conn.Close()
-	call := wire.CallBody{Name: []byte(name)}
-	for _, a := range args {
-		call.Argv = append(call.Argv, []byte(a))
-	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return 0, fmt.Errorf("find the working directory: %w", err)
 	}
-	call.Dir = []byte(dir)
-	body := frame.Encode(call)
+	body := frame.Encode(wire.CallBody{Name: []byte(name), Argv: frame.Words(args), Dir: []byte(dir)})
 	if len(body) > wire.MaxCall {
 		return 0, errors.New("the arguments are too long")
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/sandbox/deleteonly"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
+	"github.com/flynnhost/flynn/host/sandbox/ring"
 )
 
 // drainGrace is how long a finished command's output is still awaited when another process
@@ -30,7 +31,7 @@ type command struct {
 	body  frame.ExecBody
 	stdin *frame.Inbox
 	stop  chan frame.StopBody
-	ring  *ring // of a background command
+	ring  *ring.Buffer // of a background command
 	pumps [2]*pump
 	spill *spill // or nil
 	// overDisk says that it is ended because the workspace has outgrown its limit.
@@ -42,7 +43,7 @@ type command struct {
 	untouched *fingerprint // the workspace before it, if that is asked for
 	before    reading
 	forked    time.Time
-	alone     bool // it was brief, and nothing is left of it
+	alone     bool // it was fast, and nothing is left of it
 	// number is its place among the commands started, and beside says that others ran when it did.
 	number int64
 	beside bool
@@ -50,13 +51,13 @@ type command struct {
 	mu     sync.Mutex
 	child  *child   // nil until it has started
 	input  *os.File // our end of stdin, nil without one
-	closed bool     // the verdict is out: nothing may follow it
-	// began is when it was asked for, verdict is valid once it is closed.
-	began   time.Time
-	verdict frame.ExitBody
-	// muted says that the host is gone, or does not know yet that this command is there.
+	closed bool     // the result is sent: nothing may follow it
+	// began is when it was requested, result is valid once closed is set.
+	began  time.Time
+	result frame.ExitBody
+	// muted says that the host is gone, or does not know this command yet.
 	muted bool
-	told  bool // the host has had the verdict
+	told  bool // the host has the result
 }
 
 func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
@@ -69,7 +70,7 @@ func newCommand(s *supervisor, id uint32, body frame.ExecBody) *command {
 		onlyDeletes: body.Argv == nil && deleteonly.Only(string(body.Script)),
 	}
 	if body.Background {
-		c.ring = new(ring)
+		c.ring = new(ring.Buffer)
 	} else if body.Spill {
 		c.spill = &spill{owner: s.spills}
 	}
@@ -143,16 +144,16 @@ func (c *command) run() {
 	case c.body.Changes:
 		c.untouched = c.s.tracker.look()
 	}
-	brief := c.mayBeBrief() && c.s.briefs.enter()
-	err := c.spawn(brief)
+	fast := c.mayTakeFastPath() && c.s.fastSlots.enter()
+	err := c.spawn(fast)
 	if errors.Is(err, errNoRoom) && c.s.endOrphans() {
-		err = c.spawn(brief)
+		err = c.spawn(fast)
 	}
-	if brief && err == nil {
-		c.alone = c.endsBriefly(-1)
+	if fast && err == nil {
+		c.alone = c.endsFast(-1)
 	}
-	if brief {
-		c.s.briefs.leave()
+	if fast {
+		c.s.fastSlots.leave()
 	}
 	if err != nil {
 		c.abandon(err)
@@ -168,31 +169,31 @@ func (c *command) attend() {
 		return
 	}
 	c.open()
-	verdict := c.await(c.child)
-	if verdict.Kill == nil && !c.body.Background {
-		verdict.Kill = c.s.endLeft(c.child)
+	result := c.await(c.child)
+	if result.Kill == nil && !c.body.Background {
+		result.Kill = c.s.endLeft(c.child)
 	}
 	c.drain()
 	c.s.relieveReaper()
-	c.conclude(verdict)
+	c.conclude(result)
 }
 
-// conclude completes the verdict and reports it.
-func (c *command) conclude(verdict frame.ExitBody) {
+// conclude completes the result and reports it.
+func (c *command) conclude(result frame.ExitBody) {
 	defer c.s.disk.leave(c)
 	after := c.s.meters.read()
-	verdict.Wall = time.Since(c.forked)
-	c.count(&verdict)
+	result.Wall = time.Since(c.forked)
+	c.count(&result)
 	// The counter is the container's. It speaks of this command if that has failed, or if there was no other: in a pipeline only the
 	// last part has an exit code.
 	lone := c.s.running.Add(-1) == 0 && !c.beside && c.s.started.Load() == c.number
-	verdict.OOM = after.oomKills > c.before.oomKills && (verdict.ExitCode != 0 || lone)
-	verdict.PidsHit = after.refusedForks > c.before.refusedForks
-	verdict.DiskHit = verdict.DiskHit || c.s.disk.outgrown(c)
+	result.OOM = after.oomKills > c.before.oomKills && (result.ExitCode != 0 || lone)
+	result.PidsHit = after.refusedForks > c.before.refusedForks
+	result.DiskHit = result.DiskHit || c.s.disk.outgrown(c)
 	if c.body.Changes {
-		verdict.Changes = c.changes()
+		result.Changes = c.changes()
 	}
-	c.report(verdict)
+	c.report(result)
 }
 
 // changes says which files differ from before the command.
@@ -207,19 +208,19 @@ func (c *command) changes() *frame.ChangesBody {
 }
 
 // count says what became of the output.
-func (c *command) count(verdict *frame.ExitBody) {
+func (c *command) count(result *frame.ExitBody) {
 	for _, p := range c.pumps {
 		p.finish()
 	}
-	verdict.DroppedErr = c.pumps[1].dropped
-	verdict.Dropped = c.pumps[0].dropped + verdict.DroppedErr
+	result.DroppedErr = c.pumps[1].dropped
+	result.Dropped = c.pumps[0].dropped + result.DroppedErr
 	if c.spill != nil {
-		verdict.Spill = c.spill.finish(verdict.Dropped > 0)
+		result.Spill = c.spill.finish(result.Dropped > 0)
 	}
 }
 
-// spawn starts the shell. Nothing is carried yet; brief says that somebody is about to wait for its end.
-func (c *command) spawn(brief bool) error {
+// spawn starts the shell. Nothing is carried yet; fast says that somebody is about to wait for its end.
+func (c *command) spawn(fast bool) error {
 	dir, err := c.dir()
 	if err != nil {
 		return err
@@ -229,10 +230,7 @@ func (c *command) spawn(brief bool) error {
 		return err
 	}
 	defer pipes.closeTheirs()
-	env := make([]string, len(c.body.Env))
-	for i, e := range c.body.Env {
-		env[i] = string(e)
-	}
+	env := frame.Texts(c.body.Env)
 	if c.onlyDeletes {
 		env = []string{deleteonly.Path}
 	}
@@ -244,7 +242,7 @@ func (c *command) spawn(brief bool) error {
 	if c.forked.IsZero() {
 		c.before, c.forked = c.s.meters.read(), time.Now()
 	}
-	child, err := c.s.spawner.startProgram(launch{path, argv, env, dir, pipes.theirs, pipes.terminal, brief})
+	child, err := c.s.spawner.startProgram(launch{path, argv, env, dir, pipes.theirs, pipes.terminal, fast})
 	if errors.Is(err, unix.ENOENT) && c.body.Argv == nil {
 		err = fail(frame.Internal, "the image has no /bin/sh, which commands need")
 	}
@@ -320,31 +318,31 @@ func (c *command) await(child *child) frame.ExitBody {
 		defer timer.Stop()
 		expired = timer.C
 	}
-	var verdict frame.ExitBody
+	var result frame.ExitBody
 	select {
 	case <-child.exited:
-		setStatus(&verdict, child)
-		return verdict
+		setStatus(&result, child)
+		return result
 	case <-expired:
-		verdict.TimedOut = true
+		result.TimedOut = true
 	case b := <-c.stop:
-		verdict.Canceled, verdict.DiskHit = b.Cancel, c.overDisk.Load()
+		result.Canceled, result.DiskHit = b.Cancel, c.overDisk.Load()
 	}
 	if c.body.Terminal != nil {
 		c.s.spawner.signalGroup(child, syscall.SIGHUP) // what an interactive shell listens to, as it does not to TERM
 	}
 	certificate := c.s.end(child)
-	verdict.Kill = &certificate
+	result.Kill = &certificate
 	if c.body.Live {
 		c.closeWindows() // its caller may no longer read
 	}
 	select {
 	case <-child.exited:
-		setStatus(&verdict, child)
+		setStatus(&result, child)
 	case <-time.After(drainGrace): // unkillable; the certificate counts it as a survivor
-		verdict.ExitCode = -1
+		result.ExitCode = -1
 	}
-	return verdict
+	return result
 }
 
 // feed writes stdin as it comes. When the command no longer reads, the rest is dropped but the
@@ -398,16 +396,16 @@ func (c *command) giveCredit(credit []byte) {
 	}
 }
 
-// report sends what is still held of the output together with the verdict: one write, and one
+// report sends what is still held of the output together with the result: one write, and one
 // wake-up of everybody between here and the host.
-func (c *command) report(verdict frame.ExitBody) {
+func (c *command) report(result frame.ExitBody) {
 	frames := append(c.pumps[0].rest(), c.pumps[1].rest()...)
-	frames = append(frames, frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(verdict)})
+	frames = append(frames, frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(result)})
 	if !c.body.Background {
 		c.s.spawner.release(c.child.tag)
 	}
 	c.mu.Lock()
-	c.closed, c.verdict = true, verdict
+	c.closed, c.result = true, result
 	if c.muted {
 		frames = nil // tell and rejoin see to it
 	}

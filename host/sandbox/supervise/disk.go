@@ -37,7 +37,7 @@ type usage struct{ bytes, entries int64 }
 //
 // That look comes soon. What the file system has left is asked for all the time, which takes microseconds however many files
 // there are: once it has shrunk by what the workspace still had room for, by whatever writer, a look is due, and the next command
-// waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see priority.go.
+// waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see threads.go.
 //
 // Nothing takes much of the disk in no time; see allocate.go. What has no name counts as far as it is seen; see nameless.go. What lies
 // below a mount of its own does not count.
@@ -60,7 +60,7 @@ type disk struct {
 	touched bool  // something was written, or may have been, since that began
 }
 
-// openDisk returns nil where there is no limit. It bounds single files as well, for us and thereby for every command.
+// openDisk returns nil where there is no limit. It bounds single files as well, for this process and so for every command.
 func openDisk(s *supervisor) (*disk, error) {
 	if s.hello.DiskBytes <= 0 {
 		return nil, nil
@@ -83,7 +83,7 @@ func newDisk(f *files, limit usage) *disk {
 	return &disk{files: f, limit: limit, left: f.left, running: make(map[*command]bool), begun: make(chan struct{}, 1)}
 }
 
-// left is what the workspace's file system has left, for everybody who writes to it.
+// left is what the workspace's file system has left, for all writers.
 func (f *files) left() (free usage, ok bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.root, &st) != nil || st.Blocks == 0 {
@@ -127,7 +127,7 @@ func (d *disk) settle() bool {
 }
 
 // due reports whether nobody can be sure that the workspace is within its limit without another look. One that is overfull
-// is always looked at: who makes room there need not be a command. d.mu is held.
+// is always looked at: room need not be made by a command. d.mu is held.
 func (d *disk) due() bool {
 	if !d.looked || d.isOver() {
 		return true

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -15,11 +16,7 @@ import (
 )
 
 // write makes a new file and puts it into the target's place once it is complete, so that no reader ever sees half.
-func (f *files) write(t *transfer, body []byte) (any, error) {
-	var b frame.WriteBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) write(t *transfer, b frame.WriteBody) (any, error) {
 	if b.Held {
 		return struct{}{}, t.hold(b)
 	}
@@ -120,7 +117,7 @@ func (f *files) target(name string) (target, error) {
 			return target{}, fail(frame.Outside, "link leads out of the workspace")
 		}
 		name = folder + link // not cleaned: a folder before ".." may be a link as well
-		open = func(name string) (int, error) { return f.beneath(name, unix.O_PATH|unix.O_DIRECTORY) }
+		open = f.openFolder
 	}
 	return target{}, unix.ELOOP
 }
@@ -238,12 +235,21 @@ func (d *draft) close() error {
 
 // makeFolders opens a folder of the workspace, creating what is missing of it.
 func (f *files) makeFolders(name string) (int, error) {
-	name = path.Clean("./" + name)
-	fd, err := f.beneath(name, unix.O_PATH|unix.O_DIRECTORY)
-	if err != unix.ENOENT {
+	return openMaking(path.Clean("./"+name), f.openFolder)
+}
+
+// openFolder opens a folder of the workspace as a handle.
+func (f *files) openFolder(name string) (int, error) {
+	return f.beneath(name, unix.O_PATH|unix.O_DIRECTORY)
+}
+
+// openMaking opens a folder by a clean path, making what is missing of it.
+func openMaking(name string, open func(name string) (int, error)) (int, error) {
+	fd, err := open(name)
+	if err != unix.ENOENT || name == "." {
 		return fd, err
 	}
-	parent, err := f.makeFolders(path.Dir(name))
+	parent, err := openMaking(path.Dir(name), open)
 	if err != nil {
 		return -1, err
 	}
@@ -251,5 +257,36 @@ func (f *files) makeFolders(name string) (int, error) {
 	if err := unix.Mkdirat(parent, path.Base(name), 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
-	return f.beneath(name, unix.O_PATH|unix.O_DIRECTORY)
+	return open(name)
+}
+
+// openHeld makes the folder for what commands must not change ours alone to write to. As with openScratch, some runtimes give it
+// another mode than the engine was asked for.
+func openHeld() {
+	var fs unix.Statfs_t
+	if unix.Statfs(frame.HeldFolder, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+		_ = unix.Chmod(frame.HeldFolder, 0o755)
+	}
+}
+
+// hold writes a file that commands can read, and neither change nor replace: it and the folders above it are root's.
+func (t *transfer) hold(b frame.WriteBody) error {
+	name := string(b.Path)
+	if !filepath.IsLocal(name) || path.Clean(name) != name || name == "." {
+		return fail(frame.Outside, "path leaves the folder")
+	}
+	full := path.Join(frame.HeldFolder, name)
+	if err := os.MkdirAll(path.Dir(full), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o444)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{t}, make([]byte, frame.MaxData))
+	if err == nil && b.Size >= 0 && n != b.Size {
+		err = fmt.Errorf("received %d bytes of %d", n, b.Size)
+	}
+	return err
 }

@@ -20,11 +20,7 @@ import (
 const maxTree = 1_000_000
 
 // exportTree sends a folder as records.
-func (f *files) exportTree(t *transfer, body []byte) (any, error) {
-	var b frame.ExportBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) exportTree(t *transfer, b frame.ExportBody) (any, error) {
 	e := exporter{f: f, out: bufio.NewWriterSize(onlyWriter{t}, frame.MaxData), bare: b.Bare, most: b.MaxFile}
 	if b.Known {
 		if err := e.learn(t); err != nil {
@@ -56,8 +52,8 @@ func (f *files) openTree(name string) (*os.File, error) {
 	})
 }
 
-// exporter goes through a folder. Nothing on its way is believed for longer than a system call: a folder is opened only
-// if it is still one, and a file read only up to the size that was announced.
+// exporter goes through a folder. It assumes that everything changes between two system calls: a folder is opened
+// only if it is still one, and a file is read only up to the announced size.
 type exporter struct {
 	f     *files
 	out   *bufio.Writer
@@ -121,7 +117,7 @@ func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 	return nil
 }
 
-// leave counts an entry that is gone since, of another kind, or closed to the workload.
+// leave counts an entry that is gone, of another kind, or closed to the workload.
 func (e *exporter) leave(full string, why error) {
 	e.reply.Skipped++
 	list := &e.reply.Special

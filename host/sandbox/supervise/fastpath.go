@@ -10,46 +10,45 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Most commands are brief: over before it matters to anybody that they run. The caller that starts one waits for its end on the
-// spot, then takes what lies in its pipes, and answers. No other thread is woken for that, no descriptor watched and no timer
+// Most commands are short. The goroutine that starts one waits for its end, takes what lies in its pipes, and answers. No other thread is woken for that, no descriptor watched and no timer
 // set, which would take longer than all the rest that is ours to do. A command that is not over in time, that is spoken to
 // meanwhile, or that leaves anything behind, goes on as one that lasts.
 const (
-	briefTime = 2 * time.Millisecond
-	// maxBriefs is how many goroutines other than the reading one may wait so at a time, each of which blocks a thread.
-	maxBriefs = 2
+	fastPathTime = 2 * time.Millisecond
+	// maxFastPaths is how many goroutines other than the reading one may wait so at a time, each of which blocks a thread.
+	maxFastPaths = 2
 )
 
-// briefs counts those that wait.
-type briefs chan struct{}
+// fastSlots has room for the goroutines that wait.
+type fastSlots chan struct{}
 
-func (b briefs) enter() bool {
+func (f fastSlots) enter() bool {
 	select {
-	case b <- struct{}{}:
+	case f <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (b briefs) leave() { <-b }
+func (f fastSlots) leave() { <-f }
 
-// mayBeBrief reports whether nobody can want to hear of the command before its verdict, or say anything to it.
-func (c *command) mayBeBrief() bool {
+// mayTakeFastPath reports whether the host needs nothing of the command but its result, and sends it nothing.
+func (c *command) mayTakeFastPath() bool {
 	b := &c.body
-	return c.s.handles && !b.Background && !b.Live && !b.Stdin && b.Terminal == nil && (b.Timeout <= 0 || b.Timeout > briefTime)
+	return c.s.handles && !b.Background && !b.Live && !b.Stdin && b.Terminal == nil && (b.Timeout <= 0 || b.Timeout > fastPathTime)
 }
 
-// runHere is run on the reading goroutine itself, where that need not wait for anything but the command. It says whether the
+// runHere is run on the reading goroutine itself, where that need not wait for anything but the command. It reports whether the
 // command has begun.
 func (c *command) runHere() bool {
-	if !c.mayBeBrief() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() || !c.s.disk.ready() {
+	if !c.mayTakeFastPath() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() || !c.s.disk.ready() {
 		return false
 	}
 	if c.spawn(true) != nil {
 		return false // run makes room if that is it, or says what fails
 	}
-	c.alone = c.endsBriefly(c.s.in.fd)
+	c.alone = c.endsFast(c.s.in.fd)
 	if c.alone && c.s.disk.ready() {
 		c.attend()
 	} else {
@@ -58,9 +57,9 @@ func (c *command) runHere() bool {
 	return true
 }
 
-// endsBriefly reports whether the command has ended soon, with little output and no process left behind. A frame on the line
+// endsFast reports whether the command has ended soon, with little output and no process left behind. A frame on the line
 // ends the waiting.
-func (c *command) endsBriefly(line int) bool {
+func (c *command) endsFast(line int) bool {
 	if c.child.handle < 0 || !c.awaitEnd(line) {
 		return false
 	}
@@ -76,7 +75,7 @@ func (c *command) endsBriefly(line int) bool {
 func (c *command) awaitEnd(line int) bool {
 	fds := []unix.PollFd{{Fd: int32(c.child.handle), Events: unix.POLLIN}, {Fd: int32(line), Events: unix.POLLIN}}
 	for {
-		left := briefTime - time.Since(c.forked)
+		left := fastPathTime - time.Since(c.forked)
 		_, err := unix.Poll(fds, int((max(left, 0)+time.Millisecond-1)/time.Millisecond))
 		if err != unix.EINTR {
 			return err == nil && fds[0].Revents != 0
@@ -84,10 +83,10 @@ func (c *command) awaitEnd(line int) bool {
 	}
 }
 
-// ended is the verdict on a command that has ended by itself.
-func (c *command) ended() (verdict frame.ExitBody) {
-	setStatus(&verdict, c.child)
-	return verdict
+// ended is the result on a command that has ended by itself.
+func (c *command) ended() (result frame.ExitBody) {
+	setStatus(&result, c.child)
+	return result
 }
 
 // watchable reports whether the kernel gives handles on processes that one can wait for; gVisor's does not.

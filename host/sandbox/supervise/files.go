@@ -11,6 +11,7 @@ import (
 	"path"
 	"runtime"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -130,11 +131,7 @@ func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
 // descriptor is the path of an open file; see proc_pid_fd(5).
 func descriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-func (f *files) read(t *transfer, body []byte) (any, error) {
-	var b frame.ReadBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) read(t *transfer, b frame.ReadBody) (any, error) {
 	file, st, err := f.openRegular(string(b.Path))
 	if err != nil {
 		return nil, err
@@ -156,11 +153,7 @@ func (t *transfer) head(e frame.Entry) {
 }
 
 // stat says what a path is, and what is behind it if it is a link.
-func (f *files) stat(_ *transfer, body []byte) (any, error) {
-	var b frame.StatBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) stat(_ *transfer, b frame.StatBody) (any, error) {
 	var st unix.Stat_t
 	err := f.as(func() error {
 		handle, err := f.beneath(string(b.Path), unix.O_PATH)
@@ -177,11 +170,7 @@ func (f *files) stat(_ *transfer, body []byte) (any, error) {
 type onlyWriter struct{ io.Writer }
 
 // list sends the entries of a folder, one JSON object a line.
-func (f *files) list(t *transfer, body []byte) (any, error) {
-	var b frame.ListBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) list(t *transfer, b frame.ListBody) (any, error) {
 	var lines bytes.Buffer
 	err := f.as(func() error {
 		fd, err := f.beneath(string(b.Path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
@@ -219,6 +208,16 @@ func listInto(out *json.Encoder, dir *os.File) error {
 		if err := out.Encode(e); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// rawSetgroups sets the supplementary groups of this thread alone; the wrapper in the syscall
+// package sets those of every thread.
+func rawSetgroups(groups *[1]uint32) error {
+	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(groups)), 0)
+	if e != 0 {
+		return e
 	}
 	return nil
 }

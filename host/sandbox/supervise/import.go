@@ -15,11 +15,7 @@ import (
 )
 
 // importTree unpacks the host's records into a new folder beside their place, and moves them there when all have come.
-func (f *files) importTree(t *transfer, body []byte) (any, error) {
-	var b frame.ImportBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) importTree(t *transfer, b frame.ImportBody) (any, error) {
 	var im *importer
 	err := f.as(func() (err error) {
 		im, err = f.newImporter(path.Clean("./" + string(b.Path)))
@@ -49,7 +45,7 @@ type importer struct {
 func (f *files) newImporter(place string) (*importer, error) {
 	im := &importer{f: f, rest: ".", top: -1}
 	for {
-		fd, err := f.beneath(place, unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := f.openFolder(place)
 		if err == nil {
 			im.anchor = fd
 			break
@@ -161,20 +157,9 @@ func (im *importer) in(name string, do func(at int, base string) error) error {
 // folder opens a folder below top, making what is missing. It passes no link: none of the records can lead another one
 // elsewhere, nor can a command that meddles.
 func (im *importer) folder(name string) (int, error) {
-	const flags = unix.O_PATH | unix.O_DIRECTORY
-	fd, err := im.f.open(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
-	if err != unix.ENOENT || name == "." {
-		return fd, err
-	}
-	parent, err := im.folder(path.Dir(name))
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(parent)
-	if err := unix.Mkdirat(parent, path.Base(name), 0o755); err != nil && err != unix.EEXIST {
-		return -1, err
-	}
-	return im.f.open(im.top, name, flags, unix.RESOLVE_NO_SYMLINKS)
+	return openMaking(name, func(name string) (int, error) {
+		return im.f.open(im.top, name, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+	})
 }
 
 // makeFolder makes a folder that stays open to its owner, because more is going to be put in it.

@@ -68,3 +68,32 @@ func isMount(path string) bool {
 	}
 	return false
 }
+
+// identify tells the host what really was mounted at the places that it names, before any command can run.
+func (s *supervisor) identify(w *frame.WelcomeBody) {
+	if len(s.hello.Mounts) == 0 {
+		return
+	}
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	w.BootID = string(bytes.TrimSpace(id))
+	for _, place := range s.hello.Mounts {
+		var st unix.Stat_t
+		look := func() error { return unix.Lstat(string(place), &st) }
+		if look() != nil { // its parent may be the workload's alone
+			_ = s.files.as(look)
+		}
+		w.Mounts = append(w.Mounts, frame.FileID{Dev: st.Dev, Ino: st.Ino})
+	}
+}
+
+// openScratch lets everybody write to folders in memory, each in their own name, as in any /tmp. The engine was asked for that,
+// but some runtimes give what they mount the mode of the image's folder at that place. What cannot be changed stays as it is: a
+// command that needs the folder says so. No command runs yet, so nothing is swapped between the look and the change.
+func openScratch(folders [][]byte) {
+	for _, folder := range folders {
+		var fs unix.Statfs_t
+		if unix.Statfs(string(folder), &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+			_ = unix.Chmod(string(folder), 0o1777)
+		}
+	}
+}

@@ -19,13 +19,12 @@ func (s *supervisor) openKept(f frame.Frame) error {
 	return nil
 }
 
-// tellKept sends the list. Only when the host has all of it may a verdict on one of them follow, or a program's connection
+// tellKept sends the list. Only when the host has all of it may a result on one of them follow, or a program's connection
 // to the proxy: so a host that was gone finds every frame about something it knows.
 func (s *supervisor) tellKept(t *transfer) {
 	defer t.cancel()
 	t.resume()
 	defer t.yield()
-	defer t.cancel()
 	commands := s.background()
 	running := make(map[*command]bool)
 	lines := json.NewEncoder(t)
@@ -67,7 +66,7 @@ func (c *command) tell() (frame.KeptEntry, bool) {
 	}
 	e := frame.KeptEntry{Request: c.id, Process: c.body.Process, PID: c.child.pid, Script: c.line(), Started: c.began.UnixNano()}
 	if c.closed {
-		e.Exit = &c.verdict
+		e.Exit = &c.result
 		c.told = true
 	}
 	return e, true
@@ -89,7 +88,7 @@ func (c *command) rejoin(wasRunning bool) {
 	c.muted = false
 	if wasRunning && c.closed && !c.told {
 		c.told = true
-		c.s.send(frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(c.verdict)})
+		c.s.send(frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(c.result)})
 	}
 }
 

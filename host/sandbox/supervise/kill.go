@@ -13,7 +13,7 @@ import (
 const (
 	termGrace  = 250 * time.Millisecond
 	killGrace  = 100 * time.Millisecond
-	sweepGrace = 3 * time.Second // the next one ends the session's other commands, which slowness alone shall not
+	sweepGrace = 3 * time.Second // the next one ends the session's other commands, which slowness alone must not
 	uidGrace   = time.Second
 )
 
@@ -31,18 +31,18 @@ func (s *supervisor) end(c *child) frame.KillBody {
 		{"sweep", func() int { return s.endAll(tagIs(c.tag)) }},
 		{"uid", func() int { return s.endUser(c.tag) }},
 	}
-	var verdict frame.KillBody
+	var result frame.KillBody
 	for _, r := range rungs {
-		verdict.Rung = r.name
-		if verdict.Survivors = r.try(); verdict.Survivors == 0 {
-			verdict.Survivors = s.scanner.count(tagIs(c.tag))
+		result.Rung = r.name
+		if result.Survivors = r.try(); result.Survivors == 0 {
+			result.Survivors = s.scanner.count(tagIs(c.tag))
 		}
-		if verdict.Survivors == 0 {
+		if result.Survivors == 0 {
 			break
 		}
 	}
-	verdict.Took = time.Since(began)
-	return verdict
+	result.Took = time.Since(began)
+	return result
 }
 
 // endGroup signals the child's process group and waits for it to go. It does not wait for
@@ -102,8 +102,7 @@ func (s *supervisor) freeze(such func(tag int) bool) (stopped map[int]bool) {
 	return stopped
 }
 
-// endOrphans makes room by ending what commands that are over have left running, and says whether
-// there was any.
+// endOrphans makes room by ending what finished commands have left running, and reports whether there was any.
 func (s *supervisor) endOrphans() bool {
 	if len(s.scanner.find(s.spawner.isOrphan)) == 0 {
 		return false
@@ -127,8 +126,7 @@ func (s *supervisor) endUser(tag int) int {
 	return left
 }
 
-// poll calls done at growing intervals until it says so or the time is up. The last call comes
-// after the time is up.
+// poll calls done at growing intervals until it returns true or the time is up. The last call comes after the time is up.
 func poll(limit time.Duration, done func() bool) {
 	deadline := time.Now().Add(limit)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -138,4 +136,26 @@ func poll(limit time.Duration, done func() bool) {
 		}
 		time.Sleep(pause) // the kernel announces only the end of direct children
 	}
+}
+
+// leftGrace is how long what a command leaves behind may still take to end by itself: the last program of a pipe that the
+// shell did not wait for has work to do when the shell ends.
+const leftGrace = 50 * time.Millisecond
+
+// endLeft ends what a command has left running when its shell ended, and returns nil if there was nothing. Commonly there is
+// nothing, and then it costs no look: a shell after which no process was made has none to leave.
+func (s *supervisor) endLeft(c *child) *frame.KillBody {
+	if c.childless || s.scanner.count(tagIs(c.tag)) == 0 {
+		return nil
+	}
+	left := 0
+	poll(leftGrace, func() bool {
+		left = s.scanner.count(tagIs(c.tag))
+		return left == 0
+	})
+	if left == 0 {
+		return nil
+	}
+	certificate := s.end(c)
+	return &certificate
 }

@@ -56,7 +56,7 @@ func (l *lease) run() {
 	}
 }
 
-// count adds to the silence and says whether the lease is over.
+// count adds to the silence and reports whether the lease is over.
 func (l *lease) count(tick time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

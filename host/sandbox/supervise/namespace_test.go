@@ -109,8 +109,8 @@ func newTestSupervisor(t *testing.T) *supervisor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp.births = openBirths()
-	s := &supervisor{spawner: sp, scanner: scanner{births: sp.births}, guard: newGuard(sp, hello.UID, hello.GID)}
+	sp.starts = openStartWatch()
+	s := &supervisor{spawner: sp, scanner: scanner{starts: sp.starts}, guard: newGuard(sp, hello.UID, hello.GID)}
 	go sp.reap()
 	if err := s.guard.park(); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestLeftBehindAShellOfTheSameID(t *testing.T) {
 	<-c.exited
 	// The workload makes processes until it is so; root has a shorter way, on which a thread may come between, before or after.
 	var again *child
-	for tries := 0; again == nil || again.pid != c.pid || !again.childless || !s.scanner.births.none(c.pid); tries++ {
+	for tries := 0; again == nil || again.pid != c.pid || !again.childless || !s.scanner.starts.none(c.pid); tries++ {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(c.pid-1)), 0o644); err != nil {
 			need.Part(t, "namespace", err)
 		}

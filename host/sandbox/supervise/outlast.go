@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -50,18 +51,19 @@ func (s *supervisor) part() {
 	s.parted = true
 	s.closing.Unlock()
 	s.outlet.pause()
-	s.mu.Lock()
-	open := make([]handler, 0, len(s.requests))
-	for _, h := range s.requests {
-		open = append(open, h)
-	}
-	s.mu.Unlock()
-	for _, h := range open {
+	for _, h := range s.handlers() {
 		h.cut()
 	}
 }
 
-// settle waits until only commands in the background are left, and says whether that is so: no frame that was meant
+// handlers are the open requests.
+func (s *supervisor) handlers() []handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.requests))
+}
+
+// settle waits until only commands in the background are left, and reports whether that is so: no frame that was meant
 // for one host may reach the next.
 func (s *supervisor) settle() bool {
 	settled := false
@@ -75,13 +77,7 @@ func (s *supervisor) settle() bool {
 }
 
 func (s *supervisor) onlyBackground() bool {
-	s.mu.Lock()
-	open := make([]handler, 0, len(s.requests))
-	for _, h := range s.requests {
-		open = append(open, h)
-	}
-	s.mu.Unlock()
-	return !slices.ContainsFunc(open, func(h handler) bool {
+	return !slices.ContainsFunc(s.handlers(), func(h handler) bool {
 		c, is := h.(*command)
 		return !is || !c.body.Background || !c.hasStarted()
 	})
@@ -96,12 +92,7 @@ func (s *supervisor) atWork() bool {
 func (s *supervisor) background() []*command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*command, 0, len(s.kept))
-	for _, c := range s.kept {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b *command) int { return cmp.Compare(a.id, b.id) })
-	return all
+	return slices.SortedFunc(maps.Values(s.kept), func(a, b *command) int { return cmp.Compare(a.id, b.id) })
 }
 
 // rejoin connects to the host's socket, if it is there again, and returns its frames once both have proved who they are.

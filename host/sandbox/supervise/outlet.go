@@ -52,36 +52,39 @@ func openOutlet(s *supervisor) (*outlet, error) {
 		s: s, listeners: make(map[frame.ConnectKind]*os.File),
 		slots: make(chan struct{}, frame.MaxConnections), clients: make(map[uint32]*client),
 	}
-	for kind, open := range map[frame.ConnectKind]func() (*os.File, error){frame.ToProxy: listenProxy, frame.ToBridge: listenBridge} {
-		if kind == frame.ToProxy && !s.hello.Proxy || kind == frame.ToBridge && !s.hello.Bridge {
-			continue
-		}
-		listener, err := open()
-		if err != nil {
-			return nil, err
-		}
-		o.listeners[kind] = listener
+	var err error
+	if s.hello.Proxy {
+		o.listeners[frame.ToProxy], err = listen(unix.AF_INET, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err == nil && s.hello.Bridge {
+		o.listeners[frame.ToBridge], err = listen(unix.AF_UNIX, &unix.SockaddrUnix{Name: bridgeSocket})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open proxy or bridge: %w", err)
 	}
 	return o, nil
 }
 
-func listenProxy() (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+// listen opens a socket that programs inside connect to.
+func listen(family int, address unix.Sockaddr) (*os.File, error) {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open proxy: %w", err)
+		return nil, err
 	}
-	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if family == unix.AF_INET {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}})
+		err = unix.Bind(fd, address)
 	}
 	if err == nil {
 		err = unix.Listen(fd, frame.MaxConnections)
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("open proxy: %w", err)
+		return nil, err
 	}
-	return os.NewFile(uintptr(fd), "proxy"), nil
+	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
 // run accepts for as long as we live.

@@ -52,7 +52,7 @@ func runOwn(args []string) error {
 // somebody else owns already holds somebody else's files.
 func own(folder string, uid, gid int) error {
 	if !path.IsAbs(folder) || !isMount(folder) {
-		return fmt.Errorf("refuse %s: it is no mount", folder)
+		return fmt.Errorf("refuse %s: it is not a mount", folder)
 	}
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

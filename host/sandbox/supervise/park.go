@@ -84,7 +84,7 @@ func expect(line *os.File, limit time.Duration) error {
 	return err
 }
 
-// fire lends the helper to use, whose argument makes it kill once and says whether it still can.
+// fire lends the helper to use, whose argument makes it kill once and reports whether it still can.
 // Afterwards the helper is spent and another one is parked.
 func (g *guard) fire(use func(shot func() bool)) {
 	g.mu.Lock()
@@ -130,7 +130,7 @@ func runParked() error {
 	}
 }
 
-// nobodys is an id that no process has, but for a workload's whose it is by chance: that one's helper takes the next.
+// nobodys is an id that no process has, but for a workload's whose it is by chance: that workload's helper takes the next.
 const nobodys = firstTag + tagCount
 
 // borrowUser switches this thread, which is all that the kernel looks at, and verifies it.

@@ -17,9 +17,7 @@ func (c *command) program(env []string, dir string) (file string, argv []string,
 	if c.body.Argv == nil {
 		return c.s.shell, []string{c.s.shell, "-c", string(c.body.Script)}, nil
 	}
-	for _, word := range c.body.Argv {
-		argv = append(argv, string(word))
-	}
+	argv = frame.Texts(c.body.Argv)
 	if len(argv) == 0 || argv[0] == "" {
 		return "", nil, fail(frame.Internal, "the program to start has no name")
 	}

@@ -20,7 +20,7 @@ const (
 	// every command needs one, and the kernel has a limit for all pipes of a user.
 	floodSize = 1 << 20
 	floodPipe = 256 << 10
-	// pumpHold is how much of a quiet command's output waits for the verdict to travel with it.
+	// pumpHold is how much of a quiet command's output waits for the result to travel with it.
 	pumpHold = 32 << 10
 	// leftover bounds what is read after the drain: more than any pipe holds by default.
 	leftover = 1 << 20
@@ -40,7 +40,7 @@ type pump struct {
 	held    []byte // accepted and not yet sent
 	done    chan struct{}
 	tail    *tail // of what is beyond the cap, if it is wanted
-	// sweeping lets what is read wait for the verdict.
+	// sweeping lets what is read wait for the result.
 	sweeping bool
 }
 
@@ -75,7 +75,7 @@ func (p *pump) open() {
 	go p.run()
 }
 
-// sweep takes what an ended command has left in the pipe, and says whether that is all, and little. It does not wait.
+// sweep takes what an ended command has left in the pipe, and reports whether that is all, and little. It does not wait.
 func (p *pump) sweep() bool {
 	if p.fd < 0 {
 		return true
@@ -177,7 +177,7 @@ func (p *pump) cut() {
 
 func (p *pump) accept(b []byte) {
 	if p.c.ring != nil {
-		p.c.ring.write(b)
+		_, _ = p.c.ring.Write(b) // never fails
 		return
 	}
 	if p.c.spill != nil {
@@ -200,7 +200,7 @@ func (p *pump) accept(b []byte) {
 // flush sends what is held, as credit allows.
 func (p *pump) flush() { p.pass(func(f frame.Frame) { p.c.s.send(f) }) }
 
-// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the verdict goes at once.
+// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the result goes at once.
 func (p *pump) finish() {
 	if p.tail == nil {
 		return
@@ -230,4 +230,31 @@ func (p *pump) pass(send func(frame.Frame)) {
 		b = b[n:]
 	}
 	p.held = p.held[:0]
+}
+
+// tail keeps the last bytes of a stream.
+type tail struct {
+	size  int // how many
+	buf   []byte
+	total int64 // bytes ever written
+}
+
+// write shifts what it keeps only when the buffer has filled up twice.
+func (t *tail) write(p []byte) {
+	t.total += int64(len(p))
+	if len(p) >= t.size {
+		t.buf = append(t.buf[:0], p[len(p)-t.size:]...)
+		return
+	}
+	if len(t.buf)+len(p) > 2*t.size {
+		n := copy(t.buf, t.buf[len(t.buf)-t.size:])
+		t.buf = t.buf[:n]
+	}
+	t.buf = append(t.buf, p...)
+}
+
+// bytes returns what is kept, and how many bytes were before it.
+func (t *tail) bytes() (kept []byte, dropped int64) {
+	kept = t.buf[max(len(t.buf)-t.size, 0):]
+	return kept, t.total - int64(len(kept))
 }

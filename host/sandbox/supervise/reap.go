@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper reports whether a thread has to wait for any process that ends. None has to while there are only brief commands: who has
-// started one waits for it (fastpath.go), and it leaves nobody behind. So no second thread wakes up with each of them.
+// reaper reports whether a thread has to wait for any process that ends. None has to while there are only short commands: the goroutine
+// that starts one waits for it (fastpath.go), and it leaves no process behind. So no second thread wakes up with each of them.
 type reaper struct {
 	onDuty atomic.Bool
 	called chan struct{}
@@ -20,7 +20,7 @@ type reaper struct {
 
 func newReaper() reaper { return reaper{called: make(chan struct{}, 1)} }
 
-// call puts the reaper on duty. Who has ended before is buried as well.
+// call puts the reaper on duty. It reaps what has ended before as well.
 func (r *reaper) call() {
 	r.onDuty.Store(true)
 	select {
@@ -42,8 +42,8 @@ func (s *spawner) reap() {
 	}
 }
 
-// wait waits for such processes and buries the one that has ended. Whether it was the last that was born is looked at before:
-// from then on its id can be given out again.
+// wait waits for such processes and reaps the one that has ended. It first looks whether any process was started after it: once reaped,
+// its id can be given out again.
 func (s *spawner) wait(which, options int) (int, error) {
 	for {
 		pid, err := which, error(nil)
@@ -51,14 +51,14 @@ func (s *spawner) wait(which, options int) (int, error) {
 			pid, err = peek(options)
 		}
 		if err == nil && pid > 0 {
-			childless := s.births.none(pid)
+			childless := s.starts.none(pid)
 			var status syscall.WaitStatus
 			var usage syscall.Rusage
 			if pid, err = syscall.Wait4(pid, &status, options, &usage); pid > 0 {
 				s.bury(pid, status, usage, childless)
 			}
 			if which < 0 && err == syscall.ECHILD {
-				continue // who has started it was faster
+				continue // the goroutine that started it was faster
 			}
 		}
 		if err != syscall.EINTR {
@@ -79,8 +79,8 @@ func peek(options int) (pid int, err error) {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), nil
 }
 
-// collect buries a child whose handle says that it has ended, or sees the reaper do it. It says whether the child is buried:
-// one that another process traces is kept until that one lets go.
+// collect buries a child whose handle says that it has ended, or sees the reaper do it. It reports whether the child is reaped:
+// one that another process traces is kept until that process lets go.
 func (s *spawner) collect(c *child) bool {
 	if pid, err := s.wait(c.pid, syscall.WNOHANG); pid == 0 && err == nil {
 		return false
@@ -102,7 +102,7 @@ func (c *child) closeHandle() {
 	}
 }
 
-// relieveReaper takes the reaper off duty if no process is left but ours and the parked helper, which guard.fire waits for.
+// relieveReaper takes the reaper off duty if only our own processes are left. guard.fire waits for the parked helper.
 func (s *supervisor) relieveReaper() {
 	s.scanner.mu.Lock() // before the other one, as in a scan
 	defer s.scanner.mu.Unlock()

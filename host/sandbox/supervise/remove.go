@@ -17,11 +17,7 @@ const maxDepth = 200
 
 // remove removes a file, a link as such, or a folder. The host may give it up: a process that fills the folder meanwhile must not keep
 // every other file request waiting.
-func (f *files) remove(t *transfer, body []byte) (any, error) {
-	var b frame.RemoveBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (f *files) remove(t *transfer, b frame.RemoveBody) (any, error) {
 	folder, base := path.Split(path.Clean(string(b.Path)))
 	if base == "" || base == "." || base == ".." {
 		return nil, fail(frame.Outside, "the workspace itself stays")

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beginning with firstRealTime, signals mean nothing but what programs agree upon; those before it the runtime keeps for itself.
+// From firstRealTime on signals have no fixed meaning; the C runtime keeps the ones before it to itself.
 const (
 	firstRealTime = 34
 	lastSignal    = 64

@@ -37,8 +37,8 @@ type spawner struct {
 	null      int // descriptor of /dev/null
 	oomScore  int // descriptor of our own oom_score_adj, or -1
 	reaper    reaper
-	scanner   scanner // for who is stuck in a fork
-	births    births
+	scanner   scanner // for processes that are stuck in a fork
+	starts    startWatch
 	ownPeak   atomic.Int64 // of our own memory, as last seen
 	starter   starter      // of commands
 
@@ -52,12 +52,12 @@ type spawner struct {
 // child is one process that we started and will reap.
 type child struct {
 	pid, tag int
-	handle   int           // a descriptor that becomes readable when it ends, or -1; its owner is who has started it
+	handle   int           // a descriptor that becomes readable when it ends, or -1; the goroutine that started it closes it
 	exited   chan struct{} // closed once what follows is set
 	status   syscall.WaitStatus
 	cpu      time.Duration
 	peak     int64 // bytes
-	// childless says that no process was born from its own birth to its end.
+	// childless says that no process was started from its own start to its end.
 	childless bool
 }
 
@@ -96,11 +96,7 @@ func fixedEnv(h frame.HelloBody) []string {
 	if h.Proxy {
 		env = joinEnv(env, proxyEnv())
 	}
-	more := make([]string, len(h.Env))
-	for i, variable := range h.Env {
-		more[i] = string(variable)
-	}
-	return joinEnv(env, more)
+	return joinEnv(env, frame.Texts(h.Env))
 }
 
 // runtimeEnv are variables that Go's runtime reads before this program's first line. The engine is asked to set them to nothing, so
@@ -133,7 +129,7 @@ type launch struct {
 	dir       string
 	files     [3]int
 	terminal  bool // files are one, which is to be its controlling terminal
-	brief     bool // the caller waits for its end, and gets a handle
+	fast      bool // the caller waits for its end, and gets a handle
 }
 
 // startProgram starts a program as the workload's user. Nobody waits for its end yet: that takes handOver or collect.
@@ -144,7 +140,7 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.setOOMScore("500") // the kernel shall pick the workload before us
+	s.setOOMScore("500") // the kernel is to kill the workload before us
 	defer s.setOOMScore("0")
 	handle := -1
 	sys := &syscall.SysProcAttr{
@@ -153,7 +149,7 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 			Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: []uint32{uint32(s.gid), uint32(tag)},
 		},
 	}
-	if l.brief {
+	if l.fast {
 		sys.PidFD = &handle
 	}
 	var c *child

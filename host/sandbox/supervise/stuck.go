@@ -22,7 +22,7 @@ const (
 var errStopped = fail(frame.Internal,
 	"start process: another one of the sandbox has stopped it before it ran its program; end background processes first")
 
-// unstuck calls fork, which starts a process with such a tag, and says whether that had to be ended for fork to return.
+// unstuck calls fork, which starts a process with such a tag, and reports whether that process had to be killed for fork to return.
 func (s *spawner) unstuck(tag int, fork func()) (killed bool) {
 	var over atomic.Bool
 	watched := make(chan struct{})
@@ -41,8 +41,8 @@ func (s *spawner) unstuck(tag int, fork func()) (killed bool) {
 	return killed
 }
 
-// killStopped ends processes with such a tag that are stopped. It has a scanner of its own: who has the other one may be
-// waiting for the spawner.
+// killStopped ends processes with such a tag that are stopped. It has a scanner of its own: the holder of the
+// other one may be waiting for the spawner.
 func (s *spawner) killStopped(tag int) (any bool) {
 	for _, p := range s.scanner.find(tagIs(tag)) {
 		if p.stopped {

@@ -75,7 +75,7 @@ type supervisor struct {
 	running, started atomic.Int64
 	shell            string // runs scripts
 	handles          bool   // the kernel gives handles on processes
-	briefs           briefs
+	fastSlots        fastSlots
 
 	// transfers holds a token for each transfer at work.
 	transfers chan struct{}
@@ -109,8 +109,8 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 		requests: make(map[uint32]handler),
 		kept:     make(map[uint32]*command),
 
-		handles: watchable(),
-		briefs:  make(briefs, maxBriefs),
+		handles:   watchable(),
+		fastSlots: make(fastSlots, maxFastPaths),
 
 		transfers: make(chan struct{}, maxTransfers),
 	}
@@ -180,11 +180,11 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	spareProcessor()
 	warmThreads(spareThreads)
 	s.meters = openMeters()
-	s.scanner.births = openBirths()
+	s.scanner.starts = openStartWatch()
 	if s.spawner, err = newSpawner(s.hello); err != nil {
 		return err
 	}
-	s.spawner.births = s.scanner.births
+	s.spawner.starts = s.scanner.starts
 	go s.spawner.reap()
 	if s.files, err = openFiles(s.hello); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (s *supervisor) follow(control io.Closer, stdin io.Reader) {
 	control.Close()
 }
 
-// dispatch acts on one frame without waiting, but for a brief command as long as no other frame comes. An error ends the
+// dispatch acts on one frame. It waits for nothing but a short command, as long as no other frame comes. An error ends the
 // supervisor.
 func (s *supervisor) dispatch(f frame.Frame) error {
 	if frame.IsConnection(f.ID) {
@@ -326,7 +326,7 @@ func (s *supervisor) control(f frame.Frame) error {
 	return nil
 }
 
-// open begins a request; the work happens on a goroutine of its own, unless it is a brief command.
+// open begins a request; the work happens on a goroutine of its own, unless it is a short command.
 func (s *supervisor) open(f frame.Frame) error {
 	switch f.Type {
 	case frame.Exec:

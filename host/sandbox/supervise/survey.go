@@ -49,7 +49,7 @@ func (w *survey) run(root int) {
 	w.folder(fd, 0)
 }
 
-// folder walks one folder and closes it. It says whether to go on.
+// folder walks one folder and closes it. It reports whether to go on.
 func (w *survey) folder(fd, depth int) bool {
 	defer unix.Close(fd)
 	var buf [8 << 10]byte

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -25,30 +26,34 @@ type transfer struct {
 	rest   []byte // of what came in, not yet read
 }
 
-// work does a transfer and returns the reply's body.
-type work func(t *transfer, body []byte) (reply any, err error)
-
 func newTransfer(s *supervisor, id uint32) *transfer {
 	t := &transfer{s: s, id: id, in: frame.NewInbox(make(chan struct{}, 1)), window: frame.NewSendWindow()}
 	t.ctx, t.cancel = context.WithCancel(s.ctx)
 	return t
 }
 
-func openTransfer(s *supervisor, f frame.Frame, do work) error {
+// openTransfer begins a request with a body of type B. do returns the reply's body.
+func openTransfer[B any](s *supervisor, f frame.Frame, do func(t *transfer, b B) (reply any, err error)) error {
 	t := newTransfer(s, f.ID)
 	if err := s.add(f.ID, t); err != nil {
 		return err
 	}
-	body := append([]byte(nil), f.Payload...)
-	go t.run(do, body)
+	payload := bytes.Clone(f.Payload)
+	go t.run(func() (any, error) {
+		var b B
+		if err := frame.Decode(payload, &b); err != nil {
+			return nil, err
+		}
+		return do(t, b)
+	})
 	return nil
 }
 
-func (t *transfer) run(do work, body []byte) {
+func (t *transfer) run(work func() (reply any, err error)) {
 	defer t.cancel()
 	t.resume()
 	defer t.yield()
-	reply, err := do(t, body)
+	reply, err := work()
 	if err != nil {
 		t.s.fail(t.id, err)
 		return
@@ -122,17 +127,13 @@ func (t *transfer) await() error {
 }
 
 // output serves the kept output of a background command.
-func (s *supervisor) output(t *transfer, body []byte) (any, error) {
-	var b frame.OutputBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (s *supervisor) output(t *transfer, b frame.OutputBody) (any, error) {
 	c := s.command(b.Process)
 	if c == nil || c.ring == nil {
 		return nil, fail(frame.NotFound, "no such background process")
 	}
 	running := c.isRunning() // before the read: what ends after it is read by the next call
-	p, first, dropped := c.ring.read(b.Offset, b.Max)
+	p, first, dropped := c.ring.Read(b.Offset, b.Max)
 	if _, err := t.Write(p); err != nil {
 		return nil, err
 	}
@@ -140,11 +141,7 @@ func (s *supervisor) output(t *transfer, body []byte) (any, error) {
 }
 
 // sweep ends what a finished background command has left behind.
-func (s *supervisor) sweep(_ *transfer, body []byte) (any, error) {
-	var b frame.SweepBody
-	if err := frame.Decode(body, &b); err != nil {
-		return nil, err
-	}
+func (s *supervisor) sweep(_ *transfer, b frame.SweepBody) (any, error) {
 	c := s.command(b.Process)
 	if c == nil || c.ring == nil || c.isRunning() {
 		return nil, fail(frame.NotFound, "no such finished background process")

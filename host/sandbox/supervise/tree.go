@@ -22,7 +22,7 @@ type process struct {
 // scanner finds processes by tag. Its scans take turns, so that many commands ending at once
 // cannot block more threads than there are.
 type scanner struct {
-	births births
+	starts startWatch
 
 	mu     sync.Mutex
 	dir    [32 << 10]byte
@@ -63,7 +63,7 @@ func (s *scanner) count(such func(tag int) bool) int {
 	alive := 0
 	patience := time.Now().Add(reapGrace)
 	for empty := 0; empty < countLooks; {
-		before, known := s.births.last()
+		before, known := s.starts.last()
 		found := s.scan(such)
 		alive = len(slices.DeleteFunc(slices.Clone(found), func(p process) bool { return p.dead }))
 		switch {
@@ -71,7 +71,7 @@ func (s *scanner) count(such func(tag int) bool) int {
 			return alive
 		case len(found) > 0 && time.Now().Before(patience):
 			time.Sleep(100 * time.Microsecond) // the reaper is at it
-		case known && s.births.none(before):
+		case known && s.starts.none(before):
 			return 0
 		default:
 			empty++

@@ -3,14 +3,12 @@
 package supervise
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
@@ -85,30 +83,6 @@ func TestCounter(t *testing.T) {
 	if counter(-1, "x") != 0 {
 		t.Error("a missing counter must read 0")
 	}
-}
-
-// The ring behaves like the tail of an endless buffer.
-func TestRing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var r ring
-		var all []byte
-		for i := range rapid.IntRange(0, 6).Draw(t, "writes") {
-			p := bytes.Repeat([]byte{byte(i), byte(i + 100)}, rapid.IntRange(0, ringSize*3/4).Draw(t, "size"))
-			r.write(p)
-			all = append(all, p...)
-		}
-		oldest := max(len(all)-ringSize, 0)
-		offset := rapid.IntRange(0, len(all)+10).Draw(t, "offset")
-		n := rapid.IntRange(0, ringSize+10).Draw(t, "n")
-		got, first, dropped := r.read(int64(offset), n)
-		from := min(max(offset, oldest), len(all))
-		if int(first) != from || int(dropped) != oldest {
-			t.Fatalf("first %d, dropped %d; want %d, %d", first, dropped, from, oldest)
-		}
-		if want := all[from:min(from+n, len(all))]; !bytes.Equal(got, want) {
-			t.Fatalf("got %d bytes, want %d", len(got), len(want))
-		}
-	})
 }
 
 func TestDescribe(t *testing.T) {

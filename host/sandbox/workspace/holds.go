@@ -18,8 +18,8 @@ type hold struct {
 // NewHolds returns Holds of no workspace.
 func NewHolds() *Holds { return &Holds{bySession: make(map[string]*hold)} }
 
-// Enter counts a user in before he opens the folder. leave, which may be called more than once, counts him out. It
-// waits while the folder is being exchanged, for some milliseconds.
+// Enter counts a user in before it opens the folder. leave, which may be called more than once, counts it out. Enter waits some
+// milliseconds while the folder is being exchanged.
 func (h *Holds) Enter(session string) (leave func()) {
 	for {
 		h.mu.Lock()
@@ -49,8 +49,8 @@ func (h *Holds) leave(session string) {
 	}
 }
 
-// alone lets the only user of a workspace, who has entered it, exchange its folder: until he calls done nobody else
-// comes in. It says false if there are others.
+// alone lets the only user of a workspace, which has entered it, exchange its folder: nobody else enters until done is called. ok is
+// false if there are other users.
 func (h *Holds) alone(session string) (done func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

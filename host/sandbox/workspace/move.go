@@ -14,7 +14,7 @@ import (
 // bind mount follows the folder, not its name, so the entries of the one are renamed into the other, which then takes the
 // first one's name. Nothing is copied, and links, owners and open files stay what they are.
 //
-// The name that the emptied folder has meanwhile is the journal. Whatever is found there after a crash is put back
+// The name that the emptied folder has meanwhile is the journal. What is found there after a crash is put back
 // (putBack), so that at no point anything is lost:
 //
 //	<workspace>   ->  .returning/<workspace>.pool-<instance>.<slot>   from here on the journal says what goes on
@@ -65,8 +65,8 @@ func newMove(f folders, workspace, slot string) move {
 }
 
 // into moves the workspace into the slot's folder, or leaves everything as it was and says ErrStays. Any other error means
-// that it could not be put back either, which the next one who needs the workspace tries again. Nobody else may have
-// either folder open.
+// that it could not be put back either, which the next caller that needs the workspace tries again. Nothing else may
+// have either folder open.
 func (m move) into() error {
 	seized, err := seize(m.workspace)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m move) into() error {
 	if err := m.rename(m.workspace, m.returning); err != nil {
 		return fmt.Errorf("%w: %w", ErrStays, err)
 	}
-	if err := m.carry(names, mode); err != nil {
+	if err := m.moveEntries(names, mode); err != nil {
 		if undone := m.putBack(); undone != nil {
 			return fmt.Errorf("%w, and the workspace cannot be put back: %w", err, undone)
 		}
@@ -100,7 +100,7 @@ func (m move) fits() (names []string, mode fs.FileMode, err error) {
 		return nil, 0, err
 	}
 	if !ours.IsDir() || !sameOwner(ours, theirs) {
-		return nil, 0, errors.New("it is no folder, or belongs to another user")
+		return nil, 0, errors.New("it is not a folder, or belongs to another user")
 	}
 	if names, err = entries(m.slot, 1); err != nil || len(names) > 0 {
 		return nil, 0, errors.Join(err, errors.New("the warm container's folder is not empty"))
@@ -111,9 +111,9 @@ func (m move) fits() (names []string, mode fs.FileMode, err error) {
 	return names, ours.Mode(), err
 }
 
-// carry does the second and the third step. A process that comes to look for the workspace from now on finds the journal,
+// moveEntries does the second and the third step. A process that comes to look for the workspace from now on finds the journal,
 // and waits; one that came before is seen.
-func (m move) carry(names []string, mode fs.FileMode) error {
+func (m move) moveEntries(names []string, mode fs.FileMode) error {
 	if m.undisturbed != nil {
 		if err := m.undisturbed(); err != nil {
 			return err

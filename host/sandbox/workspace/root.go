@@ -70,7 +70,7 @@ func (r *Root) Slot(key string) (string, Owner, error) {
 	return ready(filepath.Join(r.pool, r.host.ID()+"-"+key))
 }
 
-// Claim makes a slot's folder the session's, who has entered it in the holds. The error is ErrStays if the session cannot
+// Claim makes a slot's folder that of a session, which the caller has entered in the holds. The error is ErrStays if the session cannot
 // have it and nothing has happened.
 func (r *Root) Claim(slot, session string) error {
 	switch fresh, err := r.claimFresh(slot, session); {

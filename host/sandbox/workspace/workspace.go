@@ -10,7 +10,9 @@ package workspace
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +23,7 @@ import (
 func Path(root, session string) string { return filepath.Join(root, Name(session)) }
 
 // Name makes a session id fit for file and container names. Different ids stay different, those too that a stranger
-// chooses for the purpose: he can try out 32 bits in a minute, so there is much of the digest in it.
+// chooses for the purpose: 32 bits can be searched in a minute, so there is much of the digest in it.
 func Name(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -69,4 +71,18 @@ func ready(folder string) (string, Owner, error) {
 		return "", Owner{}, fmt.Errorf("give workspace to user %d, because commands never run as root: %w", o.UID, err)
 	}
 	return folder, o, nil
+}
+
+// Rename gives the workspace of a session to another one, which has none as a rule; otherwise it becomes the folder "earlier-NAME" in
+// that one's. One that is not there is no error: it was renamed before.
+func Rename(root, was, now string) error {
+	from, to := Path(root, was), Path(root, now)
+	if _, err := os.Lstat(to); err == nil {
+		to = filepath.Join(to, "earlier-"+filepath.Base(from))
+	}
+	err := os.Rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -2,16 +2,15 @@ package wssync
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
+	"github.com/flynnhost/flynn/host/internal/durable"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -51,14 +50,14 @@ func below(name string, folders []string) bool {
 }
 
 // wire is what is known, as the supervisor reads it.
-func (c *Syncer) wire() io.Reader {
+func (c *Syncer) wire() []byte {
 	var wire []byte
 	for _, name := range slices.Sorted(maps.Keys(c.known)) {
 		r := c.known[name]
 		r.Bare = true
 		wire = r.Append(wire)
 	}
-	return bytes.NewReader(wire)
+	return wire
 }
 
 // recall reads what was known when this host, or the one before it, carried last. It says whether anything was.
@@ -101,17 +100,5 @@ func (c *Syncer) remember(now map[string]frame.Record) error {
 	if !changed {
 		return nil
 	}
-	draft, err := os.CreateTemp(filepath.Dir(c.memory), "memory-*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(draft, io.MultiReader(bytes.NewReader(c.volume[:]), c.wire()))
-	err = cmp.Or(err, draft.Close())
-	if err == nil {
-		err = os.Rename(draft.Name(), c.memory)
-	}
-	if err != nil {
-		os.Remove(draft.Name())
-	}
-	return err
+	return durable.WriteFile(c.memory, slices.Concat(c.volume[:], c.wire()), 0o600)
 }

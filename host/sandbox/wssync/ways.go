@@ -2,6 +2,7 @@ package wssync
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	now := make(map[string]frame.Record, len(c.known))
 	var size int64
 	body := frame.ExportBody{Path: []byte("."), Known: true, MaxFile: maxFile}
-	err := export(ctx, v, body, c.wire(), func(r frame.Record, content io.Reader) error {
+	err := export(ctx, v, body, bytes.NewReader(c.wire()), func(r frame.Record, content io.Reader) error {
 		name := string(r.Path)
 		old, had := c.known[name]
 		same := had && sameEntry(old, r)

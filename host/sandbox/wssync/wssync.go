@@ -59,7 +59,7 @@ func (s *Set) Of(session, path, mark string) *Syncer {
 	defer s.mu.Unlock()
 	volume := sha256.Sum256([]byte(mark))
 	if c := s.all[session]; c == nil || c.volume != volume {
-		s.all[session] = &Syncer{path: path, memory: s.memory(path), volume: volume, log: s.log, turn: make(chan struct{}, 1)}
+		s.all[session] = &Syncer{path: path, memory: s.memory(path), volume: volume, log: s.log, busy: make(chan struct{}, 1)}
 	}
 	return s.all[session]
 }
@@ -86,8 +86,8 @@ type Syncer struct {
 	volume [sha256.Size]byte // which one that is about; the file begins with it
 	log    *slog.Logger
 
-	turn  chan struct{}           // holds a token while a sync runs
-	known map[string]frame.Record // what both had last, as the volume describes it; nil: not read yet. The turn's
+	busy  chan struct{}           // holds a token while a sync runs
+	known map[string]frame.Record // what both had last, as the volume describes it; nil: not read yet. Guarded by busy
 }
 
 const (
@@ -120,11 +120,11 @@ func (c *Syncer) locked(ctx context.Context, do func(ctx context.Context, home f
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	select {
-	case c.turn <- struct{}{}:
+	case c.busy <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.busy }()
 	root, err := os.OpenRoot(c.path)
 	if err != nil {
 		return err

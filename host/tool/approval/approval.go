@@ -1,11 +1,10 @@
 // Package approval lets a person decide about a tool call: the request is durable, is shown in
-// full, is answered once, and the answer is good for exactly the call that was shown, or for what was shown of those to come.
+// full and is answered once. The answer holds for exactly the call that was shown, or for later calls as they were shown.
 //
-// Start with Desk: Request writes the request, Wait blocks until a person has decided or the time
-// is up, Consume spends the grant immediately before the call runs. A person may also say yes for longer (lease.go): Use finds
-// the lease that covers a call. Nothing lives in memory
-// alone, so a restart loses no request and no answer. The package does not decide which calls need
-// a person; that is tool.Enforcer's business.
+// Start with Service: Request writes the request, Wait blocks until a person has decided or the time
+// is up, Consume spends the grant immediately before the call runs. A person may also grant a lease (lease.go): Use finds
+// the lease that covers a call. All state is in the store, so a restart loses no request and no
+// answer. The package does not decide which calls need a person; tool.Enforcer does.
 package approval
 
 import (
@@ -21,18 +20,18 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Config says how a Desk works. Only Store is required.
+// Config configures a Service. Only Store is required.
 type Config struct {
 	Store consent.Approvals
-	// Grants keeps leases; without it every call is granted by itself.
+	// Grants keeps leases; without it there are none.
 	Grants consent.Grants
-	// Notify hears of every request and of every change of its state, after it was committed. It may hear of the
-	// same state twice, as after a restart; what it sends out it keys by ID and State. It must not block for long.
+	// Notify is called with every request and after every committed change of its state. It may be called twice with
+	// the same state, as after a restart, and identifies it by ID and State. It must not block for long.
 	Notify func(consent.Approval)
 	// SelfApprove reports whether a requester ("instance:platform-id") may grant his own requests: true for the
-	// local doors, where requester and owner are one. Nil: nobody may.
+	// local frontends, where requester and owner are one. Nil: nobody may.
 	SelfApprove func(requester string) bool
-	// Lifetime is how long a request waits, and a grant stays good. 15 min
+	// Lifetime is how long a request waits, and a grant is valid. Default: 15 min
 	Lifetime time.Duration
 	Now      func() time.Time
 }
@@ -44,11 +43,11 @@ var (
 	ErrSelf    = errors.New("the person who asked cannot grant the request")
 	ErrDrift   = errors.New("the call is not the one that was approved")
 	ErrUsed    = errors.New("the approval was used already, or never granted")
-	ErrGone    = errors.New("the call that asked for it has ended, so nothing would run")
+	ErrGone    = errors.New("the call of the request has ended")
 	ErrMany    = errors.New("too many requests of this sender wait for an answer")
 )
 
-// Binding is what an approval is good for, and nothing else.
+// Binding holds the facts of a call to which an approval is bound.
 type Binding struct {
 	Tool   string
 	Args   json.RawMessage // canonical
@@ -56,7 +55,7 @@ type Binding struct {
 	Agent  string
 	Policy string // digest of the policies in force
 	Where  string // "host" or the sandbox's name
-	// Sandbox is a digest of what the sandbox is made of, or "host".
+	// Sandbox is a digest of the sandbox's contents, or "host".
 	Sandbox string
 }
 
@@ -66,20 +65,20 @@ type Ask struct {
 	Turn      string
 	Session   string
 	Requester string // sender who caused the call, "instance:platform-id"
-	Reach     string // how far a yes may reach: ReachOnce, ...
+	Reach     string // how far an approval may reach: ReachOnce, ...
 	Reasons   []string
 }
 
-// Desk takes requests and decisions. Safe for concurrent use.
-type Desk struct {
+// Service takes requests and decisions. Safe for concurrent use.
+type Service struct {
 	config Config
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and renewed whenever a request changes its state
 }
 
-// New returns a Desk over the store.
-func New(c Config) (*Desk, error) {
+// New returns a Service over the store.
+func New(c Config) (*Service, error) {
 	if c.Store == nil {
 		return nil, errors.New("open approvals: no store given")
 	}
@@ -95,33 +94,33 @@ func New(c Config) (*Desk, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Desk{config: c, changed: make(chan struct{})}, nil
+	return &Service{config: c, changed: make(chan struct{})}, nil
 }
 
-// Request writes a request and tells people of it. An open request for the same call of the same turn, such
-// as one from before a restart, is taken up instead of asking twice; a grant that was not used yet counts as open.
-func (d *Desk) Request(ctx context.Context, ask Ask) (consent.Approval, error) {
-	a, found, err := d.open(ctx, ask)
+// Request writes a request and notifies people. It reuses an open request for the same call of the same turn, such as
+// one from before a restart; an unused grant counts as open.
+func (s *Service) Request(ctx context.Context, ask Ask) (consent.Approval, error) {
+	a, found, err := s.open(ctx, ask)
 	if err != nil {
 		return consent.Approval{}, fmt.Errorf("look for an open approval: %w", err)
 	}
 	if !found {
-		if err := d.crowded(ctx, ask.Requester); err != nil {
+		if err := s.crowded(ctx, ask.Requester); err != nil {
 			return consent.Approval{}, err
 		}
-		a = d.draft(ask)
-		if err := d.config.Store.AddApproval(ctx, a); err != nil {
+		a = s.draft(ask)
+		if err := s.config.Store.AddApproval(ctx, a); err != nil {
 			return consent.Approval{}, fmt.Errorf("write approval: %w", err)
 		}
 	}
-	d.config.Notify(a)
+	s.config.Notify(a)
 	return a, nil
 }
 
-func (d *Desk) draft(ask Ask) consent.Approval {
-	now := d.config.Now()
+func (s *Service) draft(ask Ask) consent.Approval {
+	now := s.config.Now()
 	return consent.Approval{
-		ID:        rand.Text()[:10], // people type it; whether they may decide does not hang on it
+		ID:        rand.Text()[:10], // short, because people type it; it is no secret
 		Turn:      ask.Turn,
 		Session:   ask.Session,
 		Agent:     ask.Agent,
@@ -136,21 +135,21 @@ func (d *Desk) draft(ask Ask) consent.Approval {
 		Reasons:   ask.Reasons,
 		State:     consent.ApprovalPending,
 		Created:   now,
-		Expires:   now.Add(d.config.Lifetime),
+		Expires:   now.Add(s.config.Lifetime),
 	}
 }
 
-// manyOpen bounds how many open requests are looked through.
+// manyOpen bounds the open requests that are searched.
 const manyOpen = 1000
 
-// manyEach bounds the requests of one sender that wait: nobody may bury the requests of others under his own.
+// manyEach bounds the waiting requests of one sender, so that they cannot hide those of others.
 const manyEach = 10
 
-func (d *Desk) crowded(ctx context.Context, requester string) error {
-	if d.config.SelfApprove(requester) {
+func (s *Service) crowded(ctx context.Context, requester string) error {
+	if s.config.SelfApprove(requester) {
 		return nil
 	}
-	pending, err := d.Pending(ctx)
+	pending, err := s.Pending(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,15 +165,15 @@ func (d *Desk) crowded(ctx context.Context, requester string) error {
 	return nil
 }
 
-// open finds a request for the same call that still waits or was granted and not used.
-func (d *Desk) open(ctx context.Context, ask Ask) (consent.Approval, bool, error) {
+// open finds a request for the same call that waits, or that was granted and not used.
+func (s *Service) open(ctx context.Context, ask Ask) (consent.Approval, bool, error) {
 	for _, state := range []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalGranted} {
-		list, err := d.config.Store.ListApprovals(ctx, state, manyOpen)
+		list, err := s.config.Store.ListApprovals(ctx, state, manyOpen)
 		if err != nil {
 			return consent.Approval{}, false, err
 		}
 		for _, a := range list {
-			if a.Turn == ask.Turn && a.Session == ask.Session && bindingOf(a).equal(ask.Binding) && !d.expired(a) {
+			if a.Turn == ask.Turn && a.Session == ask.Session && bindingOf(a).equal(ask.Binding) && !s.expired(a) {
 				return a, true, nil
 			}
 		}
@@ -182,48 +181,48 @@ func (d *Desk) open(ctx context.Context, ask Ask) (consent.Approval, bool, error
 	return consent.Approval{}, false, nil
 }
 
-func (d *Desk) expired(a consent.Approval) bool { return !d.config.Now().Before(a.Expires) }
+func (s *Service) expired(a consent.Approval) bool { return !s.config.Now().Before(a.Expires) }
 
-// Pending lists the requests that wait for a decision, oldest first. Those whose time is up are ended on the way.
-func (d *Desk) Pending(ctx context.Context) ([]consent.Approval, error) {
-	list, err := d.config.Store.ListApprovals(ctx, consent.ApprovalPending, manyOpen)
+// Pending lists the requests that wait for a decision, oldest first. It ends those whose time is up.
+func (s *Service) Pending(ctx context.Context) ([]consent.Approval, error) {
+	list, err := s.config.Store.ListApprovals(ctx, consent.ApprovalPending, manyOpen)
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	var pending []consent.Approval
 	for _, a := range list {
-		if !d.expired(a) {
+		if !s.expired(a) {
 			pending = append(pending, a)
 			continue
 		}
-		if err := d.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+		if err := s.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 			return nil, err
 		}
 	}
 	return pending, nil
 }
 
-// move commits a change of state and tells everybody who waits.
-func (d *Desk) move(ctx context.Context, a consent.Approval, to consent.ApprovalState, decider string) error {
-	now := d.config.Now()
-	if err := d.config.Store.MoveApproval(ctx, a.ID, a.State, to, decider, now); err != nil {
+// move commits a change of state and wakes those who wait for it.
+func (s *Service) move(ctx context.Context, a consent.Approval, to consent.ApprovalState, decider string) error {
+	now := s.config.Now()
+	if err := s.config.Store.MoveApproval(ctx, a.ID, a.State, to, decider, now); err != nil {
 		return fmt.Errorf("move approval %s to %s: %w", a.ID, to, err)
 	}
 	a.State, a.Decider, a.Decided = to, decider, now
-	d.wake()
-	d.config.Notify(a)
+	s.wake()
+	s.config.Notify(a)
 	return nil
 }
 
-func (d *Desk) wake() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	close(d.changed)
-	d.changed = make(chan struct{})
+func (s *Service) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-func (d *Desk) change() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
+func (s *Service) change() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }

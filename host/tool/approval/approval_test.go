@@ -78,7 +78,7 @@ func (m *memoryStore) ListApprovals(_ context.Context, state consent.ApprovalSta
 	return list, nil
 }
 
-func newDesk(t *testing.T, s consent.Approvals, change func(*Config)) *Desk {
+func newService(t *testing.T, s consent.Approvals, change func(*Config)) *Service {
 	t.Helper()
 	c := Config{Store: s}
 	if change != nil {
@@ -101,7 +101,7 @@ func shellAsk() Ask {
 	}
 }
 
-func request(t *testing.T, d *Desk, ask Ask) consent.Approval {
+func request(t *testing.T, d *Service, ask Ask) consent.Approval {
 	t.Helper()
 	a, err := d.Request(t.Context(), ask)
 	if err != nil {
@@ -112,7 +112,7 @@ func request(t *testing.T, d *Desk, ask Ask) consent.Approval {
 
 func TestNobodyBuriesTheRequestsOfOthers(t *testing.T) {
 	now := time.Now()
-	d := newDesk(t, &memoryStore{}, func(c *Config) {
+	d := newService(t, &memoryStore{}, func(c *Config) {
 		c.Now = func() time.Time { return now }
 		c.SelfApprove = func(requester string) bool { return requester == "web:owner" }
 	})
@@ -145,7 +145,7 @@ func TestNobodyBuriesTheRequestsOfOthers(t *testing.T) {
 func TestRequestKeepsEverythingThatIsShown(t *testing.T) {
 	s := &memoryStore{}
 	var told []consent.Approval
-	d := newDesk(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a) } })
+	d := newService(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a) } })
 	a := request(t, d, shellAsk())
 	row, err := s.Approval(t.Context(), a.ID)
 	if err != nil {
@@ -184,11 +184,11 @@ func TestDecide(t *testing.T) {
 		{"requester grants", false, []decision{{true, "irc:bob", ErrSelf}}, consent.ApprovalPending, ""},
 		{"requester grants after another one", false, []decision{{true, "irc:alice", nil}, {true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:alice"},
 		{"requester denies", false, []decision{{false, "irc:bob", nil}}, consent.ApprovalDenied, "irc:bob"},
-		{"requester at a local door grants", true, []decision{{true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:bob"},
+		{"requester at a local frontend grants", true, []decision{{true, "irc:bob", nil}}, consent.ApprovalGranted, "irc:bob"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &memoryStore{}
-			d := newDesk(t, s, func(cfg *Config) { cfg.SelfApprove = func(string) bool { return c.self } })
+			d := newService(t, s, func(cfg *Config) { cfg.SelfApprove = func(string) bool { return c.self } })
 			a := request(t, d, shellAsk())
 			for _, step := range c.decisions {
 				if err := d.Decide(t.Context(), a.ID, step.grant, step.decider); !errors.Is(err, step.want) {
@@ -202,13 +202,13 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	t.Run("unknown request", func(t *testing.T) {
-		d := newDesk(t, &memoryStore{}, nil)
+		d := newService(t, &memoryStore{}, nil)
 		if err := d.Decide(t.Context(), "nope", true, "irc:alice"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("got %v, want not found", err)
 		}
 	})
 	t.Run("nobody decides", func(t *testing.T) {
-		d := newDesk(t, &memoryStore{}, nil)
+		d := newService(t, &memoryStore{}, nil)
 		a := request(t, d, shellAsk())
 		if err := d.Decide(t.Context(), a.ID, true, ""); err == nil {
 			t.Error("a decision of nobody was taken")
@@ -231,7 +231,7 @@ func TestConsumeIsBoundToWhatWasShown(t *testing.T) {
 		{"where", func(b *Binding) { b.Where = "sandbox" }, ErrDrift},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, &memoryStore{}, nil)
+			d := newService(t, &memoryStore{}, nil)
 			a := request(t, d, shellAsk())
 			if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
 				t.Fatal(err)
@@ -247,7 +247,7 @@ func TestConsumeIsBoundToWhatWasShown(t *testing.T) {
 
 func TestConsumeWorksOnceAndOnlyAfterAGrant(t *testing.T) {
 	s := &memoryStore{}
-	d := newDesk(t, s, nil)
+	d := newService(t, s, nil)
 	b := shellAsk().Binding
 	a := request(t, d, shellAsk())
 	if err := d.Consume(t.Context(), a.ID, b); !errors.Is(err, ErrUsed) {
@@ -282,9 +282,9 @@ func TestConsumeWorksOnceAndOnlyAfterAGrant(t *testing.T) {
 
 func TestRequestIsTakenUpAfterARestart(t *testing.T) {
 	s := &memoryStore{}
-	first := request(t, newDesk(t, s, nil), shellAsk())
+	first := request(t, newService(t, s, nil), shellAsk())
 	var told int
-	d := newDesk(t, s, func(c *Config) { c.Notify = func(consent.Approval) { told++ } })
+	d := newService(t, s, func(c *Config) { c.Notify = func(consent.Approval) { told++ } })
 	if again := request(t, d, shellAsk()); again.ID != first.ID || told != 1 {
 		t.Errorf("asked again as %s, told %d times; want %s taken up", again.ID, told, first.ID)
 	}
@@ -296,7 +296,7 @@ func TestRequestIsTakenUpAfterARestart(t *testing.T) {
 	if err := d.Decide(t.Context(), first.ID, true, "irc:alice"); err != nil {
 		t.Fatal(err)
 	}
-	granted := request(t, newDesk(t, s, nil), shellAsk())
+	granted := request(t, newService(t, s, nil), shellAsk())
 	if granted.ID != first.ID || granted.State != consent.ApprovalGranted {
 		t.Errorf("unused grant: got %s in state %s", granted.ID, granted.State)
 	}
@@ -311,7 +311,7 @@ func TestRequestIsTakenUpAfterARestart(t *testing.T) {
 func TestWait(t *testing.T) {
 	for _, grant := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newDesk(t, &memoryStore{}, nil)
+			d := newService(t, &memoryStore{}, nil)
 			a := request(t, d, shellAsk())
 			go func() {
 				time.Sleep(time.Minute) // the bubble's clock
@@ -335,7 +335,7 @@ func TestWaitExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}
 		var told []consent.ApprovalState
-		d := newDesk(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a.State) } })
+		d := newService(t, s, func(c *Config) { c.Notify = func(a consent.Approval) { told = append(told, a.State) } })
 		a := request(t, d, shellAsk())
 		began := time.Now()
 		granted, decider, err := d.Wait(t.Context(), a.ID)
@@ -358,7 +358,7 @@ func TestWaitExpires(t *testing.T) {
 func TestAWaitOutlastsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shift time.Duration
-		d := newDesk(t, &memoryStore{}, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(shift) } })
+		d := newService(t, &memoryStore{}, func(c *Config) { c.Now = func() time.Time { return time.Now().Add(shift) } })
 		a := request(t, d, shellAsk())
 		shift = -5 * time.Hour
 		began := time.Now()
@@ -374,14 +374,14 @@ func TestAWaitOutlastsNoClock(t *testing.T) {
 func TestWaitSeesADecisionOfAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}
-		a := request(t, newDesk(t, s, nil), shellAsk())
+		a := request(t, newService(t, s, nil), shellAsk())
 		go func() {
 			time.Sleep(time.Second)
-			if err := newDesk(t, s, nil).Decide(context.Background(), a.ID, true, "irc:alice"); err != nil {
+			if err := newService(t, s, nil).Decide(context.Background(), a.ID, true, "irc:alice"); err != nil {
 				t.Errorf("decide: %v", err)
 			}
 		}()
-		if granted, _, err := newDesk(t, s, nil).Wait(t.Context(), a.ID); !granted || err != nil {
+		if granted, _, err := newService(t, s, nil).Wait(t.Context(), a.ID); !granted || err != nil {
 			t.Errorf("waited: %v, error %v", granted, err)
 		}
 	})
@@ -390,7 +390,7 @@ func TestWaitSeesADecisionOfAnotherProcess(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}
-		d := newDesk(t, s, nil)
+		d := newService(t, s, nil)
 		a := request(t, d, shellAsk())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -405,7 +405,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 
 func TestExpiredGrantIsWorthNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, &memoryStore{}, nil)
+		d := newService(t, &memoryStore{}, nil)
 		a := request(t, d, shellAsk())
 		if err := d.Decide(t.Context(), a.ID, true, "irc:alice"); err != nil {
 			t.Fatal(err)
@@ -423,7 +423,7 @@ func TestExpiredGrantIsWorthNothing(t *testing.T) {
 func TestPendingEndsWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &memoryStore{}
-		d := newDesk(t, s, nil)
+		d := newService(t, s, nil)
 		old := request(t, d, shellAsk())
 		time.Sleep(10 * time.Minute)
 		ask := shellAsk()

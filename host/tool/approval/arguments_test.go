@@ -35,11 +35,11 @@ func (careful) Run(_ context.Context, c tool.Call) (tool.Result, error) {
 
 // asking is a host that is stopped and started again as often as a test likes, over one store.
 type asking struct {
-	t    *testing.T
-	dir  string
-	rows *sqlite.Store
-	desk *approval.Desk
-	e    *tool.Enforcer
+	t         *testing.T
+	dir       string
+	rows      *sqlite.Store
+	approvals *approval.Service
+	e         *tool.Enforcer
 }
 
 func newAsking(t *testing.T) *asking {
@@ -63,7 +63,7 @@ func (a *asking) start() {
 	if a.rows, err = sqlite.Open(a.t.Context(), a.dir); err != nil {
 		a.t.Fatal(err)
 	}
-	if a.desk, err = approval.New(approval.Config{Store: a.rows, Grants: a.rows}); err != nil {
+	if a.approvals, err = approval.New(approval.Config{Store: a.rows, Grants: a.rows}); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func (a *asking) restart() {
 }
 
 // call makes the call of a turn; asked hears of each request, and may end the process by cancel.
-func (a *asking) call(turn string, args json.RawMessage, asked func(r consent.Approval, cancel func())) tool.Verdict {
+func (a *asking) call(turn string, args json.RawMessage, asked func(r consent.Approval, cancel func())) tool.Decision {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
 	defer cancel()
@@ -85,7 +85,7 @@ func (a *asking) call(turn string, args json.RawMessage, asked func(r consent.Ap
 		Message: message.Message{Channel: "irc", Sender: message.Sender{ID: strings.TrimSuffix(turn, "'")}}, Role: "owner", Door: "channel", Agent: "main",
 		Session: "irc:#" + strings.TrimSuffix(turn, "'") + ":main", Turn: turn, Offered: tool.NewSet("p.touch"),
 	}
-	v, err := a.e.Admit(ctx, s, model.ToolCall{ID: "c", Name: "p.touch", Args: args}, a.desk, func(_ tool.Verdict, r consent.Approval) { asked(r, cancel) })
+	v, err := a.e.Admit(ctx, s, model.ToolCall{ID: "c", Name: "p.touch", Args: args}, a.approvals, func(_ tool.Decision, r consent.Approval) { asked(r, cancel) })
 	if err != nil && ctx.Err() == nil {
 		a.t.Fatalf("admit %.200s: %v", args, err)
 	}
@@ -121,7 +121,7 @@ func (a *asking) approve(j *journey) {
 	if err != nil || string(kept.Args) != string(j.want) {
 		a.t.Fatalf("%.200q is kept as %.200q, want %.200q, error %v", j.args, kept.Args, j.want, err)
 	}
-	card := approval.Text(kept, a.desk.Offer(kept), time.Now())
+	card := approval.Text(kept, a.approvals.Offer(kept), time.Now())
 	for _, escape := range []string{`\u003c`, `\u003e`, `\u0026`} {
 		if strings.Contains(card, escape) && !strings.Contains(string(j.want), escape) {
 			a.t.Errorf("the card of %.200q has escapes for HTML:\n%s", j.want, card)
@@ -158,7 +158,7 @@ func (a *asking) decide(r consent.Approval) {
 	if !approval.Showable(r) {
 		lease = approval.Lease{}
 	}
-	if err := a.desk.Grant(context.Background(), r.ID, lease, "web:owner"); err != nil {
+	if err := a.approvals.Grant(context.Background(), r.ID, lease, "web:owner"); err != nil {
 		a.t.Errorf("approve %.200q: %v", r.Args, err)
 	}
 }
@@ -280,7 +280,7 @@ func TestRequestsOfOlderVersionsMatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if lasting {
-			if err := a.desk.Grant(t.Context(), "OLDER", approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
+			if err := a.approvals.Grant(t.Context(), "OLDER", approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,51 +10,51 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Decide answers a request. The caller has made sure who decider is and that his role lets him decide; that he does not
-// grant what he asked for himself is seen to here. Giving the same answer again, as a double click
-// does, changes nothing and is no error; another answer than the one that is there is ErrDecided.
-func (d *Desk) Decide(ctx context.Context, id string, grant bool, decider string) error {
-	a, err := d.decidable(ctx, id, decider)
+// Decide answers a request. The caller has checked the identity and the role of decider; Decide refuses people who
+// grant their own requests. Giving the same answer again, as by a double click, changes nothing and is no
+// error; a different answer is ErrDecided.
+func (s *Service) Decide(ctx context.Context, id string, grant bool, decider string) error {
+	a, err := s.decidable(ctx, id, decider)
 	if err != nil {
 		return err
 	}
 	if a.State != consent.ApprovalPending {
 		return answered(a, grant)
 	}
-	if d.expired(a) {
-		return d.expire(ctx, a)
+	if s.expired(a) {
+		return s.expire(ctx, a)
 	}
 	if grant {
-		if err := d.self(a, decider); err != nil {
+		if err := s.self(a, decider); err != nil {
 			return err
 		}
 	}
-	err = d.move(ctx, a, answer(grant), decider)
+	err = s.move(ctx, a, answer(grant), decider)
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	// Somebody else was faster; what counts is what he said.
-	if a, err = d.config.Store.Approval(ctx, id); err != nil {
+	// Somebody else was faster, and that answer counts.
+	if a, err = s.config.Store.Approval(ctx, id); err != nil {
 		return fmt.Errorf("find request %s: %w", id, err)
 	}
 	return answered(a, grant)
 }
 
-// decidable reads the request that somebody decides.
-func (d *Desk) decidable(ctx context.Context, id, decider string) (consent.Approval, error) {
+// decidable reads a request.
+func (s *Service) decidable(ctx context.Context, id, decider string) (consent.Approval, error) {
 	if decider == "" {
-		return consent.Approval{}, fmt.Errorf("decide request %s: nobody is named as the one who decides", id)
+		return consent.Approval{}, fmt.Errorf("decide request %s: the decider is missing", id)
 	}
-	a, err := d.config.Store.Approval(ctx, id)
+	a, err := s.config.Store.Approval(ctx, id)
 	if err != nil {
 		return a, fmt.Errorf("find request %s: %w", id, err)
 	}
 	return a, nil
 }
 
-// self refuses that somebody grants what he asked for himself.
-func (d *Desk) self(a consent.Approval, decider string) error {
-	if decider == a.Requester && !d.config.SelfApprove(decider) {
+// self refuses a decider who is the requester.
+func (s *Service) self(a consent.Approval, decider string) error {
+	if decider == a.Requester && !s.config.SelfApprove(decider) {
 		return fmt.Errorf("decide request %s: %w; somebody else has to", a.ID, ErrSelf)
 	}
 	return nil
@@ -67,7 +67,7 @@ func answer(grant bool) consent.ApprovalState {
 	return consent.ApprovalDenied
 }
 
-// answered compares a decision with the one that is there.
+// answered compares an answer with the recorded one.
 func answered(a consent.Approval, grant bool) error {
 	switch a.State {
 	case consent.ApprovalGranted, consent.ApprovalConsumed:
@@ -87,30 +87,30 @@ func answered(a consent.Approval, grant bool) error {
 }
 
 // expire ends a request whose time is up.
-func (d *Desk) expire(ctx context.Context, a consent.Approval) error {
-	if err := d.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+func (s *Service) expire(ctx context.Context, a consent.Approval) error {
+	if err := s.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 		return err
 	}
 	return fmt.Errorf("decide request %s: %w", a.ID, ErrExpired)
 }
 
-// Consume spends a grant for the call that is about to run. It fails when the call, its place or the policies are not
-// those that were shown, when the time is up, and when the grant was spent before: then a person has to be asked anew.
-func (d *Desk) Consume(ctx context.Context, id string, b Binding) error {
-	a, err := d.config.Store.Approval(ctx, id)
+// Consume spends a grant for the call that is about to run. It fails when the call, its machine or the policies are not
+// those that were shown, when the time is up, and when the grant was spent before: then a person has to be asked again.
+func (s *Service) Consume(ctx context.Context, id string, b Binding) error {
+	a, err := s.config.Store.Approval(ctx, id)
 	if err != nil {
 		return fmt.Errorf("find approval %s: %w", id, err)
 	}
 	switch {
 	case a.State != consent.ApprovalGranted:
 		return fmt.Errorf("use approval %s: %w: it is %s", id, ErrUsed, a.State)
-	case d.expired(a):
+	case s.expired(a):
 		return fmt.Errorf("use approval %s: %w", id, ErrExpired)
 	}
 	if what := bindingOf(a).difference(b); what != "" {
 		return fmt.Errorf("use approval %s: %w: %s changed in between", id, ErrDrift, what)
 	}
-	err = d.move(ctx, a, consent.ApprovalConsumed, a.Decider)
+	err = s.move(ctx, a, consent.ApprovalConsumed, a.Decider)
 	if errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("use approval %s: %w", id, ErrUsed)
 	}
@@ -123,7 +123,7 @@ func bindingOf(a consent.Approval) Binding {
 
 func (b Binding) equal(other Binding) bool { return b.difference(other) == "" }
 
-// difference names the first thing in which two bindings differ, or nothing.
+// difference names the first fact in which two bindings differ, or "".
 func (b Binding) difference(other Binding) string {
 	switch {
 	case b.Tool != other.Tool:
@@ -137,9 +137,9 @@ func (b Binding) difference(other Binding) string {
 	case b.Policy != other.Policy:
 		return "the policies"
 	case b.Where != other.Where:
-		return "the place where it runs"
+		return "the machine"
 	case b.Sandbox != other.Sandbox:
-		return "what the sandbox is made of"
+		return "the contents of the sandbox"
 	}
 	return ""
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Lease is how far a person's yes reaches. Its zero value is this call alone.
+// Lease is how far an approval reaches. Its zero value is this call alone.
 type Lease struct {
 	Scope consent.GrantScope
-	// For is how long a standing grant is good. StandingTime
+	// For is how long a standing grant is valid. Default: StandingTime
 	For time.Duration
-	// Pattern is a command line with stars, each for one argument; without it the very arguments that were shown are covered.
+	// Pattern is a command line with stars, each for one argument; without it the lease covers exactly the shown arguments.
 	Pattern string
 }
 
-// How long grants are good.
+// How long grants are valid.
 const (
 	SessionTime  = 24 * time.Hour
 	StandingTime = 30 * 24 * time.Hour
@@ -34,39 +34,39 @@ const (
 // ErrNoLease is returned for a request that can be granted once only, or not with that pattern.
 var ErrNoLease = errors.New("this call cannot be allowed like that")
 
-// ErrNoGrant is returned for a grant that is not there, or has ended.
+// ErrNoGrant is returned for a grant that does not exist or has ended.
 var ErrNoGrant = errors.New("there is no such grant, or it has ended")
 
-// Grant answers a request with a lease: calls that are covered need nobody until the lease ends, the one that waits among them. Doing it
-// twice, as a double click does, changes nothing; a call that was allowed alone is not allowed for longer afterwards.
-func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) error {
+// Grant answers a request with a lease: calls that it covers, including the waiting one, need no approval until it ends. Repeating the same
+// answer changes nothing; an approval of one call cannot be turned into a lease.
+func (s *Service) Grant(ctx context.Context, id string, l Lease, decider string) error {
 	if l.Scope == "" && l.Pattern == "" {
-		return d.Decide(ctx, id, true, decider)
+		return s.Decide(ctx, id, true, decider)
 	}
-	a, err := d.decidable(ctx, id, decider)
+	a, err := s.decidable(ctx, id, decider)
 	if err != nil {
 		return err
 	}
 	if a.State != consent.ApprovalPending {
 		return leased(a, l.Scope)
 	}
-	if d.expired(a) {
-		return d.expire(ctx, a)
+	if s.expired(a) {
+		return s.expire(ctx, a)
 	}
-	if err := d.self(a, decider); err != nil {
+	if err := s.self(a, decider); err != nil {
 		return err
 	}
-	g, err := d.lease(a, l)
+	g, err := s.lease(a, l)
 	if err != nil {
 		return fmt.Errorf("decide request %s: %w", id, err)
 	}
 	g.Granter = decider
-	err = d.config.Grants.GrantApproval(ctx, g, consent.AuditRow{
+	err = s.config.Grants.GrantApproval(ctx, g, consent.AuditRow{
 		At: g.Created, Kind: consent.AuditGranted, Subject: g.ID, Actor: decider, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Turn: a.Turn,
 		Detail: Covers(g),
 	})
 	if errors.Is(err, store.ErrConflict) { // somebody else was faster
-		if a, err = d.config.Store.Approval(ctx, id); err != nil {
+		if a, err = s.config.Store.Approval(ctx, id); err != nil {
 			return fmt.Errorf("find request %s: %w", id, err)
 		}
 		return leased(a, l.Scope)
@@ -75,28 +75,28 @@ func (d *Desk) Grant(ctx context.Context, id string, l Lease, decider string) er
 		return err
 	}
 	a.State, a.Decider, a.Decided, a.Scope = consent.ApprovalConsumed, decider, g.Created, l.Scope
-	d.wake()
-	d.config.Notify(a)
+	s.wake()
+	s.config.Notify(a)
 	return nil
 }
 
-// leased compares a lease with the answer that is there.
+// leased compares a lease with the recorded answer.
 func leased(a consent.Approval, scope consent.GrantScope) error {
 	if granted := a.State == consent.ApprovalGranted || a.State == consent.ApprovalConsumed; granted && a.Scope != scope {
-		return fmt.Errorf("decide request %s: %w: it was allowed by %s, though not like that", a.ID, ErrDecided, a.Decider)
+		return fmt.Errorf("decide request %s: %w: %s approved it with another scope", a.ID, ErrDecided, a.Decider)
 	}
 	return answered(a, true)
 }
 
-// lease makes the grant that a yes to the request would be. Its time counts from the request, so that it is the one that was shown.
-func (d *Desk) lease(a consent.Approval, l Lease) (consent.Grant, error) {
-	now := d.config.Now().UTC()
+// lease makes the grant for a request. Its time counts from the request, so that it is the one that was shown.
+func (s *Service) lease(a consent.Approval, l Lease) (consent.Grant, error) {
+	now := s.config.Now().UTC()
 	g := consent.Grant{
 		ID: a.ID, Scope: l.Scope, Tool: a.Tool, Args: a.Args, Agent: a.Agent, Session: a.Session, Dir: a.Dir, Where: a.Where, Sandbox: a.Sandbox,
 		Policy: a.Policy, Requester: a.Requester, Reasons: a.Reasons, Created: now,
 		Expires: a.Created.UTC().Add(SessionTime),
 	}
-	if d.config.Grants == nil {
+	if s.config.Grants == nil {
 		return g, fmt.Errorf("%w: this host keeps no grants", ErrNoLease)
 	}
 	switch l.Scope {
@@ -118,11 +118,11 @@ func (d *Desk) lease(a consent.Approval, l Lease) (consent.Grant, error) {
 	if why := refuses(a, l.Scope); why != "" {
 		return g, fmt.Errorf("%w: %s", ErrNoLease, why)
 	}
-	return g, d.narrow(&g, a.Reach, l)
+	return g, s.narrow(&g, a.Reach, l)
 }
 
-// narrow binds a grant to command lines and programs, where its call has any.
-func (d *Desk) narrow(g *consent.Grant, reach string, l Lease) error {
+// narrow binds a grant to command lines and programs, if its call has any.
+func (s *Service) narrow(g *consent.Grant, reach string, l Lease) error {
 	if reach != ReachShell {
 		if l.Pattern != "" {
 			return fmt.Errorf("%w: only command lines have patterns", ErrNoLease)
@@ -151,7 +151,7 @@ func (d *Desk) narrow(g *consent.Grant, reach string, l Lease) error {
 	}
 	g.Programs, err = programs(line, g.Where, g.Dir)
 	if err != nil && l.Scope == consent.GrantSession && l.Pattern == "" {
-		return nil // the very line, once more, which Offer calls a shell
+		return nil // exactly this line, which Offer calls as good as a shell
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoLease, err)
@@ -159,22 +159,22 @@ func (d *Desk) narrow(g *consent.Grant, reach string, l Lease) error {
 	return nil
 }
 
-// Offer says which leases a request may be answered with: what exactly each covers, for people, or why it cannot be given.
+// Offer says which leases a request may be answered with: what each covers, for people, or why it is not possible.
 type Offer struct {
 	Session, Standing             bool
 	SessionCovers, StandingCovers string
 	NotSession, NotStanding       string
-	// SessionShell is why a grant for the session is as good as a shell: what the line runs can change while the grant is good. It is empty
-	// for a grant that covers nothing else than what stands in the line.
+	// SessionShell is why a grant for the session is as good as a shell: the programs of the line can change while the grant is valid. It is
+	// empty if they cannot.
 	SessionShell string
-	// Unshown says what decides about a command line beside the line itself: "Makefile (make)".
+	// Unshown names the files that a command line depends on without naming them: "Makefile (make)".
 	Unshown []string
 }
 
-// Offer judges a request.
-func (d *Desk) Offer(a consent.Approval) Offer {
+// Offer returns the possible leases of a request.
+func (s *Service) Offer(a consent.Approval) Offer {
 	may := func(scope consent.GrantScope) (ok bool, covers, why string) {
-		g, err := d.lease(a, Lease{Scope: scope})
+		g, err := s.lease(a, Lease{Scope: scope})
 		if err == nil {
 			return true, Covers(g), ""
 		}
@@ -194,12 +194,12 @@ func (d *Desk) Offer(a consent.Approval) Offer {
 }
 
 // Covering finds an open grant that covers a call. It changes nothing.
-func (d *Desk) Covering(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
-	if d.config.Grants == nil {
+func (s *Service) Covering(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
+	if s.config.Grants == nil {
 		return consent.Grant{}, false, nil
 	}
-	now := d.config.Now()
-	open, err := d.config.Grants.OpenGrants(ctx, ask.Agent, ask.Tool, now)
+	now := s.config.Now()
+	open, err := s.config.Grants.OpenGrants(ctx, ask.Agent, ask.Tool, now)
 	if err != nil {
 		return consent.Grant{}, false, fmt.Errorf("look for grants: %w", err)
 	}
@@ -211,13 +211,13 @@ func (d *Desk) Covering(ctx context.Context, ask Ask) (consent.Grant, bool, erro
 }
 
 // Use finds a grant that covers the call that is about to run, and counts the use. A grant that ends meanwhile covers nothing.
-func (d *Desk) Use(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
-	g, ok, err := d.Covering(ctx, ask)
+func (s *Service) Use(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
+	g, ok, err := s.Covering(ctx, ask)
 	if !ok || err != nil {
 		return g, false, err
 	}
-	err = d.config.Grants.UseGrant(ctx, g.ID, consent.AuditRow{
-		At: d.config.Now().UTC(), Kind: consent.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
+	err = s.config.Grants.UseGrant(ctx, g.ID, consent.AuditRow{
+		At: s.config.Now().UTC(), Kind: consent.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
 		Turn: ask.Turn, Detail: visible(string(ask.Args)),
 	})
 	if errors.Is(err, store.ErrConflict) {
@@ -230,30 +230,30 @@ func (d *Desk) Use(ctx context.Context, ask Ask) (consent.Grant, bool, error) {
 const maxListed = 1000
 
 // Grants lists the latest grants, oldest first, those that have ended among them.
-func (d *Desk) Grants(ctx context.Context) ([]consent.Grant, error) {
-	if d.config.Grants == nil {
+func (s *Service) Grants(ctx context.Context) ([]consent.Grant, error) {
+	if s.config.Grants == nil {
 		return nil, nil
 	}
-	return d.config.Grants.ListGrants(ctx, maxListed)
+	return s.config.Grants.ListGrants(ctx, maxListed)
 }
 
 // Revoke ends a grant. Ending it twice is no error.
-func (d *Desk) Revoke(ctx context.Context, id, by string) error {
-	if d.config.Grants == nil {
+func (s *Service) Revoke(ctx context.Context, id, by string) error {
+	if s.config.Grants == nil {
 		return fmt.Errorf("revoke %q: %w", id, ErrNoGrant)
 	}
-	g, err := d.config.Grants.Grant(ctx, id)
+	g, err := s.config.Grants.Grant(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("revoke %q: %w", id, ErrNoGrant)
 	}
 	if err != nil {
 		return err
 	}
-	now := d.config.Now().UTC()
+	now := s.config.Now().UTC()
 	if !g.Open(now) {
 		return nil
 	}
-	err = d.config.Grants.EndGrant(ctx, id, consent.AuditRow{
+	err = s.config.Grants.EndGrant(ctx, id, consent.AuditRow{
 		At: now, Kind: consent.AuditGrantEnded, Subject: id, Actor: by, Session: g.Session, Agent: g.Agent, Tool: g.Tool, Detail: Covers(g),
 	})
 	if errors.Is(err, store.ErrConflict) {
@@ -262,18 +262,18 @@ func (d *Desk) Revoke(ctx context.Context, id, by string) error {
 	return err
 }
 
-// EndSessions ends the grants for sessions of a place ("channel:conversation"), as when a new one begins there. They cover nothing in
-// a new session anyway: it has another key.
-func (d *Desk) EndSessions(ctx context.Context, place, by string) error {
-	grants, err := d.Grants(ctx)
+// EndSessions ends the grants for sessions of a conversation ("channel:conversation"), as when a new session begins there. They would not
+// cover calls of the new session, which has another key.
+func (s *Service) EndSessions(ctx context.Context, place, by string) error {
+	grants, err := s.Grants(ctx)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(d.config.Now()) {
+		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(s.config.Now()) {
 			continue
 		}
-		if err := d.Revoke(ctx, g.ID, by); err != nil {
+		if err := s.Revoke(ctx, g.ID, by); err != nil {
 			return err
 		}
 	}

@@ -85,9 +85,9 @@ func (m *memoryGrants) change(id string, row consent.AuditRow, change func(*cons
 	return store.ErrConflict
 }
 
-// bureau is a desk over a store, with a clock of its own and the programs of the system.
-type bureau struct {
-	*Desk
+// kit is a approvals over a store, with a clock of its own and the programs of the system.
+type kit struct {
+	*Service
 	t     *testing.T
 	store interface {
 		consent.Approvals
@@ -98,32 +98,32 @@ type bureau struct {
 	now  time.Time
 }
 
-func newBureau(t *testing.T) *bureau {
+func newBureau(t *testing.T) *kit {
 	t.Helper()
-	b := &bureau{t: t, work: t.TempDir(), bin: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	b := &kit{t: t, work: t.TempDir(), bin: t.TempDir(), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	t.Setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
 	b.store = &memoryGrants{}
 	b.restart()
 	return b
 }
 
-func (b *bureau) program(name string) {
+func (b *kit) program(name string) {
 	b.t.Helper()
 	if err := os.WriteFile(filepath.Join(b.bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// restart makes the desk anew, as a process does that starts.
-func (b *bureau) restart() {
+// restart makes the approvals anew, as a process does that starts.
+func (b *kit) restart() {
 	b.t.Helper()
 	var err error
-	if b.Desk, err = New(Config{Store: b.store, Grants: b.store, Now: func() time.Time { return b.now }}); err != nil {
+	if b.Service, err = New(Config{Store: b.store, Grants: b.store, Now: func() time.Time { return b.now }}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bureau) ask(command string) Ask {
+func (b *kit) ask(command string) Ask {
 	args, _ := json.Marshal(map[string]any{"command": command})
 	return Ask{
 		Binding: Binding{Tool: "shell.exec", Args: args, Dir: b.work, Agent: "coder", Policy: "p1", Where: "host", Sandbox: "host"},
@@ -132,7 +132,7 @@ func (b *bureau) ask(command string) Ask {
 }
 
 // grant has a call asked for and leased.
-func (b *bureau) grant(ask Ask, l Lease) (consent.Approval, error) {
+func (b *kit) grant(ask Ask, l Lease) (consent.Approval, error) {
 	b.t.Helper()
 	a, err := b.Request(b.t.Context(), ask)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *bureau) grant(ask Ask, l Lease) (consent.Approval, error) {
 	return a, b.Grant(b.t.Context(), a.ID, l, "irc:ann")
 }
 
-func (b *bureau) covered(ask Ask) bool {
+func (b *kit) covered(ask Ask) bool {
 	b.t.Helper()
 	_, ok, err := b.Covering(b.t.Context(), ask)
 	if err != nil {
@@ -162,39 +162,39 @@ func withCommand(a *Ask, command string) {
 func TestALeaseCoversWhatWasShownAndNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		name              string
-		change            func(*bureau, *Ask)
+		change            func(*kit, *Ask)
 		session, standing bool
 	}{
-		{"the same call", func(*bureau, *Ask) {}, true, true},
-		{"another turn", func(_ *bureau, a *Ask) { a.Turn = "t2" }, true, true},
-		{"another session", func(_ *bureau, a *Ask) { a.Session = "irc:#y:coder" }, false, true},
-		{"other arguments", func(_ *bureau, a *Ask) { withCommand(a, "ls -la /") }, false, false},
-		{"the same words, written otherwise", func(_ *bureau, a *Ask) { withCommand(a, "ls  -l") }, false, false},
-		{"a further argument", func(_ *bureau, a *Ask) { a.Args = json.RawMessage(`{"command":"ls -l","cwd":"/"}`) }, false, false},
-		{"another tool", func(_ *bureau, a *Ask) { a.Tool = "process.start" }, false, false},
-		{"another agent", func(_ *bureau, a *Ask) { a.Agent = "other" }, false, false},
-		{"another folder", func(_ *bureau, a *Ask) { a.Dir = "/" }, false, false},
-		{"another place", func(_ *bureau, a *Ask) { a.Where = "sandbox" }, false, false},
-		{"another sandbox", func(_ *bureau, a *Ask) { a.Sandbox = "0123" }, false, false},
-		{"no sandbox known", func(_ *bureau, a *Ask) { a.Sandbox = "" }, false, false},
-		{"other policies", func(_ *bureau, a *Ask) { a.Policy = "p2" }, false, false},
-		{"another requester", func(_ *bureau, a *Ask) { a.Requester = "irc:eve" }, false, false},
-		{"a further reason to ask", func(_ *bureau, a *Ask) { a.Reasons = append(a.Reasons, "the session has read a web page") }, false, false},
-		{"a reason less", func(_ *bureau, a *Ask) { a.Reasons = nil }, true, true},
-		{"the tool's class is another", func(_ *bureau, a *Ask) { a.Reach = ReachOnce }, false, false},
-		{"a day later", func(b *bureau, _ *Ask) { b.now = b.now.Add(SessionTime) }, false, true},
-		{"a month later", func(b *bureau, _ *Ask) { b.now = b.now.Add(StandingTime) }, false, false},
-		{"after a restart", func(b *bureau, _ *Ask) { b.restart() }, true, true},
-		{"the program is another", func(b *bureau, _ *Ask) {
+		{"the same call", func(*kit, *Ask) {}, true, true},
+		{"another turn", func(_ *kit, a *Ask) { a.Turn = "t2" }, true, true},
+		{"another session", func(_ *kit, a *Ask) { a.Session = "irc:#y:coder" }, false, true},
+		{"other arguments", func(_ *kit, a *Ask) { withCommand(a, "ls -la /") }, false, false},
+		{"the same words, written otherwise", func(_ *kit, a *Ask) { withCommand(a, "ls  -l") }, false, false},
+		{"a further argument", func(_ *kit, a *Ask) { a.Args = json.RawMessage(`{"command":"ls -l","cwd":"/"}`) }, false, false},
+		{"another tool", func(_ *kit, a *Ask) { a.Tool = "process.start" }, false, false},
+		{"another agent", func(_ *kit, a *Ask) { a.Agent = "other" }, false, false},
+		{"another folder", func(_ *kit, a *Ask) { a.Dir = "/" }, false, false},
+		{"another place", func(_ *kit, a *Ask) { a.Where = "sandbox" }, false, false},
+		{"another sandbox", func(_ *kit, a *Ask) { a.Sandbox = "0123" }, false, false},
+		{"no sandbox known", func(_ *kit, a *Ask) { a.Sandbox = "" }, false, false},
+		{"other policies", func(_ *kit, a *Ask) { a.Policy = "p2" }, false, false},
+		{"another requester", func(_ *kit, a *Ask) { a.Requester = "irc:eve" }, false, false},
+		{"a further reason to ask", func(_ *kit, a *Ask) { a.Reasons = append(a.Reasons, "the session has read a web page") }, false, false},
+		{"a reason less", func(_ *kit, a *Ask) { a.Reasons = nil }, true, true},
+		{"the tool's class is another", func(_ *kit, a *Ask) { a.Reach = ReachOnce }, false, false},
+		{"a day later", func(b *kit, _ *Ask) { b.now = b.now.Add(SessionTime) }, false, true},
+		{"a month later", func(b *kit, _ *Ask) { b.now = b.now.Add(StandingTime) }, false, false},
+		{"after a restart", func(b *kit, _ *Ask) { b.restart() }, true, true},
+		{"the program is another", func(b *kit, _ *Ask) {
 			b.t.Setenv("PATH", b.bin+":/usr/bin")
 			b.program("ls")
 		}, false, false},
-		{"the program is gone", func(b *bureau, _ *Ask) { b.t.Setenv("PATH", b.bin) }, false, false},
-		{"the program became a link to a shell", func(b *bureau, _ *Ask) {
+		{"the program is gone", func(b *kit, _ *Ask) { b.t.Setenv("PATH", b.bin) }, false, false},
+		{"the program became a link to a shell", func(b *kit, _ *Ask) {
 			b.t.Setenv("PATH", b.bin+":/usr/bin")
 			os.Symlink("/bin/sh", filepath.Join(b.bin, "ls"))
 		}, false, false},
-		{"a folder of the workspace comes first in PATH", func(b *bureau, _ *Ask) {
+		{"a folder of the workspace comes first in PATH", func(b *kit, _ *Ask) {
 			b.bin = b.work
 			b.t.Setenv("PATH", ".:"+b.work+":/usr/local/bin:/usr/bin:/bin")
 			b.program("ls") // which no command finds
@@ -391,14 +391,14 @@ func TestTimeOfALease(t *testing.T) {
 func TestAnswersToALease(t *testing.T) {
 	type step struct {
 		who  string
-		do   func(*bureau, string, string) error
+		do   func(*kit, string, string) error
 		want error
 	}
-	lease := func(l Lease) func(*bureau, string, string) error {
-		return func(b *bureau, id, who string) error { return b.Grant(b.t.Context(), id, l, who) }
+	lease := func(l Lease) func(*kit, string, string) error {
+		return func(b *kit, id, who string) error { return b.Grant(b.t.Context(), id, l, who) }
 	}
-	decide := func(grant bool) func(*bureau, string, string) error {
-		return func(b *bureau, id, who string) error { return b.Decide(b.t.Context(), id, grant, who) }
+	decide := func(grant bool) func(*kit, string, string) error {
+		return func(b *kit, id, who string) error { return b.Decide(b.t.Context(), id, grant, who) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -414,7 +414,7 @@ func TestAnswersToALease(t *testing.T) {
 		{"denied, then for good", []step{{"irc:ann", decide(false), nil}, {"irc:ann", lease(forGood), ErrDecided}}, 0},
 		{"the requester", []step{{"irc:bob", lease(forSession), ErrSelf}}, 0},
 		{"the requester, for good", []step{{"irc:bob", lease(forGood), ErrSelf}}, 0},
-		{"too late", []step{{"", func(b *bureau, _, _ string) error { b.now = b.now.Add(time.Hour); return nil }, nil}, {"irc:ann", lease(forGood), ErrExpired}}, 0},
+		{"too late", []step{{"", func(b *kit, _, _ string) error { b.now = b.now.Add(time.Hour); return nil }, nil}, {"irc:ann", lease(forGood), ErrExpired}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBureau(t)

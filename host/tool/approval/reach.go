@@ -13,21 +13,21 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// How far a yes to a call may reach, as the host classes its tool; what a provider says of itself counts for nothing.
+// How far an approval of a call may reach, as the host classes its tool.
 const (
 	ReachOnce    = ""        // this call alone
 	ReachSession = "session" // the same arguments, in the session
 	ReachCall    = "call"    // the same arguments
-	ReachShell   = "shell"   // the argument "command" is a command line, and is judged
+	ReachShell   = "shell"   // the argument "command" is a command line, which is analysed
 )
 
-// refuses says why a request cannot be answered with a scope, or "".
+// refuses returns why a request cannot be granted with a scope, or "".
 func refuses(a consent.Approval, scope consent.GrantScope) string {
 	switch {
 	case a.Reach == ReachOnce || a.Sandbox == "":
 		return "calls of this tool are allowed one by one"
 	case scope == consent.GrantStanding && a.Reach == ReachSession:
-		return "what this tool does is known to its provider alone"
+		return "only its provider knows what this tool does"
 	case !Showable(a):
 		return "it is too long to be shown"
 	}
@@ -42,12 +42,12 @@ func commandLine(args json.RawMessage) (shell.Line, error) {
 	}
 	line, err := shell.Parse(*call.Command)
 	if err != nil {
-		return line, fmt.Errorf("it is not sure what the command line does: %w", err)
+		return line, fmt.Errorf("the command line is not understood: %w", err)
 	}
 	return line, nil
 }
 
-// programs finds the programs of a line in the place where it runs, and refuses those to which nobody can agree for longer.
+// programs finds the programs of a line on its machine, and refuses those that cannot be allowed for longer.
 func programs(line shell.Line, where, dir string) ([]string, error) {
 	var files []string
 	for _, c := range line.Commands {
@@ -73,10 +73,10 @@ func programs(line shell.Line, where, dir string) ([]string, error) {
 	return files, nil
 }
 
-// onHost is where calls run that run in no sandbox.
+// onHost is the value of Where for calls outside of sandboxes.
 const onHost = "host"
 
-// misses names the first thing for which a grant does not cover a call, or "".
+// misses names the first fact for which a grant does not cover a call, or "".
 func misses(g consent.Grant, ask Ask) string {
 	b := Binding{Tool: g.Tool, Args: g.Args, Dir: g.Dir, Agent: g.Agent, Policy: g.Policy, Where: g.Where, Sandbox: g.Sandbox}
 	if g.Pattern != "" {
@@ -99,7 +99,7 @@ func misses(g consent.Grant, ask Ask) string {
 	return missesLine(g, ask)
 }
 
-// missesLine judges the command line as it is now: its programs may be others than they were.
+// missesLine compares the command line with that of the grant, and its programs with those that it had then.
 func missesLine(g consent.Grant, ask Ask) string {
 	line, err := commandLine(ask.Args)
 	if err != nil {
@@ -118,7 +118,7 @@ func missesLine(g consent.Grant, ask Ask) string {
 	return ""
 }
 
-// otherwiseEqual compares arguments apart from the command line.
+// otherwiseEqual compares arguments except the command line.
 func otherwiseEqual(a, b json.RawMessage) bool {
 	_, x, errX := jsonform.Canonical(a)
 	_, y, errY := jsonform.Canonical(b)

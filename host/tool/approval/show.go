@@ -17,24 +17,24 @@ import (
 const (
 	// maxShown bounds the call that a chat can show, in bytes. A longer one cannot be approved there.
 	maxShown = 3000
-	// maxBrief bounds the call in the notice of a request; about what fits one line of IRC.
+	// maxBrief bounds the call in the notice of a request; about one line of IRC.
 	maxBrief = 300
 )
 
-// Showable reports whether a chat can show a request whole. Nobody is asked to agree to a call out of sight.
+// Showable reports whether a chat can show a request whole; otherwise it cannot be approved there.
 func Showable(a consent.Approval) bool { return len(Call(a.Args)) <= maxShown }
 
 // Brief reports whether the notice of a request shows the call whole.
 func Brief(a consent.Approval) bool { return len(brief(a.Args)) <= maxBrief }
 
-// Call is a call as people read it: the command line as one would type it, then the other arguments by their names. Characters that do not
-// print, or that change how others are shown, are escaped; nothing else is.
+// Call formats a call for people: the command line as one would type it, then the other arguments by their names. It escapes only
+// characters that do not print or that change how others are shown.
 func Call(args json.RawMessage) string {
 	command, others := read(args)
 	return strings.Join(append(command, others...), "\n")
 }
 
-// brief is a call in one line, with a sign for each end of a line.
+// brief formats a call in one line, with a sign for each end of a line.
 func brief(args json.RawMessage) string {
 	command, others := read(args)
 	text := strings.ReplaceAll(strings.Join(command, "\n"), "\n", " "+lineEnd+" ")
@@ -47,7 +47,7 @@ func brief(args json.RawMessage) string {
 	return text
 }
 
-// lineEnd stands for a line's end in a notice. visible escapes it where it is a character of the call.
+// lineEnd replaces the end of a line in a notice. visible escapes it if the call contains it.
 const lineEnd = "⏎"
 
 // read takes a call apart: the command, if it has one, and the other arguments as "name: value".
@@ -68,7 +68,7 @@ func read(args json.RawMessage) (command, others []string) {
 	return command, others
 }
 
-// value is an argument as people read it: a text as it is, all else as JSON.
+// value formats an argument for people: a text as it is, all else as JSON.
 func value(v any) string {
 	if text, ok := v.(string); ok {
 		return text
@@ -77,8 +77,8 @@ func value(v any) string {
 	return string(data)
 }
 
-// Text is the notice of a request, as a chat shows it: Markdown of at most four lines, with the call first. Text of
-// a model or a stranger can neither leave its frame nor hide in it. Details has the rest.
+// Text is the notice of a request in a chat: Markdown of at most four lines, with the call first. The text of a model or a
+// stranger can neither break out of its markup nor hide in it. Details has the rest.
 func Text(a consent.Approval, o Offer, now time.Time) string {
 	lines := []string{
 		"**Approve?** " + code(shortened(brief(a.Args), maxBrief)),
@@ -115,7 +115,7 @@ func answers(a consent.Approval, o Offer) string {
 	return strings.Join(append(list, "`/deny "+a.ID+"`"), ", ")
 }
 
-// more says how much of a call a notice leaves out.
+// more says how much of a call a notice omits.
 func more(a consent.Approval) string {
 	text := brief(a.Args)
 	shown := shortened(text, maxBrief)
@@ -125,7 +125,7 @@ func more(a consent.Approval) string {
 	return fmt.Sprintf("%d more bytes", len(text)-maxBrief)
 }
 
-// shortened is a text of at most that many bytes, with a mark where more was there.
+// shortened cuts a text to that many bytes and marks the cut.
 func shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -133,7 +133,7 @@ func shortened(text string, most int) string {
 	return cut.Head(text, most) + " ..."
 }
 
-// Details are all that a person may want to know of a request that is Showable, in Markdown.
+// Details describes a Showable request in full, in Markdown.
 func Details(a consent.Approval, o Offer, now time.Time) string {
 	var b strings.Builder
 	text := Call(a.Args)
@@ -177,7 +177,7 @@ func place(where string) string {
 	return "in " + plain(where)
 }
 
-// Outcome says in Markdown what became of a request.
+// Outcome describes the state of a request in Markdown.
 func Outcome(a consent.Approval) string {
 	switch {
 	case a.State == consent.ApprovalDenied:
@@ -194,7 +194,7 @@ func Outcome(a consent.Approval) string {
 	return "**Approved** by " + plain(a.Decider) + ", this once."
 }
 
-// Covers is what a grant covers, in one line for people.
+// Covers describes in one line what a grant covers.
 func Covers(g consent.Grant) string {
 	what := "exactly " + brief(g.Args)
 	if g.Pattern != "" {
@@ -215,8 +215,8 @@ func Covers(g consent.Grant) string {
 
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// visible writes characters that do not print, or that change how others are shown, as ⟨U+202E⟩. The ends of lines stay. Two texts that
-// differ look different: the characters of this notation, and lineEnd, are written like that themselves.
+// visible escapes characters that do not print, or that change how others are shown, as ⟨U+202E⟩. The ends of lines stay. The signs of
+// this notation and lineEnd are escaped as well, so that different texts look different.
 func visible(s string) string {
 	var b strings.Builder
 	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
@@ -229,13 +229,13 @@ func visible(s string) string {
 	return b.String()
 }
 
-// plain is a word of somebody else inside a line of ours: without markup.
+// plain escapes the markup in a foreign text.
 func plain(s string) string {
 	s = strings.ReplaceAll(visible(s), "\n", " "+lineEnd+" ")
 	return strings.NewReplacer("`", "'", "*", "\\*", "_", "\\_", "[", "\\[", "<", "\\<").Replace(s)
 }
 
-// code is a text of one line as code in Markdown, whatever backticks it has.
+// code formats a text of one line as code in Markdown, also if it has backticks.
 func code(s string) string {
 	fence := strings.Repeat("`", longestRun(s, '`')+1)
 	if s == "" || strings.Trim(s, " ") == "" || strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") || s[0] == ' ' && s[len(s)-1] == ' ' {

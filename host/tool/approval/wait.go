@@ -10,17 +10,17 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// pollInterval is how often a waiter looks at the store by itself: a decision may come through another process on the same store.
+// pollInterval is how often Wait reads the store without a wake-up: another process on the same store may decide.
 const pollInterval = 5 * time.Second
 
 // Wait blocks until a request is decided or its time is up, which denies it. Decider is empty when nobody decided.
-func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
-	began := time.Now() // of this process: it does not go back
+func (s *Service) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+	began := time.Now() // monotonic
 	for {
-		changed := d.change() // taken before the look, so that no change falls between the two
-		a, err := d.config.Store.Approval(ctx, id)
-		if errors.Is(err, store.ErrPassing) { // the request is there, and expires when it can be read again
-			if err := d.sleep(ctx, consent.Approval{Expires: d.config.Now().Add(pollInterval)}, changed); err != nil {
+		changed := s.change() // before reading, so that no change is missed
+		a, err := s.config.Store.Approval(ctx, id)
+		if errors.Is(err, store.ErrPassing) { // the request exists, and expires when it can be read again
+			if err := s.sleep(ctx, consent.Approval{Expires: s.config.Now().Add(pollInterval)}, changed); err != nil {
 				return false, "", fmt.Errorf("wait for request %s: %w", id, err)
 			}
 			continue
@@ -28,8 +28,8 @@ func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider strin
 		if err != nil {
 			return false, "", fmt.Errorf("find request %s: %w", id, err)
 		}
-		if a.State == consent.ApprovalPending && (d.expired(a) || time.Since(began) >= a.Expires.Sub(a.Created)) {
-			if err := d.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
+		if a.State == consent.ApprovalPending && (s.expired(a) || time.Since(began) >= a.Expires.Sub(a.Created)) {
+			if err := s.move(ctx, a, consent.ApprovalExpired, ""); err != nil && !errors.Is(err, store.ErrConflict) {
 				return false, "", err
 			}
 			continue
@@ -38,15 +38,15 @@ func (d *Desk) Wait(ctx context.Context, id string) (granted bool, decider strin
 			leased := a.State == consent.ApprovalConsumed && a.Scope != "" // the lease lets the call run
 			return a.State == consent.ApprovalGranted || leased, a.Decider, nil
 		}
-		if err := d.sleep(ctx, a, changed); err != nil {
+		if err := s.sleep(ctx, a, changed); err != nil {
 			return false, "", fmt.Errorf("wait for request %s: %w", id, err)
 		}
 	}
 }
 
-// sleep returns when it is worth looking at the request again.
-func (d *Desk) sleep(ctx context.Context, a consent.Approval, changed <-chan struct{}) error {
-	left := min(a.Expires.Sub(d.config.Now()), a.Expires.Sub(a.Created))
+// sleep waits until the request may have changed.
+func (s *Service) sleep(ctx context.Context, a consent.Approval, changed <-chan struct{}) error {
+	left := min(a.Expires.Sub(s.config.Now()), a.Expires.Sub(a.Created))
 	timer := time.NewTimer(min(max(left, 0), pollInterval))
 	defer timer.Stop()
 	select {

@@ -11,18 +11,18 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Withdraw ends a request whose call is over, answered or not: nothing would run any more. A request that was denied, used or has
-// expired stays as it is.
-func (d *Desk) Withdraw(ctx context.Context, id string) error {
+// Withdraw ends a request whose call has ended, answered or not. A request that was denied or used, or that has expired, stays as it
+// is.
+func (s *Service) Withdraw(ctx context.Context, id string) error {
 	for {
-		a, err := d.config.Store.Approval(ctx, id)
+		a, err := s.config.Store.Approval(ctx, id)
 		if err != nil {
 			return fmt.Errorf("find request %s: %w", id, err)
 		}
 		if a.State != consent.ApprovalPending && a.State != consent.ApprovalGranted {
 			return nil
 		}
-		if err := d.move(ctx, a, consent.ApprovalWithdrawn, a.Decider); !errors.Is(err, store.ErrConflict) {
+		if err := s.move(ctx, a, consent.ApprovalWithdrawn, a.Decider); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
@@ -33,26 +33,26 @@ type Turns interface {
 	RunningTurns(ctx context.Context) ([]turnlog.Turn, error)
 }
 
-// WithdrawEnded withdraws the open requests of turns that no longer run, which a crash or an older version of the host has left.
-func (d *Desk) WithdrawEnded(ctx context.Context, turns Turns) error {
+// WithdrawEnded withdraws the open requests of turns that no longer run, as after a crash.
+func (s *Service) WithdrawEnded(ctx context.Context, turns Turns) error {
 	list, err := turns.RunningTurns(ctx)
 	if err != nil {
 		return err
 	}
-	return d.WithdrawAll(ctx, func(turn string) bool {
+	return s.WithdrawAll(ctx, func(turn string) bool {
 		return !slices.ContainsFunc(list, func(t turnlog.Turn) bool { return t.ID == turn })
 	})
 }
 
-// WithdrawAll withdraws the open requests of the turns that ended reports.
-func (d *Desk) WithdrawAll(ctx context.Context, ended func(turn string) bool) error {
+// WithdrawAll withdraws the open requests of the turns for which ended returns true.
+func (s *Service) WithdrawAll(ctx context.Context, ended func(turn string) bool) error {
 	var failed error
 	for _, state := range []consent.ApprovalState{consent.ApprovalPending, consent.ApprovalGranted} {
-		list, err := d.config.Store.ListApprovals(ctx, state, manyOpen)
+		list, err := s.config.Store.ListApprovals(ctx, state, manyOpen)
 		failed = errors.Join(failed, err)
 		for _, a := range list {
 			if ended(a.Turn) {
-				failed = errors.Join(failed, d.Withdraw(ctx, a.ID))
+				failed = errors.Join(failed, s.Withdraw(ctx, a.ID))
 			}
 		}
 	}

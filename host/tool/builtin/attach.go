@@ -13,10 +13,10 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Keep puts a file into the media store, where it counts for a sender. An error that wraps ErrNotKept is told to the model.
+// Keep puts a file into the media store, on a sender's account. The model gets an error that wraps ErrNotKept.
 type Keep func(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
 
-// ErrNotKept says that the media store does not take a file, and why.
+// ErrNotKept means that the media store refuses a file.
 var ErrNotKept = errors.New("the file cannot be attached")
 
 type attachArgs struct {
@@ -24,20 +24,20 @@ type attachArgs struct {
 	Name string `json:"name"`
 }
 
-// maxAttach bounds a file that goes with an answer, in bytes; a machine gives no more at once.
+// maxAttach bounds an attached file, in bytes; a machine reads no more at once.
 const maxAttach = 64 << 20
 
 func messageAttach(keep Keep) tool.Tool {
 	return function[attachArgs]{
 		spec: tool.Spec{
 			Name: "message.attach",
-			Description: "Attach a file of the workspace to your answer, as it is now. It goes with the answer that ends this turn; " +
-				"where the conversation takes no files, its name is shown instead.",
+			Description: "Attach a file of the workspace to your answer, as it is now. It is sent with the answer that ends this turn; " +
+				"if the conversation takes no files, its name is shown instead.",
 			Effect:  tool.Write,
 			Machine: true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["path"],"properties":{
 				"path":{"type":"string","minLength":1,"description":"relative to the workspace"},
-				"name":{"type":"string","minLength":1,"maxLength":200,"description":"what the file is called for who gets it; the name that it has if left out"}}}`),
+				"name":{"type":"string","minLength":1,"maxLength":200,"description":"name for the recipient; the file's own if left out"}}}`),
 		},
 		run: func(ctx context.Context, call tool.Call, args attachArgs) (tool.Result, error) {
 			data, size, err := call.Machine.ReadFile(ctx, args.Path, 0, maxAttach)

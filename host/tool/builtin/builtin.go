@@ -1,8 +1,8 @@
 // Package builtin holds the tools that come with Flynn: commands and processes,
 // files, web pages, memory.
 //
-// Start with Register. A tool here does its one thing and describes the outcome to a model; whether it may
-// run is decided before (tool.Enforcer), and how much of a result a model gets after (tool.Runner).
+// Start with Register. A tool here does one thing and describes the outcome to a model. tool.Enforcer decides
+// before it whether it may run, and tool.Runner after it how much of the result the model gets.
 package builtin
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Config says what the tools work with.
+// Config configures the tools.
 type Config struct {
 	// Memory keeps the notes; without it there are no memory tools.
 	Memory memory.Notes
 	// MaxNotes bounds the notes of one scope; nil or 0 is no bound.
 	MaxNotes func() int
 	Web      WebConfig
-	// Results are those that models are shown in part; without them there is no result.read.
+	// Results are the results of which models got a part; without them there is no result.read.
 	Results turnlog.Results
-	// Keep takes the files that go with answers; without it there is no message.attach.
+	// Keep stores attached files; without it there is no message.attach.
 	Keep Keep
 }
 
@@ -78,18 +78,18 @@ func (f function[A]) Rest() string { return f.rest }
 func (f function[A]) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args A
 	if err := json.Unmarshal(call.Args, &args); err != nil {
-		// The schema let it through, so this is a number that fits no Go type and the like.
+		// The schema accepted it, so this is a number that fits no Go type and the like.
 		return failure("the arguments do not fit: %v", err), nil
 	}
 	return f.run(ctx, call, args)
 }
 
-// failure is a Result that tells of a failure of the thing itself.
+// failure is the Result of a task that failed.
 func failure(format string, args ...any) tool.Result {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
-// outcome sorts an error: the end of the call is the host's business, everything else is told to the model.
+// outcome returns the end of the call as an error, and any other error as a Result for the model.
 func outcome(err error) (tool.Result, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return tool.Result{}, err
@@ -97,7 +97,7 @@ func outcome(err error) (tool.Result, error) {
 	return failure("%v", err), nil
 }
 
-// record encodes a typed record for people; the types that it is called with always encode.
+// record encodes a typed record for people.
 func record(v any) json.RawMessage {
 	raw, err := jsonform.Marshal(v)
 	if err != nil {

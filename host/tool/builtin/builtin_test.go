@@ -75,7 +75,7 @@ func (b *bench) call(name string, args any) tool.Result {
 	}
 	v, err := b.enforcer.Admit(b.t.Context(), tool.Subject{
 		Message: message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}},
-		Offered: b.offered, LocalDoor: true, Approve: tool.ApproveNone,
+		Offered: b.offered, Local: true, Approve: tool.ApproveNone,
 	}, model.ToolCall{Name: name, Args: raw}, nil, nil)
 	if err != nil {
 		b.t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// maxChanged is how many changed files a model is told by name.
+// maxChanged bounds the changed files that are named.
 const maxChanged = 20
 
-// changed tells which files a command has touched, in one line: "[files: a (new), b (modified) and 12 more]". It is empty
-// if there is nothing to tell.
+// changed lists the files that a command has changed, in one line: "[files: a (new), b (modified) and 12 more]". It is empty
+// if there are none.
 func changed(c *machine.Changes) string {
 	if c == nil {
 		return ""
@@ -62,7 +62,7 @@ func changed(c *machine.Changes) string {
 	return "[files: " + strings.Join(told, ", ") + more + "]"
 }
 
-// plain quotes a name that is not what it looks like: it may have been chosen to be taken for somebody else's words.
+// plain quotes a name with unusual characters, which may have been chosen to look like text of the host.
 func plain(name string) string {
 	odd := func(r rune) bool {
 		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune(`"()[],`, r)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 
@@ -25,7 +26,8 @@ type editArgs struct {
 const maxEdit = 8 << 20
 
 func fileEdit() tool.Tool {
-	locks := &locks{held: map[string]*lock{}}
+	var locks [64]sync.Mutex // by a hash of the workspace; two workspaces that share one wait for each other
+	seed := maphash.MakeSeed()
 	return function[editArgs]{
 		spec: tool.Spec{
 			Name:        "file.edit",
@@ -39,8 +41,10 @@ func fileEdit() tool.Tool {
 				"all":{"type":"boolean","description":"replace every occurrence"}}}`),
 		},
 		run: func(ctx context.Context, call tool.Call, args editArgs) (tool.Result, error) {
-			// Two edits of one workspace may come side by side, of one turn or of one and its delegate; each must see what the other wrote.
-			defer locks.lock(cmp.Or(call.Workspace, call.Session))()
+			// Edits of one workspace may run in parallel, of one turn or of a turn and its delegate; each must see the result of the others.
+			lock := &locks[maphash.String(seed, cmp.Or(call.Workspace, call.Session))%uint64(len(locks))]
+			lock.Lock()
+			defer lock.Unlock()
 			return runEdit(ctx, call.Machine, args)
 		},
 	}
@@ -69,7 +73,7 @@ func runEdit(ctx context.Context, m machine.Machine, args editArgs) (tool.Result
 	}, nil
 }
 
-// edit replaces old by new and returns the lines where it did.
+// edit replaces old by new and returns the lines of the replacements.
 func edit(data []byte, old, new string, all bool) ([]byte, []int, error) {
 	if old == "" {
 		return nil, nil, errors.New("the text to replace is empty")
@@ -82,14 +86,14 @@ func edit(data []byte, old, new string, all bool) ([]byte, []int, error) {
 	case len(lines) == 0:
 		return nil, nil, errors.New("the text does not occur; read the file and give it exactly as it is there")
 	case len(lines) > 1 && !all:
-		return nil, nil, fmt.Errorf("the text occurs %d times, at %s; give more of what is around it, or set all", len(lines), lineNumbers(lines))
+		return nil, nil, fmt.Errorf("the text occurs %d times, at %s; include more of the text around it, or set all", len(lines), lineNumbers(lines))
 	case len(data)+len(lines)*(len(new)-len(old)) > maxEdit:
 		return nil, nil, fmt.Errorf("the file would have more than %d bytes", maxEdit)
 	}
 	return bytes.ReplaceAll(data, []byte(old), []byte(new)), lines, nil
 }
 
-// occurrences returns the line of each place where old starts, overlapping ones left out.
+// occurrences returns the line of each occurrence of old, without overlapping ones.
 func occurrences(data, old []byte) []int {
 	var lines []int
 	line := 1
@@ -120,36 +124,4 @@ func lineNumbers(lines []int) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// locks is a lock per key that takes no room while nobody holds it.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]*lock
-}
-
-type lock struct {
-	sync.Mutex
-	users int
-}
-
-// lock waits for the key and returns what gives it back.
-func (l *locks) lock(key string) (unlock func()) {
-	l.mu.Lock()
-	one, ok := l.held[key]
-	if !ok {
-		one = &lock{}
-		l.held[key] = one
-	}
-	one.users++
-	l.mu.Unlock()
-	one.Lock()
-	return func() {
-		one.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if one.users--; one.users == 0 {
-			delete(l.held, key)
-		}
-	}
 }

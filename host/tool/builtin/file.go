@@ -46,7 +46,7 @@ type listArgs struct {
 	Path string `json:"path"`
 }
 
-// maxEntries bounds how many entries of a folder a model is shown.
+// maxEntries bounds the listed entries of a folder.
 const maxEntries = 1000
 
 func fileList() tool.Tool {

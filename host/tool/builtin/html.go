@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Bounds on what a page can grow to: a short link becomes a long one when its target is made absolute.
+// Bounds of the text of a page, which may be longer than the page: a short link becomes a long one when it is made absolute.
 const (
 	maxPageText = 4 << 20
 	maxTarget   = 1024
@@ -41,7 +41,7 @@ func htmlText(page string, base *url.URL) string {
 	return w.String()
 }
 
-// textWriter collects text, with white space as a browser would show it.
+// textWriter collects text with the white space of a browser.
 type textWriter struct {
 	base    *url.URL
 	b       strings.Builder
@@ -115,7 +115,7 @@ func (w *textWriter) close(a atom.Atom) {
 	}
 }
 
-// blockBreaks is how many line breaks stand around an element; none for those inside a line.
+// blockBreaks is the number of line breaks around an element; 0 for inline elements.
 func blockBreaks(a atom.Atom) int {
 	switch a {
 	case atom.P, atom.Ul, atom.Ol, atom.Dl, atom.Blockquote, atom.Table, atom.Hr, atom.Title, atom.Section, atom.Article:
@@ -137,7 +137,7 @@ func (w *textWriter) openLink(target string) {
 	}
 }
 
-// absolute resolves a link that leads to another page; others, such as scripts and anchors, give nothing.
+// absolute resolves a link to another page; it returns "" for others, such as scripts and anchors.
 func (w *textWriter) absolute(target string) string {
 	if target == "" || strings.HasPrefix(target, "#") || w.targets == maxLinks {
 		return ""

@@ -14,11 +14,11 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// The notes of an agent carry the labels of the session that wrote them, and give them to every session that reads them: what
-// came from an untrusted page, or from a guest, stays so for as long as it is remembered.
+// A note keeps the labels of the session that wrote it and gives them to every session that reads it, so that text of an
+// untrusted page, or of a guest, stays marked.
 //
-// A note is about the person who speaks, or shared by all who talk to the agent. Notes about a person are shown in a private
-// conversation with that person alone: what is shown in a group stays in the group's transcript.
+// A note is about the person who speaks, or shared by all who talk to the agent. Notes about a person are shown in private
+// conversations with that person only, since the members of a group could read them in its transcript.
 
 // Scopes of notes, as models name them.
 const (
@@ -100,7 +100,7 @@ func memoryWrite(m notes) tool.Tool {
 	}
 }
 
-// othersNote tells why a shared note is not this caller's to change: others count on what they wrote. Owners may.
+// othersNote returns why the caller may not change a shared note, or "": only its author and owners may.
 func (m notes) othersNote(ctx context.Context, call tool.Call, person, key string) (why string, err error) {
 	if person != memory.Own || call.Owner {
 		return "", nil
@@ -186,7 +186,7 @@ type searchArgs struct {
 	Scope string `json:"scope"`
 }
 
-// foundText bounds what is shown of one note that was found, in runes.
+// foundText bounds the shown text of one found note, in runes.
 const foundText = 500
 
 func memorySearch(m notes) tool.Tool {

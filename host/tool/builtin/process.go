@@ -114,7 +114,7 @@ func processKill() tool.Tool {
 		spec: tool.Spec{
 			Name:        "process.kill",
 			Description: "End a background process with everything it started.",
-			// It reaches only what process.start started, so it is no more than a change.
+			// It can end only processes of process.start, so it is Write and not Destructive.
 			Effect:  tool.Write,
 			Machine: true,
 			Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["id"],"properties":{

@@ -21,7 +21,7 @@ type readArgs struct {
 
 const (
 	readChunk = 256 << 10 // bytes of a file read at a time
-	readScan  = 64 << 20  // bytes looked through for the first line
+	readScan  = 64 << 20  // bytes searched for the first line
 	hexBytes  = 4 << 10   // bytes of a binary file shown at a time
 )
 
@@ -61,10 +61,10 @@ func runRead(ctx context.Context, call tool.Call, args readArgs) (tool.Result, e
 	return tool.Result{Text: text, Labels: fileLabel(args.Path)}, nil
 }
 
-// reader reads a piece of a file and tells the size of all of it.
+// reader reads a piece of a file and returns the size of the file.
 type reader func(offset, max int64) (data []byte, size int64, err error)
 
-// readBytes shows a piece of a file as text, or as a dump if it is none.
+// readBytes shows a piece of a file as text, or as a hex dump if it is binary.
 func readBytes(read reader, offset, limit int64) (string, error) {
 	if limit <= 0 || limit > pageSize {
 		limit = pageSize
@@ -117,7 +117,7 @@ func readLines(read reader, first, count int64) (string, error) {
 	}
 }
 
-// formatLines cuts data, which starts with line first at offset, to whole lines and says where to go on.
+// formatLines cuts data, which starts with line first at offset, to whole lines and says where the next page begins.
 func formatLines(data []byte, first, count, offset, size int64) string {
 	end, line := 0, first
 	for (count <= 0 || line < first+count) && end < len(data) {
@@ -145,7 +145,7 @@ func isBinary(data []byte) bool {
 	return bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data)
 }
 
-// trimRunes takes away what a cut left of a rune at either end.
+// trimRunes removes incomplete runes at both ends.
 func trimRunes(data []byte) []byte {
 	for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
 		data = data[1:]

@@ -16,8 +16,7 @@ type resultArgs struct {
 	Offset int    `json:"offset"`
 }
 
-// resultRead pages through results of which the model was shown ends and a summary. They are the session's own, and their labels are
-// given to it again.
+// resultRead pages through results of the session that were shortened for the model. The session gets their labels again.
 func resultRead(r turnlog.Results) tool.Tool {
 	return function[resultArgs]{
 		spec: tool.Spec{

@@ -52,7 +52,7 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 	})
 	if err != nil {
 		result, err := outcome(err)
-		if said := join(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // what it wrote before its machine was lost
+		if said := join(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // output before the machine was lost
 			result.Text, result.Labels = join(said, result.Text), call.Place
 		}
 		return result, err
@@ -66,7 +66,7 @@ func succeeded(r machine.Result) bool {
 	return r.ExitCode == 0 && r.Signal == "" && !r.TimedOut && !r.Canceled
 }
 
-// join puts parts on lines of their own; empty ones are left out.
+// join puts parts on separate lines and drops empty ones.
 func join(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -78,7 +78,7 @@ func join(parts ...string) string {
 	return b.String()
 }
 
-// told puts what a machine has to say about itself on lines of their own.
+// told formats the news of a machine about itself.
 func told(news []string) string {
 	var lines []string
 	for _, line := range news {
@@ -87,7 +87,7 @@ func told(news []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Describe sums up how a command ended: "exit code 1, 300 bytes of output dropped".
+// Describe describes how a command ended: "exit code 1, 300 bytes of output dropped".
 func Describe(r machine.Result) string {
 	var facts []string
 	add := func(when bool, format string, args ...any) {

@@ -44,7 +44,7 @@ func TestShellExec(t *testing.T) {
 	}
 }
 
-func TestShellExecTellsPeopleTheVerdict(t *testing.T) {
+func TestShellExecRecordsTheResult(t *testing.T) {
 	if !machinetest.Isolate(t) {
 		return
 	}
@@ -54,7 +54,7 @@ func TestShellExecTellsPeopleTheVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.ExitCode != 4 || r.Wall <= 0 || len(r.Stdout) > 0 {
-		t.Errorf("verdict %+v, want exit code 4, a time and no output", r)
+		t.Errorf("decision %+v, want exit code 4, a time and no output", r)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Unconnected is a Config with which Register registers every tool. They are for looking at: calling one of them may panic.
+// Unconnected is a Config with which Register registers every tool. The tools have specs only: calling one of them may panic.
 func Unconnected() Config {
 	return Config{
 		Memory: struct{ memory.Notes }{}, Results: struct{ turnlog.Results }{},

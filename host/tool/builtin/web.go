@@ -23,16 +23,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// WebConfig says what web.fetch may reach. Its zero value is the public internet; no configuration leads to another.
+// WebConfig says what web.fetch may reach. Its zero value, the public internet, is the only one in production.
 type WebConfig struct {
 	// Ports are the ports that a URL may name; 80 and 443 if empty.
 	Ports []uint16
-	// Timeout bounds one fetch with all its redirects. 20 s
+	// Timeout bounds one fetch with all its redirects. Default: 20 s
 	Timeout time.Duration
 
-	// Allow judges the address that is about to be dialled, the only check of it. Public ones that are not this machine's own
+	// Allow checks the address that is about to be dialled. Default: public ones that are not this machine's own
 	Allow func(netip.AddrPort) error
-	// own are this machine's addresses. netaddr.Own
+	// own returns this machine's addresses. Default: netaddr.Own
 	own func() ([]netip.Addr, error)
 	// transport is changed by tests of this package only.
 	transport func(*http.Transport)
@@ -102,8 +102,8 @@ func newFetcher(c WebConfig) *fetcher {
 	return f
 }
 
-// control runs between the resolution of a name and the connection, so it judges the very address that is
-// connected to: a name that resolves differently the second time gains nothing.
+// control runs between the resolution of a name and the connection, so it checks the very address that is
+// connected to: a name that resolves differently the second time does not help an attacker.
 func (f *fetcher) control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("network %s is not allowed", network)
@@ -128,7 +128,7 @@ func (f *fetcher) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// checkURL refuses what is wrong with a URL in itself; whether its host is public shows when it is dialled.
+// checkURL checks all of a URL but its host, which control checks.
 func (f *fetcher) checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -182,7 +182,7 @@ func (f *fetcher) run(ctx context.Context, call tool.Call, args fetchArgs) (tool
 	return f.result(response, args.Offset), nil
 }
 
-// result turns a response into text. Whatever its status, its host has been read from.
+// result turns a response of any status into text, with the labels of its hosts.
 func (f *fetcher) result(response *http.Response, offset int) tool.Result {
 	final := response.Request.URL
 	result := tool.Result{IsError: response.StatusCode >= 400, Labels: hosts(response)}
@@ -195,8 +195,8 @@ func (f *fetcher) result(response *http.Response, offset int) tool.Result {
 	return result
 }
 
-// spoke reports whether the error of a fetch may hold words of the server: of the place that it redirected to, or of an answer that
-// made no sense. Only where the first connection failed nobody has said anything.
+// spoke reports whether the error of a fetch may contain text of a server, such as the target of a redirect or a malformed answer. It
+// cannot if the first connection failed.
 func spoke(err error, first *url.URL) bool {
 	var at *url.Error
 	var dial *net.OpError
@@ -206,12 +206,12 @@ func spoke(err error, first *url.URL) bool {
 	return !errors.As(err, &dial) || dial.Op != "dial"
 }
 
-// hostLabel takes off the dot of a full name, so that a host has one label.
+// hostLabel is the label of a host. It drops the dot of a full name, so that a host has one label.
 func hostLabel(u *url.URL) string {
 	return "web:" + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
 
-// hosts labels the host of every response on the way, the redirects included: each chose what came next.
+// hosts labels the host of every response, redirects included, as each chose the next address.
 func hosts(response *http.Response) []string {
 	var labels []string
 	for r := response; r != nil; r = r.Request.Response {

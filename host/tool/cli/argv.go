@@ -2,20 +2,21 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// values are what placeholders stand for in one run.
+// values are the values of the placeholders in one run.
 type values struct {
 	prompt, session, workspace, state, auth, responseFile string
 }
 
-// placeholders are the names that may stand in braces. Other braces stand for themselves: JSON is full of them.
+// placeholders are the names that are replaced. Other braces are left alone, as in JSON.
 func placeholders() []string {
 	return []string{"{prompt}", "{session}", "{workspace}", "{state}", "{auth}", "{response_file}"}
 }
 
-// fill replaces the placeholders of a word, once: what a value contains is not looked through again.
+// fill replaces the placeholders of a word; it does not replace any in the values.
 func (v values) fill(word string) string {
 	return strings.NewReplacer(
 		"{prompt}", v.prompt, "{session}", v.session, "{workspace}", v.workspace, "{state}", v.state, "{auth}", v.auth,
@@ -23,8 +24,8 @@ func (v values) fill(word string) string {
 	).Replace(word)
 }
 
-// argv fills in a whole argument vector. A prompt that is an argument of its own and begins with a dash gets a space before it, so that
-// nobody can write an option to the program.
+// argv fills in a whole argument vector. A prompt that is a separate argument and begins with a dash gets a space before it, so that a
+// message cannot be an option of the program.
 func (v values) argv(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -48,8 +49,8 @@ func checkWords(words []string) error {
 				break
 			}
 			name, _, closed := strings.Cut(after, "}")
-			if closed && plain(name) && !known("{"+name+"}") {
-				return fmt.Errorf("{%s} is no placeholder: these are %s", name, strings.Join(placeholders(), " "))
+			if closed && plain(name) && !slices.Contains(placeholders(), "{"+name+"}") {
+				return fmt.Errorf("{%s} is not a placeholder: these are %s", name, strings.Join(placeholders(), " "))
 			}
 			rest = after
 		}
@@ -57,21 +58,12 @@ func checkWords(words []string) error {
 	return nil
 }
 
-// plain says whether text between braces is meant as a name.
+// plain reports whether text between braces looks like a name.
 func plain(text string) bool {
 	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-func known(placeholder string) bool {
-	for _, p := range placeholders() {
-		if p == placeholder {
-			return true
-		}
-	}
-	return false
-}
-
-// quote makes words a shell's, as they are.
+// quote quotes words for a shell.
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

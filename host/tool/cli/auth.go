@@ -6,10 +6,10 @@ import (
 )
 
 // syncScript copies the owner's credentials from their read-only folder into the program's home: those of AuthFiles each time, so that a new
-// login arrives, and those of AuthSeed only where the program has none yet. Nothing else of the home is touched: conversations stay.
+// login arrives, and those of AuthSeed only if the program has none. The rest of the home, such as conversations, is not touched.
 //
-// A credential is put beside its place and moved there, so that the program never reads half of one. One that is missing on the owner's
-// side is left as it is, except for the first of all: a program without any credential would only fail later, and with less to say.
+// A credential is written beside its target and moved there, so that the program never reads half of it. A file that the owner does not
+// have is skipped, except for the first of all: without any credential the program would fail later, with a worse message.
 func (c Config) syncScript() string {
 	if c.AuthDir == "" {
 		return ""
@@ -38,8 +38,8 @@ func (c Config) syncScript() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// databaseScript copies the owner's database where the program has none yet, and refreshes its login where it has. The owner's is read
-// from a copy, since SQLite cannot open one that lies in a read-only folder and has a write-ahead log.
+// databaseScript copies the owner's database if the program has none, and refreshes the login in it otherwise. It reads a copy of the
+// owner's database, since SQLite cannot open one with a write-ahead log in a read-only folder.
 func (c Config) databaseScript() []string {
 	if c.AuthDatabase == "" {
 		return nil
@@ -68,7 +68,7 @@ func (c Config) databaseScript() []string {
 	}
 }
 
-// refresh is what sqlite3 does, for images that have Python alone.
+// refresh does the same as sqlite3, for images that have only Python.
 const refresh = `import sqlite3, sys
 home, owner, table = sys.argv[1:]
 db = sqlite3.connect(home, timeout=10, isolation_level=None)

@@ -1,9 +1,8 @@
-// Package cli runs a foreign agent's command-line program as one tool call, cli.run: the prompt goes in, and its answer, its usage and
-// the name of its session come out.
+// Package cli runs an agent CLI, called the program here, as one tool call, cli.run: it passes on the prompt and returns the answer, the
+// usage and the name of the program's session.
 //
-// Start with Config, which says in plain data how such a program is spoken to, Preset for the ones that are known, and tool.Run
-// for the life of one run. The program is given a machine like any tool and does not leave it; what it says is foreign: read by
-// bounded parsers (output.go) and never believed about anything but itself.
+// Start with Config, which describes a program in plain data, Preset for the known programs, and Tool.Run for one run. The program runs on
+// a machine like any tool. Its output is foreign: bounded parsers read it (output.go).
 //
 // The package does not route, keep conversations or make containers.
 package cli
@@ -26,42 +25,42 @@ import (
 // ToolName is the name of the one tool of an agent of kind cli.
 const ToolName = "cli.run"
 
-// Config says how a program is run.
+// Config describes a program.
 type Config struct {
 	Name string // for people
-	// Command and Resume are argument vectors, for a new session and for one that goes on; see placeholders. Without Resume each
+	// Command and Resume are argument vectors, for a new session and for an existing one; see placeholders. Without Resume each
 	// message is a session of its own.
 	Command, Resume []string
-	// Prompt is where the message goes: PromptStdin or PromptArgument.
+	// Prompt is how the program gets the message: PromptStdin or PromptArgument.
 	Prompt string
-	// SessionFrom says where the name of the session comes from: SessionGiven, SessionOutput, SessionFile, SessionLast or "", which is nowhere.
+	// SessionFrom is the source of the session's name: SessionGiven, SessionOutput, SessionFile, SessionLast or "" for none.
 	SessionFrom string
-	// SessionFile is where SessionFile finds the name, with placeholders.
+	// SessionFile is the file for SessionFrom = SessionFile, with placeholders.
 	SessionFile string
-	// Output is how the answer comes: OutputText, OutputJSON, OutputJSONLines or OutputFile.
+	// Output is the form of the answer: OutputText, OutputJSON, OutputJSONLines or OutputFile.
 	Output string
 	Fields Fields
-	// Unknown are texts in the output or the errors of a run by which the program says that it has no such session.
+	// Unknown are texts in the output or the errors of a run by which the program reports that it has no such session.
 	Unknown []string
-	// Env are variables of the program, with placeholders. They are no secrets.
+	// Env are variables of the program, with placeholders. They must not be secrets.
 	Env map[string]string
-	// StateDir is the program's home, where it keeps what it remembers.
+	// StateDir is the program's home, with its state.
 	StateDir string
-	// AuthDir holds the owner's credentials for the program, read-only. AuthFiles are copied from it to the state before each
-	// run, and AuthSeed only where the state has none; both are paths relative to the two folders, see auth.go.
+	// AuthDir holds the owner's credentials for the program, read-only. AuthFiles are copied from it to StateDir before each
+	// run, AuthSeed only if StateDir has none; both are paths relative to the two folders, see auth.go.
 	AuthDir             string
 	AuthFiles, AuthSeed []string
 	// AuthDatabase is a SQLite database of AuthDir, also by its relative path. The first run copies it; later ones copy the rows of
-	// AuthTable alone, so that the conversations that the program keeps beside its login stay.
+	// AuthTable alone, so that the program's conversations in the database stay.
 	AuthDatabase, AuthTable string
-	// Workspace is the session's, by its path on the machine, and Dir where the program works: the same if it is empty.
+	// Workspace is the session's workspace on the machine, and Dir the working folder of the program; empty means Workspace.
 	Workspace, Dir string
-	// Named is where a folder stands that a call names; empty where none may be named. On the host that is the folder itself.
+	// Named is the path on the machine of a folder that a call names; empty if a call may not name one. On the host it is the folder itself.
 	Named string
-	// OnHost leaves the program its user's own home: it runs on the host, which nobody wants.
+	// OnHost runs the program on the host, in its user's own home.
 	OnHost  bool
 	Timeout time.Duration
-	// Missing is why no run can succeed as things are, such as a key that is not set; empty if nothing is.
+	// Missing is why no run can succeed now, such as a key that is not set; empty otherwise.
 	Missing string
 }
 
@@ -76,7 +75,7 @@ const (
 	SessionGiven  = "given"  // by us: a random UUID
 	SessionOutput = "output" // Fields.Session finds it
 	SessionFile   = "file"
-	SessionLast   = "last" // the program goes on with the last one of its home by itself, and has no name for it
+	SessionLast   = "last" // the program continues the last one of its home, which has no name
 )
 
 // Values of Config.Output.
@@ -87,23 +86,23 @@ const (
 	OutputFile      = "response_file"
 )
 
-// Fields say where in an output of JSON things are; each is a list of selectors of which the last that matches in the order of the output
-// counts. See parseSelector.
+// Fields locate values in an output of JSON. Each is a list of selectors, see parseSelector; the last match in the order of the output
+// counts.
 type Fields struct {
 	Delta   []string // pieces of text as they come
 	Answer  []string // the whole answer; without it, what Delta found joined
 	Error   []string // what went wrong
 	Session []string
-	// Input, Output, CacheRead and CacheWrite count tokens. InputHasCache is true where Input has those in it that were cached.
+	// Input, Output, CacheRead and CacheWrite count tokens. InputHasCache is true if Input includes cached tokens.
 	Input, Output, CacheRead, CacheWrite []string
 	InputHasCache                        bool
 	Cost                                 []string // US dollars
 }
 
-// sessionName is what a program may call a session: it becomes an argument of the next run.
+// sessionName matches the names that a program may give a session: the name becomes an argument of the next run.
 var sessionName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 
-// NewSession names a session as most programs want it: a random UUID (RFC 9562, version 4).
+// NewSession returns a random UUID (RFC 9562, version 4), the form of names that most programs require.
 func NewSession() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, by its contract
@@ -111,10 +110,10 @@ func NewSession() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// variableName is what an environment variable may be called.
+// variableName matches names of environment variables.
 var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
-// Check refuses what could not be run.
+// Check returns an error for a Config that cannot be run.
 func (c Config) Check() error {
 	switch {
 	case len(c.Command) == 0 || c.Command[0] == "":
@@ -128,7 +127,7 @@ func (c Config) Check() error {
 	case c.Prompt == PromptArgument && len(c.Resume) > 0 && !mentions(c.Resume, "{prompt}"):
 		return errors.New(`prompt = "argument" needs {prompt} in resume`)
 	case len(c.Resume) > 0 && c.SessionFrom == "":
-		return errors.New("resume needs session_from: who names the session")
+		return errors.New("resume needs session_from")
 	case c.SessionFrom == SessionLast && len(c.Resume) == 0:
 		return errors.New(`session_from = "last" needs resume`)
 	case c.SessionFrom != "" && c.SessionFrom != SessionLast && !mentions(c.Resume, "{session}"):
@@ -146,26 +145,26 @@ func (c Config) Check() error {
 	case c.Timeout <= 0:
 		return errors.New("a run needs a time limit")
 	case !c.OnHost && !path.IsAbs(c.StateDir) || !c.OnHost && path.Clean(c.StateDir) != c.StateDir:
-		return fmt.Errorf("state_dir %q is no clean absolute path inside", c.StateDir)
+		return fmt.Errorf("state_dir %q is not a clean absolute path inside", c.StateDir)
 	}
 	for name, value := range c.Env {
 		if !variableName().MatchString(name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("env has a malformed variable %.64q", name)
 		}
 		if looksSecret(value) {
-			return fmt.Errorf("env.%s looks like a secret, which would be the program's to tell: name it with api_key_env, and the proxy adds it", name)
+			return fmt.Errorf("env.%s looks like a secret, which the program could reveal: name it with api_key_env, and the proxy adds it", name)
 		}
 	}
 	for _, name := range slices.Concat(c.AuthFiles, c.AuthSeed) {
 		if !relative(name) {
-			return fmt.Errorf("%q of auth_files or auth_seed is no path below the folder of credentials", name)
+			return fmt.Errorf("%q of auth_files or auth_seed is not a path below the folder of credentials", name)
 		}
 	}
 	if c.AuthDatabase != "" && !relative(c.AuthDatabase) {
-		return fmt.Errorf("auth_database %q is no path below the folder of credentials", c.AuthDatabase)
+		return fmt.Errorf("auth_database %q is not a path below the folder of credentials", c.AuthDatabase)
 	}
 	if (c.AuthDatabase == "") != (c.AuthTable == "") || c.AuthTable != "" && !variableName().MatchString(c.AuthTable) {
-		return errors.New("auth_database and auth_table go together: a file and the table in it that holds the login")
+		return errors.New("auth_database and auth_table need each other: a file and the table in it with the login")
 	}
 	return errors.Join(checkWords(c.Command), checkWords(c.Resume), c.Fields.check(), c.checkFields())
 }
@@ -181,7 +180,7 @@ func (c Config) checkFields() error {
 	return nil
 }
 
-// looksSecret tells the keys of well-known services by how they begin. It is no proof that anything else is none.
+// looksSecret recognises keys of well-known services by their beginning. Other values may be secrets, too.
 func looksSecret(value string) bool {
 	for _, prefix := range []string{"sk-", "sk_", "ghp_", "github_pat_", "xox", "AIza", "ya29.", "glpat-", "AKIA"} {
 		if strings.HasPrefix(value, prefix) && len(value) >= len(prefix)+16 {
@@ -191,7 +190,7 @@ func looksSecret(value string) bool {
 	return false
 }
 
-// relative says whether a path stays below the folder that it is counted from.
+// relative reports whether a path is relative and stays below its folder.
 func relative(name string) bool {
 	return name != "" && !path.IsAbs(name) && path.Clean(name) == name && name != ".." && !strings.HasPrefix(name, "../") &&
 		!strings.ContainsAny(name, "\x00\n")
@@ -204,18 +203,18 @@ func mentions(words []string, placeholder string) bool {
 // Args are the arguments of cli.run.
 type Args struct {
 	Prompt string `json:"prompt"`
-	// Session is the program's own name of the session; empty if it is yet to be learnt.
+	// Session is the program's own name of the session; empty if it is not known yet.
 	Session string `json:"session,omitempty"`
 	Resume  bool   `json:"resume,omitempty"`
-	// Folder is the one of the host that the conversation is about; empty is the workspace or the agent's own.
+	// Folder is the working folder on the host; empty is the workspace or the agent's own.
 	Folder string `json:"folder,omitempty"`
 }
 
-// Record is the verdict of a run, as a result keeps it. A field is never renamed: old turns are read for ever.
+// Record is the stored record of a run. A field is never renamed: old turns are read for ever.
 type Record struct {
-	// Session is how the next message goes on; empty if there is no such way.
+	// Session is the name with which the next message resumes; empty if it cannot.
 	Session string `json:"session,omitempty"`
-	// Unknown says that the program had no session of that name, and did nothing.
+	// Unknown means that the program had no session of that name, and did nothing.
 	Unknown bool        `json:"unknown,omitempty"`
 	Usage   model.Usage `json:"usage"`
 	// Run is how the program ended, without its output.

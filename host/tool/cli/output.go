@@ -14,13 +14,13 @@ import (
 const (
 	// maxLine bounds one line of JSON, and a whole output of it. Longer ones are not read.
 	maxLine = 16 << 20
-	// maxAnswer bounds an answer, in bytes. What is beyond is dropped, and the answer says so.
+	// maxAnswer bounds an answer, in bytes. The rest is dropped, and the answer says so.
 	maxAnswer = 1 << 20
-	// maxTail is how much of an output or of the errors is kept to say why a run failed.
+	// maxTail bounds the part of an output or of the errors that explains a failed run.
 	maxTail = 4 << 10
 )
 
-// output reads what a program writes. It is an io.Writer that never fails: what is no sense to it is kept for people, as far as it fits.
+// output parses the output of a program. It is an io.Writer that never fails: it keeps the end of unparsable output for people.
 type output struct {
 	format string
 	find   finders
@@ -36,7 +36,7 @@ type output struct {
 	failure  string
 	session  string
 	usage    model.Usage
-	tail     tail // of what was no JSON
+	tail     tail // of output that is not JSON
 }
 
 // text is collected up to maxAnswer.
@@ -148,7 +148,7 @@ func object(text []byte) (map[string]any, bool) {
 	return v, true
 }
 
-// read takes from an object what the fields find in it.
+// read takes the values of the fields from an object.
 func (o *output) read(v map[string]any) {
 	for _, piece := range o.find.delta.texts(v) {
 		o.tell(piece)
@@ -189,7 +189,7 @@ func (o *output) tell(piece string) {
 	}
 }
 
-// end reads what has come without an end of line.
+// end parses the last line, which has no end.
 func (o *output) end() {
 	switch {
 	case o.format == OutputText && len(o.partial) > 0:
@@ -206,15 +206,15 @@ func (o *output) end() {
 	if o.cached {
 		o.usage.Input = max(0, o.usage.Input-o.usage.CacheRead-o.usage.CacheWrite)
 	}
-	o.usage.Estimated = o.usage != model.Usage{} // nobody but the program says so
+	o.usage.Estimated = o.usage != model.Usage{} // only the program claims it
 }
 
-// silent says whether the program has done nothing yet that anybody could have noticed.
+// silent reports whether the program has done nothing visible yet.
 func (o *output) silent() bool {
 	return o.answer == "" && (o.said.Len() == 0 || o.format == OutputText) && o.usage.Output == 0
 }
 
-// whole is the answer as far as the output has it.
+// whole is the answer, as far as the output has it.
 func (o *output) whole() string {
 	var t text
 	t.add(clean(o.answer))
@@ -227,8 +227,8 @@ func (o *output) whole() string {
 	return t.String() + "\n\n[the answer was longer than 1 MiB; the rest is left out]"
 }
 
-// escapes removes the escape sequences of terminals (ECMA-48) from text that comes in pieces. Without their first character, which clean
-// drops, the rest of them would stand in the answer.
+// escapes removes the escape sequences of terminals (ECMA-48) from text that comes in pieces. clean drops their first character alone and
+// would leave the rest in the answer.
 type escapes struct{ within byte } // what introduced the sequence under way, '[' or ']', the escape character itself, or 0
 
 func (e *escapes) strip(p []byte) []byte {
@@ -245,7 +245,7 @@ func (e *escapes) strip(p []byte) []byte {
 		case e.within == escape && c >= 0x20 && c <= 0x2f: // an intermediate byte, another follows
 		case e.within == '[' && (c < 0x40 || c > 0x7e) && c != '\n':
 		case e.within == ']' && c != bell && c != '\n':
-		default: // the last byte of the sequence, or text: no sequence goes on behind a line, and none has a byte that is not of ASCII
+		default: // the last byte of the sequence, or text: a sequence ends with its line and has only ASCII bytes
 			if c == '\n' || e.within == escape && (c < 0x30 || c > 0x7e) {
 				kept = append(kept, c)
 			}
@@ -255,7 +255,7 @@ func (e *escapes) strip(p []byte) []byte {
 	return kept
 }
 
-// clean makes foreign text valid and drops the characters that steer terminals.
+// clean makes foreign text valid UTF-8 without control characters.
 func clean(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\n' && c != '\t' && unicode.IsControl(c) {

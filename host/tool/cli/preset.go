@@ -2,30 +2,30 @@ package cli
 
 import "slices"
 
-// Preset is what is known of a program: how it is spoken to, and whose API it calls. The versions that a preset was written for stand at each.
+// Preset is a known program: its Config and its API. Each names the version that it was written for.
 type Preset struct {
 	Config
 	API API
-	// ProxyEnv is added where the proxy has the key: the program wants to see one, and gets a placeholder.
+	// ProxyEnv is added if the proxy has the key: the program requires one, and gets a placeholder.
 	ProxyEnv map[string]string
-	// ProxyArgs stand behind the program's name then.
+	// ProxyArgs are inserted after the program's name then.
 	ProxyArgs []string
-	// LoginHosts are what the program reaches with a login of its owner's, besides the API.
+	// LoginHosts are the hosts besides the API that the program needs with a login.
 	LoginHosts []string
-	// ConfigDir is where in its home the program looks for what its owner has configured, if it only reads there.
+	// ConfigDir is the folder of its home with the owner's configuration, if the program only reads it.
 	ConfigDir string
 }
 
-// API is where a program's requests go, and the header that its key belongs in.
+// API is the host of a program's requests, and the header for its key.
 type API struct{ Host, Header, Prefix string }
 
-// placeholder stands where a program wants to see a key. The proxy replaces it on the way out.
+// placeholder replaces a key that a program requires. The proxy replaces it by the key.
 const placeholder = "placeholder-the-proxy-has-the-key"
 
-// Presets are the names of the programs that are known.
+// Presets are the names of the known programs.
 func Presets() []string { return []string{"claude", "codex", "gemini", "kiro"} }
 
-// PresetOf returns what is known of a program. Each call returns a copy of its own.
+// PresetOf returns a new copy of a preset.
 func PresetOf(name string) (Preset, bool) {
 	switch name {
 	case "claude":
@@ -71,7 +71,7 @@ func claude() Preset {
 	}
 }
 
-// codex is @openai/codex 0.169. Its own sandbox needs rights that no container of ours has, and is not needed in one.
+// codex is @openai/codex 0.169. Its own sandbox is off: it needs rights that our containers do not have.
 func codex() Preset {
 	flags := []string{"--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}
 	return Preset{
@@ -98,8 +98,8 @@ func codex() Preset {
 	}
 }
 
-// codexProvider is OpenAI's API without what only a login reaches, and without WebSockets, which the proxy does not carry: the program would
-// try them for ten seconds at each run.
+// codexProvider is OpenAI's API without features that need a login, and without WebSockets, which the proxy does not carry: the program
+// would try them for ten seconds at each run.
 func codexProvider() []string {
 	return []string{
 		"-c", `model_provider="openai-by-key"`,
@@ -133,8 +133,8 @@ func gemini() Preset {
 	}
 }
 
-// kiro is Kiro's kiro-cli 2. It prints text alone, and keeps its login and its conversations, by folder, in one database. Its way with a
-// key is not known well enough for the proxy, so it needs a login.
+// kiro is Kiro's kiro-cli 2. It prints text only, and keeps its login and its conversations, by folder, in one database. How it uses a key
+// is not known well enough for the proxy, so it needs a login.
 func kiro() Preset {
 	base := []string{"kiro-cli", "chat", "--no-interactive", "--trust-all-tools"}
 	return Preset{

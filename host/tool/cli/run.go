@@ -51,7 +51,7 @@ func (t *Tool) Spec() tool.Spec {
 // Rest implements tool.Pager.
 func (t *Tool) Rest() string { return "Ask for it in parts." }
 
-// Run implements tool.Tool. A run that fails is a result; its verdict is a Record in any case, unless nothing was run.
+// Run implements tool.Tool. A run that fails is a result; it has a Record unless nothing was run.
 func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args Args
 	if err := json.Unmarshal(call.Args, &args); err != nil {
@@ -61,7 +61,7 @@ func (t *Tool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	case t.config.Missing != "":
 		return failed("%s cannot run: %s", t.config.Name, t.config.Missing), nil
 	case args.Session != "" && !sessionName().MatchString(args.Session):
-		return failed("%.64q is no name of a session", args.Session), nil
+		return failed("%.64q is not a name of a session", args.Session), nil
 	case args.Resume && (args.Session == "" || len(t.config.Resume) == 0):
 		return failed("%s cannot go on with a conversation that has no name", t.config.Name), nil
 	case args.Folder != "" && t.config.Named == "":
@@ -98,7 +98,7 @@ type run struct {
 	ended  machine.Result
 }
 
-// maxArgument is how long a prompt may be as an argument; the kernel takes no longer script. A longer one goes by a file.
+// maxArgument bounds a prompt that is passed as an argument: the kernel limits scripts. A longer one is passed by a file.
 const maxArgument = 24 << 10
 
 func (t *Tool) begin(ctx context.Context, call tool.Call, args Args) (*run, error) {
@@ -131,7 +131,7 @@ func (t *Tool) begin(ctx context.Context, call tool.Call, args Args) (*run, erro
 		r.values.prompt = "The message is too long to be given here. Read all of " + name + " and answer what stands in it."
 	}
 	say := call.Say
-	if t.config.Output == OutputFile { // what it prints meanwhile is no answer
+	if t.config.Output == OutputFile { // its standard output is not the answer
 		say = func(text string) { call.Progress([]byte(text)) }
 	}
 	var err error
@@ -139,7 +139,7 @@ func (t *Tool) begin(ctx context.Context, call tool.Call, args Args) (*run, erro
 	return r, err
 }
 
-// command is the program with everything around it.
+// command is the whole command line of the run.
 func (r *run) command() machine.Command {
 	words := r.config.Command
 	if r.args.Resume {
@@ -168,7 +168,7 @@ func (r *run) run(ctx context.Context) (err error) {
 	return err
 }
 
-// exec is for machines whose processes cannot be talked to; they cap what they pass on.
+// exec is for machines without interactive processes; these bound the output themselves.
 func (r *run) exec(ctx context.Context) (machine.Result, error) {
 	cmd := r.command()
 	cmd.Stdin, cmd.MaxOutput = []byte(r.stdin), maxLine
@@ -182,10 +182,10 @@ func (r *run) exec(ctx context.Context) (machine.Result, error) {
 	return r.machine.Exec(ctx, cmd)
 }
 
-// killTime is how long a machine may take to end a process. Then it is given up, and what it is made of with it.
+// killTime is how long a machine may take to end a process. After that the connection to it is closed.
 const killTime = 15 * time.Second
 
-// talk carries the streams until the program and all that it has started are gone.
+// talk passes the streams on until the program and all its child processes are gone.
 func (r *run) talk(ctx context.Context, t machine.Talker) (result machine.Result, err error) {
 	live, err := t.Talk(ctx, r.command())
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *run) talk(ctx context.Context, t machine.Talker) (result machine.Result
 	return live.Wait(last)
 }
 
-// result says what came of it.
+// result is the Result of the run.
 func (r *run) result(ctx context.Context, place []string) tool.Result {
 	// The files are read even if the run was stopped, so that they do not stay.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
@@ -243,7 +243,7 @@ func (r *run) result(ctx context.Context, place []string) tool.Result {
 	return result
 }
 
-// session is how the next message goes on.
+// session is the name with which the next message resumes.
 func (r *run) session(ctx context.Context) string {
 	found := ""
 	switch r.config.SessionFrom {
@@ -258,7 +258,7 @@ func (r *run) session(ctx context.Context) string {
 	return r.args.Session
 }
 
-// failure is why the run is none, or "".
+// failure says how the run failed, or "".
 func (r *run) failure(answer string) string {
 	e := r.ended
 	killed := ""
@@ -286,7 +286,7 @@ func (r *run) failure(answer string) string {
 	return ""
 }
 
-// complaint is why, with what the program itself has to say about it.
+// complaint is a failure with the program's own message.
 func (r *run) complaint(why string) string {
 	text := r.config.Name + " " + why
 	for _, said := range []string{clean(r.out.failure), r.errors.String(), r.out.tail.String()} {
@@ -297,8 +297,8 @@ func (r *run) complaint(why string) string {
 	return text
 }
 
-// unknown says whether the program has no session of the name that it was given. It has to have done nothing else: otherwise a second
-// run would do things twice.
+// unknown reports whether the program has no session of the given name and did nothing else: then the run can be repeated with a new
+// session.
 func (r *run) unknown() bool {
 	if !r.args.Resume || r.ended.Canceled || r.ended.TimedOut || !r.out.silent() {
 		return false
@@ -312,7 +312,7 @@ func (r *run) unknown() bool {
 	return false
 }
 
-// read returns a file of the program's, wherever it lies; without one it is "".
+// read returns the content of a file on the machine, or "".
 func (r *run) read(ctx context.Context, name string, most int) string {
 	got, err := r.machine.Exec(ctx, machine.Command{
 		Script: fmt.Sprintf("head -c %d -- %s 2>/dev/null", most, quote([]string{name})), MaxOutput: most, Timeout: killTime,
@@ -323,7 +323,7 @@ func (r *run) read(ctx context.Context, name string, most int) string {
 	return strings.TrimSpace(clean(string(got.Stdout)))
 }
 
-// remove takes away what was there for this run alone.
+// remove removes the files of this run.
 func (r *run) remove(ctx context.Context) {
 	if len(r.files) > 0 {
 		_, _ = r.machine.Exec(ctx, machine.Command{Script: "rm -f -- " + quote(r.files), Timeout: killTime})

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// selector finds values in an object: PATH, or PATH followed by conditions KEY=VALUE that the same object has to meet. A path is names and
-// numbers joined by dots; * is each element of a list. So "message.content.*.text type=assistant" is every text of an assistant's
-// message.
+// selector finds values in an object: PATH, or PATH followed by conditions KEY=VALUE for the same object. A path is names and numbers
+// joined by dots; * is each element of a list. So "message.content.*.text type=assistant" is every text of an assistant's message.
 type selector struct {
 	path  []string
 	where []condition
@@ -52,12 +51,12 @@ func parseSelector(text string) (selector, error) {
 func parsePath(text string) ([]string, error) {
 	names := strings.Split(text, ".")
 	if slices.Contains(names, "") || len(names) > maxPath {
-		return nil, fmt.Errorf("%q is no path such as message.content.*.text", text)
+		return nil, fmt.Errorf("%q is not a path such as message.content.*.text", text)
 	}
 	return names, nil
 }
 
-// find returns what the selector finds in a decoded object, in its order.
+// find returns the selected values of a decoded object, in order.
 func (s selector) find(object any) []any {
 	for _, c := range s.where {
 		if !slices.ContainsFunc(walk(object, c.path, nil), func(v any) bool { return plainText(v) == c.want }) {
@@ -90,7 +89,7 @@ func walk(v any, path []string, found []any) []any {
 	return found
 }
 
-// plainText is a scalar as people write it, or "".
+// plainText formats a scalar; it returns "" for other values.
 func plainText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -103,7 +102,7 @@ func plainText(v any) string {
 	return ""
 }
 
-// selectors are those of one field.
+// selectors are the selectors of one field.
 type selectors []selector
 
 func parseSelectors(texts []string) (selectors, error) {
@@ -140,7 +139,7 @@ func (ss selectors) last(object any) (string, bool) {
 	return found[len(found)-1], true
 }
 
-// count reads a number of tokens; a negative or absurd one is none.
+// count reads a number of tokens; it ignores a negative or absurd one.
 func (ss selectors) count(object any) (int, bool) {
 	text, ok := ss.last(object)
 	if !ok {
@@ -154,7 +153,7 @@ func (ss selectors) count(object any) (int, bool) {
 	return int(n), true
 }
 
-// dollars reads an amount of money; a negative or absurd one is none.
+// dollars reads an amount of money; it ignores a negative or absurd one.
 func (ss selectors) dollars(object any) (float64, bool) {
 	text, ok := ss.last(object)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ApprovalState is the life of an approval.
+// ApprovalState is the state of an approval.
 type ApprovalState string
 
 // States of an approval.
@@ -31,7 +31,7 @@ type Approval struct {
 	Args      json.RawMessage // canonical
 	Dir       string
 	Where     string // machine's name
-	Sandbox   string // digest of what the sandbox is made of, or "host"
+	Sandbox   string // digest of the sandbox's contents, or "host"
 	Policy    string // digest of the policies in force
 	Reach     string // how far a grant may reach; see package approval
 	Reasons   []string

@@ -1,6 +1,6 @@
-// Package consent has what is kept of what people allow: requests for approval, grants, elevations, and the audit log of all of them.
+// Package consent declares the records of permissions that people give: requests for approval, grants, elevations, and their audit log.
 //
-// Start with Approval and Grant. Packages approval and elevate decide by them, and package sqlite keeps them; this package does neither.
+// Start with Approval and Grant. Packages approval and elevate use them, and package sqlite stores them; this package does neither.
 package consent
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/clock"
 )
 
-// GrantScope is how far a grant reaches beyond the call that it was asked for.
+// GrantScope is how far a grant reaches beyond the requested call.
 type GrantScope string
 
 // The scopes of grants that outlive one call.
@@ -20,7 +20,7 @@ const (
 	GrantStanding GrantScope = "standing" // the same call again until the grant expires
 )
 
-// Grant is a lease: calls that it covers need no person until it ends. It covers a call whose every fact below is the same.
+// Grant is a lease: the calls that it covers need no approval until it ends. It covers calls with the same facts as below.
 type Grant struct {
 	ID        string          `json:"id"` // of the request that it answers
 	Scope     GrantScope      `json:"scope"`
@@ -29,31 +29,30 @@ type Grant struct {
 	Pattern   string          `json:"pattern,omitempty"` // of command lines, in place of the one in Args
 	Programs  []string        `json:"programs,omitempty"`
 	Agent     string          `json:"agent"`
-	Session   string          `json:"session"` // counts for GrantSession; of the request otherwise
+	Session   string          `json:"session"` // of the request; only GrantSession is bound to it
 	Dir       string          `json:"dir"`
 	Where     string          `json:"where"`
-	Sandbox   string          `json:"sandbox"` // digest of what the sandbox is made of, or "host"
+	Sandbox   string          `json:"sandbox"` // digest of the sandbox's contents, or "host"
 	Policy    string          `json:"policy"`
 	Requester string          `json:"requester"`
-	Reasons   []string        `json:"reasons,omitempty"` // why a person was asked; what is asked for another reason is not covered
+	Reasons   []string        `json:"reasons,omitempty"` // why a person was asked; a call with another reason is not covered
 	Granter   string          `json:"granter"`
 	Created   time.Time       `json:"created"`
 	Expires   time.Time       `json:"expires"`
-	Uses      int64           `json:"uses"` // beyond the call that was asked for
+	Uses      int64           `json:"uses"` // besides the requested call
 	LastUsed  time.Time       `json:"last_used,omitzero"`
 	Ended     time.Time       `json:"ended,omitzero"` // by a person, before it expired
 	EndedBy   string          `json:"ended_by,omitempty"`
 }
 
-// Open reports whether the grant still covers anything.
+// Open reports whether the grant is valid.
 func (g Grant) Open(now time.Time) bool {
 	return g.Ended.IsZero() && clock.Within(g.Created, g.Expires, now)
 }
 
-// Grants keeps leases. What changes one leaves an audit row in the same transaction.
+// Grants keeps leases. Every change adds an audit row in the same transaction.
 type Grants interface {
-	// GrantApproval moves the pending request g.ID to consumed and adds the grant, which is what lets the call run, or returns
-	// ErrConflict.
+	// GrantApproval moves the pending request g.ID to consumed and adds the grant, or returns ErrConflict.
 	GrantApproval(ctx context.Context, g Grant, row AuditRow) error
 	// Grant returns one grant, or ErrNotFound.
 	Grant(ctx context.Context, id string) (Grant, error)
@@ -71,24 +70,24 @@ type Grants interface {
 type Elevation struct {
 	Conversation string    `json:"conversation"` // "channel:conversation"
 	State        string    `json:"state"`        // ask or on
-	Sender       string    `json:"sender"`       // who asked for it; it is good for the calls of no other
+	Sender       string    `json:"sender"`       // began it, for his own calls alone
 	Began        time.Time `json:"began"`
 	Until        time.Time `json:"until"`
 }
 
-// Elevations keeps them, one for each conversation. What changes one leaves an audit row in the same transaction.
+// Elevations keeps one Elevation for each conversation. Every change adds an audit row in the same transaction.
 type Elevations interface {
-	// Elevate begins an elevation, in place of the one that may be there.
+	// Elevate begins an elevation and replaces an earlier one.
 	Elevate(ctx context.Context, e Elevation, row AuditRow) error
 	// Elevation returns that of a conversation, or ErrNotFound. It may be over.
 	Elevation(ctx context.Context, conversation string) (Elevation, error)
 	// Elevations returns all, by conversation.
 	Elevations(ctx context.Context) ([]Elevation, error)
-	// EndElevation removes one that began at a time; ErrConflict if it is not there any more.
+	// EndElevation removes the elevation that began at a time; ErrConflict if it does not exist any more.
 	EndElevation(ctx context.Context, conversation string, began time.Time, row AuditRow) error
 }
 
-// AuditRow is one thing that somebody has allowed, used or ended.
+// AuditRow records that a permission was given, used or ended.
 type AuditRow struct {
 	ID      int64     `json:"id"`
 	At      time.Time `json:"at"`
@@ -124,6 +123,6 @@ type AuditFilter struct {
 // Audit keeps the rows for good.
 type Audit interface {
 	AddAudit(ctx context.Context, rows []AuditRow) error
-	// ListAudit returns rows in the order in which they came.
+	// ListAudit returns rows in order.
 	ListAudit(ctx context.Context, f AuditFilter) ([]AuditRow, error)
 }

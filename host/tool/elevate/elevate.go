@@ -1,8 +1,8 @@
-// Package elevate is elevated mode: for a time, machine tools of one conversation may leave the sandbox when an owner says so.
+// Package elevate is elevated mode: an owner lets the machine tools of one conversation leave the sandbox for a time.
 //
-// Start with Mode. Begin begins it for the sender of a message whom the Gates of the configuration let, End ends it, Of returns what holds
-// now, Elevation what that means for one call, and Run ends what has expired; each beginning, use and end leaves an audit row. Nothing is
-// kept in memory alone, so a restart keeps the time that is left. The package decides nothing about calls: tool.Enforcer does.
+// Start with Mode. Begin begins it for a sender whom the Gates of the configuration admit, End ends it, Of returns the current state,
+// Elevation the facts for one call, and Run ends expired ones; each beginning, use and end adds an audit row. All state is in the store, so
+// that it survives a restart. The package decides nothing about calls: tool.Enforcer does.
 package elevate
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// The states of a conversation; off is that there is none.
+// The states of a conversation; off is the lack of one.
 const (
 	Ask = "ask" // commands leave the sandbox after an approval
 	On  = "on"  // they leave it
 )
 
-// Store is what a Mode keeps.
+// Store keeps the state of a Mode.
 type Store interface {
 	consent.Elevations
 	consent.Audit
 }
 
-// Config says how a Mode works. Store is required.
+// Config configures a Mode. Store is required.
 type Config struct {
 	Store Store
-	// Gates returns those of the configuration in force. Without it nobody may begin elevated mode.
+	// Gates returns the gates of the configuration in force. Without it nobody may begin elevated mode.
 	Gates func() Gates
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Every is how often Run looks for what has expired. 10 s
+	// Every is how often Run ends expired elevations. Default: 10 s
 	Every time.Duration
 }
 
@@ -65,8 +65,8 @@ func New(c Config) (*Mode, error) {
 	return &Mode{c}, nil
 }
 
-// begin elevates a conversation ("channel:conversation") for the calls of one sender. What held before ends. The time counts from when the
-// sender said so: a command that is carried out again after a crash changes nothing.
+// begin elevates a conversation ("channel:conversation") for the calls of one sender and ends an earlier elevation. The time counts from
+// the sender's message, so that a command that is repeated after a crash changes nothing.
 func (m *Mode) begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (consent.Elevation, error) {
 	now := m.config.Now().UTC()
 	if said.IsZero() || said.After(now) {
@@ -93,7 +93,7 @@ func (m *Mode) begin(ctx context.Context, conversation, sender, state string, sa
 	})
 }
 
-// Of returns what holds in a conversation now.
+// Of returns the elevation that is in force in a conversation.
 func (m *Mode) Of(ctx context.Context, conversation string) (consent.Elevation, bool, error) {
 	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
@@ -105,13 +105,13 @@ func (m *Mode) Of(ctx context.Context, conversation string) (consent.Elevation, 
 	return e, m.holds(e), nil
 }
 
-// holds also refuses a clock that was set back: elevated mode lasts no longer for it.
+// holds reports whether an elevation is in force. A clock that was set back does not prolong it.
 func (m *Mode) holds(e consent.Elevation) bool {
 	now := m.config.Now()
 	return now.Before(e.Until) && !now.Before(e.Began)
 }
 
-// All lists what holds now, by conversation.
+// All lists the elevations in force, by conversation.
 func (m *Mode) All(ctx context.Context) ([]consent.Elevation, error) {
 	list, err := m.config.Store.Elevations(ctx)
 	var out []consent.Elevation
@@ -123,7 +123,7 @@ func (m *Mode) All(ctx context.Context) ([]consent.Elevation, error) {
 	return out, err
 }
 
-// End ends what holds in a conversation and reports whether anything did.
+// End ends the elevation of a conversation and reports whether there was one.
 func (m *Mode) End(ctx context.Context, conversation, by, why string) (bool, error) {
 	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
@@ -146,14 +146,14 @@ func (m *Mode) end(ctx context.Context, e consent.Elevation, by, why string) (bo
 }
 
 // Elevated records that a call leaves the sandbox. The call must not run when this fails.
-func (m *Mode) Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error {
+func (m *Mode) Elevated(ctx context.Context, s tool.Subject, v tool.Decision) error {
 	return m.config.Store.AddAudit(ctx, []consent.AuditRow{{
 		At: m.config.Now().UTC(), Kind: consent.AuditElevatedUsed, Subject: s.Message.ConversationKey(), Actor: s.Message.SenderKey(),
 		Session: s.Session, Agent: s.Agent, Tool: v.Tool(), Turn: s.Turn, Detail: string(v.Args),
 	}})
 }
 
-// Run ends what has expired, until ctx ends. What has expired does not hold before that either; Run records the end.
+// Run ends expired elevations and records their end, until ctx ends. They are not in force even before that.
 func (m *Mode) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.config.Every)
 	defer tick.Stop()

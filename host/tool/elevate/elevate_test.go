@@ -128,7 +128,7 @@ func TestBeginAndEnd(t *testing.T) {
 	if got := r.holds(); got != "" {
 		t.Errorf("%s holds after its end", got)
 	}
-	if err := r.Elevated(t.Context(), tool.Subject{Message: said("ann", r.now)}, tool.Verdict{}); err != nil {
+	if err := r.Elevated(t.Context(), tool.Subject{Message: said("ann", r.now)}, tool.Decision{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{consent.AuditElevated, consent.AuditElevatedEnd, consent.AuditElevated, consent.AuditElevatedEnd, consent.AuditElevatedUsed}

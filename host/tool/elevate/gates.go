@@ -15,18 +15,18 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Gates are what decides, in one configuration, who may begin elevated mode and which agents it is for.
+// Gates decide by one configuration who may begin elevated mode and which agents it is for.
 type Gates struct {
 	Config *config.Config
 	Roles  *route.Roles
 }
 
-// owner reports whether a sender is an owner whom [elevated] senders names.
+// owner reports whether a sender is an owner in senders of [elevated].
 func (g Gates) owner(channel, sender string) bool {
 	return g.Roles.Of(channel, sender) == route.Owner && slices.Contains(g.Config.Elevated.Senders, sender)
 }
 
-// refuses returns the gate that is closed for the sender of a message, in a sentence for him, or "".
+// refuses returns a sentence for the sender of a message about the closed gate, or "".
 func (g Gates) refuses(m message.Message, state string, span time.Duration, now time.Time) string {
 	c := g.Config.Elevated
 	anyAgent := slices.ContainsFunc(slices.Collect(maps.Values(g.Config.Agents)), func(a config.Agent) bool { return a.Elevated })
@@ -47,7 +47,7 @@ func (g Gates) refuses(m message.Message, state string, span time.Duration, now 
 	return ""
 }
 
-// usualSpan is how long elevated mode holds when the sender names no time and the configuration allows as much.
+// usualSpan is how long elevated mode lasts if the sender names no time, within the bound of the configuration.
 const usualSpan = 15 * time.Minute
 
 func spanOf(asked, most time.Duration) time.Duration {
@@ -57,8 +57,8 @@ func spanOf(asked, most time.Duration) time.Duration {
 	return asked
 }
 
-// Begin begins elevated mode in the conversation of a message, for the calls of its sender. It returns a sentence for the sender when he may
-// not. A span of 0 is the usual one. Each call looks at the gates again.
+// Begin begins elevated mode in the conversation of a message, for the calls of its sender, or returns a sentence that refuses it. A span
+// of 0 is the usual one. The gates are checked again at each call.
 func (m *Mode) Begin(ctx context.Context, said message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error) {
 	g := m.config.Gates()
 	span = spanOf(span, time.Duration(g.Config.Elevated.MaxTime))
@@ -69,11 +69,11 @@ func (m *Mode) Begin(ctx context.Context, said message.Message, state string, sp
 	return e, "", err
 }
 
-// lookTimeout bounds the look in the store when a call is decided. After it the call stays in its sandbox.
+// lookTimeout bounds the reading of the store for a call. After it the call stays in its sandbox.
 const lookTimeout = 5 * time.Second
 
-// Elevation returns what elevated mode allows a call of an agent in a turn. It goes by the gates of the configuration in force, not by those
-// that the turn began with: closing one ends elevated mode at once.
+// Elevation returns the facts of elevated mode for a call of an agent in a turn. It uses the gates of the configuration in force, not those
+// of the start of the turn: closing one ends elevated mode at once.
 func (m *Mode) Elevation(t turnlog.Turn, agent string) tool.Elevation {
 	g := m.config.Gates()
 	if !g.Config.Elevated.Enabled {
@@ -94,7 +94,7 @@ func (m *Mode) Elevation(t turnlog.Turn, agent string) tool.Elevation {
 	}
 }
 
-// Check finds senders of [elevated] who are not owners: the configuration would promise them what no call grants.
+// Check finds senders of [elevated] who are not owners: their calls would never be elevated.
 func Check(c *config.Config) config.Errors {
 	var errs config.Errors
 	roles := route.NewRoles(c.Access, route.AllProved) // a channel that does not prove ids is a warning, not an error
@@ -105,7 +105,7 @@ func Check(c *config.Config) config.Errors {
 		key := []string{"elevated", "senders"}
 		errs = append(errs, config.Error{
 			File: c.Path, Line: c.Line(key...), Key: fmt.Sprintf("%s[%d]", config.KeyString(key...), i),
-			Problem: fmt.Sprintf("%q is no owner", sender), Hint: "add it to owners under [access], or take it away here",
+			Problem: fmt.Sprintf("%q is not an owner", sender), Hint: "add it to owners under [access], or take it away here",
 		})
 	}
 	return errs

@@ -92,7 +92,7 @@ func TestACallGoesByTheGatesInForce(t *testing.T) {
 func TestSendersAreOwners(t *testing.T) {
 	c := &config.Config{Access: config.Access{Owners: []string{"irc:ann"}}}
 	c.Elevated.Senders = []string{"irc:ann", "web:owner", "irc:bob"}
-	if errs := Check(c); len(errs) != 1 || !strings.Contains(errs[0].Error(), `"irc:bob" is no owner`) {
+	if errs := Check(c); len(errs) != 1 || !strings.Contains(errs[0].Error(), `"irc:bob" is not an owner`) {
 		t.Errorf("found %v", errs)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// RulesOf are the rules that a configuration has for a provider's tools.
+// RulesOf returns the rules of a configuration for a provider's tools.
 func RulesOf(c config.ToolProvider) Rules {
 	r := Rules{
 		Effect: tool.Effect(c.Effect), Approve: tool.Approve(c.Approve), Profiles: c.Profiles, Allow: c.Allow, Deny: c.Deny,
@@ -25,7 +25,7 @@ func RulesOf(c config.ToolProvider) Rules {
 	return r
 }
 
-// Check refuses providers whose tools would look like Flynn's own.
+// Check refuses providers whose tools would look like built-in ones.
 func Check(c *config.Config, own *tool.Registry) config.Errors {
 	var errs config.Errors
 	families := families(own)
@@ -41,7 +41,7 @@ func Check(c *config.Config, own *tool.Registry) config.Errors {
 	return errs
 }
 
-// families are the first parts of the names of tools.
+// families returns the first parts of the names of tools.
 func families(r *tool.Registry) []string {
 	var all []string
 	for _, s := range r.List() {
@@ -52,7 +52,7 @@ func families(r *tool.Registry) []string {
 	return slices.Compact(all)
 }
 
-// Named reports whether a tool's name or pattern is about the tools of a configured provider, which are known only while it runs.
+// Named reports whether a tool's name or pattern refers to the tools of a configured provider, which are known only while it runs.
 func Named(c *config.Config, pattern string) bool {
 	family, _, _ := strings.Cut(pattern, ".")
 	_, ok := c.Tools[family]

@@ -23,16 +23,15 @@ var _ instances.Kind[config.ToolProvider] = (*Set)(nil)
 // Enabled reports whether a provider has a process.
 func (s *Set) Enabled(c config.ToolProvider) bool { return c.Enabled }
 
-// Same reports whether two configurations of a provider have the same process. Rules are no matter of the process: they come into force with
-// the generation.
+// Same reports whether two configurations of a provider have the same process. Rules do not matter: they come into force with the
+// generation.
 func (s *Set) Same(a, b config.ToolProvider) bool {
 	return a.Plugin == b.Plugin && a.Enabled == b.Enabled && a.Sandbox == b.Sandbox && reflect.DeepEqual(a.Settings, b.Settings) &&
 		maps.Equal(a.Secrets, b.Secrets) && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Network, b.Network) &&
 		a.MemoryLimit == b.MemoryLimit
 }
 
-// Instance returns the process of a provider, and the provider that serves it. A server that belongs in a sandbox is reached over a socket,
-// which the plugin is given.
+// Instance returns the process of a provider, and the provider that serves it. The plugin reaches a server in a sandbox over a socket.
 func (s *Set) Instance(name string, c config.ToolProvider) (plugin.Instance, plugin.Handler, error) {
 	i := plugin.Instance{
 		Name: name, Plugin: c.Plugin, Kind: toolkind.Name, Settings: c.Settings, Secrets: instances.Reveal(c.Secrets),

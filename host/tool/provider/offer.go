@@ -14,13 +14,13 @@ import (
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
-// offer is a tool as its provider describes it, made harmless to read.
+// offer is a tool as its provider describes it, without invisible characters.
 type offer struct {
 	spec   toolkind.Spec
-	digest string // of everything that the provider says of it
+	digest string // of the whole description
 }
 
-// newOffers brings a list into order: by name, without what cannot be shown, within bounds. left says what is missing.
+// newOffers sorts a list by name, removes invisible characters and applies the bounds. left describes the omitted tools.
 func newOffers(specs []toolkind.Spec) (offers []offer, left []string) {
 	specs = slices.Clone(specs)
 	slices.SortFunc(specs, func(a, b toolkind.Spec) int { return strings.Compare(a.Name, b.Name) })
@@ -43,14 +43,14 @@ func newOffers(specs []toolkind.Spec) (offers []offer, left []string) {
 	return offers, left
 }
 
-// digest names what a provider says of a tool, to the last byte.
+// digest is a digest of the whole description of a tool.
 func digest(s toolkind.Spec) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %t %d", s.Name, s.Description, s.InputSchema, s.OutputSchema, s.Effect, s.Idempotent, s.Timeout)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// visible leaves out what a model reads and a person does not see: controls, directions, tags and other formats, private characters.
+// visible drops characters that a model reads and a person does not see: controls, directions, tags and other formats, private characters.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -65,7 +65,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// visibleJSON does the same for all strings of a schema, keys included.
+// visibleJSON is visible for all strings of a schema. It refuses keys with such characters.
 func visibleJSON(raw json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -80,7 +80,7 @@ func visibleJSON(raw json.RawMessage) (json.RawMessage, error) {
 	return jsonform.Marshal(v)
 }
 
-// maxNesting bounds how deep a schema is.
+// maxNesting bounds the depth of a schema.
 const maxNesting = 64
 
 func visibleValue(v any, depth int) (any, bool) {

@@ -1,13 +1,13 @@
-// Package provider makes tools of what a plugin of kind tools offers, under rules that the operator has written.
+// Package provider turns the offers of a plugin of kind tools into tools, under the rules of the operator.
 //
 // Start with Set: it has the providers of a host, and makes the registry of a configuration of Flynn's own tools and theirs. A Provider is the
 // plugin.Handler of one instance, keeps the list of tools as the plugin changes it, and calls them. Provider.Tools gives the list as tool.Tool
 // values under the Rules of a configuration; they stay valid after the list has changed and say then that they are gone (tool.Revocable). The
 // package starts no process and decides nothing about a call: package plugin and tool.Enforcer do.
 //
-// Nothing that a plugin says is believed. Its description and schema are bounded, stripped of what people cannot see, and shown;
-// effect, approval, profiles and time limits are the operator's. A tool that becomes another one under its old name is noticed by its
-// digest, across restarts of the host, too: see Ledger.
+// The package does not trust the texts of a plugin. Descriptions and schemas are bounded and stripped of invisible characters; the operator
+// sets effect, approval, profiles and time limits. A tool that becomes another one under its old name is detected by its
+// digest, across restarts of the host, too: see Journal.
 package provider
 
 import (
@@ -28,25 +28,25 @@ import (
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 )
 
-// Client is what a Provider needs of a running plugin; *toolkind.Client implements it.
+// Client calls a running plugin; *toolkind.Client implements it.
 type Client interface {
 	List(ctx context.Context) ([]toolkind.Spec, error)
 	Watch(ctx context.Context, changed func()) error
 	Call(ctx context.Context, call toolkind.Call, progress func(p []byte)) (toolkind.Result, error)
 }
 
-// Config is what a Provider is made from.
+// Config configures a Provider.
 type Config struct {
-	Name   string // of the instance
-	Ledger *Ledger
-	Log    *slog.Logger
+	Name    string // of the instance
+	Journal *Journal
+	Log     *slog.Logger
 	// Changed is called after each change of the list. It may be called from any goroutine, one at a time.
 	Changed func()
-	// Settle is the least time between two readings of a list that changes all the time. 1 s
+	// Settle is the least time between two readings of a list that keeps changing. Default: 1 s
 	Settle time.Duration
 }
 
-// Provider is one instance of a plugin that brings tools. Safe for concurrent use.
+// Provider is one instance of a plugin with tools. Safe for concurrent use.
 type Provider struct {
 	cfg   Config
 	calls chan struct{} // those under way
@@ -84,7 +84,7 @@ func (p *Provider) Serve(ctx context.Context, c *kind.Conn) error {
 	return p.serve(ctx, toolkind.NewClient(c))
 }
 
-// serve keeps the list while the plugin runs.
+// serve keeps the list up to date while the plugin runs.
 func (p *Provider) serve(ctx context.Context, c Client) error {
 	p.mu.Lock()
 	p.uses++
@@ -131,7 +131,7 @@ func (p *Provider) serve(ctx context.Context, c Client) error {
 	}
 }
 
-// read lists the tools and takes them over.
+// read reads the list of tools.
 func (p *Provider) read(ctx context.Context, c Client, use int) error {
 	specs, err := c.List(ctx)
 	if err != nil {
@@ -157,19 +157,19 @@ func (p *Provider) read(ctx context.Context, c Client, use int) error {
 	return nil
 }
 
-// Listed reports whether the plugin has said, since this process began, which tools it has.
+// Listed reports whether the plugin has listed its tools since this process began.
 func (p *Provider) Listed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.listed
 }
 
-// record notes what the tools say of themselves, and tells what says something else than before.
+// record records the descriptions of the tools and logs changes.
 func (p *Provider) record(offers []offer) {
-	if p.cfg.Ledger == nil {
+	if p.cfg.Journal == nil {
 		return
 	}
-	changes, err := p.cfg.Ledger.Note(p.cfg.Name, offers)
+	changes, err := p.cfg.Journal.Record(p.cfg.Name, offers)
 	if err != nil {
 		p.cfg.Log.Error("record the tools", "provider", p.cfg.Name, "error", err)
 	}
@@ -186,7 +186,7 @@ func (p *Provider) lost(use int) {
 	}
 }
 
-// revoked says why a tool that was offered as o cannot be called now, or "".
+// revoked returns why a tool that was offered as o cannot be called now, or "".
 func (p *Provider) revoked(o offer) string {
 	_, err := p.claim(o)
 	if err != nil {

@@ -334,18 +334,18 @@ func TestBrokenWatchEndsTheUse(t *testing.T) {
 	}
 }
 
-func TestLedgerRemembersAcrossRestarts(t *testing.T) {
+func TestJournalRemembersAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tools.json")
 	note := func(description string) []Change {
 		t.Helper()
-		l, err := OpenLedger(path)
+		l, err := OpenJournal(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := spec("a")
 		s.Description = description
 		offers, _ := newOffers([]toolkind.Spec{s})
-		changes, err := l.Note("ext", offers)
+		changes, err := l.Record("ext", offers)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ type Processes interface {
 	Status() []plugin.Status
 }
 
-// Generations puts tools in force for the turns to come.
+// Generations puts tools in force for later turns.
 type Generations interface {
 	// Refresh offers the tools that the providers have now. It may be called from any goroutine.
 	Refresh()
@@ -27,18 +27,18 @@ type Generations interface {
 	Waiting() *config.Config
 }
 
-// SetConfig is what a Set is made from. All of it is required.
+// SetConfig configures a Set. All of it is required.
 type SetConfig struct {
 	Own         *tool.Registry // Flynn's own tools
-	Ledger      *Ledger
+	Journal     *Journal
 	Processes   Processes
 	Servers     Servers // that run in sandboxes
 	Generations Generations
 	Log         *slog.Logger
 }
 
-// Set has the providers of a host by name. A provider is made at its first mention and outlives its configuration: turns that have begun
-// keep its tools. Safe for concurrent use.
+// Set holds the providers of a host by name. A provider is made at its first use and outlives its configuration: running turns keep its
+// tools. Safe for concurrent use.
 type Set struct {
 	cfg     SetConfig
 	began   time.Time
@@ -48,7 +48,7 @@ type Set struct {
 	providers map[string]*Provider
 }
 
-// NewSet returns a set without providers. The time in which late tools are waited for begins now.
+// NewSet returns a set without providers. The time to wait for late tools begins now.
 func NewSet(cfg SetConfig) *Set {
 	return &Set{cfg: cfg, began: time.Now(), providers: map[string]*Provider{}}
 }
@@ -59,7 +59,7 @@ func (s *Set) Provider(name string) *Provider {
 	defer s.mu.Unlock()
 	p, ok := s.providers[name]
 	if !ok {
-		p = New(Config{Name: name, Ledger: s.cfg.Ledger, Log: s.cfg.Log, Changed: s.cfg.Generations.Refresh})
+		p = New(Config{Name: name, Journal: s.cfg.Journal, Log: s.cfg.Log, Changed: s.cfg.Generations.Refresh})
 		s.providers[name] = p
 	}
 	return p
@@ -86,7 +86,7 @@ func (s *Set) Registry(c *config.Config) *tool.Registry {
 	return all
 }
 
-// Started says that the processes of a configuration were started, and offers what they list.
+// Started is called after the processes of a configuration were started, and offers their tools.
 func (s *Set) Started(c *config.Config) {
 	s.started.Store(true)
 	if len(c.Tools) > 0 {
@@ -95,14 +95,14 @@ func (s *Set) Started(c *config.Config) {
 }
 
 const (
-	// patience is how long after the start of the host work waits for the tools of providers that have not come up.
+	// patience is how long after the start of the host turns wait for the tools of providers.
 	patience = time.Minute
-	// lateEvery is how often Run looks for plugins that were given up.
+	// lateEvery is how often Run checks whether the last missing plugins were given up.
 	lateEvery = 100 * time.Millisecond
 )
 
-// Late returns, by agent, the late providers whose tools it or one of its delegates may be offered. A caller that makes a registry as well
-// asks for them first: a provider that comes up in between is then in the registry.
+// Late returns, by agent, the late providers whose tools it or one of its delegates may have. A caller that also makes a registry calls
+// Late first, so that the registry has a provider that comes up in between.
 func (s *Set) Late(c *config.Config) map[string][]string {
 	late := s.late(c)
 	if len(late) == 0 {
@@ -120,7 +120,7 @@ func (s *Set) Late(c *config.Config) map[string][]string {
 		}
 		for _, p := range late {
 			offers := func(agent string) bool {
-				a := c.Agents[agent] // which tools an override names is not known before they are there
+				a := c.Agents[agent] // an override may name any tool that is not known yet
 				return slices.Contains(c.Tools[p].Profiles, a.ToolProfile) || len(a.ToolOverrides.Allow) > 0
 			}
 			if slices.ContainsFunc(team, offers) {
@@ -131,7 +131,7 @@ func (s *Set) Late(c *config.Config) map[string][]string {
 	return out
 }
 
-// late returns the providers whose tools may still come up: those that have not listed theirs, unless they are not started or were given up.
+// late returns the providers that have not listed their tools, without those that are not started or were given up.
 func (s *Set) late(c *config.Config) []string {
 	if time.Since(s.began) >= patience {
 		return nil
@@ -154,7 +154,7 @@ func (s *Set) late(c *config.Config) []string {
 	return late
 }
 
-// Run lets work go on that waits for the tools of a plugin which was given up or has taken too long. A provider that comes up does so itself.
+// Run releases turns that wait for a plugin which was given up or takes too long. A provider that comes up releases them itself.
 func (s *Set) Run(ctx context.Context) error {
 	again := time.NewTicker(lateEvery)
 	defer again.Stop()

@@ -16,12 +16,12 @@ type Status struct {
 	Profiles []string    `json:"profiles"`
 	Says     string      `json:"says"` // the provider's description
 	Digest   string      `json:"digest"`
-	// Was and Changed tell of the last change of what the provider says.
+	// Was and Changed are the previous digest and the time of the last change.
 	Was     string    `json:"was,omitempty"`
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Describe tells people about the tools under some rules.
+// Describe lists the tools under some rules for people.
 func (p *Provider) Describe(r Rules) (list []Status, problems []string) {
 	tools, problems := p.Tools(r)
 	for _, one := range tools {
@@ -30,8 +30,8 @@ func (p *Provider) Describe(r Rules) (list []Status, problems []string) {
 			Name: t.spec.Name, Own: t.offer.spec.Name, Effect: t.spec.Effect, Claims: t.offer.spec.Effect, Approve: string(t.spec.Approve),
 			Profiles: t.spec.Profiles, Says: t.offer.spec.Description, Digest: t.offer.digest,
 		}
-		if p.cfg.Ledger != nil {
-			e := p.cfg.Ledger.Entry(p.cfg.Name, s.Own)
+		if p.cfg.Journal != nil {
+			e := p.cfg.Journal.Entry(p.cfg.Name, s.Own)
 			s.Was, s.Changed = e.Was, e.Changed
 		}
 		list = append(list, s)

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Rules are what the operator says of a provider's tools. What they leave out is the worst.
+// Rules are the operator's settings for a provider's tools. Missing ones have the strictest value.
 type Rules struct {
 	Effect   tool.Effect
 	Approve  tool.Approve
@@ -26,7 +26,7 @@ type Rules struct {
 	Tools map[string]Rule
 }
 
-// Rule is what the operator says of one tool; what is empty is as in Rules.
+// Rule overrides Rules for one tool.
 type Rule struct {
 	Effect  tool.Effect
 	Approve tool.Approve
@@ -34,10 +34,10 @@ type Rule struct {
 	Rename  string
 }
 
-// defaultTimeout ends a call where Rules do not.
+// defaultTimeout ends a call if Rules do not.
 const defaultTimeout = 2 * time.Minute
 
-// Tools are the tools as they are offered now, by name. problems says what is not offered, and which rules fit no tool.
+// Tools returns the tools that are offered now, by name. problems lists omitted tools, and rules that match no tool.
 func (p *Provider) Tools(r Rules) (tools []tool.Tool, problems []string) {
 	p.mu.Lock()
 	offers, left := p.offers, p.left
@@ -64,7 +64,7 @@ func (p *Provider) Tools(r Rules) (tools []tool.Tool, problems []string) {
 	return tools, append(problems, unused(offers, r)...)
 }
 
-// unused finds rules for tools that are not there: a misspelt one leaves its tool to the milder rule without a word.
+// unused finds rules for unknown tools: a misspelt one would silently leave its tool to a milder rule.
 func unused(offers []offer, r Rules) []string {
 	if len(offers) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func unused(offers []offer, r Rules) []string {
 	var out []string
 	for name := range r.Tools {
 		if !slices.ContainsFunc(offers, func(o offer) bool { return o.spec.Name == name }) {
-			out = append(out, fmt.Sprintf("there is a rule for the tool %s, which is not there", name))
+			out = append(out, fmt.Sprintf("there is a rule for the tool %s, which the provider does not offer", name))
 		}
 	}
 	slices.Sort(out)
@@ -93,14 +93,14 @@ func compile(patterns []string) (func(name string) bool, error) {
 	}, nil
 }
 
-// names gives tools their names, each once.
+// names assigns unique names to tools.
 type names struct {
 	provider string
 	rules    map[string]Rule
 	taken    map[string]string // the provider's own name, by ours
 }
 
-// newNames keeps names for those who have the best right to them: what the operator has named so, then what has the name already.
+// newNames reserves names: first for tools that the operator has renamed, then for tools whose own name needs no change.
 func newNames(provider string, offers []offer, r Rules) *names {
 	n := &names{provider: provider, rules: r.Tools, taken: map[string]string{}}
 	for _, o := range offers {
@@ -125,7 +125,7 @@ func (n *names) of(own string) (string, error) {
 	return n.provider + "." + short, nil
 }
 
-// plain is a name in the form that rules, profiles and models take: one part of a tool's name.
+// plain turns a name into the form of one part of a tool's name.
 func plain(own string) string {
 	short := strings.ReplaceAll(own, ".", "_")
 	short = strings.ToLower(short[:1]) + short[1:]
@@ -135,7 +135,7 @@ func plain(own string) string {
 	return short
 }
 
-// remote is a tool of a provider as it was offered at one time.
+// remote is a tool as its provider offered it at one time.
 type remote struct {
 	provider *Provider
 	offer    offer
@@ -170,7 +170,7 @@ func (t *remote) Revoked() string { return t.provider.revoked(t.offer) }
 // Rest implements tool.Pager.
 func (t *remote) Rest() string { return "Ask the tool for less at a time to read it." }
 
-// Run implements tool.Tool. Whatever the provider does wrong is the tool's failure, never the host's.
+// Run implements tool.Tool. A fault of the provider is a failure of the tool, never of the host.
 func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	client, err := t.provider.claim(t.offer)
 	if err != nil {
@@ -197,7 +197,7 @@ func (t *remote) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	return result(out), nil
 }
 
-// result is what a model is told. Files are named in the text, whatever can be made of them.
+// result is the result for the model. The text names the files.
 func result(out toolkind.Result) tool.Result {
 	r := tool.Result{Text: out.Text, IsError: out.IsError}
 	if r.Text == "" {
@@ -217,7 +217,7 @@ func failed(format string, args ...any) tool.Result {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}
 }
 
-// short bounds a provider's words about its own failure.
+// short bounds the error text of a provider.
 func short(text string) string {
 	const most = 1 << 10
 	return visible(text[:min(len(text), most)])

@@ -145,12 +145,10 @@ func (s *Server) identify(l *link, d json.RawMessage, started chan<- start) {
 		Intents int    `json:"intents"`
 	}
 	err := json.Unmarshal(d, &in)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.identified++
 	s.intents = in.Intents
 	code := s.refusal
-	s.mu.Wake()
 	switch {
 	case code != 0:
 		s.refusal = 0
@@ -233,22 +231,19 @@ func (s *Server) serve(ctx context.Context, l *link, started <-chan start) {
 
 // Heartbeat sets how often bots that connect from now on have to show that they live.
 func (s *Server) Heartbeat(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.heartbeat = d
 }
 
 // Silence stops answering heartbeats, or begins again.
 func (s *Server) Silence(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.silent = on
 }
 
 // Refuse closes the connection of the next bot that identifies with a code.
 func (s *Server) Refuse(code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.refusal = code
 }
 
@@ -273,8 +268,7 @@ func (s *Server) Invalidate() {
 
 // Forget ends all sessions without telling anybody.
 func (s *Server) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	clear(s.sessions)
 }
 

@@ -58,8 +58,7 @@ func (s *Server) Interaction(id string) Interaction {
 
 // Close makes the token of an interaction expire, as it does after fifteen minutes.
 func (s *Server) Close(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.interactions[id].Closed = true
 }
 

@@ -96,12 +96,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// fault notes a request and takes the fault that fits it off the list.
+// fault records a request and returns the fault that fits it, if there is one.
 func (s *Server) fault(r *http.Request) *Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-	s.mu.Wake()
 	f, _ := s.faults.Take(func(where string) bool {
 		method, end, _ := strings.Cut(where, " ")
 		return (method == "" || method == r.Method) && strings.HasSuffix(r.URL.Path, end)

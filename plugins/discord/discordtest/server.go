@@ -113,8 +113,7 @@ type Fault struct {
 
 // Fail spoils the next request that fits.
 func (s *Server) Fail(f Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.faults.Add(f.Method+" "+f.Path, &f)
 }
 

@@ -100,7 +100,7 @@ type Role struct {
 	Tags     *RoleTags `json:"tags,omitempty"`
 }
 
-// RoleTags tell whose role it is.
+// RoleTags name the owner of a role.
 type RoleTags struct {
 	BotID string `json:"bot_id,omitempty"`
 }
@@ -127,8 +127,7 @@ func (s *Server) Person(name string) User {
 
 // Guild makes a guild; roles are given from the lowest to the highest.
 func (s *Server) Guild(owner User, roles ...string) (id string, roleIDs []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	g := &guild{ID: s.id(), Name: "guild", OwnerID: owner.ID, members: map[string]*Member{}}
 	g.Roles = append(g.Roles, Role{ID: g.ID, Name: "@everyone"})
 	for i, name := range roles {
@@ -143,8 +142,7 @@ func (s *Server) Guild(owner User, roles ...string) (id string, roleIDs []string
 
 // Give gives a member of a guild roles.
 func (s *Server) Give(guildID string, u User, roleIDs ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.guild(guildID).members[u.ID] = &Member{Roles: roleIDs}
 }
 
@@ -222,8 +220,7 @@ func (c *Channel) message(id string) *Message {
 
 // Change lets somebody edit a message of his; an empty text changes only what is around it, as a preview that comes later does.
 func (s *Server) Change(channel, id, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	m := s.channels[channel].message(id)
 	if text != "" {
 		now := time.Now().UTC()
@@ -234,8 +231,7 @@ func (s *Server) Change(channel, id, text string) {
 
 // Remove deletes a message.
 func (s *Server) Remove(channel, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.remove(s.channels[channel], id)
 }
 
@@ -246,8 +242,7 @@ func (s *Server) remove(c *Channel, id string) {
 
 // React lets somebody react with an emoji.
 func (s *Server) React(channel, id string, u User, emoji string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	c := s.channels[channel]
 	s.dispatch("MESSAGE_REACTION_ADD", map[string]any{
 		"user_id": u.ID, "channel_id": c.ID, "message_id": id, "guild_id": c.GuildID, "emoji": map[string]any{"id": nil, "name": emoji},
@@ -272,8 +267,7 @@ func (s *Server) address(id string) string {
 
 // Expire makes the addresses of all files that were given out so far useless.
 func (s *Server) Expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	for id, f := range s.files {
 		f.signature = s.id()
 		s.files[id] = f

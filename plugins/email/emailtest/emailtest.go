@@ -124,9 +124,7 @@ func (s *Server) Deliver(raw string) {
 	if _, err := s.user.Append("INBOX", literal{strings.NewReader(raw)}, &imap.AppendOptions{Time: time.Now()}); err != nil {
 		s.t.Fatalf("deliver a mail: %v", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.Wake()
+	defer s.mu.Change()()
 }
 
 // Vouched is the header by which the server says that a mail comes from a domain.
@@ -170,8 +168,7 @@ func (s *Server) Disconnect() {
 
 // RefuseLogins refuses every login from now on, or no longer.
 func (s *Server) RefuseLogins(yes bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.refuse = yes
 }
 
@@ -196,10 +193,8 @@ func (s *Server) Sent(ctx context.Context, n int) []Mail {
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 func (s *Server) record(m Mail) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.sent = append(s.sent, m)
-	s.mu.Wake()
 	s.mu.Shown(plain(m.Raw))
 }
 
@@ -243,7 +238,7 @@ func (r *reader) Login(user, password string) error {
 	return r.UserSession.Login(user, password)
 }
 
-// Idle implements imapserver.Session: unlike the library's it also tells of what came between the last command and this one, as real servers do.
+// Idle implements imapserver.Session. Unlike the library's it also reports mail that came between the last command and this one, as real servers do.
 func (r *reader) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	for {
 		came := r.server.mu.Changed()

@@ -28,15 +28,13 @@ type Trouble struct {
 
 // Next lets the next sends fail, each in one of these ways; then all is well again.
 func (s *Server) Next(list ...Trouble) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.trouble = append(s.trouble, list...)
 }
 
 // next takes the trouble that is due at a stage.
 func (s *Server) next(at Stage) (Trouble, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	if len(s.trouble) == 0 || s.trouble[0].At != at {
 		return Trouble{}, false
 	}

@@ -72,9 +72,7 @@ func parse(text string) (command string, params []string) {
 // obey carries out one line and reports whether the connection stays.
 func (c *client) obey(command string, params []string) bool {
 	s := c.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.mu.Wake()
+	defer s.mu.Change()()
 	switch need := needed[command]; {
 	case len(params) < need:
 		c.number("461", command, "Not enough parameters")

@@ -79,8 +79,7 @@ func (s *Server) accept() {
 
 // Join puts a person into a channel, with "@" or "+" before the nick if it has that rank there.
 func (s *Server) Join(nick, channel string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.join(nick, channel)
 	bare := strings.TrimLeft(nick, "@+")
 	for c := range s.conns {
@@ -93,7 +92,7 @@ func (s *Server) Join(nick, channel string) {
 	}
 }
 
-// join notes that somebody is in a channel. s.mu is held.
+// join records that somebody is in a channel. s.mu is held.
 func (s *Server) join(nick, channel string) {
 	if s.channels[fold(channel)] == nil {
 		s.channels[fold(channel)] = map[string]bool{}
@@ -103,8 +102,7 @@ func (s *Server) join(nick, channel string) {
 
 // Say has a person write to a bot's nick or into a channel, and returns how many bots heard it: a message that nobody hears is lost, as it is on IRC.
 func (s *Server) Say(nick, target, text string) (heard int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.last++
 	for c := range s.conns {
 		if c.welcome && (fold(c.nick) == fold(target) || c.joined[fold(target)]) {
@@ -117,8 +115,7 @@ func (s *Server) Say(nick, target, text string) (heard int) {
 
 // Refuse has the server refuse messages for a target from now on, or take them again.
 func (s *Server) Refuse(target string, refuse bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.refused[fold(target)] = refuse
 }
 
@@ -157,13 +154,11 @@ func (s *Server) Await(what string, holds func() bool) {
 
 // leave forgets a connection.
 func (s *Server) leave(c *client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	delete(s.conns, c)
 	for channel := range c.joined {
 		delete(s.channels[channel], c.nick)
 	}
-	s.mu.Wake()
 }
 
 // source is how a person or bot stands before its messages.

@@ -87,25 +87,20 @@ func (s *Server) URL() string { return s.server.URL }
 
 // Next makes trouble for the next requests whose path contains part, one for each.
 func (s *Server) Next(part string, t ...Trouble) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.troubles.Add(part, t...)
-	s.mu.Wake()
 }
 
 // Room makes a room with Flynn and others in it.
 func (s *Server) Room(id string, others ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.rooms[id] = append([]string{User}, others...)
 }
 
 // Invite invites Flynn to a room.
 func (s *Server) Invite(room, by string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.invites[room] = by
-	s.mu.Wake()
 }
 
 // Joined reports whether Flynn is in a room.
@@ -190,8 +185,7 @@ func (s *Server) Syncs() int {
 }
 
 func (s *Server) trouble(path string) (Trouble, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	return s.troubles.Take(func(part string) bool { return strings.Contains(path, part) })
 }
 
@@ -252,8 +246,7 @@ func (discard) WriteHeader(int)             {}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (s *Server) directory(w http.ResponseWriter, alias string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	id := "!" + strings.TrimPrefix(alias, "#")
 	if _, ok := s.rooms[id]; !ok {
 		fail(w, Trouble{Status: http.StatusNotFound, Code: "M_NOT_FOUND"})
@@ -263,8 +256,7 @@ func (s *Server) directory(w http.ResponseWriter, alias string) {
 }
 
 func (s *Server) relations(w http.ResponseWriter, target string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	chunk := []Event{}
 	for _, e := range s.events {
 		relation, _ := e.Content["m.relates_to"].(map[string]any)
@@ -287,8 +279,7 @@ func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string,
 			return
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	if !slices.Contains(s.rooms[room], User) && what != "join" {
 		fail(w, Trouble{Status: http.StatusForbidden, Code: "M_FORBIDDEN"})
 		return
@@ -302,7 +293,6 @@ func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string,
 		s.rooms[room] = []string{User, s.invites[room]}
 		delete(s.invites, room)
 		platform.JSON(w, http.StatusOK, map[string]any{"room_id": room})
-		s.mu.Wake()
 	case "joined_members":
 		joined := map[string]any{}
 		for _, m := range s.rooms[room] {

@@ -20,17 +20,14 @@ type Fault struct {
 
 // Fail makes the next calls of a method answer badly, one each.
 func (s *Server) Fail(method string, faults ...Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.faults.Add(method, faults...)
 }
 
 // fault counts the call and takes its fault.
 func (s *Server) fault(method string) Fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.calls[method]++
-	s.mu.Wake()
 	f, _ := s.faults.Take(platform.At(method))
 	return f
 }

@@ -78,8 +78,7 @@ func (s *Server) serveUpload(w http.ResponseWriter, r *http.Request) {
 		body = part
 	}
 	bytes, err := io.ReadAll(body)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	f, ok := s.uploads[r.PathValue("id")]
 	if !ok || err != nil || len(bytes) != f.announced {
 		w.WriteHeader(http.StatusBadRequest)

@@ -3,13 +3,13 @@ package slacktest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
 // Say posts a message of a person, of which the app gets an event, or two when it names the bot in a channel. TS is filled in and returned.
 func (s *Server) Say(channel string, m Message) (ts string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	m.TS = s.stamp()
 	if len(m.Files) > 0 && m.Subtype == "" {
 		m.Subtype = "file_share"
@@ -39,8 +39,7 @@ func (s *Server) place(o object, channel, ts string) {
 
 // Edit changes the text of a message as its author.
 func (s *Server) Edit(channel, ts, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	m := s.find(channel, ts)
 	before := m.wire(false)
 	m.Text, m.Edited = text, s.stamp()
@@ -51,8 +50,7 @@ func (s *Server) Edit(channel, ts, text string) {
 
 // Unfurl sends the event of a change that nobody made: Slack added a preview.
 func (s *Server) Unfurl(channel, ts string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	m, at := s.find(channel, ts), s.stamp()
 	now := m.wire(false)
 	before := maps.Clone(now)
@@ -64,28 +62,20 @@ func (s *Server) Unfurl(channel, ts string) {
 
 // Erase removes a message as its author.
 func (s *Server) Erase(channel, ts string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	at := s.stamp()
 	o := object{
 		"type": "message", "subtype": "message_deleted", "hidden": true, "ts": at, "deleted_ts": ts,
 		"previous_message": s.find(channel, ts).wire(false),
 	}
 	s.place(o, channel, at)
-	var rest []Message
-	for _, m := range s.messages[channel] {
-		if m.TS != ts {
-			rest = append(rest, m)
-		}
-	}
-	s.messages[channel] = rest
+	s.messages[channel] = slices.DeleteFunc(s.messages[channel], func(m Message) bool { return m.TS == ts })
 	s.emit("events_api", o)
 }
 
 // React adds or takes away a person's reaction.
 func (s *Server) React(user, channel, ts, name string, added bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	kind := "reaction_removed"
 	if added {
 		kind = "reaction_added"
@@ -98,8 +88,7 @@ func (s *Server) React(user, channel, ts, name string, added bool) {
 
 // Join sends the event of somebody who came or went.
 func (s *Server) Join(user, channel string, came bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	kind := "member_left_channel"
 	if came {
 		kind = "member_joined_channel"
@@ -144,8 +133,7 @@ func (s *Server) Command(user, channel, command, text string) *Event {
 
 // Begin begins a thread with a message of the bot of which no event is sent, and returns its ts.
 func (s *Server) Begin(channel string) (ts string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	m := Message{User: BotUser, BotID: BotID, Text: "New thread", TS: s.stamp()}
 	s.messages[channel] = append(s.messages[channel], m)
 	return m.TS

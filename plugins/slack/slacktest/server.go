@@ -1,7 +1,7 @@
 // Package slacktest is a Slack on loopback for tests: the part of the Web API that a chat bot uses, and Socket Mode with its
 // envelopes, redeliveries and replaced connections.
 //
-// Begin with Start, or with New outside of tests, and give the address of URL to the client under test. Say, Edit, Erase, React, Press and Command are what people
+// Begin with Start, and give the address of URL to the client under test. Say, Edit, Erase, React, Press and Command are what people
 // do; Fail makes a method of the Web API answer badly; Refresh, Warn, Drop and Refuse are what happens to connections. Messages
 // and Events tell what came of it. Errors, limits and shapes follow the Slack documentation; what a client may rely on is
 // checked by this package's own tests. It keeps everything in memory and knows one workspace.
@@ -100,8 +100,9 @@ func Start(t platform.TB, c Config) *Server {
 		pending: map[string]*Event{},
 	}
 	s.AddUser(User{ID: BotUser, Name: "flynn", Bot: true})
-	s.http = httptest.NewServer(s.routes())
-	t.Cleanup(s.Close)
+	t.Cleanup(s.work.Wait)
+	s.http = platform.Serve(t, s.routes())
+	t.Cleanup(s.end)
 	return s
 }
 
@@ -114,18 +115,14 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// Close ends the server; further calls do nothing.
-func (s *Server) Close() {
-	s.mu.Lock()
+// end stops redeliveries and WebSockets.
+func (s *Server) end() {
+	defer s.mu.Change()()
 	s.closed = true
 	for _, e := range s.events {
 		s.unschedule(e)
 	}
-	s.mu.Unlock()
 	s.stop()
-	s.http.CloseClientConnections()
-	s.http.Close()
-	s.work.Wait()
 }
 
 // URL is the base of the Web API.
@@ -133,8 +130,7 @@ func (s *Server) URL() string { return s.http.URL + "/api/" }
 
 // AddUser makes somebody known.
 func (s *Server) AddUser(u User) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	if u.Team == "" {
 		u.Team = Team
 	}
@@ -143,8 +139,7 @@ func (s *Server) AddUser(u User) {
 
 // AddChannel makes a conversation.
 func (s *Server) AddChannel(c Channel) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	if c.Kind == "" {
 		c.Kind = "channel"
 	}

@@ -258,21 +258,20 @@ func (s *Server) WaitConnections(t platform.TB, n, latest int) {
 
 // tell writes a disconnect message to every connection.
 func (s *Server) tell(reason string, leave bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	for _, c := range s.sockets {
 		c.leaving = c.leaving || leave
 		s.send(c, object{"type": "disconnect", "reason": reason, "debug_info": object{"host": "slacktest"}})
 	}
 }
 
-// Warn says that the connections will be replaced soon.
+// Warn announces that the connections will be replaced soon.
 func (s *Server) Warn() { s.tell("warning", false) }
 
 // Refresh asks for new connections; the old ones stay open until CloseOld.
 func (s *Server) Refresh() { s.tell("refresh_requested", true) }
 
-// Disable says that Socket Mode was switched off.
+// Disable announces that Socket Mode was switched off.
 func (s *Server) Disable() { s.tell("link_disabled", true) }
 
 // CloseOld closes the connections that were told to go.
@@ -294,8 +293,7 @@ func (s *Server) close(which func(*socket) bool) {
 
 // Refuse makes new WebSockets fail, or work again.
 func (s *Server) Refuse(yes bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.refuse = yes
 }
 
@@ -307,9 +305,8 @@ func (s *Server) WaitLost(t platform.TB) {
 	})
 }
 
-// Hasten changes when and how often events are told again from now on.
+// Hasten changes when and how often events are redelivered from now on.
 func (s *Server) Hasten(after time.Duration, redeliveries int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.config.RedeliverAfter, s.config.Redeliveries = after, redeliveries
 }

@@ -75,9 +75,7 @@ func (s *Server) call(method, token string, form url.Values) object {
 	if !ok {
 		return refusal("unknown_method")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.mu.Wake()
+	defer s.mu.Change()()
 	return do(form)
 }
 

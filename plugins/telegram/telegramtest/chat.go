@@ -209,8 +209,7 @@ func (c *Chat) React(who User, id int64, was, now []string) {
 
 // Block makes the chat refuse messages of the bot with these words, such as "Forbidden: bot was blocked by the user"; "" ends it.
 func (c *Chat) Block(description string) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
+	defer c.s.mu.Change()()
 	c.blocked = description
 }
 

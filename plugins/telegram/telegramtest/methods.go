@@ -3,6 +3,7 @@ package telegramtest
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,6 +68,18 @@ func visible(text, mode string, limit int, long string) (string, *apiError) {
 	return plain, nil
 }
 
+// text returns the text of a call as it shows, and checks the buttons.
+func (c Call) text(long string) (string, *apiError) {
+	text, failure := visible(c.Params["text"], c.Params["parse_mode"], maxText, long)
+	if failure == nil && text == "" {
+		failure = badRequest("message text is empty")
+	}
+	if failure == nil {
+		failure = keyboard(c.Params["reply_markup"])
+	}
+	return text, failure
+}
+
 // keyboard checks a reply_markup.
 func keyboard(markup string) *apiError {
 	if markup == "" {
@@ -94,20 +107,14 @@ func keyboard(markup string) *apiError {
 	return nil
 }
 
+// The methods below, and those in files.go and updates.go but getUpdates, are called with s.mu held.
+
 func (s *Server) sendMessage(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	chat, failure := s.target(c)
 	if failure != nil {
 		return nil, failure
 	}
-	text, failure := visible(c.Params["text"], c.Params["parse_mode"], maxText, "message is too long")
-	if failure == nil && text == "" {
-		failure = badRequest("message text is empty")
-	}
-	if failure == nil {
-		failure = keyboard(c.Params["reply_markup"])
-	}
+	text, failure := c.text("message is too long")
 	if failure != nil {
 		return nil, failure
 	}
@@ -175,8 +182,6 @@ func (s *Server) own(c Call, missing string) (*Chat, *Message, *apiError) {
 }
 
 func (s *Server) editMessageText(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	_, m, failure := s.own(c, "message to edit not found")
 	if failure != nil {
 		return nil, failure
@@ -187,13 +192,7 @@ func (s *Server) editMessageText(c Call) (any, *apiError) {
 	if m.Media != "" {
 		return nil, badRequest("there is no text in the message to edit")
 	}
-	text, failure := visible(c.Params["text"], c.Params["parse_mode"], maxText, "MESSAGE_TOO_LONG")
-	if failure == nil && text == "" {
-		failure = badRequest("message text is empty")
-	}
-	if failure == nil {
-		failure = keyboard(c.Params["reply_markup"])
-	}
+	text, failure := c.text("MESSAGE_TOO_LONG")
 	if failure != nil {
 		return nil, failure
 	}
@@ -210,25 +209,16 @@ func (s *Server) editMessageText(c Call) (any, *apiError) {
 }
 
 func (s *Server) deleteMessage(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	chat, m, failure := s.own(c, "message to delete not found")
 	if failure != nil {
 		return nil, failure
 	}
-	for i := range chat.messages {
-		if chat.messages[i] == m {
-			chat.messages = append(chat.messages[:i], chat.messages[i+1:]...)
-			break
-		}
-	}
+	chat.messages = slices.DeleteFunc(chat.messages, func(one *Message) bool { return one == m })
 	return true, nil
 }
 
 // setReaction takes the few emoji that tests use; the real server has a list of about seventy.
 func (s *Server) setReaction(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	_, m, failure := s.own(c, "message to react not found")
 	if failure != nil {
 		return nil, failure
@@ -250,8 +240,6 @@ func (s *Server) setReaction(c Call) (any, *apiError) {
 }
 
 func (s *Server) chatAction(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, failure := s.target(c); failure != nil {
 		return nil, failure
 	}
@@ -265,8 +253,6 @@ func (s *Server) chatAction(c Call) (any, *apiError) {
 }
 
 func (s *Server) answerCallback(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	id := c.Params["callback_query_id"]
 	if !s.queries[id] {
 		return nil, badRequest("query is too old and response timeout expired or query ID is invalid")
@@ -276,8 +262,6 @@ func (s *Server) answerCallback(c Call) (any, *apiError) {
 }
 
 func (s *Server) getChat(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	chat := s.lookup(c.Params["chat_id"])
 	if chat == nil {
 		return nil, badRequest("chat not found")

@@ -116,23 +116,19 @@ func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
 // SetPrivacy turns the bot's privacy mode on (which is where a new bot begins) or off. It changes only what getMe says.
 func (s *Server) SetPrivacy(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.privacy = on
 }
 
 // Revoke makes the token invalid, or valid again.
 func (s *Server) Revoke(revoked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.revoked = revoked
-	s.mu.Wake()
 }
 
 // Fail makes the next calls of a method go wrong, one for each fault.
 func (s *Server) Fail(method string, faults ...Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.faults.Add(method, faults...)
 }
 
@@ -232,58 +228,54 @@ func refuse(w http.ResponseWriter, e *apiError) {
 
 // call carries out one method. Like the real server it does not care for the case of a method's letters.
 func (s *Server) call(r *http.Request, c Call) (any, *apiError) {
-	switch strings.ToLower(c.Method) {
-	case "getme":
-		return s.me(), nil
-	case "getupdates":
+	method := strings.ToLower(c.Method)
+	if method == "getupdates" { // which waits
 		return s.getUpdates(r.Context(), c)
-	case "setwebhook":
-		return s.setWebhook(c)
-	case "deletewebhook":
-		return s.deleteWebhook(), nil
-	case "getwebhookinfo":
-		return s.webhookInfo(), nil
-	case "sendmessage":
-		return s.sendMessage(c)
-	case "sendphoto":
-		return s.sendMedia(c, "photo")
-	case "senddocument":
-		return s.sendMedia(c, "document")
-	case "editmessagetext":
-		return s.editMessageText(c)
-	case "deletemessage":
-		return s.deleteMessage(c)
-	case "setmessagereaction":
-		return s.setReaction(c)
-	case "sendchataction":
-		return s.chatAction(c)
-	case "answercallbackquery":
-		return s.answerCallback(c)
-	case "getfile":
-		return s.getFile(c)
-	case "getchat":
-		return s.getChat(c)
 	}
-	return nil, &apiError{Code: 404, Description: "Not Found: method not found"}
+	do, ok := map[string]func(Call) (any, *apiError){
+		"getme":               s.me,
+		"setwebhook":          s.setWebhook,
+		"deletewebhook":       s.deleteWebhook,
+		"getwebhookinfo":      s.webhookInfo,
+		"sendmessage":         s.sendMessage,
+		"sendphoto":           func(c Call) (any, *apiError) { return s.sendMedia(c, "photo") },
+		"senddocument":        func(c Call) (any, *apiError) { return s.sendMedia(c, "document") },
+		"editmessagetext":     s.editMessageText,
+		"deletemessage":       s.deleteMessage,
+		"setmessagereaction":  s.setReaction,
+		"sendchataction":      s.chatAction,
+		"answercallbackquery": s.answerCallback,
+		"getfile":             s.getFile,
+		"getchat":             s.getChat,
+	}[method]
+	if !ok {
+		return nil, &apiError{Code: 404, Description: "Not Found: method not found"}
+	}
+	defer s.mu.Change()()
+	result, failure := do(c)
+	if failure != nil {
+		return nil, failure
+	}
+	text, err := json.Marshal(result) // while nothing changes it
+	if err != nil {
+		panic(err) // only this package's own types come here
+	}
+	return json.RawMessage(text), nil
 }
 
-func (s *Server) me() any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) me(Call) (any, *apiError) {
 	b := Bot()
 	return map[string]any{
 		"id": b.ID, "is_bot": true, "first_name": b.FirstName, "username": b.Username,
 		"can_join_groups": true, "can_read_all_group_messages": !s.privacy, "supports_inline_queries": false,
-	}
+	}, nil
 }
 
 // keep records a call that was answered.
 func (s *Server) keep(c Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	c.At = time.Now()
 	s.calls = append(s.calls, c)
-	s.mu.Wake()
 }
 
 // Calls returns the calls of a method that were answered, oldest first.

@@ -1,9 +1,9 @@
 package telegramtest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,8 +58,7 @@ func (s *Server) push(kind string, body any) int64 {
 
 // JumpTo makes id the id of the next update, as the real server does after a week without any.
 func (s *Server) JumpTo(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.queue.next = id
 }
 
@@ -76,7 +75,7 @@ func (s *Server) AwaitConfirmed() {
 	s.mu.Await(s.t, "every update is confirmed", func() bool { return len(s.queue.updates) == 0 })
 }
 
-// conflict is what one of two pollers hears.
+// conflict is the error of one of two pollers.
 const conflict = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
 // errConflict ends a poll when another one begins.
@@ -127,8 +126,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *apiError) {
 
 // beginPoll confirms what is before offset, and ends the poll that is under way.
 func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed string) *apiError {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	if s.queue.hook.url != "" {
 		return &apiError{Code: 409, Description: "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"}
 	}
@@ -145,7 +143,6 @@ func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed s
 			s.queue.updates = s.queue.updates[1:]
 		}
 	}
-	s.mu.Wake()
 	return nil
 }
 
@@ -169,8 +166,6 @@ func (s *Server) batch(limit int) []Update {
 }
 
 func (s *Server) setWebhook(c Call) (any, *apiError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if u, err := url.Parse(c.Params["url"]); err != nil || u.Host == "" {
 		return nil, badRequest("bad webhook: invalid URL")
 	}
@@ -180,24 +175,20 @@ func (s *Server) setWebhook(c Call) (any, *apiError) {
 	return true, nil
 }
 
-func (s *Server) deleteWebhook() any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) deleteWebhook(Call) (any, *apiError) {
 	s.queue.hook = webhook{}
 	s.mu.Wake()
-	return true
+	return true, nil
 }
 
-func (s *Server) webhookInfo() any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) webhookInfo(Call) (any, *apiError) {
 	info := map[string]any{
 		"url": s.queue.hook.url, "has_custom_certificate": false, "pending_update_count": len(s.queue.updates),
 	}
 	if s.queue.hook.lastError != "" {
 		info["last_error_message"] = s.queue.hook.lastError
 	}
-	return info
+	return info, nil
 }
 
 // WebhookAttempts is how often an update was brought to the webhook that is set.
@@ -247,32 +238,24 @@ func (s *Server) bring(client *http.Client, hook webhook, u Update) (why string)
 	if err != nil {
 		return err.Error()
 	}
-	r, err := http.NewRequest(http.MethodPost, hook.url, bytes.NewReader(body))
-	if err != nil {
-		return err.Error()
-	}
-	r.Header.Set("Content-Type", "application/json")
+	header := http.Header{"Content-Type": {"application/json"}}
 	if hook.secret != "" {
-		r.Header.Set("X-Telegram-Bot-Api-Secret-Token", hook.secret)
+		header.Set("X-Telegram-Bot-Api-Secret-Token", hook.secret)
 	}
-	resp, err := client.Do(r)
-	if err != nil {
+	switch status := platform.Post(context.Background(), client, hook.url, header, body); {
+	case status == 0:
 		return "Connection failed"
-	}
-	resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return "Wrong response from the webhook: " + resp.Status
+	case status/100 != 2:
+		return fmt.Sprintf("Wrong response from the webhook: %d %s", status, http.StatusText(status))
 	}
 	return ""
 }
 
 func (s *Server) brought(id int64, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.queue.hook.attempts++
 	s.queue.hook.lastError = why
 	if why == "" && len(s.queue.updates) > 0 && s.queue.updates[0].ID == id {
 		s.queue.updates = s.queue.updates[1:]
 	}
-	s.mu.Wake()
 }

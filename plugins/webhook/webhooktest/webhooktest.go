@@ -69,8 +69,7 @@ type Trouble struct {
 
 // Next makes trouble for the posts that come next, one for each.
 func (s *System) Next(t ...Trouble) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.troubles.Add("", t...)
 }
 
@@ -97,8 +96,7 @@ func (s *System) take(w http.ResponseWriter, r *http.Request) {
 
 // receive takes an answer, unless trouble is due.
 func (s *System) receive(id string, body []byte) (status int, t Trouble) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.posts++
 	t, _ = s.troubles.Take(platform.At(""))
 	if t.Status != 0 || t.HangUp && !t.Taken {
@@ -140,24 +138,13 @@ func (s *System) Header(id string, at time.Time, body []byte) http.Header {
 	return h
 }
 
-// Post sends a message to url and returns the status.
+// Post sends a message to url and returns the status, or 0 if there is no answer.
 func (s *System) Post(ctx context.Context, url, id string, message any) (status int, err error) {
 	body, err := json.Marshal(message)
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	r.Header = s.Header(id, time.Now(), body)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode, err
+	return platform.Post(ctx, http.DefaultClient, url, s.Header(id, time.Now(), body), body), nil
 }
 
 // Posts is how often something with a right signature was posted.

@@ -47,8 +47,7 @@ func (s *Server) refused(w http.ResponseWriter, r *http.Request) (late, done boo
 		Fault{Code: 100, Message: "Unsupported post request"}.answer(w)
 		return false, true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	f, ok := s.faults.Take(platform.At(""))
 	if !ok || f.Late {
 		return f.Late, false
@@ -107,9 +106,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		Fault{Code: 100, Message: "(#100) The parameter messaging_product is required."}.answer(w)
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.mu.Wake()
+	defer s.mu.Change()()
 	if in["status"] == "read" {
 		text := fmt.Sprint(in["message_id"])
 		if in["typing_indicator"] != nil {

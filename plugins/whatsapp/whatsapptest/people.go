@@ -2,6 +2,7 @@ package whatsapptest
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 )
@@ -19,13 +20,10 @@ func (s *Server) Say(user, name, kind string, part map[string]any) (id string) {
 
 // SayMore is Say with any fields of the message.
 func (s *Server) SayMore(user, name string, fields map[string]any) (id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	delete(s.closedW, user)
 	m := map[string]any{"from": user, "id": s.nextID(), "timestamp": strconv.FormatInt(time.Now().Unix(), 10)}
-	for key, v := range fields {
-		m[key] = v
-	}
+	maps.Copy(m, fields)
 	s.notify(map[string]any{
 		"contacts": []any{map[string]any{"wa_id": user, "profile": map[string]any{"name": name}}}, "messages": []any{m},
 	})
@@ -42,8 +40,7 @@ func (s *Server) Press(user, message, value, title string) {
 
 // Tell sends a status of a message: "sent", "delivered", "read", or "failed" with the code of an error.
 func (s *Server) Tell(m Sent, status string, code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.tell(m, status, code)
 }
 

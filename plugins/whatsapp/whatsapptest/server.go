@@ -7,7 +7,6 @@
 package whatsapptest
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -39,8 +39,8 @@ const (
 type Config struct {
 	RedeliverAfter time.Duration // after an answer other than 200, and twice as long after each further one; 1 s
 	Redeliveries   int           // 10
-	Statuses       bool          // "sent" and "delivered" are told by themselves
-	LateWindow     bool          // a status says that the 24 hours have passed, not the answer
+	Statuses       bool          // "sent" and "delivered" are reported automatically
+	LateWindow     bool          // a status reports that the 24 hours have passed, not the answer
 }
 
 // Server is the fake.
@@ -49,7 +49,6 @@ type Server struct {
 	http   *httptest.Server
 	client *http.Client
 	ctx    context.Context
-	stop   context.CancelFunc
 	work   sync.WaitGroup
 
 	mu      platform.State
@@ -106,7 +105,7 @@ func Start(t platform.TB, c Config) *Server {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
-		config: c, ctx: ctx, stop: stop, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second},
+		config: c, ctx: ctx, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second},
 		media: map[string]*Media{}, closedW: map[string]bool{}, last: 1000,
 	}
 	mux := http.NewServeMux()
@@ -114,20 +113,15 @@ func Start(t platform.TB, c Config) *Server {
 	mux.HandleFunc("POST /v23.0/{phone}/messages", s.post)
 	mux.HandleFunc("POST /v23.0/{phone}/media", s.upload)
 	mux.HandleFunc("GET /bytes/{id}", s.bytes)
-	s.http = httptest.NewServer(mux)
-	t.Cleanup(s.Close)
+	t.Cleanup(s.work.Wait)
+	s.http = platform.Serve(t, mux)
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
+		stop()
+	})
 	return s
-}
-
-// Close ends the server; further calls do nothing.
-func (s *Server) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.stop()
-	s.http.CloseClientConnections()
-	s.http.Close()
-	s.work.Wait()
 }
 
 // URL is the base of the Graph API.
@@ -135,15 +129,13 @@ func (s *Server) URL() string { return s.http.URL + "/v23.0" }
 
 // Fail makes the next calls answer badly, one each.
 func (s *Server) Fail(faults ...Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.faults.Add("", faults...)
 }
 
 // CloseWindow lets 24 hours pass since the last message of somebody; Say opens it again.
 func (s *Server) CloseWindow(user string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.mu.Change()()
 	s.closedW[user] = true
 }
 
@@ -231,9 +223,7 @@ func (s *Server) Notify(value map[string]any) *Hook {
 // notify does the same with s.mu held.
 func (s *Server) notify(value map[string]any) *Hook {
 	v := map[string]any{"messaging_product": "whatsapp", "metadata": map[string]any{"display_phone_number": "15550783881", "phone_number_id": PhoneID}}
-	for key, x := range value {
-		v[key] = x
-	}
+	maps.Copy(v, value)
 	body, _ := json.Marshal(map[string]any{"object": "whatsapp_business_account", "entry": []any{
 		map[string]any{"id": "102290129340398", "changes": []any{map[string]any{"field": "messages", "value": v}}},
 	}})
@@ -250,7 +240,9 @@ func (s *Server) deliver(h *Hook) {
 		s.mu.Lock()
 		address := s.hook
 		s.mu.Unlock()
-		status := s.postHook(address, h.Body)
+		status := platform.Post(s.ctx, s.client, address, http.Header{
+			"Content-Type": {"application/json"}, "X-Hub-Signature-256": {Signature(h.Body)},
+		}, h.Body)
 		s.mu.Lock()
 		h.Answers = append(h.Answers, status)
 		h.Done, h.Lost = status == http.StatusOK, status != http.StatusOK && try >= s.config.Redeliveries
@@ -264,21 +256,6 @@ func (s *Server) deliver(h *Hook) {
 			return
 		}
 	}
-}
-
-func (s *Server) postHook(address string, body []byte) int {
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return 0
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Hub-Signature-256", Signature(body))
-	resp, err := s.client.Do(r)
-	if err != nil {
-		return 0
-	}
-	resp.Body.Close()
-	return resp.StatusCode
 }
 
 // Hooks are the notifications so far.

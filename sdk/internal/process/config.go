@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/flynnhost/flynn/sdk/hostapi"
@@ -43,13 +46,46 @@ func (c Config) Decode(v any) error {
 	return fieldError(d.Decode(v))
 }
 
+// ReadState fills v with the JSON of a file in StateDir, which WriteState wrote, and reports whether there is one.
+func (c Config) ReadState(name string, v any) (found bool, err error) {
+	text, err := os.ReadFile(filepath.Join(c.StateDir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return false, fmt.Errorf("read %s: %w", filepath.Join(c.StateDir, name), err)
+	}
+	return true, nil
+}
+
+// WriteState replaces a file in StateDir with the JSON of v. A crash leaves the old file or the new one.
+func (c Config) WriteState(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.StateDir, name)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
 // fieldError turns what encoding/json says into the path and the words that an operator needs.
 func fieldError(err error) error {
 	if err == nil {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return FieldErrors{{Path: wrong.Field, Message: fmt.Sprintf("want %s, got %s", wrong.Type, wrong.Value)}}
+		return FieldErrors{{Path: wrong.Field, Message: fmt.Sprintf("must be %s, not %s", wrong.Type, wrong.Value)}}
 	}
 	if _, key, ok := strings.Cut(err.Error(), "unknown field "); ok {
 		return FieldErrors{{Path: strings.Trim(key, `"`), Message: "unknown key"}}
@@ -57,16 +93,31 @@ func fieldError(err error) error {
 	return FieldErrors{{Message: err.Error()}}
 }
 
-// FieldError says what is wrong with one setting.
+// FieldError is what is wrong with one setting.
 type FieldError struct {
 	Path    string // dotted path of the key; "secrets.NAME" for a secret; empty for the whole
 	Message string // what is wrong and what would be right; never a secret's value
 }
 
-// FieldErrors is what Configure returns for settings that make no sense. The host shows them and does not try again
-// until the configuration changes.
+// FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
 type FieldErrors []FieldError
 
+// AddIf adds an error about the setting at path if bad is true.
+func (e *FieldErrors) AddIf(bad bool, path, format string, args ...any) {
+	if bad {
+		*e = append(*e, FieldError{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Err returns e as an error, or nil if nothing was added.
+func (e FieldErrors) Err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}
+
+// Error implements error.
 func (e FieldErrors) Error() string {
 	parts := make([]string, len(e))
 	for i, f := range e {

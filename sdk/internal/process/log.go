@@ -11,7 +11,7 @@ import (
 // logTime is the one layout of time that hosts built on go-plugin parse.
 const logTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// newLog writes JSON lines with the keys by which a host tells a line's level, message and time.
+// newLog writes JSON lines with the keys under which a host finds the level, message and time of a line.
 func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: hostKeys}))
 }

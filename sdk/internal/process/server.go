@@ -134,7 +134,7 @@ func (s *Server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	return c, nil
 }
 
-// configureFailed tells wrong settings, which will stay wrong, from a check that may work later.
+// configureFailed answers wrong settings with field errors, and a check that may work later with a status.
 func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 	wrong, ok := errors.AsType[FieldErrors](err)
 	if !ok || len(wrong) == 0 {

@@ -1,6 +1,6 @@
 package process
 
-// State is how the connection fares. The numbers are the wire's.
+// State is the state of the connection. The numbers are the wire's.
 type State int
 
 // The states.

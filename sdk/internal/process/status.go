@@ -11,7 +11,7 @@ import (
 
 const maxStatusText = 1 << 10 // bytes
 
-// Board shows the latest state; who reads slowly misses the ones between, never the last.
+// Board shows the latest state. A slow reader misses states between, never the last.
 type Board struct {
 	mu      sync.Mutex
 	state   *pluginv1.StatusResponse

@@ -201,7 +201,7 @@ func CheckLines(t testing.TB, texts []string, n int) {
 	}
 }
 
-// still is a channel that is connected already and hears nothing.
+// still is a channel that is connected already and receives nothing.
 type still struct{ channel.Channel }
 
 func (s still) Configure(context.Context, channel.Config) error { return nil }

@@ -24,7 +24,7 @@ import (
 	"sync"
 )
 
-// Ready tells the plugin's settings and secrets for this platform; they come on top of those in conform.toml.
+// Ready has the plugin's settings and secrets for this platform; they come on top of those in conform.toml.
 type Ready struct {
 	Settings map[string]any    `json:"settings,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
@@ -76,7 +76,7 @@ type Platform interface {
 // Caller is a Platform that sends its messages to a webhook. Before it knows an address it keeps what people say.
 type Caller interface {
 	Platform
-	// Webhook tells where the plugin listens now. The plugin has just begun to: it can be asked to prove who it is.
+	// Webhook sets where the plugin listens. It is called once the plugin does, so that the platform can verify the address.
 	Webhook(w Webhook) error
 }
 

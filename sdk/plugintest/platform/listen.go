@@ -1,6 +1,9 @@
 package platform
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +18,22 @@ func Serve(t TB, h http.Handler) *httptest.Server {
 		s.Close()
 	})
 	return s
+}
+
+// Post posts a body and returns the status of the answer, or 0 if there is none.
+func Post(ctx context.Context, c *http.Client, url string, header http.Header, body []byte) (status int) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	r.Header = header
+	answer, err := c.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body) // so that the connection can be used again
+	return answer.StatusCode
 }
 
 // Listener listens on loopback and keeps its connections, to break them.

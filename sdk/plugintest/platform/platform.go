@@ -31,7 +31,16 @@ type State struct {
 	report  func(fake.Report)
 }
 
-// Wake wakes everybody who waits: something changed. The lock is held.
+// Change takes the lock for a change: call it as defer s.Change()(). The function that it returns wakes everybody who waits and unlocks.
+func (s *State) Change() (done func()) {
+	s.Lock()
+	return func() {
+		s.Wake()
+		s.Unlock()
+	}
+}
+
+// Wake wakes everybody who waits, since something changed. The lock is held.
 func (s *State) Wake() {
 	if s.changed != nil {
 		close(s.changed)
@@ -80,7 +89,7 @@ func (s *State) Await(t TB, what string, holds func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if !s.Wait(ctx, holds) {
-		t.Fatalf("the fake platform waits in vain: %s: not within %s", what, patience)
+		t.Fatalf("the fake platform waits for: %s: not within %s", what, patience)
 	}
 }
 

@@ -38,7 +38,7 @@ type Plugin struct {
 	Optional      []string          // secrets without which it works as well
 	Named         []string          // the secrets that it may be given
 	Calls         []Call            // of its tools
-	// Redelivers says that the platform delivers again what was not acknowledged, as most do.
+	// Redelivers: the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool
 	// StopTimeout is how long it may take to answer Shutdown; 20 s.
 	StopTimeout time.Duration

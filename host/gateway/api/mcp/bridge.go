@@ -12,14 +12,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bridge serves a program over standard streams with what a running Flynn offers at endpoint, until ctx or the program ends.
+// Bridge offers the tools of a running Flynn at endpoint to a client over in and out, until ctx or the client ends.
 func Bridge(ctx context.Context, endpoint, token, version string, in io.ReadCloser, out io.WriteCloser) error {
 	us := &mcp.Implementation{Name: "flynn", Version: version}
-	var program atomic.Pointer[mcp.ServerSession] // there before the first call is passed on
+	var session atomic.Pointer[mcp.ServerSession] // set before the first call is forwarded
 	client := mcp.NewClient(us, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(ctx context.Context, r *mcp.ProgressNotificationClientRequest) {
-			if p := program.Load(); p != nil {
-				_ = p.NotifyProgress(ctx, r.Params) // of a call whose result comes all the same
+			if s := session.Load(); s != nil {
+				_ = s.NotifyProgress(ctx, r.Params) // the result of the call does not depend on it
 			}
 		},
 	})
@@ -40,7 +40,7 @@ func Bridge(ctx context.Context, endpoint, token, version string, in io.ReadClos
 			case *mcp.ListToolsRequest:
 				return host.ListTools(ctx, r.Params)
 			case *mcp.CallToolRequest:
-				program.Store(r.Session)
+				session.Store(r.Session)
 				res, err := host.CallTool(ctx, &mcp.CallToolParams{Meta: r.Params.Meta, Name: r.Params.Name, Arguments: r.Params.Arguments})
 				if err != nil {
 					return nil, inWords(ctx, host, r.Params.Name, err)
@@ -53,7 +53,7 @@ func Bridge(ctx context.Context, endpoint, token, version string, in io.ReadClos
 	return server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
 }
 
-// inWords is the error of a call for the program, without what the transports on the way say about it.
+// inWords is the error of a call for the client, without the words of the transports in between.
 func inWords(ctx context.Context, host *mcp.ClientSession, tool string, err error) error {
 	list, wrong := host.ListTools(ctx, nil)
 	if wrong != nil || slices.ContainsFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == tool }) {
@@ -62,7 +62,7 @@ func inWords(ctx context.Context, host *mcp.ClientSession, tool string, err erro
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q: tools/list names the tools that this token may call", tool)}
 }
 
-// bearer adds the token to requests. They go to one endpoint alone: redirects are not followed.
+// bearer adds the token to requests. They go only to one endpoint: redirects are not followed.
 type bearer struct {
 	token string
 	next  http.RoundTripper

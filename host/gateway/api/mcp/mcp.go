@@ -1,10 +1,10 @@
-// Package mcp lets clients ask agents over the Model Context Protocol: each agent is a tool, and so is what an agent's sandbox can do.
+// Package mcp lets clients ask agents over the Model Context Protocol: each agent is a tool, and so is each tool of an agent's sandbox.
 //
-//	ask_AGENT {message, session?, directory?}           asks an agent; a directory only where the agent takes one
-//	sandbox_TOOL {agent?, session?, ...}                calls a tool in the sandbox of an agent's session; its arguments stand beside
+//	ask_AGENT {message, session?, directory?}           asks an agent; a directory only if the agent accepts one
+//	sandbox_TOOL {agent?, session?, ...}                calls a tool in the sandbox of an agent's session, with the tool's arguments
 //
-// Start with Handler. Results name their session, which a later call continues. While a turn runs, progress is reported to clients that
-// ask for it. The protocol itself is the official SDK's, without sessions of its own: nothing of a client is kept between requests.
+// Start with Handler. Results name their session, which a later call can continue. While a turn runs, progress is reported to clients that
+// ask for it. The official SDK speaks the protocol, in its stateless mode: nothing about a client is kept between requests.
 package mcp
 
 import (
@@ -50,16 +50,16 @@ func New(service *api.Service, version string) *Handler {
 
 type clientKey struct{}
 
-// ServeClient answers one request of a client, whose token was checked.
+// ServeClient answers a request of a client whose token was checked.
 func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client string) {
 	rc := http.NewResponseController(w)
-	// A turn takes as long as its own limits allow, a person who is asked for approval included.
+	// A turn takes as long as its own limits allow, including the wait for approvals.
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Time{})
 	h.http.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
 }
 
-// server offers what the client of a request may ask for.
+// server has the tools that the client of a request may call.
 func (h *Handler) server(r *http.Request) *mcp.Server {
 	client, ok := r.Context().Value(clientKey{}).(string)
 	if !ok { // the handler was mounted without a check of the token
@@ -91,9 +91,9 @@ type reply struct {
 	Turn    string `json:"turn,omitempty"`
 }
 
-const sessionHelp = "names a conversation to go on with, as an earlier result gave it; leave it out for a new one"
+const sessionHelp = "names a conversation to continue, as an earlier result gave it; leave it out for a new one"
 
-const directoryHelp = "the absolute path of the folder that a new conversation is about; later messages of the session may leave it out"
+const directoryHelp = "the absolute path of the folder in which a new conversation works; later messages of the session may leave it out"
 
 func askTool(agent api.Agent) *mcp.Tool {
 	properties := map[string]any{
@@ -104,7 +104,7 @@ func askTool(agent api.Agent) *mcp.Tool {
 		properties["directory"] = map[string]any{"type": "string", "description": directoryHelp}
 	}
 	return &mcp.Tool{
-		Name: "ask_" + agent.Name, Description: fmt.Sprintf("Asks the agent %q of this Flynn. It has its own model, tools and memory of the session.", agent.Name),
+		Name: "ask_" + agent.Name, Description: fmt.Sprintf("Asks the agent %q of this Flynn. The agent has its own model, tools and memory of the session.", agent.Name),
 		InputSchema: object(properties, "message"),
 	}
 }
@@ -132,7 +132,7 @@ func (h *Handler) ask(client string, agent api.Agent) mcp.ToolHandler {
 	}
 }
 
-// machineTool is a tool of the machines of some agents.
+// machineTool is a tool in the sandboxes of some agents.
 type machineTool struct {
 	api.Tool
 	agents []string
@@ -145,11 +145,11 @@ func (m *machineTool) tool() *mcp.Tool {
 	}
 }
 
-// schema is that of the tool, with the agent and the session beside its arguments. A tool that has a property of one of these names has its
-// arguments in a property of their own.
+// schema is the tool's schema with the properties agent and session. If the tool has properties of these names itself, its arguments go
+// into the property arguments.
 func (m *machineTool) schema() map[string]any {
 	own := map[string]any{
-		"agent":   map[string]any{"type": "string", "enum": m.agents, "description": "whose sandbox; may be left out where there is one"},
+		"agent":   map[string]any{"type": "string", "enum": m.agents, "description": "the agent whose sandbox to use; may be left out if there is only one"},
 		"session": map[string]any{"type": "string", "description": sessionHelp},
 	}
 	var required []string
@@ -176,13 +176,13 @@ type flatSchema struct {
 	Additional *bool          `json:"additionalProperties"`
 }
 
-// ours are the properties that stand beside a tool's own.
+// ours are the properties that are added to a tool's own.
 var ours = []string{"agent", "session", "arguments"}
 
 func (m *machineTool) flat() (flatSchema, bool) {
 	var f flatSchema
 	dec := json.NewDecoder(bytes.NewReader(m.Schema))
-	dec.DisallowUnknownFields() // another keyword may speak of the object as a whole
+	dec.DisallowUnknownFields() // another keyword may be about the object as a whole
 	if dec.Decode(&f) != nil || f.Type != "object" || f.Additional == nil || *f.Additional {
 		return f, false
 	}
@@ -205,8 +205,8 @@ func (h *Handler) call(client string, m *machineTool) mcp.ToolHandler {
 	}
 }
 
-// question reads the arguments of a call: those of the tool beside agent and session, or apart from them in "arguments", as they were
-// before. The tool's own schema is checked where the tool is run.
+// question reads the arguments of a call: the tool's own beside agent and session or, as in earlier releases, apart from them in
+// "arguments". The tool's own schema is checked when the tool runs.
 func (m *machineTool) question(raw json.RawMessage) (api.Question, error) {
 	given := map[string]json.RawMessage{}
 	if len(raw) > 0 {
@@ -218,7 +218,7 @@ func (m *machineTool) question(raw json.RawMessage) (api.Question, error) {
 	for name, into := range map[string]*string{"agent": &q.Agent, "session": &q.Session} {
 		if text, ok := given[name]; ok {
 			if err := json.Unmarshal(text, into); err != nil {
-				return q, fmt.Errorf("the arguments: %s is no text", name)
+				return q, fmt.Errorf("the arguments: %s is not a string", name)
 			}
 			delete(given, name)
 		}
@@ -246,7 +246,7 @@ func (m *machineTool) question(raw json.RawMessage) (api.Question, error) {
 	return q, nil
 }
 
-// put asks and reports progress on the way.
+// put asks a question and reports progress.
 func (h *Handler) put(ctx context.Context, req *mcp.CallToolRequest, q api.Question) (*mcp.CallToolResult, error) {
 	if q.Channel = api.MCP; q.Session == "" {
 		q.Session = h.service.NewSession()
@@ -268,7 +268,7 @@ func refused(why string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: why}}, IsError: true}
 }
 
-// progress tells a client how its turn goes.
+// progress reports the progress of a turn to a client.
 type progress struct {
 	ctx     context.Context
 	session *mcp.ServerSession
@@ -277,14 +277,14 @@ type progress struct {
 	told    time.Time
 }
 
-// textEvery is how often a client hears that text comes.
+// textEvery is how often a client is told that the agent is writing.
 const textEvery = time.Second
 
 func (p *progress) event(e message.Event) {
 	var text string
 	switch e.Kind {
 	case message.TurnStarted:
-		text = "agent " + e.Agent + " has begun"
+		text = "agent " + e.Agent + " has started"
 	case message.ToolCall:
 		text = "calls " + e.Tool
 	case message.ToolApproval:
@@ -301,6 +301,6 @@ func (p *progress) event(e message.Event) {
 	}
 	p.count++
 	p.told = time.Now()
-	// A client that does not take it gets its result all the same.
+	// The result does not depend on it.
 	_ = p.session.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.count, Message: text})
 }

@@ -34,7 +34,7 @@ func TestMachineToolQuestion(t *testing.T) {
 		{"the only agent, arguments apart", `{"arguments":{"command":"ls"}}`, one, "coder", `{"command":"ls"}`, ""},
 		{"no agent of several", `{"command":"ls"}`, two, "", "", "agent must be one of coder, main"},
 		{"an agent without a sandbox", `{"agent":"web","command":"ls"}`, one, "", "", "agent must be one of coder"},
-		{"an agent that is no text", `{"agent":7,"command":"ls"}`, one, "", "", "agent is no text"},
+		{"an agent that is no text", `{"agent":7,"command":"ls"}`, one, "", "", "agent is not a string"},
 		{"both ways", `{"command":"ls","arguments":{"command":"id"}}`, one, "", "", "either"},
 		{"nothing", ``, one, "coder", `{}`, ""},
 		{"no object", `[]`, one, "", "", "the arguments"},

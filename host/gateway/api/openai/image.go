@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxImages bounds the images of a request, maxImage the bytes of one: no model is shown more.
+	// maxImages bounds the images of a request, maxImage the bytes of one: models accept no more.
 	maxImages = 20
 	maxImage  = 3_750_000
 )
@@ -21,10 +21,10 @@ const (
 func decodeImage(url string) (api.File, error) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
-		return api.File{}, errors.New("an image is taken as a data: URL alone; send data:image/png;base64,DATA")
+		return api.File{}, errors.New("an image must be a data: URL; send data:image/png;base64,DATA")
 	}
 	kind, encoded, ok := strings.Cut(rest, ";base64,")
-	if kind == "image/jpg" { // many write it so
+	if kind == "image/jpg" { // a common mistake
 		kind = "image/jpeg"
 	}
 	switch {
@@ -35,10 +35,10 @@ func decodeImage(url string) (api.File, error) {
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
-		return api.File{}, errors.New("an image is no base64")
+		return api.File{}, errors.New("an image is not valid base64")
 	}
 	if is := http.DetectContentType(data); is != kind {
-		return api.File{}, fmt.Errorf("an image that is said to be %s is %s", kind, is)
+		return api.File{}, fmt.Errorf("an image declared as %s is %s", kind, is)
 	}
 	return api.File{Type: kind, Data: data}, nil
 }

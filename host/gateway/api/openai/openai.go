@@ -4,17 +4,18 @@
 //	GET  /v1/models/AGENT      one of them
 //	POST /v1/chat/completions  {"model": AGENT, "messages": [...], "stream": false, "user": SESSION}
 //
-// Start with Handler. Without a session a request stands for itself: the messages before the last question are shown to the agent as
-// what was said. With one ("user", or the header X-Flynn-Session) the agent remembers, and only what follows the last answer is new.
-// The header Idempotency-Key makes a request that comes again the same one, which is answered once; another one that has it is refused.
+// Start with Handler. Without a session a request is complete in itself: the agent sees the messages before the last question as the
+// history. With one ("user", or the header X-Flynn-Session) the agent remembers, and only the messages after the last answer are new.
+// A request that is repeated with the same header Idempotency-Key is answered once; a different request with that key is refused.
 //
-// Agents bring their own tools, model and settings: tools of the request are refused unless the client's key ignore names them, sampling
+// Agents have their own tools, model and settings: tools of the request are refused unless the client's key ignore names them, and sampling
 // settings are ignored. The agent sees a client's system messages as instructions of that client, apart from the question. Images come in the
-// request itself, as data: URLs, and are files of the message like those of a channel: those of the question all, or the request is refused;
-// of those before it the latest, as many as [media] max_files leaves room for.
+// request itself, as data: URLs, and become files of the message. If the question has more than [media] max_files, the request is refused;
+// earlier images are shown as far as there is room, the latest first.
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -37,7 +38,7 @@ type Handler struct {
 // New returns a handler.
 func New(service *api.Service) *Handler { return &Handler{service, time.Now} }
 
-// ServeClient answers one request of a client, whose token was checked.
+// ServeClient answers a request of a client whose token was checked.
 func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client string) {
 	switch {
 	case r.URL.Path == "/v1/models" && r.Method == http.MethodGet:
@@ -47,7 +48,7 @@ func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client str
 	case r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
 		h.complete(w, r, client)
 	case r.URL.Path == "/v1/chat/completions" || r.URL.Path == "/v1/models" || strings.HasPrefix(r.URL.Path, modelPrefix):
-		writeError(w, http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "this address has no method "+r.Method)
+		writeError(w, http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "this path does not allow the method "+r.Method)
 	default:
 		writeError(w, http.StatusNotFound, "invalid_request_error", "unknown_url", notServed(r.URL.Path))
 	}
@@ -55,15 +56,15 @@ func (h *Handler) ServeClient(w http.ResponseWriter, r *http.Request, client str
 
 const modelPrefix = "/v1/models/"
 
-// notServed says what to use in place of an address of OpenAI's that is none here.
+// notServed says what to use instead of a path of OpenAI's API that Flynn does not have.
 func notServed(path string) string {
-	const served = "served are /v1/models, /v1/models/AGENT and /v1/chat/completions"
+	const served = "the paths are /v1/models, /v1/models/AGENT and /v1/chat/completions"
 	api, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	switch api {
 	case "responses":
 		return "the Responses API is not offered: set the client to chat completions, POST /v1/chat/completions; " + served
 	case "completions", "assistants", "threads", "embeddings", "images", "audio", "files", "batches", "moderations", "realtime":
-		return "OpenAI's " + api + " are not offered: an agent is asked by chat completions; " + served
+		return "OpenAI's " + api + " are not offered: ask an agent by chat completions; " + served
 	}
 	return served
 }
@@ -123,10 +124,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string
 		return
 	}
 	q := api.Question{
-		Channel: api.OpenAI, Client: client, Agent: req.Model, ID: r.Header.Get("Idempotency-Key"), Session: req.User,
-	}
-	if s := r.Header.Get("X-Flynn-Session"); s != "" {
-		q.Session = s
+		Channel: api.OpenAI, Client: client, Agent: req.Model, ID: r.Header.Get("Idempotency-Key"), Session: cmp.Or(r.Header.Get("X-Flynn-Session"), req.User),
 	}
 	var left int
 	q.Files, left, err = req.images(q.Session != "", h.service.MaxFiles())
@@ -137,7 +135,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, client string
 		refuse(w, err)
 		return
 	}
-	// The body is read. A turn takes as long as its own limits allow, a person who is asked for approval included.
+	// The body is read. A turn takes as long as its own limits allow, including the wait for approvals.
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
 	if req.Stream {
@@ -203,7 +201,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	if text, err := jsonform.Marshal(v); err == nil {
-		_, _ = w.Write(append(text, '\n')) // the client has gone, if it fails
+		_, _ = w.Write(append(text, '\n')) // fails only if the client has gone
 	}
 }
 
@@ -214,14 +212,13 @@ type apiError struct {
 	Param   *string `json:"param"`
 }
 
-// writeError answers in OpenAI's form. Clients of theirs try again by themselves on many statuses; a question that was asked would be
-// asked twice.
+// writeError answers in OpenAI's form. OpenAI's client libraries retry on many statuses, which would ask a question twice.
 func writeError(w http.ResponseWriter, status int, kind, code, text string) {
 	w.Header().Set("X-Should-Retry", "false")
 	writeJSON(w, status, map[string]apiError{"error": {Message: text, Type: kind, Code: code}})
 }
 
-// failed answers why there is no answer.
+// failed answers a question whose turn failed.
 func failed(w http.ResponseWriter, s api.Settlement) {
 	if s.Refused {
 		writeError(w, http.StatusForbidden, "permission_error", "not_admitted", s.Text)
@@ -235,18 +232,18 @@ func failed(w http.ResponseWriter, s api.Settlement) {
 	writeError(w, http.StatusInternalServerError, "server_error", "turn_failed", s.Text)
 }
 
-// refuse answers what an error means.
+// refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		writeError(w, http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large", fmt.Sprintf("the request has more than %d bytes: "+
-			"send fewer or smaller images, or name a session in the field user and leave out what was said before", large.Limit))
+			"send fewer or smaller images, or name a session in the field user and leave out earlier messages", large.Limit))
 	case errors.Is(err, api.ErrInvalid):
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "invalid_request", err.Error())
 	case errors.Is(err, api.ErrReused):
 		writeError(w, http.StatusUnprocessableEntity, "invalid_request_error", "idempotency_key_reused", err.Error())
 	default:
-		writeError(w, http.StatusServiceUnavailable, "server_error", "unavailable", "the host could not take the question now")
+		writeError(w, http.StatusServiceUnavailable, "server_error", "unavailable", "the host cannot accept the question now")
 	}
 }

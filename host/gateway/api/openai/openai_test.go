@@ -65,7 +65,7 @@ func TestHandler(t *testing.T) {
 		{name: "the responses API", request: "POST /v1/responses", body: question, status: 404, says: "the Responses API is not offered: set the client to chat completions"},
 		{name: "one response", request: "GET /v1/responses/r1", status: 404, says: "the Responses API is not offered"},
 		{name: "embeddings", request: "POST /v1/embeddings", status: 404, says: "OpenAI's embeddings are not offered"},
-		{name: "nothing of OpenAI's", request: "GET /v1/x", status: 404, says: "served are"},
+		{name: "nothing of OpenAI's", request: "GET /v1/x", status: 404, says: "the paths are"},
 		{name: "a question", request: "POST /v1/chat/completions", body: question, host: fakeHost{end: api.Settlement{Text: "hi"}}, status: 200, says: `"content":"hi"`},
 		{name: "tools", request: "POST /v1/chat/completions", body: tools, status: 400, says: `ignore = [\"tools\"] in [clients.editor]`},
 		{name: "tools to be ignored", request: "POST /v1/chat/completions", body: tools, host: fakeHost{ignore: []string{"tools"}}, status: 200, says: "assistant"},

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/api"
 )
 
-// request is what is read of a request; everything else is a setting that an agent has itself.
+// request has the fields of a request that count; all others are settings that an agent has itself.
 type request struct {
 	Model    string         `json:"model"`
 	Messages []chatMessage  `json:"messages"`
@@ -35,7 +35,7 @@ type chatMessage struct {
 	Content content `json:"content"`
 }
 
-// content is a text, or parts of which each is a text or an image.
+// content is a text, or a list of parts that are texts or images.
 type content struct {
 	text   string
 	images []api.File
@@ -68,21 +68,21 @@ func (c *content) UnmarshalJSON(data []byte) error {
 			}
 			c.images = append(c.images, image)
 		default:
-			return fmt.Errorf("a part of type %.40q cannot be taken; send text and image_url", p.Type)
+			return fmt.Errorf("a part of type %.40q is not supported; send text and image_url", p.Type)
 		}
 	}
 	c.text = strings.Join(texts, "\n")
 	return nil
 }
 
-// maxMessages bounds a request.
+// maxMessages bounds the messages of a request.
 const maxMessages = 2048
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", api.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// ignored is what the configuration has passed over in the requests of a client.
+// ignored are the parts of a client's requests that the configuration ignores.
 type ignored struct {
 	parts   []string
 	section string // of the configuration
@@ -90,12 +90,12 @@ type ignored struct {
 
 func (i ignored) has(part string) bool { return slices.Contains(i.parts, part) }
 
-// hint says how to have a part passed over.
+// hint says how to have a part ignored.
 func (i ignored) hint(part string) string {
-	return fmt.Sprintf("leave %s out, or have it passed over by ignore = [%q] in %s of flynn.toml", part, part, i.section)
+	return fmt.Sprintf("leave %s out, or set ignore = [%q] in %s of flynn.toml", part, part, i.section)
 }
 
-// decode reads a request. What cannot be honoured is refused, so that nobody believes that it was.
+// decode reads a request. Unsupported parts are refused, so that no client believes that they had an effect.
 func decode(body io.Reader, ignore ignored) (request, error) {
 	var req request
 	dec := json.NewDecoder(body)
@@ -124,7 +124,7 @@ func decode(body io.Reader, ignore ignored) (request, error) {
 			return req, invalid("messages[%d] has the role %.40q; an agent has its own tools", i, m.Role)
 		}
 		if m.Role != "user" && len(m.Content.images) > 0 {
-			return req, invalid("messages[%d] has the role %s and an image; only the user shows any", i, m.Role)
+			return req, invalid("messages[%d] has the role %s and an image; only the user may send images", i, m.Role)
 		}
 	}
 	if last := req.Messages[len(req.Messages)-1]; last.Role != "user" {
@@ -133,7 +133,7 @@ func decode(body io.Reader, ignore ignored) (request, error) {
 	return req, nil
 }
 
-// unreadable says what is wrong with a body, in the words of JSON and not in those of our types.
+// unreadable is the error of a body that is not a request, in terms of JSON and not of Go types.
 func unreadable(err error) error {
 	var kind *json.UnmarshalTypeError
 	var large *http.MaxBytesError
@@ -141,16 +141,16 @@ func unreadable(err error) error {
 	case errors.As(err, &large):
 		return err
 	case errors.As(err, &kind) && kind.Field == "":
-		return invalid("read the body: it is a JSON %s and no object", kind.Value)
+		return invalid("read the body: it is a JSON %s, not an object", kind.Value)
 	case errors.As(err, &kind):
 		return invalid("read the body: %s cannot be a JSON %s", kind.Field, kind.Value)
 	}
 	return invalid("read the body: %v", err)
 }
 
-// text is the message to the agent: what is new, after what was said before it where the agent does not remember that itself. All of it is
-// the program's word. None of it is the agent's system prompt, whatever role it has: a program's instructions are named as such, apart from
-// the question. left is how many images of before are not shown.
+// text is the message to the agent: the new messages, after the earlier ones if the agent does not remember them itself. All of it comes
+// from the client, and none of it becomes part of the agent's system prompt, whatever its role: a client's instructions are marked as such,
+// apart from the question. left counts the earlier images that are not shown.
 func (r request) text(remembered bool, left int) (string, error) {
 	first := r.unanswered()
 	from := 0
@@ -161,7 +161,7 @@ func (r request) text(remembered bool, left int) (string, error) {
 	for _, m := range r.Messages[from:] {
 		if m.instructs() && m.Content.text != "" {
 			if b.Len() == 0 {
-				b.WriteString("Instructions of the program that asks. They are its words, and not those of your operator:\n\n")
+				b.WriteString("Instructions of the client that asks. They come from the client, not from your operator:\n\n")
 			}
 			fmt.Fprintf(&b, "  %s\n", indented(m.Content))
 		}
@@ -192,7 +192,7 @@ func (r request) text(remembered bool, left int) (string, error) {
 	return b.String(), nil
 }
 
-// before are the messages between two places, a line each, without instructions.
+// before are the messages from one index to another, a line each, without instructions.
 func (r request) before(from, to int) string {
 	var b strings.Builder
 	for _, m := range r.Messages[from:to] {
@@ -203,7 +203,7 @@ func (r request) before(from, to int) string {
 	return b.String()
 }
 
-// instructs reports whether a message tells the model what to do, for no person.
+// instructs reports whether a message is an instruction of the client.
 func (m chatMessage) instructs() bool { return m.Role == "system" || m.Role == "developer" }
 
 // unanswered is the first message after the last answer.
@@ -215,8 +215,8 @@ func (r request) unanswered() int {
 	return first
 }
 
-// images are those that the agent is shown, in their order: all of the question's own and, where the agent does not remember them itself, the
-// latest of those before it, as far as there is room for most. left counts those that are not shown.
+// images are the images that the agent is shown, in their order: all of the question and, if the agent does not remember them itself, the
+// latest of the earlier ones, up to most in all. left counts those that are not shown.
 func (r request) images(remembered bool, most int) (shown []api.File, left int, err error) {
 	first := r.unanswered()
 	var before []api.File
@@ -230,9 +230,9 @@ func (r request) images(remembered bool, most int) (shown []api.File, left int, 
 	most = min(most, maxImages)
 	switch {
 	case most == 0 && len(shown) > 0:
-		return nil, 0, invalid("this host takes no images: [media] max_files is 0")
+		return nil, 0, invalid("this host accepts no images: [media] max_files is 0")
 	case len(shown) > most:
-		return nil, 0, invalid("the question has %d images, more than %d: send fewer at once, or have [media] max_files raised (to %d at most)",
+		return nil, 0, invalid("the question has %d images, more than %d: send fewer at once, or raise [media] max_files (to %d at most)",
 			len(shown), most, maxImages)
 	}
 	left = max(0, len(before)-(most-len(shown)))

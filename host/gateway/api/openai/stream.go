@@ -14,11 +14,11 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Of a stream of events.
+// Limits of a stream of events.
 const (
 	writeTimeout = 30 * time.Second // of one event
 	keepAlive    = 15 * time.Second // the longest silence
-	backlog      = 1024             // pieces that wait for a slow client
+	backlog      = 1024             // events that wait for a slow client
 )
 
 // stream answers as server-sent events.
@@ -37,7 +37,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q api.Question,
 		err error
 	}
 	done := make(chan result, 1)
-	go func() { // ends with ctx at the latest, and is waited for
+	go func() {
 		s, err := h.service.Ask(ctx, q)
 		done <- result{s, err}
 	}()
@@ -78,7 +78,7 @@ type events struct {
 	failed bool
 }
 
-// event shows one event of the turn. What was sent cannot be taken back; where a model begins anew, so does the text.
+// event sends an event of the turn. Sent text cannot be taken back: if a model starts its answer again, the text says so.
 func (o *events) event(e message.Event) {
 	if !o.begun && e.Turn != "" {
 		o.id = "chatcmpl-" + e.Turn
@@ -88,7 +88,7 @@ func (o *events) event(e message.Event) {
 		o.text(e.Text)
 	case message.TextReset:
 		if o.step.Len() > 0 {
-			o.text("\n\n(The answer was cut off and begins anew.)\n\n")
+			o.text("\n\n(The answer was cut off and starts again.)\n\n")
 		}
 		o.step.Reset()
 	case message.ToolCall:
@@ -108,35 +108,30 @@ func (o *events) text(s string) {
 	o.chunk(chatCompletion{Choices: []choice{{Delta: &answer{Content: s}}}})
 }
 
-// begin sends what comes before the first piece.
+// begin sends the headers and the first chunk.
 func (o *events) begin() {
 	if o.begun {
 		return
 	}
 	o.begun = true
-	o.headers()
+	o.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	o.w.WriteHeader(http.StatusOK)
 	o.chunk(chatCompletion{Choices: []choice{{Delta: &answer{Role: "assistant"}}}})
 }
 
-func (o *events) headers() {
-	o.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	o.w.WriteHeader(http.StatusOK)
-}
-
-// end sends what of the answer was not seen to come, and closes.
+// end sends the part of the answer that was not streamed, and closes.
 func (o *events) end(s api.Settlement, err error, withUsage bool) {
 	switch {
-	case (err != nil || s.Failed) && !o.begun:
-		if err != nil {
-			refuse(o.w, err)
-			return
-		}
+	case err != nil && !o.begun:
+		refuse(o.w, err)
+		return
+	case s.Failed && !o.begun:
 		failed(o.w, s)
 		return
 	case err != nil || s.Failed:
 		text := s.Text
 		if err != nil {
-			text = "the host could not go on"
+			text = "the host could not continue"
 		}
 		o.data(map[string]apiError{"error": {Message: text, Type: "server_error", Code: "turn_failed"}})
 		return
@@ -150,7 +145,7 @@ func (o *events) end(s api.Settlement, err error, withUsage bool) {
 	o.write("data: [DONE]\n\n")
 }
 
-// missing is what of an answer the client has not got.
+// missing is the part of an answer that the client has not received.
 func missing(whole, sent string) string {
 	if rest, ok := strings.CutPrefix(whole, sent); ok {
 		return rest
@@ -165,7 +160,7 @@ func (o *events) chunk(c chatCompletion) {
 
 func (o *events) data(v any) {
 	data, err := jsonform.Marshal(v)
-	if err != nil { // only types of this package come here
+	if err != nil { // impossible for the types of this package
 		panic(err)
 	}
 	o.write(fmt.Sprintf("data: %s\n\n", data))

@@ -260,7 +260,7 @@ func storms(t *testing.T, bin string) {
 }
 
 // floods floods one channel with far more than the host can answer at once. Somebody on another one is answered
-// meanwhile, and not behind it. What counts is how much of the flood is answered first: the time says more about the machine.
+// meanwhile, and not behind it. The test counts the part of the flood that is answered first, as times depend on the machine.
 func floods(t *testing.T, bin string) {
 	const flood, quiet = 3000, 40
 	c := newCrowd(t, bin, 2)

@@ -41,7 +41,7 @@ model = "fake"
 base_url = %q
 `
 
-// takeRivals compares with other hosts: the same model over HTTP, the same words, each through its own door.
+// takeRivals compares with other hosts: the same model over HTTP, the same words, each through its own API.
 func takeRivals(b *testing.B, t *table) {
 	model := newFakeModel(b, nil).url
 	f := newFloor(b, t.bin, hosttest.Config{More: fmt.Sprintf(overHTTP, model)})

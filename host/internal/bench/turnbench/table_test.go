@@ -111,14 +111,14 @@ func (t *table) print() {
 		for _, side := range t.sides {
 			fmt.Fprint(w, "\t", cmp.Or(r.cells[side], "-"))
 		}
-		verdict := ""
+		met := ""
 		switch {
 		case r.owed != "" && r.met:
-			verdict = "met"
+			met = "met"
 		case r.owed != "":
-			verdict = "NOT met"
+			met = "NOT met"
 		}
-		fmt.Fprintf(w, "\t%s\t%s\n", r.owed, verdict)
+		fmt.Fprintf(w, "\t%s\t%s\n", r.owed, met)
 	}
 	w.Flush()
 	for _, n := range t.notes {

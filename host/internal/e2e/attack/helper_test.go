@@ -144,7 +144,7 @@ func (s *site) program(agent, text string) (turn turnlog.Turn, printed string) {
 func (s *site) helperUnapproved(t *testing.T) {
 	c := fresh("code")
 	s.says("able", c, program(`"shell.exec", command="touch approval"`))
-	d, at := door{name: "channel"}, place{"chat", c}
+	d, at := frontend{name: "channel"}, place{"chat", c}
 	_, request := s.asked(t, d, at, 1)
 	if files := s.files("approval"); len(files) > 0 {
 		t.Errorf("it was done before anybody agreed: %q", files)

@@ -68,7 +68,7 @@ func TestANameIsNoOwner(t *testing.T) {
 }
 
 // TestNoGroupSeesWhatWasSaidInPrivate: for every identifier that a platform may send, somebody of that id writes privately in a conversation
-// of the same id and in another, and somebody else in a group of that id. What is private is one session, and nobody else's.
+// of the same id and in another, and somebody else in a group of that id. Each private conversation is a session of its own.
 func TestNoGroupSeesWhatWasSaidInPrivate(t *testing.T) {
 	s := newSite(t, people)
 	session := func(e channel.Event) string {

@@ -43,7 +43,7 @@ var incidents = []struct {
 	{"GHSA-474h-prjg-mmw3: a sub-agent is started outside the sandbox", []string{
 		"host/internal/e2e/attack: TestTable", "host/tool: TestEnforceForAParent TestAChildMayNoMoreThanItsParents", "host/agent: TestNoRightsAreGainedByDelegating",
 	}},
-	{"Snyk Labs; GHSA-943q-mwmv-hhvh: a door that leads past the sandbox's policy; a race of paths", []string{
+	{"Snyk Labs; GHSA-943q-mwmv-hhvh: a frontend that leads past the sandbox's policy; a race of paths", []string{
 		"host/internal/e2e/attack: TestTable", "host: TestEveryDoorGoesThroughTheGate", "host/internal/e2e/livetest: TestMCPSandboxIsNeverTheHost", "host/sandbox/machine: TestHostConformance",
 	}},
 	{"CVE-2026-32002, CVE-2026-32046: one tool ignores the rule of the workspace", []string{
@@ -57,7 +57,7 @@ var incidents = []struct {
 		"host/internal/shell: TestLasting TestWhereAStarMayStand TestNoStarIsAFile TestResolve", "host/internal/e2e/attack: TestALeaseIsNoShell",
 	}},
 	{"a review of Flynn: a second way to run a call leaves out what the first one does", []string{
-		"host/tool: TestOneDoor TestAdmit", "host/agent: TestElevatedLooksAreWrittenDown",
+		"host/tool: TestOneWayToRun TestAdmit", "host/agent: TestElevatedLooksAreWrittenDown",
 	}},
 	{"a review of Flynn: what was approved is compared in another form than it is stored in", []string{
 		"host/internal/e2e/attack: TestTable", "host/tool/approval: TestArgumentsComeThrough TestRequestsOfOlderVersionsMatch", "host/internal/jsonform: TestNothingEscapesHTML TestSame",

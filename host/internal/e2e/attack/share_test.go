@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// TestOneSendersShare has a member fill what he can: conversations, attachments of ever new names, files that his agent writes. What is on
-// the disk afterwards is what [limits] allows, and another member goes on.
+// TestOneSendersShare has a member fill what he can: conversations, attachments of ever new names, files that his agent writes. Afterwards
+// the disk holds no more than [limits] allows, and another member is not affected.
 func TestOneSendersShare(t *testing.T) {
 	const size, sessionDisk, senderDisk = 100 << 10, 1 << 20, 2 << 20
 	s := newSite(t, withPolicies(t, config)+fmt.Sprintf(`
@@ -35,7 +35,7 @@ sender_disk = "%dk"
 			t.Errorf("it is dropped because %s", row.Note)
 		} else if i >= 4 {
 			told, err := s.store.Replies(t.Context(), mailbox.CommandTurn(row.ID))
-			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Go on in one of them") {
+			if err != nil || len(told) != 5-i || i == 4 && !strings.Contains(told[0].Reply.Text, "Continue one of them") {
 				t.Errorf("message %d: the sender reads %+v (%v)", i, told, err)
 			}
 		}

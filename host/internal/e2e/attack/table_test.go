@@ -104,12 +104,12 @@ func schedule(name, agent, text, as string) string {
 	return fmt.Sprintf("[[schedules]]\nname = %q\nagent = %q\ncron = \"0 0 29 2 *\"\ncatch_up = \"skip\"\ntext = %q\nas = %q\n", name, agent, text, as)
 }
 
-// attempt is what one control is tried with at every door.
+// attempt is what one control is tried with at every frontend.
 type attempt struct {
 	control string
 	agent   string // that the control holds
 	text    func(file string) string
-	check   func(t *testing.T, s *site, d door, at place, nth int, file string)
+	check   func(t *testing.T, s *site, d frontend, at place, nth int, file string)
 }
 
 func writes(file string) string {
@@ -134,7 +134,7 @@ var attempts = []attempt{
 }
 
 // goesThrough is the proof that a cell holds by its control: the same words do what they say.
-func goesThrough(t *testing.T, s *site, d door, at place, nth int, file string) {
+func goesThrough(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 	turn := d.over(s, at, nth)
 	if calls := s.calls(turn.ID); turn.Agent != "able" || turn.State != turnlog.TurnDone || len(calls) != 1 || calls[0].Verdict != "run" {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
@@ -144,9 +144,9 @@ func goesThrough(t *testing.T, s *site, d door, at place, nth int, file string) 
 	}
 }
 
-// isDenied is the verdict with that reason, for one call that was tried, and nothing in the world.
-func isDenied(reason string) func(*testing.T, *site, door, place, int, string) {
-	return func(t *testing.T, s *site, d door, at place, nth int, file string) {
+// isDenied expects the decision with that reason, for one call that was tried, and nothing in the world.
+func isDenied(reason string) func(*testing.T, *site, frontend, place, int, string) {
+	return func(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 		turn := d.over(s, at, nth)
 		s.denied(t, turn, reason, file)
 	}
@@ -164,7 +164,7 @@ func (s *site) denied(t *testing.T, turn turnlog.Turn, reason, file string) {
 }
 
 // asked waits for the one request of a turn.
-func (s *site) asked(t *testing.T, d door, at place, nth int) (turnlog.Turn, consent.Approval) {
+func (s *site) asked(t *testing.T, d frontend, at place, nth int) (turnlog.Turn, consent.Approval) {
 	t.Helper()
 	turn := d.turn(s, at, nth)
 	var waiting []consent.Approval
@@ -184,7 +184,7 @@ func (s *site) decides(t *testing.T, id string, grant bool) {
 	}
 }
 
-func neverRunsUnapproved(t *testing.T, s *site, d door, at place, nth int, file string) {
+func neverRunsUnapproved(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 	turn, request := s.asked(t, d, at, nth)
 	if files := s.files(file); len(files) > 0 {
 		t.Errorf("it was done before anybody agreed: %q", files)
@@ -206,7 +206,7 @@ func neverRunsUnapproved(t *testing.T, s *site, d door, at place, nth int, file 
 	}
 }
 
-func runsWhenApproved(t *testing.T, s *site, d door, at place, nth int, file string) {
+func runsWhenApproved(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 	_, request := s.asked(t, d, at, nth)
 	s.decides(t, request.ID, true)
 	d.over(s, at, nth)
@@ -216,7 +216,7 @@ func runsWhenApproved(t *testing.T, s *site, d door, at place, nth int, file str
 }
 
 // hasNoBudget is a turn that ends before its model is asked.
-func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) {
+func hasNoBudget(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 	turn := d.over(s, at, nth)
 	if calls := s.calls(turn.ID); turn.State != turnlog.TurnFailed || !strings.Contains(turn.Error, "budget") || len(calls) > 0 {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
@@ -226,7 +226,7 @@ func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) 
 	}
 }
 
-// TestTable is the attack table: every door against every control.
+// TestTable is the attack table: every frontend against every control.
 //
 //	           admission  route  profile  schema  policy  approval  sandbox  budget  kill switch
 //	channel       x         x       x        x       x        x        x        x         x
@@ -239,14 +239,14 @@ func hasNoBudget(t *testing.T, s *site, d door, at place, nth int, file string) 
 //	mcp call      x         x       x        x       x        n        x        m         x
 //	code helper   x         x       e        e       e        e        x        e         x
 //
-// x: tried here; the same call goes through at the same door in the rows "allowed" and "approved", or after the kill switch was taken back.
+// x: tried here; the same call goes through at the same frontend in the rows "allowed" and "approved", or after the kill switch was taken back.
 // t: the holder of this machine's token is its owner, so what is tried is to speak without it.
 // s: the owner reaches what [routing] lets people choose; what is tried is /agent with one that it does not.
 // c: a schedule's agent is the owner's word in the configuration; what is tried is one that does not exist, which does not load.
 // n: a program's own call is for a sandbox and never for the host, so nobody is asked; what is tried is that without one there is neither
 // a request nor a run. In a sandbox it runs: TestMCPClients of host/internal/e2e/livetest.
 // m: no model is asked, so no tokens are used; what holds is that the usage of the turn stays empty, and [access] has the rates.
-// e: a program has to run for its helper to call, which needs an engine. What is tried here is that without one no program runs and no call is
+// e: a program has to run for its helper to call, which needs an engine. This test checks that without one no program runs and no call is
 // made. With one: TestHelpers.
 func TestTable(t *testing.T) {
 	text := withPolicies(t, config)
@@ -256,7 +256,7 @@ func TestTable(t *testing.T) {
 	text += schedule("kill", "able", writes("kill-schedule"), "chat:able") + schedule("stranger", "able", writes("stranger"), "chat:mallory")
 	s := newSite(t, text)
 	for _, a := range attempts {
-		for _, d := range doors {
+		for _, d := range frontends {
 			s.cell(t, a.control+"/"+d.name, func(t *testing.T) {
 				file := a.control + "-" + d.name
 				at, nth := d.send(s, a.agent, a.control, a.text(file))
@@ -279,7 +279,7 @@ func (s *site) whole(t *testing.T) {
 	for _, control := range []string{"admission", "route", "profile", "schema", "policy", "approval", "sandbox", "budget", "kill switch"} {
 		for _, d := range []string{"channel", "web", "terminal", "openai", "mcp", "schedule", "delegated", "mcp call", "code helper"} {
 			if !s.tried[control+"/"+d] {
-				t.Errorf("nothing tries %s at the door %s", control, d)
+				t.Errorf("nothing tries %s at the frontend %s", control, d)
 			}
 		}
 	}
@@ -339,8 +339,8 @@ func withoutToken(method, path string, body any, tokens ...string) func(*testing
 	}
 }
 
-func typed(door string) any {
-	return map[string]string{"id": "unadmitted", "channel": door, "conversation": "unadmitted", "text": writes("unadmitted")}
+func typed(frontend string) any {
+	return map[string]string{"id": "unadmitted", "channel": frontend, "conversation": "unadmitted", "text": writes("unadmitted")}
 }
 
 var question = map[string]any{
@@ -525,7 +525,7 @@ func (s *site) spent(turn string) []int {
 	return out
 }
 
-// killed throws the kill switch, tries every door, and takes it back: nothing happens before, and what was accepted happens then, once.
+// killed throws the kill switch, tries every frontend, and takes it back: nothing happens before, and what was accepted happens then, once.
 func killed(t *testing.T, s *site) {
 	switched := func(to string, body map[string]string) {
 		t.Helper()
@@ -533,14 +533,14 @@ func killed(t *testing.T, s *site) {
 			t.Fatalf("%s: %d %s", to, code, answer)
 		}
 	}
-	for _, d := range doors { // the agent is chosen while commands are answered
+	for _, d := range frontends { // the agent is chosen while commands are answered
 		if d.name == "web" || d.name == "terminal" {
 			s.row(d.name, s.types(place{d.name, "killed"}, "/agent able"), mailbox.InboxDone)
 		}
 	}
 	switched("halt", map[string]string{"reason": "an attack"})
 	at, nth := map[string]place{}, map[string]int{}
-	for _, d := range doors {
+	for _, d := range frontends {
 		if d.name == "web" || d.name == "terminal" {
 			at[d.name], nth[d.name] = place{d.name, "killed"}, 1
 			s.types(at[d.name], writes("kill-"+d.name))
@@ -570,7 +570,7 @@ func killed(t *testing.T, s *site) {
 		}
 	}
 	switched("resume", map[string]string{})
-	for _, d := range doors {
+	for _, d := range frontends {
 		s.cell(t, "kill switch/"+d.name, func(t *testing.T) { goesThrough(t, s, d, at[d.name], nth[d.name], "kill-"+d.name) })
 	}
 	s.cell(t, "kill switch/mcp call", func(t *testing.T) { s.denied(t, s.ended(at["mcp call"], 1), "the sandbox is unavailable", call) })

@@ -1,7 +1,7 @@
 // Package crashtest kills the real program at random points while messages flow, starts it again, and looks whether every
 // message was answered exactly once. It holds tests only.
 //
-// Start with TestCrash. The judge is ledger_test.go, and verdict_test.go shows that it can find
+// Start with TestCrash. The check is journal_test.go, and findings_test.go shows that it can find
 // fault. Run many kills with: go test ./host/internal/e2e/crashtest -run TestCrash -kills 1000 -timeout 60m -v
 package crashtest
 
@@ -36,7 +36,7 @@ const (
 	mostStreamingLife = 3 * time.Second
 )
 
-// The figures owed after a start, and those tolerated once. They are judged by the long test only, which has the machine for itself.
+// The figures owed after a start, and those tolerated once. Only the long test checks them, which has the machine for itself.
 const (
 	owedResumption = time.Second
 	mostResumption = 5 * time.Second
@@ -79,7 +79,7 @@ type trial struct {
 	seed     uint64
 	platform *hosttest.Platform
 	program  *hosttest.Program
-	ledger   *ledger
+	journal  *journal
 	talk     *talk
 	began    time.Time
 
@@ -89,15 +89,15 @@ type trial struct {
 }
 
 func newTrial(t *testing.T, bin string, forgetful, streams bool, queue string) *trial {
-	x := &trial{t: t, streams: streams, seed: *seed, ledger: newLedger(forgetful), began: time.Now()}
+	x := &trial{t: t, streams: streams, seed: *seed, journal: newJournal(forgetful), began: time.Now()}
 	if x.seed == 0 {
 		x.seed = uint64(time.Now().UnixNano())
 	}
 	x.rng = rand.New(rand.NewPCG(x.seed, 0))
-	x.talk = newTalk(x.ledger, *conversations)
+	x.talk = newTalk(x.journal, *conversations)
 	x.talk.streams = streams
 	var err error
-	x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: x.talk.shown, Acked: x.ledger.ack})
+	x.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Forgetful: forgetful, Shown: x.talk.shown, Acked: x.journal.ack})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (x *trial) start() {
 	if err := x.program.Start(); err != nil {
 		x.t.Fatal(err)
 	}
-	x.ledger.started(at)
+	x.journal.started(at)
 	x.pluginKills = 0
 }
 
@@ -178,7 +178,7 @@ func (x *trial) killHost() {
 }
 
 func (x *trial) noteKill() {
-	if x.ledger.killed() > 0 {
+	if x.journal.killed() > 0 {
 		x.effective++
 	}
 }
@@ -216,7 +216,7 @@ func (x *trial) killPlugin() {
 func (x *trial) settle() {
 	const patience = time.Minute
 	for {
-		open, changed := x.ledger.unanswered()
+		open, changed := x.journal.unanswered()
 		if open == 0 {
 			return
 		}
@@ -234,33 +234,33 @@ func (x *trial) settle() {
 // recallAll asks for every note that was said to be written.
 func (x *trial) recallAll() {
 	question := map[string]int{}
-	for _, id := range x.ledger.ran(write) {
+	for _, id := range x.journal.ran(write) {
 		question[strconv.Itoa(x.talk.recall(id))] = id
 	}
 	x.settle()
 	for event, id := range question {
-		if text := x.ledger.textFor(event); text != noteText(id) {
+		if text := x.journal.textFor(event); text != noteText(id) {
 			x.t.Errorf("the note of message %d reads %q, want %q", id, text, noteText(id))
 		}
 	}
 }
 
-// report judges and prints the summary.
+// report checks and prints the summary.
 func (x *trial) report(kills int) {
-	v := x.ledger.judge()
+	v := x.journal.check()
 	for _, p := range v.problems() {
 		x.t.Errorf("%s", p)
 	}
-	ran := x.ledger.ran(effect)
-	for _, p := range judgeEffects(x.effects(), ran) {
+	ran := x.journal.ran(effect)
+	for _, p := range checkEffects(x.effects(), ran) {
 		x.t.Error(p)
 	}
-	x.judgeDrafts()
-	p50, most := quantiles(x.ledger.resumed)
+	x.checkDrafts()
+	p50, most := quantiles(x.journal.resumed)
 	x.t.Logf("%d kills, %d of them amid work; %d messages: %d lost, %d twice; %d tool calls, %d interrupted; "+
 		"%d resends recognised, %d shown again with a mark (%d more than once); resumed after p50 %s, max %s (n=%d); seed %d, %s",
-		kills, x.effective, v.total, len(v.lost), len(v.twice), len(ran)+len(x.ledger.ran(write))+v.interrupted, v.interrupted,
-		x.platform.Repeats(), v.marked, v.thrice, p50, most, len(x.ledger.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
+		kills, x.effective, v.total, len(v.lost), len(v.twice), len(ran)+len(x.journal.ran(write))+v.interrupted, v.interrupted,
+		x.platform.Repeats(), v.marked, v.thrice, p50, most, len(x.journal.resumed), x.seed, time.Since(x.began).Round(100*time.Millisecond))
 	if x.effective == 0 {
 		x.t.Error("no kill met any work: nothing was tested")
 	}
@@ -269,8 +269,8 @@ func (x *trial) report(kills int) {
 	}
 }
 
-// judgeDrafts looks for drafts that nothing has completed, and makes sure that there were any.
-func (x *trial) judgeDrafts() {
+// checkDrafts looks for drafts that nothing has completed, and makes sure that there were any.
+func (x *trial) checkDrafts() {
 	if !x.streams {
 		return
 	}

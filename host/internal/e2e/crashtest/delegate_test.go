@@ -106,7 +106,7 @@ func TestDelegatesSurviveAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range judgeEffects(strings.TrimSuffix(string(text), lastLine), nil) {
+	for _, p := range checkEffects(strings.TrimSuffix(string(text), lastLine), nil) {
 		t.Error(p)
 	}
 	interrupted := o.count(func(e entry) bool {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// judgeEffects compares the lines of the file of effects with the messages that were told that their call ran. A call that was
+// checkEffects compares the lines of the file of effects with the messages that were told that their call ran. A call that was
 // interrupted may have taken effect, once.
-func judgeEffects(file string, ran []int) []string {
+func checkEffects(file string, ran []int) []string {
 	times := map[string]int{}
 	for line := range strings.Lines(file) {
 		times[strings.TrimSpace(line)]++

@@ -16,14 +16,14 @@ const outstanding = 3
 
 // talk is the people of the platform.
 type talk struct {
-	ledger   *ledger
+	journal  *journal
 	platform *hosttest.Platform
 	streams  bool                     // some answers take their time
 	room     map[string]chan struct{} // a token for each message of speak that has no answer
 }
 
-func newTalk(l *ledger, conversations int) *talk {
-	t := &talk{ledger: l, room: map[string]chan struct{}{}}
+func newTalk(l *journal, conversations int) *talk {
+	t := &talk{journal: l, room: map[string]chan struct{}{}}
 	for i := range conversations {
 		t.room[conversation(i)] = make(chan struct{}, outstanding)
 	}
@@ -38,7 +38,7 @@ func group(i int) bool { return i%4 == 3 }
 
 // shown makes room for what was answered. Platform calls it.
 func (t *talk) shown(r hosttest.Reply) {
-	for _, m := range t.ledger.show(r) {
+	for _, m := range t.journal.show(r) {
 		select {
 		case <-t.room[m.conversation]:
 		default: // it was not said by speak
@@ -89,7 +89,7 @@ func choose(i int, rng *rand.Rand) kind {
 // post says one message. A tool's message has a sender of its own, since messages of one sender that wait together are
 // answered together, and then no command would be one. So has one that streams.
 func (t *talk) post(i int, k kind, sender string) {
-	id := t.ledger.post(conversation(i), k)
+	id := t.journal.post(conversation(i), k)
 	e := hosttest.Event{ID: strconv.Itoa(id), Conversation: conversation(i), Group: group(i), Sender: sender}
 	if k.tool() || k == stream {
 		e.Sender = fmt.Sprintf("owner-of-%d", id)
@@ -125,7 +125,7 @@ func noteText(id int) string { return fmt.Sprintf("the text of %d", id) }
 
 // recall asks for the note that message id wrote and returns the number of the question.
 func (t *talk) recall(id int) (question int) {
-	question = t.ledger.post(conversation(0), read)
+	question = t.journal.post(conversation(0), read)
 	t.platform.Post(hosttest.Event{
 		ID: strconv.Itoa(question), Conversation: conversation(0), Sender: fmt.Sprintf("owner-of-%d", question),
 		Text: fmt.Sprintf(`!tool memory.read {"key":%q}`, noteKey(id)),

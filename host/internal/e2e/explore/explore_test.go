@@ -1,7 +1,7 @@
 // Package explore drives the real program in random order with odd input: messages, commands, requests for approval, restarts, kills and
 // reloads. It holds tests only.
 //
-// Start with TestExplore. The account of what was said, answered and run is ledger_test.go; a find becomes a case in finds_test.go.
+// Start with TestExplore. The account of what was said, answered and run is journal_test.go; a find becomes a case in finds_test.go.
 // Run long with: just explore 1h
 package explore
 
@@ -64,7 +64,7 @@ type driver struct {
 	rng      *rand.Rand
 	platform *hosttest.Platform
 	program  *hosttest.Program
-	ledger   *ledger
+	journal  *journal
 	kills    int // of the plugin, in the life of the process that runs
 	done     []string
 	programs sync.WaitGroup // that ask over the OpenAI API
@@ -72,9 +72,9 @@ type driver struct {
 
 // newDriver makes a set-up whose queue mode comes from the seed.
 func newDriver(t *testing.T, bin string, seed uint64) *driver {
-	d := &driver{t: t, rng: rand.New(rand.NewPCG(seed, 0)), ledger: newLedger()}
+	d := &driver{t: t, rng: rand.New(rand.NewPCG(seed, 0)), journal: newJournal()}
 	var err error
-	if d.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Shown: d.ledger.shown}); err != nil {
+	if d.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Shown: d.journal.shown}); err != nil {
 		t.Fatal(err)
 	}
 	queue := []string{"collect", "followup"}[d.rng.IntN(2)]
@@ -145,7 +145,7 @@ func (d *driver) live(do func()) {
 	do()
 	d.settle()
 	d.programs.Wait()
-	problems := d.ledger.judge(d.ran())
+	problems := d.journal.judge(d.ran())
 	if open := d.requests(); len(open) > 0 {
 		problems = append(problems, fmt.Sprintf("all calls have ended, and requests are open: %v", open))
 	}
@@ -181,7 +181,7 @@ func (d *driver) start() {
 func (d *driver) conversation() (name string, group, room bool) {
 	i := d.rng.IntN(conversations)
 	name = fmt.Sprintf("c%d", i)
-	open, _ := d.ledger.open(name)
+	open, _ := d.journal.open(name)
 	return name, i%3 == 2, open < outstanding
 }
 
@@ -196,7 +196,7 @@ func (d *driver) say() {
 	if !room {
 		return
 	}
-	m := d.ledger.add(name, plain, func(id int) string { return tag(id) + " " + rude.Text(d.rng) })
+	m := d.journal.add(name, plain, func(id int) string { return tag(id) + " " + rude.Text(d.rng) })
 	sender := []string{owner, "ann", "bob"}[d.rng.IntN(3)]
 	d.post(m, group, sender)
 }
@@ -214,7 +214,7 @@ func (d *driver) shell() {
 
 // asks has a private conversation ask for a command.
 func (d *driver) asks(conversation, command string) *said {
-	m := d.ledger.add(conversation, shell, func(id int) string {
+	m := d.journal.add(conversation, shell, func(id int) string {
 		line := fmt.Sprintf("echo x >> %s%d\n%s", mark, id, command)
 		return fmt.Sprintf(`!tool shell.exec {"command":%s}`, rude.Quote(line))
 	})
@@ -307,14 +307,14 @@ func (d *driver) answer(r request, grant, chat bool) {
 	d.note("  %s %s, message %d", word, r.ID, id)
 	if !chat {
 		if d.call("/api/v1/approvals/"+r.ID, map[string]any{"grant": grant}, nil) {
-			d.ledger.decide(id, fate)
+			d.journal.decide(id, fate)
 		}
 		return
 	}
-	m := d.ledger.add("owners", command, func(int) string { return "/" + word + " " + r.ID })
+	m := d.journal.add("owners", command, func(int) string { return "/" + word + " " + r.ID })
 	d.post(m, false, owner)
 	if d.await(m) && decided(m.answer, word) {
-		d.ledger.decide(id, fate)
+		d.journal.decide(id, fate)
 	}
 }
 
@@ -326,9 +326,9 @@ func decided(answer, word string) bool {
 // await waits until a message has its answer.
 func (d *driver) await(m *said) bool {
 	for limit := time.After(time.Minute); ; {
-		d.ledger.mu.Lock()
-		answered, changed := m.answers > 0, d.ledger.changed
-		d.ledger.mu.Unlock()
+		d.journal.mu.Lock()
+		answered, changed := m.answers > 0, d.journal.changed
+		d.journal.mu.Unlock()
 		if answered {
 			return true
 		}
@@ -340,14 +340,14 @@ func (d *driver) await(m *said) bool {
 	}
 }
 
-// command writes a chat command that changes nothing that the ledger knows.
+// command writes a chat command that changes nothing that the journal knows.
 func (d *driver) command() {
 	name, group, room := d.conversation()
 	if !room {
 		return
 	}
 	list := []string{"/status", "/help", "/agent", "/model", "/new", "/approve", "/approve NOSUCHID22", "/deny \u202e<b>&&"}
-	m := d.ledger.add(name, command, func(int) string { return list[d.rng.IntN(len(list))] })
+	m := d.journal.add(name, command, func(int) string { return list[d.rng.IntN(len(list))] })
 	d.post(m, group, owner)
 }
 
@@ -358,8 +358,8 @@ func (d *driver) stop() {
 }
 
 func (d *driver) stopIn(name string, group bool) *said {
-	d.ledger.excuse(name)
-	m := d.ledger.add(name, command, func(int) string { return "/stop" })
+	d.journal.excuse(name)
+	m := d.journal.add(name, command, func(int) string { return "/stop" })
 	d.post(m, group, owner)
 	return m
 }
@@ -367,15 +367,15 @@ func (d *driver) stopIn(name string, group bool) *said {
 // forget deletes a conversation, with all that waits in it.
 func (d *driver) forget() {
 	name, group, _ := d.conversation()
-	d.ledger.excuse(name)
-	m := d.ledger.add(name, command, func(int) string { return "/delete yes" })
+	d.journal.excuse(name)
+	m := d.journal.add(name, command, func(int) string { return "/delete yes" })
 	d.post(m, group, owner)
 }
 
 // halt refuses every call for a moment.
 func (d *driver) halt() {
 	d.call("/api/v1/halt", map[string]any{"reason": "explore"}, nil)
-	d.ledger.halted()
+	d.journal.halted()
 	d.pause()
 	d.call("/api/v1/resume", map[string]any{}, nil)
 }
@@ -385,7 +385,7 @@ func (d *driver) halt() {
 func (d *driver) ask() { d.question(fmt.Sprintf("program-%d", d.rng.IntN(2))) }
 
 func (d *driver) question(user string) {
-	m := d.ledger.add("api", question, func(id int) string { return tag(id) })
+	m := d.journal.add("api", question, func(id int) string { return tag(id) })
 	body := map[string]any{
 		"model": "main", "user": user, "messages": []map[string]string{{"role": "user", "content": m.text}},
 	}
@@ -399,10 +399,10 @@ func (d *driver) question(user string) {
 			err := d.program.Call(ctx, "/v1/chat/completions", body, &answer)
 			cancel()
 			if refused := new(hosttest.StatusError); err == nil && len(answer.Choices) == 1 {
-				d.ledger.told(m, answer.Choices[0].Message.Content)
+				d.journal.told(m, answer.Choices[0].Message.Content)
 				return
 			} else if errors.As(err, &refused) && refused.Status < 500 && refused.Status != http.StatusTooManyRequests && refused.Status != http.StatusConflict {
-				d.ledger.told(m, err.Error())
+				d.journal.told(m, err.Error())
 				return
 			}
 			<-time.After(50 * time.Millisecond)
@@ -416,7 +416,7 @@ func (d *driver) kill() {
 	if err := d.program.Kill(); err != nil {
 		d.t.Fatalf("%v; its log ends with:\n%s", err, d.program.Tail())
 	}
-	d.ledger.doubt()
+	d.journal.doubt()
 	d.start()
 }
 
@@ -424,7 +424,7 @@ func (d *driver) restart() {
 	if err := d.program.Stop(); err != nil {
 		d.t.Fatal(err)
 	}
-	d.ledger.doubt()
+	d.journal.doubt()
 	d.start()
 }
 
@@ -473,7 +473,7 @@ func (d *driver) settle() {
 			d.decide()
 			continue
 		}
-		open, changed := d.ledger.open("")
+		open, changed := d.journal.open("")
 		if open == 0 {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
-// The finds of exploring, each as a case of its own. The driver's ledger checks the end of each as well.
+// The finds of exploring, each as a case of its own. The driver's journal checks the end of each as well.
 func TestFinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")

@@ -70,7 +70,7 @@ func (s *site) status() gateway.Status {
 	return ask[gateway.Status](s, "/api/v1/status")
 }
 
-// send says something at the web door.
+// send says something at the web page.
 func (s *site) send(conversation, id, text string) {
 	s.t.Helper()
 	body := map[string]string{"id": id, "channel": "web", "conversation": conversation, "text": text}
@@ -79,13 +79,13 @@ func (s *site) send(conversation, id, text string) {
 	}
 }
 
-// history is a conversation of the web door.
+// history is a conversation of the web page.
 func (s *site) history(conversation string) []gateway.Entry {
 	s.t.Helper()
 	return ask[[]gateway.Entry](s, "/api/v1/history?channel=web&conversation="+conversation)
 }
 
-// reply waits for the n-th answer in a conversation of the web door.
+// reply waits for the n-th answer in a conversation of the web page.
 func (s *site) reply(conversation string, n int) gateway.Entry {
 	s.t.Helper()
 	var last gateway.Entry

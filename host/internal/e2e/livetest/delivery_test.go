@@ -194,7 +194,7 @@ func TestFilesGoBothWays(t *testing.T) {
 	}})
 	for _, want := range []string{
 		`[attachment "list.txt", text/plain; charset=utf-8, 17 bytes: attachments/list.txt]`,
-		`[attachment "photo.png" was not taken: it is a program`, `[attachment "gone.txt" was not taken: it could not be got`,
+		`[attachment "photo.png" was not taken: it is a program`, `[attachment "gone.txt" was not taken: it could not be fetched`,
 	} {
 		if !strings.Contains(in.Text, want) {
 			t.Errorf("the model was told %q, want %q in it", in.Text, want)

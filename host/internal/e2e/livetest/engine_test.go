@@ -34,7 +34,7 @@ func (s *site) containers(engine sandboxtest.Host) []string {
 	return ids
 }
 
-// sandboxed is an agent whose tools belong in a sandbox at every door.
+// sandboxed is an agent whose tools belong in a sandbox at every frontend.
 const sandboxed = `
 [agent_configs.main]
 tool_profile = "coding"

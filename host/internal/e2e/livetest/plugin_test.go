@@ -95,7 +95,7 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	if logs, errs, err := s.flynn("", "plugin", "logs", "net"); err != nil || !strings.Contains(logs, "plugin is ready") {
 		t.Errorf("its log: %v\n%s%s", err, logs, errs)
 	}
-	if strings.Contains(s.log.String(), "nothing of it is verified") {
+	if strings.Contains(s.log.String(), "it is not verified") {
 		t.Error("the plugin was not verified")
 	}
 	s.stop()

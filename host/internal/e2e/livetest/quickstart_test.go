@@ -64,7 +64,7 @@ func TestQuickstartWithoutAnEngine(t *testing.T) {
 		t.Errorf("the answer is %q", got)
 	}
 	if got := p.text(".call .verdict"); got != "on the host" {
-		t.Errorf("the verdict is %q", got)
+		t.Errorf("the outcome is %q", got)
 	}
 	if got := p.text(".call .output pre"); !strings.Contains(got, "Linux") {
 		t.Errorf("the output is %q", got)
@@ -80,7 +80,7 @@ func TestQuickstartWithoutAnEngine(t *testing.T) {
 		t.Errorf("after the denial the answer is %q", got)
 	}
 	if got := p.text(".call .verdict"); got != "denied" {
-		t.Errorf("after the denial the verdict is %q", got)
+		t.Errorf("after the denial the outcome is %q", got)
 	}
 	if files := s.workspaceFiles(); len(files) != 1 {
 		t.Errorf("the denied command left %v", files)
@@ -110,7 +110,7 @@ func TestQuickstartWithDocker(t *testing.T) {
 		t.Errorf("the answer is %q, want another user than root, in /workspace", answer)
 	}
 	if got := p.text(".call .verdict"); got != "in the sandbox" {
-		t.Errorf("the verdict is %q", got)
+		t.Errorf("the outcome is %q", got)
 	}
 
 	mine := s.containers(engine)
@@ -146,7 +146,7 @@ func TestPageSurvivesAKilledHost(t *testing.T) {
 	p.until(`document.querySelector("#working").hidden`)
 	const want = "first|You said: first|!slow 2000 second|You said: second|third|You said: third|" +
 		"!fail|I could not answer this: the model is too busy right now. Please try again later.\n\n" +
-		`call demo model "": overloaded: failed as asked` // which the owner reads at a local door
+		`call demo model "": overloaded: failed as asked` // which the owner reads at a local frontend
 	got := p.eval(`[...document.querySelectorAll(".message")].map((m) => (m.querySelector(".bubble") ?? m).textContent.trim()).join("|")`)
 	if got != want {
 		t.Errorf("the page shows\n %s\nwant\n %s", got, want)

@@ -35,7 +35,7 @@ func (s *site) generation(n uint64) {
 	})
 }
 
-// says is what the host answers at the web door.
+// says is what the host answers at the web page.
 func (s *site) says(id, text string) gateway.Entry {
 	s.t.Helper()
 	s.send(id, id, text)

@@ -47,7 +47,7 @@ func guestSite(t *testing.T) (s *site, hooks string) {
 	return s, "http://127.0.0.1:" + port
 }
 
-// post sends a request to the webhooks' door and returns what came back. Like every platform it tries again when it was told to, of
+// post sends a request to the listener for webhooks and returns what came back. Like every platform it tries again when it was told to, of
 // which a test that polls hears more the longer it does.
 func post(method, url, body string) (status int, text string, err error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -116,14 +116,14 @@ func TestPluginUsesTheHost(t *testing.T) {
 			t.Errorf("kept: %q (%v)", kept, err)
 		}
 	})
-	t.Run("the door leads nowhere else", func(t *testing.T) {
+	t.Run("the listener leads nowhere else", func(t *testing.T) {
 		for _, path := range []string{"/", "/api/v1/status", "/metrics", "/healthz", "/hooks/guest", "/hooks/guest/in", "/hooks/none/in/box", "/hooks/guest/in/../in/box"} {
 			if status, text, err := post("GET", hooks+path, ""); err != nil || status != 404 || text != "Not Found\n" {
 				t.Errorf("%s: %d %q (%v)", path, status, text, err)
 			}
 		}
 		if status, _, err := post("POST", "http://127.0.0.1:"+s.port+"/hooks/guest/in/box", ""); err != nil || status != 404 && status != 405 {
-			t.Errorf("the gateway's own door: %d (%v)", status, err)
+			t.Errorf("the gateway's own address: %d (%v)", status, err)
 		}
 		if status, _, err := post("POST", box, strings.Repeat("x", 256<<10+1)); err != nil || status != 413 {
 			t.Errorf("too long a body: %d (%v)", status, err)

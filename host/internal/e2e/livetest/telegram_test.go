@@ -61,8 +61,8 @@ func newTelegram(t *testing.T) (*site, *telegramtest.Server) {
 	return s, tg
 }
 
-// once checks that the bot said a text in a chat, and said it once. What it says after a later message comes after everything that it had
-// to say before.
+// once checks that the bot said a text in a chat, and said it once. Replies to a later message come after all
+// earlier ones.
 func (s *site) once(t *testing.T, chat *telegramtest.Chat, text string) {
 	t.Helper()
 	const end = "You said: the end\n"

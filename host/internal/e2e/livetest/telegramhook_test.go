@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/plugins/telegram/telegramtest"
 )
 
-// proxy stands between Telegram and the host's door for webhooks, as in every set-up of this mode. It notes what went through and
+// proxy stands between Telegram and the host's listener for webhooks, as in every set-up of this mode. It notes what went through and
 // can lose an answer on its way back.
 type proxy struct {
 	*httptest.Server
@@ -29,8 +29,8 @@ type proxy struct {
 	lose     bool   // answers, on their way back
 }
 
-func newProxy(t *testing.T, door string) *proxy {
-	to, err := url.Parse(door)
+func newProxy(t *testing.T, address string) *proxy {
+	to, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (p *proxy) again(t *testing.T, secret string) int {
 	return resp.StatusCode
 }
 
-// newHooked is a site whose Telegram brings its updates to the host's door, by way of a proxy.
+// newHooked is a site whose Telegram brings its updates to the host's listener, by way of a proxy.
 func newHooked(t *testing.T) (*site, *telegramtest.Server, *proxy) {
 	t.Helper()
 	s, tg := newTelegram(t)

@@ -339,7 +339,7 @@ func TestUpgradesWhileMessagesFlow(t *testing.T) {
 			skip          bool // each step takes the seconds in which a version proves itself
 		}{
 			{"upgrade", "0.2.0", []string{"plugin", "upgrade", name, next}, "", false},
-			{"upgrade to one that is not ready in time", "0.2.0", []string{"plugin", "upgrade", name, stuck}, "plugin " + name + " stays at 0.2.0, which goes on: version 0.9.0: ", false},
+			{"upgrade to one that is not ready in time", "0.2.0", []string{"plugin", "upgrade", name, stuck}, "plugin " + name + " stays at 0.2.0, which keeps running: version 0.9.0: ", false},
 			{"rollback", "0.1.0", []string{"plugin", "rollback", name}, "", name != "telegram"},
 		} {
 			if step.skip {

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Answer puts an answer together from its pieces and emits its text as it comes.
+// Answer assembles an answer from its pieces and emits its text as it comes.
 type Answer struct {
 	emit  func(model.Delta)
 	text  strings.Builder
@@ -63,7 +63,7 @@ func (a *Answer) Call(id, name string) *Call {
 	return call
 }
 
-// Message ends the answer. Calls without an id, or with one that another call has, get a new one.
+// Message ends the answer. Calls without an id, or with the id of another call, get a new one.
 func (a *Answer) Message(names *Names) model.Message {
 	a.say(a.held)
 	a.held = ""
@@ -83,7 +83,7 @@ func (a *Answer) Message(names *Names) model.Message {
 // Whole reports whether the call's arguments are a complete JSON value.
 func (c *Call) Whole() bool { return json.Valid([]byte(c.Args.String())) }
 
-// Estimate counts tokens where a server gives no figures, at the usual four bytes each.
+// Estimate counts tokens for a server that gives no figures, at the usual four bytes each.
 func Estimate(req model.Request, answer model.Message) model.Usage {
 	input := len(req.System)
 	for _, m := range req.Messages {

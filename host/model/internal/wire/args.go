@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Object returns arguments in a form that every API takes back: an object. What is no object is
-// carried inside one, so that the model sees what it wrote and the request stays valid.
+// Object returns arguments in the form that every API accepts: an object. Other values are wrapped
+// in one, so that the model sees what it wrote and the request stays valid.
 func Object(args json.RawMessage) json.RawMessage {
 	args = bytes.TrimSpace(bytes.ToValidUTF8(args, []byte("\uFFFD")))
 	switch {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// maxAnswer bounds what a server may send as one answer, in bytes.
+// maxAnswer bounds one answer, in bytes.
 const maxAnswer = 32 << 20
 
 var errTooBig = errors.New("the answer is larger than 32 MiB")
 
-// boundedBody ends in an error when the server sends more than is bearable.
+// boundedBody fails when the server sends more than maxAnswer.
 type boundedBody struct {
 	io.ReadCloser
 	left   int
@@ -25,8 +25,8 @@ type boundedBody struct {
 // tailBytes hold the end marker of a stream and a little noise behind it.
 const tailBytes = 128
 
-// Ended reports whether what was read of a response, which came of Post, ends with a line that begins
-// with marker, give or take a little noise. It may lack its line end.
+// Ended reports whether the body of a response of Post, as far as it was read, ends with a line that begins
+// with marker, give or take a little noise. The line may lack its end.
 func Ended(resp *http.Response, marker string) bool {
 	if resp == nil {
 		return false
@@ -46,8 +46,8 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Bounds of what Close reads, and for how long, to find the end of the body. An HTTP/1 connection can carry the next
-// call only after that, and nobody reads beyond the end of the answer.
+// How much and how long Close reads to find the end of the body: only then can an HTTP/1 connection carry the next call,
+// and readers stop at the end of the answer.
 const (
 	drainBytes = 4 << 10
 	drainTime  = 20 * time.Millisecond

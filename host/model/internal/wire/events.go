@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// Events reads the server-sent events of an answer, as the HTML standard writes them (section 9.2.6). What comes behind the last blank line
-// was cut off and is no event.
+// Events reads the server-sent events of an answer (HTML standard, section 9.2.6). An event without its final blank line was cut off and
+// is dropped.
 type Events struct {
 	lines *bufio.Scanner
 	name  string
 	data  []byte
 }
 
-// NewEvents makes a reader of a stream, which is to be bounded.
+// NewEvents makes a reader of a stream. The caller bounds the stream.
 func NewEvents(stream io.Reader) *Events {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxAnswer)
 	return &Events{lines: lines}
 }
 
-// Next reads up to the next event that has data. It returns false at the end, of which Err tells more.
+// Next reads up to the next event that has data. It returns false at the end; see Err.
 func (e *Events) Next() bool {
 	e.name, e.data = "", nil
 	for e.lines.Scan() {
@@ -38,7 +38,7 @@ func (e *Events) Next() bool {
 	return false
 }
 
-// field adds a line. Comments begin with a colon, and fields that are not known mean nothing.
+// field adds a line. Comments, which begin with a colon, and unknown fields are ignored.
 func (e *Events) field(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))

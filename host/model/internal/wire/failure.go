@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// failure is an API's own account of what went wrong.
+// failure is the error that an API reports.
 type failure struct {
 	kind, code, message string
 	explicit            bool // the body said "error", it was not merely some text
@@ -61,7 +61,7 @@ func firstText(raws ...json.RawMessage) string {
 	return ""
 }
 
-// kindByName classes the error types and codes that the APIs name. They say more than the status, and nothing against it.
+// kindByName classes the error types and codes of the APIs. They refine the status and never contradict it.
 var kindByName = map[string]model.Kind{
 	"authentication_error":      model.Auth,
 	"permission_error":          model.Auth,
@@ -79,7 +79,7 @@ var kindByName = map[string]model.Kind{
 	"exceed_context_size_error": model.TooLong,
 }
 
-// tooLongPhrases are how servers without a code for it say that the context is full, in lower case.
+// tooLongPhrases are the messages by which servers without a code for it report a full context, in lower case.
 var tooLongPhrases = []string{
 	"prompt is too long",
 	"maximum context length",
@@ -108,7 +108,7 @@ func (f failure) classify(status int) model.Kind {
 	return kindByStatus(status)
 }
 
-// possible reports whether a failure can be of a kind by its status, which decides what it is about: the request (4xx), or the server.
+// possible reports whether a failure with a status can be of a kind: the status decides between the request (4xx) and the server.
 func possible(kind model.Kind, status int) bool {
 	switch {
 	case status == http.StatusOK: // inside a stream
@@ -140,7 +140,7 @@ func kindByStatus(status int) model.Kind {
 	return model.BadRequest
 }
 
-// nextStep tells a person what to try, where there is anything to try.
+// nextStep suggests what a person can try, if anything.
 func nextStep(kind model.Kind, status int) string {
 	switch {
 	case kind == model.Auth:
@@ -165,7 +165,7 @@ func (e *Edge) classed(status int, f failure) *model.Error {
 	return e.fail(kind, status, what+nextStep(kind, status))
 }
 
-// InStream classes an error event that came inside a stream.
+// InStream classes an error event inside a stream.
 func (e *Edge) InStream(data []byte) *model.Error {
 	return e.classed(http.StatusOK, parseFailure(data))
 }
@@ -181,12 +181,12 @@ func (e *Edge) Cut(name string) *model.Error {
 	return err
 }
 
-// Open classes an error that came instead of a stream.
+// Open classes an error before the stream.
 func (e *Edge) Open(ctx context.Context, name string, err error) error {
 	return e.failed(ctx, name, err, model.Unreachable)
 }
 
-// Broken classes an error that came in the middle of a stream.
+// Broken classes an error in the middle of a stream.
 func (e *Edge) Broken(ctx context.Context, name string, err error) error {
 	return e.failed(ctx, name, err, model.Cut)
 }
@@ -211,7 +211,7 @@ func (e *Edge) failed(ctx context.Context, name string, err error, otherwise mod
 	return known
 }
 
-// lacks reports whether this machine had too little for a call, such as descriptors. The resolver keeps only the words of such an error.
+// lacks reports whether this machine ran out of a resource, such as descriptors. The resolver keeps only the text of such an error.
 func lacks(err error) bool {
 	var resolver *net.DNSError
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
@@ -222,7 +222,7 @@ func lacks(err error) bool {
 	return false
 }
 
-// isNonsense tells bytes that came but make no sense from bytes that did not come.
+// isNonsense reports whether the server sent bytes that are not valid, as opposed to none.
 func isNonsense(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -230,7 +230,7 @@ func isNonsense(err error) bool {
 }
 
 // tidy makes foreign text fit for one line of a log: short, without control characters, and without the
-// key, which servers are known to echo.
+// key, which some servers echo.
 func (e *Edge) tidy(s string) string {
 	if key := e.secret.Reveal(); key != "" {
 		s = strings.ReplaceAll(s, key, e.secret.String())

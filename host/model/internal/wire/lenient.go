@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Text is a string of an answer. Of what is something else it is the JSON: servers take liberties with the types of what they send.
+// Text is a string of an answer. It holds any other value as JSON, since servers mix up types.
 type Text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -21,7 +21,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Number is a whole number of an answer, also one that is written as a fraction; 0 for what is none.
+// Number is a whole number of an answer, also one that is written as a fraction; 0 for any other value.
 type Number int64
 
 // UnmarshalJSON implements json.Unmarshaler.

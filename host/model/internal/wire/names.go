@@ -40,8 +40,8 @@ func (n *Names) add(name string) error {
 	return nil
 }
 
-// Back returns Flynn's name for what a model called. A name that nobody offered comes
-// back as it is, for the tool layer to refuse.
+// Back returns Flynn's name of a called tool. An unknown name is returned as it is, and the
+// tool layer refuses it.
 func (n *Names) Back(wire string) string {
 	if name, ok := n.byWire[wire]; ok {
 		return name
@@ -61,7 +61,7 @@ func Name(name string) string {
 	return wire[:min(len(wire), maxName-digest-1)] + "_" + shortHash(name, digest)
 }
 
-// touching reports whether a dot's "__" could be taken for, or run into, an underscore of the name itself.
+// touching reports whether the "__" of a dot would be ambiguous with the underscores of the name.
 func touching(name string) bool {
 	return strings.Contains(name, "__") || strings.Contains(name, "._") || strings.Contains(name, "_.") ||
 		strings.Contains(name, "..")

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// maxRetryAfter keeps a mad header from overflowing a Duration.
+// maxRetryAfter keeps an absurd header from overflowing a Duration.
 const maxRetryAfter = 24 * time.Hour
 
-// RetryAfter reads how long a server asks to be left alone: retry-after-ms, or Retry-After in seconds or as an
-// HTTP date (RFC 9110, section 10.2.3). It returns 0 for none and for nonsense.
+// RetryAfter reads how long a server asks to wait: retry-after-ms, or Retry-After in seconds or as an
+// HTTP date (RFC 9110, section 10.2.3). It returns 0 if there is none or it is malformed.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if d, ok := amount(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d

@@ -6,16 +6,16 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Words put into a transcript where the APIs insist on something and there is nothing.
+// Placeholders for texts that the APIs require.
 const (
 	noResult  = "no result: the call was interrupted"
 	noHistory = "(the conversation before this is not shown)"
 	noText    = "(no text)"
 )
 
-// Repair returns the transcript in the form that the APIs insist on: it begins with the user, no message is
-// empty, every call has exactly one result in the message after it, and there is no result without
-// its call. A turn cut short by a crash and a history cut by compaction leave others behind.
+// Repair returns the transcript in the form that the APIs require: it begins with the user, no message is
+// empty, every call has exactly one result in the next message, and every result has its call. A crash in a
+// turn and the compaction of a history break these rules.
 func Repair(messages []model.Message) []model.Message {
 	r := repairer{out: make([]model.Message, 0, len(messages)+1)}
 	for _, m := range messages {
@@ -84,7 +84,7 @@ func (r *repairer) answerOpen(m model.Message) {
 	r.out = append(r.out, m)
 }
 
-// take removes the result of a call from given and returns it, or a made one.
+// take removes the result of a call from given and returns it, or a placeholder.
 func take(given *[]model.ToolResult, id string) model.ToolResult {
 	i := slices.IndexFunc(*given, func(r model.ToolResult) bool { return r.ID == id })
 	if i < 0 {

@@ -1,8 +1,7 @@
-// Package wire holds what the providers have in common where Flynn's words meet a vendor's API: the
-// HTTP side of its client, the events of a stream, the classes of its errors, tool names and call ids that the
-// vendors accept, and the assembly of an answer from its pieces.
+// Package wire has the parts that the clients of all vendors share: HTTP, the events of a stream, the classes of
+// errors, tool names and call ids that the vendors accept, and the assembly of an answer from its pieces.
 //
-// Start with Edge. The package knows nothing of what is in a request or an event; that is the business of the providers.
+// Start with Edge. The package does not know the contents of requests and events; the providers do.
 package wire
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// maxFailBody bounds what is read of a response that is no answer, in bytes.
+// maxFailBody bounds the body of an error response, in bytes.
 const maxFailBody = 64 << 10
 
 // Edge is the HTTP side of one provider's client: transport, bounds and errors.
@@ -37,7 +36,7 @@ func NewEdge(provider string, secret config.Secret, transport http.RoundTripper)
 	}
 	return &Edge{provider: provider, secret: secret, client: &http.Client{
 		Transport: transport,
-		// A redirect would carry the key, which sits in a header of the vendor's own, to another host.
+		// A redirect would carry the key, which is in a header of the vendor's own, to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -60,8 +59,8 @@ func (e *Edge) Close() error {
 	return nil
 }
 
-// Post sends a request and returns the response once its headers say that events stream, which are bounded in size. Everything else becomes a
-// *model.Error. The header holds what is the vendor's own; the rest is added to it.
+// Post sends a request and returns a response that is a stream of events, bounded in size. Any other response becomes a *model.Error.
+// The header holds the fields of the vendor; Post adds the rest.
 func (e *Edge) Post(ctx context.Context, address string, header http.Header, body any) (*http.Response, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -97,7 +96,7 @@ func isEventStream(h http.Header) bool {
 	return err == nil && strings.EqualFold(kind, "text/event-stream")
 }
 
-// refused classes a response that is no event stream.
+// refused classes a response that is not an event stream.
 func (e *Edge) refused(resp *http.Response, body []byte) *model.Error {
 	failure := parseFailure(body)
 	if resp.StatusCode != http.StatusOK || failure.explicit {

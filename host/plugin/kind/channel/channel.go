@@ -1,8 +1,8 @@
-// Package channel is the kind of plugin that connects Flynn to a chat platform: what plugin.toml and Describe say of it, and the client of
+// Package channel is the kind of plugin that connects Flynn to a chat platform: its part of plugin.toml and Describe, and the client of
 // flynn.channel.v1.
 //
-// Start with Client: NewClient makes one of a ready process, Receive takes its events (receive.go), Send sends replies. What a process sends is
-// checked and bounded here, once (event.go). The package keeps no messages and retries none: that is the business of host/channel.
+// Start with Client: NewClient returns the client of a ready process, Receive receives its events (receive.go), Send sends replies. Everything
+// that a process sends is checked and bounded here, once (event.go). The package stores no messages and repeats none, which host/channel does.
 package channel
 
 import (
@@ -13,7 +13,7 @@ import (
 // Name is the kind's name in plugin.toml.
 const Name kind.Name = "channel"
 
-// Kind is what host/plugin knows of channels.
+// Kind is the kind for host/plugin.
 type Kind struct{}
 
 var _ kind.Kind = Kind{}
@@ -27,8 +27,7 @@ func (Kind) Section() string { return "channels" }
 // Wire implements kind.Kind.
 func (Kind) Wire() pluginv1.Kind { return pluginv1.Kind_KIND_CHANNEL }
 
-// Relays implements kind.Kind: a channel passes on what others say. Its goroutines hand a message to each other, and one thread does that
-// without waking another for each.
+// Relays implements kind.Kind: a channel relays messages between its goroutines, which one thread does without waking another each time.
 func (Kind) Relays() bool { return true }
 
 // Options implements kind.Kind.

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// Client speaks with one ready channel. It is good for the length of one Handler.Serve. Its methods may be called from many goroutines,
-// Receive from one. A call that may have an effect goes on when its ctx is cancelled, see kind.Conn.Effect.
+// Client is the client of one ready channel, for the duration of one Handler.Serve. Its methods may be called from many goroutines, Receive
+// from one. A call that may have an effect continues when its ctx is cancelled, see kind.Conn.Effect.
 type Client struct {
 	*kind.Conn
 	capabilities message.Capabilities
@@ -37,7 +38,7 @@ func NewClient(c *kind.Conn) *Client {
 // Capabilities returns what the channel can do.
 func (c *Client) Capabilities() message.Capabilities { return c.capabilities }
 
-// Send delivers one reply. The outcome is always set; the error, when there is one, says why it is not Sent or Duplicate, or only begun.
+// Send delivers one reply. The outcome is always set; the error says why it is neither Sent nor Duplicate, or only partly sent.
 func (c *Client) Send(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	return c.send(ctx, r, false)
 }
@@ -66,7 +67,7 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message
 		Buttons:           c.buttons(r.Buttons),
 		Resume:            r.Resume,
 	}, grpc.Peer(&reached))
-	if err != nil && reached.Addr == nil { // there was no connection to send it over: the process ends or has ended
+	if err != nil && reached.Addr == nil { // there was no connection: the process is ending or has ended
 		return message.Delivery{Outcome: message.NotSent}, fmt.Errorf("send to %s: %w", c.Instance, err)
 	}
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *Client) send(ctx context.Context, r message.Reply, draft bool) (message
 	return c.result(out)
 }
 
-// result checks and bounds what the plugin answered.
+// result checks and bounds the answer of the plugin.
 func (c *Client) result(out *channelv1.SendResponse) (message.Delivery, error) {
 	r := message.Delivery{
 		Outcome:     outcomeFromWire(out.GetOutcome()),
@@ -90,12 +91,9 @@ func (c *Client) result(out *channelv1.SendResponse) (message.Delivery, error) {
 		return r, nil
 	}
 	if r.Outcome == message.NotSent && r.Resume != "" && r.RetryAfter == 0 && out.GetDetail() == "" {
-		return r, nil // it goes on at once
+		return r, nil // the rest is sent at once
 	}
-	why := kind.Text(out.GetDetail(), kind.MaxDetail)
-	if why == "" {
-		why = "no reason given"
-	}
+	why := cmp.Or(kind.Text(out.GetDetail(), kind.MaxDetail), "no reason given")
 	return r, fmt.Errorf("send to %s: %s: %s", c.Instance, r.Outcome, why)
 }
 
@@ -106,7 +104,7 @@ func (c *Client) format() channelv1.TextFormat {
 	return channelv1.TextFormat_TEXT_FORMAT_PLAIN
 }
 
-// buttons leaves them out where the channel shows none.
+// buttons returns nil if the channel shows no buttons.
 func (c *Client) buttons(list []message.Button) []*channelv1.Button {
 	if !c.capabilities.Buttons {
 		return nil
@@ -122,7 +120,7 @@ func (c *Client) buttons(list []message.Button) []*channelv1.Button {
 	return out
 }
 
-// Edit replaces the text of a sent message. The error only explains what the result says.
+// Edit replaces the text of a sent message. The error only explains the result.
 func (c *Client) Edit(ctx context.Context, r message.Revision) (message.Revised, error) {
 	ctx, cancel := c.Effect(ctx)
 	defer cancel()
@@ -166,7 +164,7 @@ func (c *Client) Typing(ctx context.Context, where message.Conversation, on bool
 	return nil
 }
 
-// Reconcile asks what became of a reply whose outcome was unknown: Sent, NotSent, or still Unknown.
+// Reconcile asks for the outcome of a reply for which it was unknown: Sent, NotSent, or still Unknown.
 func (c *Client) Reconcile(ctx context.Context, r message.Reply) (message.Delivery, error) {
 	ctx, cancel := c.Effect(ctx)
 	defer cancel()
@@ -179,7 +177,7 @@ func (c *Client) Reconcile(ctx context.Context, r message.Reply) (message.Delive
 	return message.Delivery{Outcome: outcomeFromWire(out.GetOutcome()), PlatformIDs: idsFromWire(out.GetMessageIds())}, nil
 }
 
-// resume drops what is not to be kept: the rest is then sent as if nothing of it had been.
+// resume drops a position that is not a valid id: then the message is sent from its beginning.
 func resume(text string) string {
 	if bounds.ID(text) != nil {
 		return ""
@@ -193,7 +191,7 @@ const (
 	maxRetryAfter = 24 * time.Hour
 )
 
-// valid keeps a stray byte of a model's text from failing the call.
+// valid makes a text valid UTF-8, so that a stray byte of a model does not fail the call.
 func valid(text string) string { return kind.Text(text, 1<<19) }
 
 func outcomeFromWire(o channelv1.Outcome) message.Outcome {
@@ -218,7 +216,7 @@ func neverWorks(err error) bool {
 	return false
 }
 
-// outcomeOfError is NotSent for the codes by which a plugin, or gRPC before it, says that nothing was done.
+// outcomeOfError is NotSent for the codes with which a plugin or gRPC reports that nothing was done.
 func outcomeOfError(err error) message.Outcome {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented, codes.ResourceExhausted:

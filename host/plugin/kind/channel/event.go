@@ -24,8 +24,7 @@ const (
 	EventMembership EventKind = "membership" // Text is "join" or "leave"
 )
 
-// Event is one thing that happened on a platform. Its identifiers are those that package bounds allows, and its message is bounded:
-// nothing looks at either again.
+// Event is an event on a platform. Its identifiers are valid by package bounds, and its message is bounded: neither is checked again.
 type Event struct {
 	message.Message
 	Kind   EventKind
@@ -45,13 +44,13 @@ var eventKinds = map[channelv1.EventKind]EventKind{
 	channelv1.EventKind_EVENT_KIND_MEMBERSHIP: EventMembership,
 }
 
-// errSkip marks events that are acked and dropped without a word: Flynn's own, and kinds of a later protocol.
+// errSkip marks events that are acked and silently dropped: Flynn's own, and kinds of a later protocol.
 var errSkip = errors.New("nothing for the host")
 
-// eventFromWire makes a message of what a plugin sent, once and for all checked and bounded. The SDK has checked the identifiers too, so
-// that an event that is refused here comes from a plugin without it.
+// eventFromWire checks and bounds an event of a plugin and makes a message of it. The SDK checks the identifiers too, so an event that is
+// refused here comes from a plugin without the SDK.
 //
-// A press of a button and a command of the platform are addressed to Flynn like a private message: nobody else can be meant.
+// The press of a button and a command of the platform are always addressed to Flynn, like a private message.
 func eventFromWire(instance string, e *channelv1.Event) (Event, error) {
 	what, known := eventKinds[e.GetKind()]
 	if !known || e.GetSender().GetIsSelf() {
@@ -111,7 +110,7 @@ func conversationToWire(c message.Conversation) *channelv1.Conversation {
 	return &channelv1.Conversation{Id: c.ID, Kind: kinds[c.Kind], Parent: c.Parent}
 }
 
-// attachmentsFromWire drops those whose handle cannot be used.
+// attachmentsFromWire drops attachments with an invalid handle.
 func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
 	var out []message.Attachment
 	for _, a := range list {
@@ -125,7 +124,7 @@ func attachmentsFromWire(list []*channelv1.Attachment) []message.Attachment {
 	return out
 }
 
-// attachmentsToWire are those that were uploaded.
+// attachmentsToWire returns the uploaded attachments.
 func attachmentsToWire(list []message.Attachment) []*channelv1.Attachment {
 	var out []*channelv1.Attachment
 	for _, a := range list {

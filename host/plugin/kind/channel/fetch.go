@@ -20,8 +20,7 @@ type Media struct {
 	Name string
 	Type string
 	Size int64 // bytes; 0 when unknown
-	// Body fails when the bytes are more than was allowed, fewer than was said, or not those of the digest. Close ends the
-	// transfer.
+	// Body fails if there are more bytes than allowed or fewer than announced, or if the digest does not match. Close ends the transfer.
 	Body io.ReadCloser
 }
 
@@ -58,7 +57,7 @@ func (c *Client) fetch(ctx context.Context, cancel context.CancelFunc, handle st
 	}}, nil
 }
 
-// mediaBody reads the chunks and holds them against what the head said.
+// mediaBody reads the chunks and checks them against the head.
 type mediaBody struct {
 	stream grpc.ServerStreamingClient[channelv1.FetchResponse]
 	cancel context.CancelFunc
@@ -98,7 +97,7 @@ func (b *mediaBody) take(chunk []byte) error {
 	return nil
 }
 
-// complete is io.EOF if the bytes are what the head said.
+// complete is io.EOF if the bytes match the head.
 func (b *mediaBody) complete() error {
 	if size := b.head.GetSize(); size > 0 && uint64(b.read) != size {
 		return fmt.Errorf("fetch an attachment: %d bytes came of %d", b.read, size)

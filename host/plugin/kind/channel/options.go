@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Options are the table [channel] of plugin.toml: the capabilities of a channel, which its process has to confirm.
+// Options is the table [channel] of plugin.toml: the capabilities of a channel, which its process has to confirm.
 type Options struct {
 	MaxText         int           `toml:"max_text"` // code points
 	MaxAttachment   kind.Size     `toml:"max_attachment"`
@@ -33,12 +34,12 @@ type Options struct {
 	Buttons         bool          `toml:"buttons"`
 	// Senders says what the platform proves about the ids of senders: "proved", "claimed" or "none".
 	Senders message.SenderProof `toml:"senders"`
-	// ClaimedWhen are settings with which the ids of senders are mere claims although Senders says "proved". An operator who writes one
-	// of them accepts the claims.
+	// ClaimedWhen are settings with which the ids of senders are claims although Senders is "proved". An operator who sets one of them
+	// accepts the claims.
 	ClaimedWhen map[string]any `toml:"claimed_when"`
 }
 
-// OptionsOf returns what a plugin.toml, given by its options of all kinds, says of channels.
+// OptionsOf returns the options of channels among those of all kinds.
 func OptionsOf(all map[kind.Name]kind.Options) Options {
 	if o, ok := all[Name].(*Options); ok {
 		return *o
@@ -77,20 +78,20 @@ func (o Options) Differences(d *pluginv1.DescribeResponse) []string {
 	for i := range manifest.NumField() {
 		if says, tells := shown(manifest.Field(i)), shown(process.Field(i)); says != tells {
 			key := manifest.Type().Field(i).Tag.Get("toml")
-			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process says %v", key, says, tells))
+			out = append(out, fmt.Sprintf("channel.%s is %v in plugin.toml, but the process reports %v", key, says, tells))
 		}
 	}
 	return out
 }
 
-// shown returns a capability as people read it; what plugin.toml alone says is nil.
+// shown returns a capability as people read it; nil for one that only plugin.toml has.
 func shown(v reflect.Value) any {
 	switch v := v.Interface().(type) {
 	case kind.Duration:
 		return time.Duration(v)
 	case message.SenderProof:
 		if v == message.SendersUnsaid {
-			return "not said"
+			return "not set"
 		}
 		return string(v)
 	case map[string]any:
@@ -104,9 +105,7 @@ func shown(v reflect.Value) any {
 const defaultEditInterval = kind.Duration(time.Second)
 
 func (o Options) complete() Options {
-	if o.MinEditInterval == 0 {
-		o.MinEditInterval = defaultEditInterval
-	}
+	o.MinEditInterval = cmp.Or(o.MinEditInterval, defaultEditInterval)
 	return o
 }
 
@@ -116,7 +115,7 @@ var proofsOfWire = map[channelv1.SenderProof]message.SenderProof{
 	channelv1.SenderProof_SENDER_PROOF_NONE:    message.SendersUnproved,
 }
 
-// optionsFromWire reads what a process declares. Figures that cannot be meant are taken as "no limit known".
+// optionsFromWire reads the capabilities that a process declares. Impossible numbers count as "no limit known".
 func optionsFromWire(c *channelv1.Capabilities) Options {
 	return Options{
 		MaxText:         int(min(c.GetMaxTextRunes(), 1<<30)),
@@ -136,7 +135,7 @@ func optionsFromWire(c *channelv1.Capabilities) Options {
 		Threads:         c.GetThreads(),
 		Markdown:        c.GetFormat() == channelv1.TextFormat_TEXT_FORMAT_MARKDOWN,
 		Buttons:         c.GetButtons(),
-		Senders:         proofsOfWire[c.GetSenders()], // one of a later protocol is none that this host knows
+		Senders:         proofsOfWire[c.GetSenders()], // "" for one of a later protocol
 	}
 }
 
@@ -151,7 +150,7 @@ func (o Options) Capabilities(settings map[string]any) message.Capabilities {
 	}
 }
 
-// Proof returns what is proved about the ids of senders of an instance with those settings.
+// Proof returns what the platform proves about the ids of senders, for an instance with those settings.
 func (o Options) Proof(settings map[string]any) message.SenderProof {
 	for key, value := range o.ClaimedWhen {
 		if settings[key] == value {

@@ -15,12 +15,12 @@ import (
 
 type eventStream = grpc.BidiStreamingClient[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
 
-// Receive takes events until ctx ends, the instance is to stop (both nil), or the stream breaks. It calls handle for each
-// event, in order, from its own goroutine; window bounds the events that are not done.
+// Receive receives events until ctx ends or the instance has to stop (nil), or the stream breaks. It calls handle for each event, in order,
+// from its own goroutine; window bounds the events that are not done.
 //
-// done is called once for each event, from any goroutine: with nil when the event is durable, with a *RejectedError when it never will be,
-// and with another error when it is not, which breaks the stream. The plugin learns of an event only when it and every earlier one are done; what
-// it did not learn of, it sends again on the next stream. A call after Receive has returned has no effect.
+// The handler calls done once for each event, from any goroutine: with nil when the event is durable, with a *RejectedError if it never can
+// be, and with another error if it is not, which breaks the stream. An event is acked only when it and every earlier one are done; the plugin
+// sends events without an ack again on the next stream. A call after Receive has returned has no effect.
 func (c *Client) Receive(ctx context.Context, window int, handle func(e Event, done func(error))) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -52,7 +52,7 @@ func (c *Client) open(ctx context.Context, window int) (eventStream, error) {
 	return stream, stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Open{Open: open}})
 }
 
-// receiveEnded tells an end that was asked for from a failure.
+// receiveEnded returns nil for an intended end, and otherwise the failure.
 func (c *Client) receiveEnded(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("receive from %s: %w", c.Instance, cause)
@@ -90,8 +90,7 @@ func (c *Client) receive(ctx context.Context, stream eventStream, acks *acks, fa
 	}
 }
 
-// dropped logs an event that will never be wanted, and returns what its plugin gets to hear. It is acked either way, or it would come
-// again for ever.
+// dropped logs an invalid event, and returns the error for its ack. Every such event is acked, or it would come again for ever.
 func (c *Client) dropped(why error) error {
 	if errors.Is(why, errSkip) {
 		return nil
@@ -100,7 +99,7 @@ func (c *Client) dropped(why error) error {
 	return &RejectedError{why}
 }
 
-// RejectedError is the error of done for an event that can never be taken. The plugin hears of it with its ack, and does not send it again.
+// RejectedError is the error of done for an event that can never be accepted. Its ack says so, and the plugin does not send it again.
 type RejectedError struct{ Why error }
 
 func (r *RejectedError) Error() string { return "rejected: " + r.Why.Error() }
@@ -108,14 +107,14 @@ func (r *RejectedError) Error() string { return "rejected: " + r.Why.Error() }
 // Unwrap returns the reason.
 func (r *RejectedError) Unwrap() error { return r.Why }
 
-// once makes the done function of one event.
+// once returns the done function of one event.
 func once(a *acks, seq uint64, fail context.CancelCauseFunc) func(error) {
 	var called sync.Once
 	return func(err error) {
 		called.Do(func() {
 			rejected := (*RejectedError)(nil)
 			if err != nil && !errors.As(err, &rejected) {
-				fail(fmt.Errorf("take over event %d: %w", seq, err))
+				fail(fmt.Errorf("accept event %d: %w", seq, err))
 				return
 			}
 			a.done(seq, rejected)
@@ -123,8 +122,7 @@ func once(a *acks, seq uint64, fail context.CancelCauseFunc) func(error) {
 	}
 }
 
-// acks turns events that are done in any order into cumulative acks in order. Acks that gather while one is on its
-// way go out as one.
+// acks turns events that are done in any order into cumulative acks in order. Acks that come while one is being sent are sent as one.
 type acks struct {
 	mu     sync.Mutex
 	window int
@@ -140,7 +138,7 @@ func newAcks(window int) *acks {
 	return &acks{window: max(window, 1), ready: make(chan struct{}, 1)}
 }
 
-// add takes the next event's seq, which has to follow on the one before and to be within the window.
+// add adds the seq of the next event, which must follow the previous one and be within the window.
 func (a *acks) add(seq uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +161,7 @@ func (a *acks) add(seq uint64) error {
 // maxReason is the most bytes of Rejection.reason.
 const maxReason = 256
 
-// done marks seq and moves the ack as far as it goes.
+// done marks seq as done and advances the ack.
 func (a *acks) done(seq uint64, rejected *RejectedError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,7 +212,7 @@ func (a *acks) send(ctx context.Context, stream eventStream, fail context.Cancel
 			return
 		}
 		if err := stream.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: a.next()}}); err != nil {
-			return // Recv tells why
+			return // Recv returns the error
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// Upload gives the plugin a file ahead of a send and returns its handle for Reply.Attachments. ctx covers the whole transfer.
-// message.ErrNotTaken is in the error when the plugin will never take the file.
+// Upload uploads a file before a send and returns its handle for Reply.Attachments. ctx covers the whole transfer. The error wraps
+// message.ErrNotTaken if the plugin will never accept the file.
 func (c *Client) Upload(ctx context.Context, a message.Attachment, body io.Reader) (handle string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,7 +54,7 @@ func (c *Client) upload(ctx context.Context, a message.Attachment, body io.Reade
 		return "", err
 	}
 	if h := out.GetHandle(); h == "" || len(h) > maxHandle {
-		return "", errors.New("the plugin broke the protocol: a handle that cannot be used")
+		return "", errors.New("the plugin broke the protocol: invalid handle")
 	}
 	return out.GetHandle(), nil
 }

@@ -16,14 +16,13 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// Spec describes a tool in its provider's words, checked and bounded. What it says of its own effect informs people;
-// the host's rules decide.
+// Spec is the provider's description of a tool, checked and bounded. Its claims about its effect are for people; the host's rules decide.
 type Spec struct {
 	Name         string          // [a-zA-Z0-9_.-], at most 64 characters, unique in the provider
 	Description  string          // at most 4 KiB
 	InputSchema  json.RawMessage // JSON Schema, an object
 	OutputSchema json.RawMessage // may be empty
-	Effect       string          // read, write, destructive, network or execute; execute when it says nothing
+	Effect       string          // read, write, destructive, network or execute, which is the default
 	Idempotent   bool
 	Timeout      time.Duration // hint; 0: the host's default
 }
@@ -31,12 +30,12 @@ type Spec struct {
 // Call is one call that may run.
 type Call struct {
 	ID   string
-	Key  string // the same for a repeated try of one call
+	Key  string // the same for repetitions of one call
 	Tool string
 	Args json.RawMessage // canonical JSON
 }
 
-// Result is how a call ended. It is untrusted data.
+// Result is the result of a call. It is untrusted data.
 type Result struct {
 	Text       string
 	IsError    bool
@@ -47,18 +46,18 @@ type Result struct {
 // Media names a file in the host's media store, which need not be there.
 type Media struct {
 	SHA256 string // lower-case hex
-	Type   string // media type, in the plugin's words
+	Type   string // media type, as the plugin says
 	Name   string
 }
 
 // Bounds on tool providers.
 const (
 	maxDescription = 4 << 10 // bytes
-	maxOutput      = 8 << 20 // bytes of one call, progress included
+	maxOutput      = 8 << 20 // bytes of one call, including progress
 	maxMedia       = 16      // count
 )
 
-// Client speaks with one ready provider. It is good for the length of one Handler.Serve, and can be used by many goroutines.
+// Client is the client of one ready provider, for the duration of one Handler.Serve. It can be used by many goroutines.
 type Client struct {
 	*kind.Conn
 	rpc toolv1.ToolsClient
@@ -67,7 +66,7 @@ type Client struct {
 // NewClient returns the client of a ready process.
 func NewClient(c *kind.Conn) *Client { return &Client{c, toolv1.NewToolsClient(c)} }
 
-// List returns the tools of a provider. Those that make no sense are left out, with a warning in the log.
+// List returns the tools of a provider. Invalid ones are left out, with a warning in the log.
 func (c *Client) List(ctx context.Context) ([]Spec, error) {
 	ctx, cancel := context.WithTimeout(ctx, kind.MaxCall)
 	defer cancel()
@@ -129,8 +128,8 @@ func (c *Client) Watch(ctx context.Context, changed func()) error {
 	return fmt.Errorf("watch the tools of %s: %w", c.Instance, err)
 }
 
-// Call runs one tool and passes its output to progress as it comes. A failure of the tool is a result; an error is a failure of
-// the provider. The end of ctx cancels the tool.
+// Call runs one tool and passes its output to progress as it comes. A failure of the tool is a Result; an error is a failure of the
+// provider. Cancelling ctx cancels the tool.
 func (c *Client) Call(ctx context.Context, call Call, progress func(p []byte)) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +145,7 @@ func (c *Client) Call(ctx context.Context, call Call, progress func(p []byte)) (
 	return Result{}, fmt.Errorf("call tool %s of %s: %w", call.Tool, c.Instance, err)
 }
 
-// frames reads frames up to the result. Frames of kinds that it does not know are ignored.
+// frames reads frames up to the result. Unknown kinds of frames are ignored.
 func (c *Client) frames(stream grpc.ServerStreamingClient[toolv1.CallResponse], progress func([]byte)) (Result, error) {
 	left := maxOutput
 	for {
@@ -161,7 +160,7 @@ func (c *Client) frames(stream grpc.ServerStreamingClient[toolv1.CallResponse], 
 			return resultFromWire(r)
 		}
 		if l := frame.GetLog(); l != nil {
-			c.Log.Debug("tool says", "text", kind.Text(l.GetText(), kind.MaxDetail))
+			c.Log.Debug("tool log", "text", kind.Text(l.GetText(), kind.MaxDetail))
 		}
 		if chunk := append(progressText(frame.GetProgress()), frame.GetChunk()...); len(chunk) > 0 {
 			if left -= len(chunk); left < 0 {

@@ -1,7 +1,7 @@
-// Package tools is the kind of plugin that brings tools: what host/plugin knows of it, and the client of flynn.tool.v1.
+// Package tools is the kind of plugin that provides tools: its description for host/plugin, and the client of flynn.tool.v1.
 //
-// Start with Client: NewClient makes one of a ready process, List returns its tools, and Call runs one. What a process sends is checked and
-// bounded here. Which tools agents are offered, and under which rules, is the business of host/tool/provider.
+// Start with Client: NewClient returns the client of a ready process, List returns its tools, and Call runs one. Everything that a process
+// sends is checked and bounded here. Package host/tool/provider decides which tools agents are offered, and under which rules.
 package tools
 
 import (
@@ -12,7 +12,7 @@ import (
 // Name is the kind's name in plugin.toml.
 const Name kind.Name = "tools"
 
-// Kind is what host/plugin knows of tools.
+// Kind is the kind for host/plugin.
 type Kind struct{}
 
 var _ kind.Kind = Kind{}
@@ -29,5 +29,5 @@ func (Kind) Wire() pluginv1.Kind { return pluginv1.Kind_KIND_TOOLS }
 // Relays implements kind.Kind: a tool may compute.
 func (Kind) Relays() bool { return false }
 
-// Options implements kind.Kind: plugin.toml says nothing of tools.
+// Options implements kind.Kind: plugin.toml has no table for tools.
 func (Kind) Options() kind.Options { return nil }

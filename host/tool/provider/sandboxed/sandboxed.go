@@ -1,8 +1,8 @@
 // Package sandboxed runs servers of tools, such as MCP servers, in sandboxes.
 //
 // Start with Servers. The plugin of a provider, which is the server's client, stays outside and gets a Unix socket: each connection to the
-// socket starts the server and carries its standard input and output until one side hangs up. The command is the configuration's; nothing
-// else can be started over the socket.
+// socket starts the server and carries its standard input and output until one side hangs up. Only the command of the configuration can be
+// started over the socket.
 //
 // The package knows no protocol, and no plugin process.
 package sandboxed
@@ -29,19 +29,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Sandboxes hands out the sandboxes that servers run in; a machine whose processes can be talked to is a Spawner.
+// Sandboxes provides the sandboxes of servers; a machine with interactive processes is a Spawner.
 type Sandboxes interface {
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
 }
 
-// Spawner is a machine whose processes can be talked to.
+// Spawner is a machine with interactive processes.
 type Spawner interface {
 	Spawn(ctx context.Context, cmd machine.Command, terminal ...executor.Size) (*executor.Live, error)
 }
 
 var _ Spawner = (*sandbox.Session)(nil)
 
-// Folders makes the folders of sockets, each of which belongs to this user alone.
+// Folders makes folders for sockets, which only this user can enter.
 type Folders interface {
 	SocketDir() (string, error)
 }
@@ -53,7 +53,7 @@ type Command struct {
 	Env     map[string]string
 }
 
-// Servers are the servers that run in sandboxes, by the provider of tools that each belongs to. Its methods are safe for concurrent use.
+// Servers are the servers in sandboxes, by their providers. The methods are safe for concurrent use.
 type Servers struct {
 	sandboxes Sandboxes
 	folders   Folders
@@ -139,7 +139,7 @@ func (s *server) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// serve carries one connection at a time: a plugin that comes back finds its last server ended.
+// serve serves one connection at a time: when a plugin connects again, its last server has ended.
 func (s *server) serve(ctx context.Context) {
 	for {
 		conn, err := s.lis.Accept()
@@ -153,13 +153,13 @@ func (s *server) serve(ctx context.Context) {
 	}
 }
 
-// endTime is how long a server has to end by itself when its input has ended.
+// endTime is how long a server may take to end after its input has ended.
 const endTime = 3 * time.Second
 
 // startTimeout bounds the making of a sandbox and the start of a server in it.
 const startTimeout = 2 * time.Minute
 
-// carry starts the server and passes on what both sides write, until either is gone.
+// carry starts the server and copies in both directions until one side is gone.
 func (s *server) carry(ctx context.Context, conn net.Conn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -200,7 +200,7 @@ func (s *server) start(ctx context.Context) (*executor.Live, error) {
 	return spawner.Spawn(ctx, machine.Command{Script: script(s.command), Env: s.command.Env})
 }
 
-// script starts a program with its arguments as they are.
+// script starts a program with quoted arguments.
 func script(c Command) string {
 	words := []string{"exec"}
 	for _, w := range append([]string{c.Command}, c.Args...) {
@@ -209,7 +209,7 @@ func script(c Command) string {
 	return strings.Join(words, " ")
 }
 
-// logErrors logs what the server writes to its standard error: lines up to a length, and not too many.
+// logErrors logs the standard error of the server, bounded in the length and the rate of lines.
 func (s *server) logErrors(r io.Reader) {
 	limit := rate.NewLimiter(20, 100)
 	lines := bufio.NewReaderSize(r, 2<<10)

@@ -16,7 +16,7 @@ const private = "D1"
 
 // start starts a Slack with one person on it, who writes in a thread of a private chat, as people do to an app that is an assistant.
 func start(t platform.TB, report func(fake.Report)) platform.Fake {
-	// A Slack in a hurry: it tells again sooner, and gives up as late as the real one.
+	// This Slack redelivers sooner, and gives up as late as the real one.
 	s := slacktest.Start(t, slacktest.Config{RedeliverAfter: time.Second, Redeliveries: 100})
 	s.AddUser(slacktest.User{ID: "U1", Name: "ann"})
 	s.AddChannel(slacktest.Channel{ID: private, Kind: "im", User: "U1"})

@@ -19,7 +19,7 @@ const (
 func main() { platform.Main(start) }
 
 func start(t platform.TB, report func(fake.Report)) platform.Fake {
-	// A Meta in a hurry: it tells again sooner, and gives up later.
+	// This Meta redelivers sooner, and gives up later.
 	s := whatsapptest.Start(t, whatsapptest.Config{Statuses: true, RedeliverAfter: 100 * time.Millisecond, Redeliveries: 100})
 	s.Watch(report)
 	return platform.Fake{ // there is no connection that lasts

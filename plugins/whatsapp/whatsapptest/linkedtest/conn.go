@@ -183,7 +183,7 @@ func (c *conn) send(node binary.Node) {
 	c.outCount++
 }
 
-// cut ends the connection without a word, and what was sent last may be lost.
+// cut breaks the connection. What was sent last may be lost.
 func (c *conn) cut() { _ = c.socket.CloseNow() }
 
 // end ends it when the client has read what was sent. It waits for the client.

@@ -56,10 +56,10 @@ func (s *Server) takeKeys(c *conn, n *wa.Node) {
 	c.send(result(n))
 }
 
-// giveKeys tells how many keys the device has left here, or gives it those of others.
+// giveKeys answers how many keys the device has left here, or gives it those of others.
 func (s *Server) giveKeys(c *conn, n *wa.Node) {
 	if _, ok := n.GetOptionalChildByTag("count"); ok {
-		// A new device hears of one key too many: it then makes 50, and not 812, which would take most of a test's time.
+		// The count is one too high for a new device, which then makes 50 keys and not 812: those would take most of a test's time.
 		c.send(result(n, wa.Node{Tag: "count", Attrs: wa.Attrs{"value": max(1, len(c.device.once))}}))
 		return
 	}
@@ -82,7 +82,7 @@ func (s *Server) giveKeys(c *conn, n *wa.Node) {
 // registration is a number as keys have it.
 func registration(id uint32) []byte { return binary.BigEndian.AppendUint32(nil, id) }
 
-// listDevices tells which devices people have.
+// listDevices lists the devices of people.
 func (s *Server) listDevices(c *conn, n *wa.Node) {
 	var users []wa.Node
 	list := childOf(n, "usync", "list")
@@ -121,7 +121,7 @@ func (s *Server) devicesOf(j types.JID) []types.JID {
 	return list
 }
 
-// describe tells who is in a group.
+// describe lists the members of a group.
 func (s *Server) describe(c *conn, n *wa.Node) {
 	g := s.groups[jidOf(n, "to")]
 	if g == nil {

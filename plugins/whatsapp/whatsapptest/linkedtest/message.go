@@ -12,7 +12,7 @@ import (
 	"go.mau.fi/whatsmeow/types"
 )
 
-// message takes a message of a device, delivers it, and tells the device so. A message that comes again with its id is delivered once.
+// message takes a message of a device, delivers it, and acknowledges it. A message that comes again with its id is delivered once.
 func (s *Server) message(c *conn, n *wa.Node) {
 	id, to := text(n, "id"), jidOf(n, "to")
 	if id == "" || to.IsEmpty() {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// sendTo encrypts a message for one linked device and hands it to the server; retry tells how often it was asked for again.
+// sendTo encrypts a message for one linked device and hands it to the server; retry is how often it was asked for again.
 func (p *Person) sendTo(d *device, id string, retry int) {
 	out, from := p.sent[id], p.devices[0]
 	m := out.m

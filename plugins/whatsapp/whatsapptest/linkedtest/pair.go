@@ -42,7 +42,7 @@ func (s *Server) offer(c *conn) {
 
 // ExpireCodes ends the connections of devices whose codes nobody has scanned.
 func (s *Server) ExpireCodes() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	for c := range s.conns {
 		if c.refs != nil {
 			s.work.Go(c.end)
@@ -72,7 +72,7 @@ func (s *Server) scan(code string, secret []byte) error {
 	if secret == nil {
 		secret = raw[2]
 	}
-	defer s.lock()()
+	defer s.mu.Change()()
 	c := s.showing(parts[0])
 	if c == nil {
 		return errors.New("nobody shows this code")
@@ -155,7 +155,7 @@ func (s *Server) identityAnswered(c *conn, n *binary.Node) {
 
 // LinkAbruptly makes the next link end without the word that the device shall come back.
 func (s *Server) LinkAbruptly() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.abrupt = true
 }
 

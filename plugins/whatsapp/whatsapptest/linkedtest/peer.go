@@ -136,7 +136,7 @@ func (p *peer) open(d *device, enc *wa.Node) (*waE2E.Message, error) {
 // forget loses the session with a device, as after a new installation.
 func (p *peer) forget(d *device) { delete(p.memory.sessions, d.hidden().SignalAddress().String()) }
 
-// groupKey is what a device encrypts with in a group; the message that tells it to others begins it.
+// groupKey is the key with which a device encrypts in a group; it begins with the message that distributes it.
 func (p *peer) groupKey(group types.JID) (*protocol.SenderKeyName, *waE2E.Message, error) {
 	name := protocol.NewSenderKeyName(group.String(), p.named(types.HiddenUserServer).SignalAddress())
 	key, err := groups.NewGroupSessionBuilder(p.store, serializer).Create(context.Background(), name)

@@ -17,7 +17,7 @@ type Person struct {
 	server   *Server
 	devices  []*peer
 	byHidden bool // writes under the hidden id
-	private  bool // and the number is told to nobody
+	private  bool // nobody gets the number
 	off      bool
 	later    []func() // what came while the phone was off
 	got      []Got
@@ -46,7 +46,7 @@ type outgoing struct {
 type group struct {
 	jid     types.JID
 	members []*Person
-	told    map[*peer]map[uint16]bool // who has told which linked device the key
+	told    map[*peer]map[uint16]bool // linked devices to which each device has sent its key
 }
 
 func (s *Server) newPerson(number, hidden, name string) *Person {
@@ -60,7 +60,7 @@ func (s *Server) newPerson(number, hidden, name string) *Person {
 
 // Person makes somebody with a phone.
 func (s *Server) Person(number, hidden, name string) *Person {
-	defer s.lock()()
+	defer s.mu.Change()()
 	p := s.newPerson(number, hidden, name)
 	s.people = append(s.people, p)
 	return p
@@ -71,7 +71,7 @@ func (s *Server) Phone() *Person { return s.phone }
 
 // Group puts people and the account into a group, whose members are named by their hidden ids.
 func (s *Server) Group(id string, people ...*Person) types.JID {
-	defer s.lock()()
+	defer s.mu.Change()()
 	g := &group{jid: types.NewJID(id, types.GroupServer), members: append([]*Person{s.phone}, people...), told: map[*peer]map[uint16]bool{}}
 	s.groups[g.jid] = g
 	return g.jid
@@ -79,25 +79,25 @@ func (s *Server) Group(id string, people ...*Person) types.JID {
 
 // AddDevice gives a person one more device.
 func (p *Person) AddDevice(id uint16) {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	p.devices = append(p.devices, newPeer(p, id))
 }
 
 // WriteByHidden makes a person write under the hidden id, with the number beside it unless it is private.
 func (p *Person) WriteByHidden(private bool) {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	p.byHidden, p.private = true, private
 }
 
 // Off switches the phone off: messages wait, and nothing confirms them.
 func (p *Person) Off() {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	p.off = true
 }
 
 // On switches it on again.
 func (p *Person) On() {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	p.off = false
 	for _, read := range p.later {
 		read()
@@ -127,7 +127,7 @@ func (p *Person) Say(text string) (id string) {
 // Send sends a message: to a group, or to the account when chat is empty. What the account's own phone sends to a person comes to
 // the linked device as a copy. A message without an own id cannot be told from its redelivery, so each has a new one.
 func (p *Person) Send(chat types.JID, m *waE2E.Message) (id string) {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	id = p.server.nextID()
 	p.sent[id] = outgoing{chat, m}
 	for _, d := range p.server.devices {
@@ -138,7 +138,7 @@ func (p *Person) Send(chat types.JID, m *waE2E.Message) (id string) {
 
 // Garble sends a text that the linked device cannot decrypt, until it asks for it again.
 func (p *Person) Garble(text string) (id string) {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	id = p.server.nextID()
 	p.sent[id] = outgoing{m: &waE2E.Message{Conversation: &text}}
 	for _, d := range p.server.devices {
@@ -155,9 +155,9 @@ func (p *Person) Garble(text string) (id string) {
 	return id
 }
 
-// AskAgain tells the linked device that the person's phone could not read a message of its, and gives new keys for it.
+// AskAgain reports to the linked device that the person's phone could not read one of its messages, with new keys.
 func (p *Person) AskAgain(id string) {
-	defer p.server.lock()()
+	defer p.server.mu.Change()()
 	from := p.devices[0]
 	for _, d := range p.server.devices {
 		from.forget(d)
@@ -171,7 +171,7 @@ func (p *Person) AskAgain(id string) {
 	}
 }
 
-// tell tells the linked device that a message of its has arrived. chat is where it was sent: a group, or the person by the name that was used.
+// tell reports to the linked device that one of its messages has arrived. chat is where it was sent: a group, or the person by the name that was used.
 func (p *Person) tell(d *device, id string, chat types.JID) {
 	attrs := wa.Attrs{"id": id, "t": time.Now().Unix(), "from": chat}
 	if p.server.groups[chat] != nil {

@@ -74,7 +74,7 @@ type Server struct {
 	logins     int
 	turnAway   []binary.Node // answers to the next logins
 	refuse     []int         // codes of the answers to the next messages
-	abrupt     bool          // the next link ends without a word
+	abrupt     bool          // the connection breaks right after the next linking
 	swallow    int           // answers that are not given
 	oldest     [3]uint32     // version that is still taken
 	typing     []string
@@ -172,20 +172,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 
 // gone forgets a connection.
 func (s *Server) gone(c *conn) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	close(c.done)
 	delete(s.conns, c)
 	if c.device != nil && c.device.conn == c {
 		c.device.conn = nil
-	}
-}
-
-// lock locks the state; what it returns unlocks it and tells those who wait.
-func (s *Server) lock() func() {
-	s.mu.Lock()
-	return func() {
-		s.mu.Wake()
-		s.mu.Unlock()
 	}
 }
 
@@ -195,20 +186,20 @@ func (s *Server) Await(what string, ok func() bool) {
 	s.mu.Until(s.t, what, ok)
 }
 
-// refused notes that a connection came to nothing.
+// refused records a connection that failed.
 func (s *Server) refused(err error) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.complain("%v", err)
 }
 
-// complain notes that the client broke the protocol. s.mu is held.
+// complain records that the client broke the protocol. s.mu is held.
 func (s *Server) complain(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
 // Wrong is what clients have done against the protocol since it was last asked.
 func (s *Server) Wrong() []string {
-	defer s.lock()()
+	defer s.mu.Change()()
 	wrong := s.wrong
 	s.wrong = nil
 	return wrong

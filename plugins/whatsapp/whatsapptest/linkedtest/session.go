@@ -23,7 +23,7 @@ type device struct {
 	sent         map[string]bool // ids of the messages that it has sent
 }
 
-// waiting is a stanza that the device has not confirmed. confirm, which may be nil, hears how it does: "ack", or the type of a receipt.
+// waiting is a stanza that the device has not confirmed. confirm, which may be nil, is called with "ack" or the type of the receipt.
 type waiting struct {
 	id      string
 	node    binary.Node
@@ -36,7 +36,7 @@ func (d *device) hidden() types.JID { return types.NewADJID(Hidden, types.LIDDom
 
 // admit begins the session of a client: with codes when it has no account, with a login otherwise.
 func (s *Server) admit(c *conn) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	if v := c.payload.GetUserAgent().GetAppVersion(); older([3]uint32{v.GetPrimary(), v.GetSecondary(), v.GetTertiary()}, s.oldest) {
 		s.expel(c, failure(405, nil))
 		return
@@ -96,7 +96,7 @@ func streamError(code, conflict string) binary.Node {
 
 // take handles one stanza of a client.
 func (s *Server) take(c *conn, n *binary.Node) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	switch {
 	case n.Tag == "iq" && (text(n, "type") == "result" || text(n, "type") == "error"):
 		s.identityAnswered(c, n)
@@ -170,9 +170,9 @@ func (s *Server) Waiting() int {
 	return n
 }
 
-// Drop cuts every connection without a word.
+// Drop breaks every connection.
 func (s *Server) Drop() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	for c := range s.conns {
 		c.cut()
 	}
@@ -180,7 +180,7 @@ func (s *Server) Drop() {
 
 // Restart ends the sessions with an error, as a server does that starts anew.
 func (s *Server) Restart() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	for c := range s.conns {
 		c.send(streamError("503", ""))
 		s.work.Go(c.end)
@@ -189,7 +189,7 @@ func (s *Server) Restart() {
 
 // Replace ends the sessions as a login by another program with the same keys does.
 func (s *Server) Replace() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	for c := range s.conns {
 		s.expel(c, streamError("", "replaced"))
 	}
@@ -211,7 +211,7 @@ func (s *Server) expel(c *conn, last binary.Node) {
 
 // Remove is the phone removing its linked devices.
 func (s *Server) Remove() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	for id, d := range s.devices {
 		delete(s.devices, id)
 		if d.conn != nil {
@@ -222,25 +222,25 @@ func (s *Server) Remove() {
 
 // TurnAway makes the next login fail for a reason, such as 402 for a ban that ends; more are further words about it.
 func (s *Server) TurnAway(reason int, more map[string]any) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.turnAway = append(s.turnAway, failure(reason, more))
 }
 
 // Oldest sets the oldest version of the client that is taken.
 func (s *Server) Oldest(a, b, c uint32) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.oldest = [3]uint32{a, b, c}
 }
 
 // Refuse makes the next messages of the device fail with these codes.
 func (s *Server) Refuse(codes ...int) {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.refuse = append(s.refuse, codes...)
 }
 
 // Swallow takes and delivers the next message without an answer.
 func (s *Server) Swallow() {
-	defer s.lock()()
+	defer s.mu.Change()()
 	s.swallow++
 }
 

@@ -15,7 +15,7 @@ serve({
     settings = { text: 'hello', every_seconds: 60, ...given }
     const errors = Object.keys(given).filter(key => !known.includes(key)).map(path => ({ path, message: 'unknown key' }))
     if (typeof settings.text !== 'string') errors.push({ path: 'text', message: 'want a string' })
-    if (!(settings.every_seconds >= 1)) errors.push({ path: 'every_seconds', message: 'want at least 1' })
+    if (!(settings.every_seconds >= 1)) errors.push({ path: 'every_seconds', message: 'must be at least 1' })
     return errors
   },
 

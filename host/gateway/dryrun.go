@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// DryRunCall is a call to try as if an agent made it now, in answer to a message.
+type DryRunCall struct {
+	Tool  string          `json:"tool"`
+	Agent string          `json:"agent"`
+	Args  json.RawMessage `json:"args"`
+
+	Channel      string       `json:"channel"`
+	Sender       string       `json:"sender"` // as the channel knows it
+	Account      string       `json:"account,omitempty"`
+	SenderRoles  []string     `json:"sender_roles,omitempty"`
+	Conversation string       `json:"conversation"`
+	Kind         message.Kind `json:"kind"`
+	Parent       string       `json:"parent,omitempty"`
+	Text         string       `json:"text,omitempty"`
+	Labels       []string     `json:"labels,omitempty"` // added to those of the session
+}
+
+// DryRunResult is what would happen to a DryRunCall.
+type DryRunResult struct {
+	Tool        string          `json:"tool"`
+	Agent       string          `json:"agent"`
+	Session     string          `json:"session"`
+	Sender      string          `json:"sender"`
+	Role        string          `json:"role"`
+	NotAdmitted string          `json:"not_admitted,omitempty"` // why such a message is not answered at all
+	Labels      []string        `json:"labels"`
+	Args        json.RawMessage `json:"args,omitempty"` // canonical
+	Action      string          `json:"action"`         // run, ask or deny
+	Where       string          `json:"where,omitempty"`
+	Sandbox     bool            `json:"sandbox"`
+	Elevated    bool            `json:"elevated"`
+	Reasons     []string        `json:"reasons"` // each restriction, in the order in which they were added
+	Refusal     string          `json:"refusal,omitempty"`
+	Policies    []PolicyAnswer  `json:"policies"`
+	// Lease is the grant that would be used instead of asking a person.
+	Lease *Grant `json:"lease,omitempty"`
+}
+
+// PolicyAnswer is the answer of one policy.
+type PolicyAnswer struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	Answer string `json:"answer"`
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Fuel   int64  `json:"fuel"`
+	Nanos  int64  `json:"nanos"`
+}
+
+// DryRuns tries calls without running them.
+type DryRuns interface {
+	// DryRun returns what enforcement would decide. It runs nothing, asks nobody and uses no grant. store.ErrNotFound if there is no such agent
+	// or channel.
+	DryRun(ctx context.Context, call DryRunCall) (DryRunResult, error)
+}
+
+// dryRunTimeout bounds a dry run, which may have to ask policies.
+const dryRunTimeout = 25 * time.Second
+
+func (s *Server) dryRun(ctx context.Context, _ *http.Request, body DryRunCall) (any, error) {
+	names := []string{body.Tool, body.Agent, body.Channel, body.Sender, body.Conversation}
+	kinds := []message.Kind{message.DM, message.Group, message.Thread}
+	if len(body.Args) == 0 || slices.ContainsFunc(names, func(n string) bool { return !validName(n) }) || !slices.Contains(kinds, body.Kind) {
+		return nil, badRequest("send tool, agent, args, channel, sender, conversation and kind (dm, group or thread)")
+	}
+	return s.backend.DryRuns.DryRun(ctx, body)
+}
