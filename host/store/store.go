@@ -78,6 +78,7 @@ type Store interface {
 	usage.Log
 	egress.Records
 	Values
+	Owners
 	Pruning
 	Close() error
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -17,6 +18,9 @@ func (s *Store) AddApproval(ctx context.Context, a consent.Approval) error {
 		return fmt.Errorf("encode approval: %w", err)
 	}
 	err = s.writer.write(ctx, func(w *writer) error {
+		if err := w.ownsRow(store.ConversationOwner, whereOfTurn, a.Turn); err != nil {
+			return err
+		}
 		return w.changeOne("INSERT INTO approvals (id, state, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", a.ID, a.State, body)
 	})
 	if err != nil {
@@ -38,17 +42,22 @@ func (s *Store) Approval(ctx context.Context, id string) (consent.Approval, erro
 func (s *Store) MoveApproval(ctx context.Context, id string, from, to consent.ApprovalState, decider string, at time.Time) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		a, err := scanApproval(func(dest ...any) error {
-			return w.row("SELECT body FROM approvals WHERE id = ? AND state = ?", []any{id, from}, dest...)
+			return w.row("SELECT body FROM approvals WHERE id = ?", []any{id}, dest...)
 		})
 		if err != nil {
 			return conflict(err)
+		}
+		if person := to == consent.ApprovalGranted || to == consent.ApprovalDenied; !person { // they may answer through any host
+			if err := w.ownsRow(store.ConversationOwner, whereOfTurn, a.Turn); err != nil {
+				return err
+			}
 		}
 		a.State, a.Decider, a.Decided = to, decider, at.UTC()
 		body, err := jsonform.Marshal(a)
 		if err != nil {
 			return err
 		}
-		return w.exec("UPDATE approvals SET state = ?, body = ? WHERE id = ?", to, body, id)
+		return w.changeOne("UPDATE approvals SET state = ?, body = ? WHERE id = ? AND state = ?", to, body, id, from)
 	})
 	if err != nil {
 		return fmt.Errorf("move approval %q from %s to %s: %w", id, from, to, err)

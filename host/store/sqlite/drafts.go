@@ -10,6 +10,9 @@ import (
 // PutDraft implements mailbox.Drafts.
 func (s *Store) PutDraft(ctx context.Context, d mailbox.Draft) error {
 	err := s.writer.write(ctx, func(w *writer) error {
+		if err := w.ownsRow(channelOf, whereOfInbox, d.Inbox); err != nil {
+			return err
+		}
 		return w.exec(`INSERT INTO drafts (inbox, key, message_id, sent_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (inbox) DO UPDATE SET key = excluded.key, message_id = excluded.message_id, sent_at = excluded.sent_at`,
 			d.Inbox, d.Key, d.MessageID, nanos(d.SentAt))
@@ -22,7 +25,12 @@ func (s *Store) PutDraft(ctx context.Context, d mailbox.Draft) error {
 
 // DropDraft implements mailbox.Drafts.
 func (s *Store) DropDraft(ctx context.Context, inbox int64) error {
-	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM drafts WHERE inbox = ?", inbox) })
+	err := s.writer.write(ctx, func(w *writer) error {
+		if err := w.ownsRow(channelOf, whereOfInbox, inbox); err != nil {
+			return err
+		}
+		return w.exec("DELETE FROM drafts WHERE inbox = ?", inbox)
+	})
 	if err != nil {
 		return fmt.Errorf("forget the draft of an answer to %d: %w", inbox, err)
 	}

@@ -61,7 +61,12 @@ func (s *Store) FindInbox(ctx context.Context, channel, eventID string) (mailbox
 
 // SetInbox implements mailbox.Inbox.
 func (s *Store) SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error {
-	err := s.writer.write(ctx, func(w *writer) error { return setInbox(w, id, state, note) })
+	err := s.writer.write(ctx, func(w *writer) error {
+		if err := w.ownsRow(store.ConversationOwner, whereOfInbox, id); err != nil {
+			return err
+		}
+		return setInbox(w, id, state, note)
+	})
 	if err != nil {
 		return fmt.Errorf("set inbox row %d to %s: %w", id, state, err)
 	}

@@ -158,11 +158,11 @@ func (s *Store) setOutbox(ctx context.Context, row mailbox.OutboxRow, write func
 	if err != nil {
 		return fmt.Errorf("encode parts: %w", err)
 	}
-	err = write(ctx, func(w *writer) error {
+	err = write(ctx, owned(store.ChannelOwner(row.Reply.Channel), func(w *writer) error {
 		return w.changeOne(`UPDATE outbox SET reply = ?, state = ?, attempts = ?, next_try = ?, note = ?, platform_ids = ?, parts = ?, part = ?, pause = ?
 			WHERE key = ? AND state IN ('pending', 'sending')`,
 			reply, row.State, row.Attempts, nanos(row.NextTry), row.Note, ids, parts, row.Part, row.Pause, row.Reply.Key)
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("set outbox row %s to %s: %w", row.Reply.Key, row.State, err)
 	}

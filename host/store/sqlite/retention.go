@@ -39,7 +39,7 @@ func usages(r store.Retention) time.Time    { return r.Usage }
 // Prune implements store.Pruning.
 func (s *Store) Prune(ctx context.Context, r store.Retention) (map[string]int, error) {
 	gone := map[string]int{}
-	if err := s.writer.write(ctx, pruneReplies); err != nil {
+	if err := s.writer.write(ctx, owned(store.UpkeepOwner, pruneReplies)); err != nil {
 		return nil, fmt.Errorf("prune replies: %w", err)
 	}
 	n, err := s.pruneSaid(ctx, r.Said)
@@ -75,11 +75,11 @@ func (s *Store) pruneSome(ctx context.Context, rows string, upTo time.Time) (int
 		return 0, err
 	}
 	n := 0
-	err := s.writer.write(ctx, func(w *writer) error {
+	err := s.writer.write(ctx, owned(store.UpkeepOwner, func(w *writer) error {
 		changed, err := w.changed(rows, nanos(upTo), store.LeastID(upTo), pruneStep)
 		n = int(changed)
 		return err
-	})
+	}))
 	if err != nil {
 		return 0, err // the write may go on without us, and n is its
 	}

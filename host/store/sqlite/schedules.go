@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // Schedules implements timetable.Schedules.
@@ -41,7 +42,7 @@ func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) (
 
 // PutSchedule implements timetable.Schedules.
 func (s *Store) PutSchedule(ctx context.Context, v timetable.Schedule, runs []timetable.Run) error {
-	err := s.writer.write(ctx, func(w *writer) error {
+	err := s.writer.write(ctx, owned(store.ScheduleOwner, func(w *writer) error {
 		err := w.exec(`INSERT INTO schedules (name, timing, upto, failures, paused) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET timing = excluded.timing, upto = excluded.upto, failures = excluded.failures, paused = excluded.paused`,
 			v.Name, v.Timing, nanos(v.Upto), v.Failures, v.Paused)
@@ -49,7 +50,7 @@ func (s *Store) PutSchedule(ctx context.Context, v timetable.Schedule, runs []ti
 			return err
 		}
 		return putRuns(w, v.Name, runs)
-	})
+	}))
 	if err != nil {
 		return fmt.Errorf("put schedule %s: %w", v.Name, err)
 	}
@@ -75,7 +76,9 @@ func putRuns(w *writer, schedule string, runs []timetable.Run) error {
 
 // ForgetSchedule implements timetable.Schedules.
 func (s *Store) ForgetSchedule(ctx context.Context, name string) error {
-	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM schedules WHERE name = ?", name) })
+	err := s.writer.write(ctx, owned(store.ScheduleOwner, func(w *writer) error {
+		return w.exec("DELETE FROM schedules WHERE name = ?", name)
+	}))
 	if err != nil {
 		return fmt.Errorf("forget schedule %s: %w", name, err)
 	}

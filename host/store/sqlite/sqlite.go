@@ -40,7 +40,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{lock: lock}
-	if err = s.open(ctx, filepath.Join(dir, "flynn.db")); err == nil {
+	if err = s.open(ctx, filepath.Join(dir, "flynn.db"), store.HomeHost); err == nil {
 		_, err = lock.WriteAt([]byte(usedMark), 0)
 	}
 	if err != nil {
@@ -49,7 +49,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string) error {
+func (s *Store) open(ctx context.Context, path, host string) error {
 	if err := vanished(s.lock, path); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if s.writer, err = newWriter(ctx, path, info.Size() == 0); err != nil {
+	if s.writer, err = newWriter(ctx, path, host, info.Size() == 0); err != nil {
 		return err
 	}
 	if s.read, err = sql.Open("sqlite", dsn(path, "&_pragma=query_only(1)")); err != nil {

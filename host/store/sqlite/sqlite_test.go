@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
+	template := t.TempDir() // a property test opens many stores: their schema is made once
+	made, err := Open(t.Context(), template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Close()
+	empty, err := os.ReadFile(filepath.Join(template, "flynn.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	storetest.Run(t, func(t *testing.T) storetest.Opener {
 		dir := t.TempDir()
 		var last *Store
@@ -37,6 +49,24 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			last = s
+			return s
+		}
+	}, func(t *testing.T, c storetest.Cleaner) storetest.Joiner {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "flynn.db"), empty, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return func(host string) store.Store {
+			// Without the lock, which lets one process in at a time.
+			lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &Store{lock: lock}
+			c.Cleanup(func() { s.Close() })
+			if err := s.open(t.Context(), filepath.Join(dir, "flynn.db"), host); err != nil {
+				t.Fatal(err)
+			}
 			return s
 		}
 	})

@@ -53,6 +53,9 @@ func encodeCommit(c turnlog.Commit) (encoded, error) {
 }
 
 func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
+	if err := w.owns(store.ConversationOwner(message.ConversationKey{Channel: c.Turn.Channel, ID: c.Turn.Conversation.ID})); err != nil {
+		return err
+	}
 	if err := putTurn(w, c.Turn, e); err != nil {
 		return err
 	}

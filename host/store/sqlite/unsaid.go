@@ -69,7 +69,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, 
 			ids = append(ids, r.ID)
 		}
 	}
-	return len(ids), s.writer.write(ctx, func(w *writer) error {
+	return len(ids), s.writer.write(ctx, owned(store.UpkeepOwner, func(w *writer) error {
 		if err := w.unsay(ids); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, 
 			}
 		}
 		return w.exec("INSERT INTO marks (name, upto) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET upto = excluded.upto", unsaidMark, last.ID)
-	})
+	}))
 }
 
 // dropReplies removes the replies that a turn or a command has made, and notes those that are on their way, for pruneReplies.

@@ -37,6 +37,7 @@ type writer struct {
 	stmts      map[string]*sql.Stmt
 	over       []func()
 
+	own    ownership // the holder's as well
 	places knownPlaces
 }
 
@@ -56,7 +57,7 @@ var errClosed = errors.New("store is closed")
 
 // newWriter opens the database that writes go through. One that is not fresh is checked for damage first, on the same connection: another
 // one would read the schema once more.
-func newWriter(ctx context.Context, path string, fresh bool) (*writer, error) {
+func newWriter(ctx context.Context, path, host string, fresh bool) (*writer, error) {
 	name := dsn(path, "")
 	if fresh {
 		name = newDSN(path)
@@ -82,6 +83,9 @@ func newWriter(ctx context.Context, path string, fresh bool) (*writer, error) {
 	convert(ctx, conn)
 	w := &writer{db: db, conn: conn, wake: make(chan struct{}, 1), quit: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
 	w.done.Go(w.run)
+	if err := w.enter(host); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the store over: %w", err), w.close())
+	}
 	return w, nil
 }
 
@@ -117,9 +121,12 @@ func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) err
 	return o.wait(ctx)
 }
 
-// settle returns once everything that waits is committed.
+// settle returns once everything that waits is committed. It is for reads, which a host that was fenced out may go on with.
 func (w *writer) settle(ctx context.Context) error {
-	return w.write(ctx, func(*writer) error { return nil })
+	if err := w.write(ctx, func(*writer) error { return nil }); !errors.Is(err, store.ErrFenced) {
+		return err
+	}
+	return nil
 }
 
 func (w *writer) enqueue(do func(*writer) error) (*op, error) {
@@ -219,6 +226,9 @@ func (w *writer) commit(group []*op) {
 func (w *writer) transaction(do func() error) error {
 	err := w.exec("BEGIN IMMEDIATE")
 	if err == nil {
+		err = w.confirm()
+	}
+	if err == nil {
 		err = do()
 	}
 	if err == nil {
@@ -241,6 +251,9 @@ func (o *op) run(w *writer) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if w.own.fenced {
+		return store.ErrFenced
+	}
 	return o.do(w)
 }
 

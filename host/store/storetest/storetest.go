@@ -27,8 +27,15 @@ import (
 // the one before it opened.
 type Opener func() store.Store
 
-// Run checks a back end. fresh starts empty state for each subtest.
-func Run(t *testing.T, fresh func(t *testing.T) Opener) {
+// Joiner opens the same durable state each time it is called within one test, as a new incarnation of a host. What it opened before stays
+// open.
+type Joiner func(host string) store.Store
+
+// Cleaner calls functions when a test is over.
+type Cleaner interface{ Cleanup(func()) }
+
+// Run checks a back end. fresh starts empty state for each subtest, and so does shared, which closes it at the end of c.
+func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T, c Cleaner) Joiner) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Opener)
@@ -92,6 +99,17 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		{"awkward text survives", awkwardText},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
+	}
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, func(*testing.T, Cleaner) Joiner)
+	}{
+		{"a host that is started again fences itself out", restartFences},
+		{"what one host takes the other cannot write", takenOne},
+		{"an epoch only grows", epochsGrow},
+		{"hosts come, take and write in any order", anyOrder},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, shared) })
 	}
 }
 

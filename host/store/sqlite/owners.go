@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
+)
+
+// ownership is what the writer's host owns. It is read inside a transaction, which keeps everybody else from writing, and stays true until
+// another connection commits: SQLite counts those commits in data_version. So the check of a commit costs one pragma and no read.
+type ownership struct {
+	host, incarnation string
+
+	read    bool
+	version int64                     // data_version when it was read
+	fenced  bool                      // another incarnation of the host writes
+	taken   map[store.OwnerKey]string // the host of what has been taken
+}
+
+// enter makes the writer a new incarnation of a host, which fences out the one before it.
+//
+// The commit is not flushed: only a crash of the machine can undo it, which the incarnation before does not outlive, and the first commit
+// that counts flushes this one as well.
+func (w *writer) enter(host string) error {
+	w.own = ownership{host: host, incarnation: store.NewID(time.Now())}
+	err := w.exec("PRAGMA synchronous = NORMAL")
+	if err == nil {
+		err = w.exec(`INSERT INTO hosts (id, incarnation, epoch) VALUES (?, ?, 1)
+			ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, epoch = epoch + 1`, host, w.own.incarnation)
+	}
+	return errors.Join(err, w.exec("PRAGMA synchronous = FULL"))
+}
+
+// confirm brings the writer's ownership up to date. It is called inside each transaction, before anything is written.
+func (w *writer) confirm() error {
+	var version int64
+	if err := w.row("PRAGMA data_version", nil, &version); err != nil {
+		return err
+	}
+	if w.own.read && version == w.own.version {
+		return nil
+	}
+	var incarnation string
+	if err := w.row("SELECT incarnation FROM hosts WHERE id = ?", []any{w.own.host}, &incarnation); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	taken := map[store.OwnerKey]string{}
+	rows, err := listOnce(context.Background(), w.conn, func(scan func(...any) error) (r [2]string, err error) {
+		err = scan(&r[0], &r[1])
+		return r, err
+	}, "SELECT key, host FROM owners")
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		taken[store.OwnerKey(r[0])] = r[1]
+	}
+	w.own.read, w.own.version, w.own.taken, w.own.fenced = true, version, taken, incarnation != w.own.incarnation
+	return nil
+}
+
+// all reports whether the host owns everything, as the only one does.
+func (o *ownership) all() bool { return len(o.taken) == 0 && o.host == store.HomeHost }
+
+// owns returns store.ErrFenced unless the host owns a key.
+func (w *writer) owns(key store.OwnerKey) error {
+	host, taken := w.own.taken[key]
+	if !taken {
+		host = store.HomeHost
+	}
+	if host != w.own.host {
+		return fmt.Errorf("%s: %w", key, store.ErrFenced)
+	}
+	return nil
+}
+
+// owned is a write for a key.
+func owned(key store.OwnerKey, do func(*writer) error) func(*writer) error {
+	return func(w *writer) error {
+		if err := w.owns(key); err != nil {
+			return err
+		}
+		return do(w)
+	}
+}
+
+// ownsRow is owns for the conversation or the channel of a row, of which query selects the channel and the conversation. One that does not
+// exist is nobody's: the write itself finds that out.
+func (w *writer) ownsRow(key func(message.ConversationKey) store.OwnerKey, query string, id any) error {
+	if w.own.all() {
+		return nil
+	}
+	var k message.ConversationKey
+	switch err := w.row(query, []any{id}, &k.Channel, &k.ID); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return w.owns(key(k))
+}
+
+const (
+	whereOfInbox = "SELECT channel, json_extract(CAST(message AS TEXT), '$.conversation.id') FROM inbox WHERE id = ?"
+	whereOfTurn  = "SELECT channel, conversation FROM turns WHERE id = ?"
+)
+
+func channelOf(k message.ConversationKey) store.OwnerKey { return store.ChannelOwner(k.Channel) }
+
+// The epoch of a key is that of its row plus that of its host, so that the start of a host counts for all its keys and writes one row.
+const selectOwner = `SELECT h.id, coalesce(n.incarnation, ''), coalesce(o.epoch, 0) + coalesce(n.epoch, 0)
+	FROM (SELECT coalesce((SELECT host FROM owners WHERE key = ?1), ?2) AS id) h
+	LEFT JOIN owners o ON o.key = ?1 LEFT JOIN hosts n ON n.id = h.id`
+
+func scanOwner(scan func(...any) error) (o store.Owner, err error) {
+	err = scan(&o.Host, &o.Incarnation, &o.Epoch)
+	return o, err
+}
+
+// Owner implements store.Owners.
+func (s *Store) Owner(ctx context.Context, key store.OwnerKey) (store.Owner, error) {
+	return one(ctx, s.read, scanOwner, selectOwner, key, store.HomeHost)
+}
+
+// Take implements store.Owners.
+func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
+	err = s.writer.write(ctx, func(w *writer) error {
+		w.over = append(w.over, func() { w.own.read = false })
+		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.HomeHost}, dest...) }
+		before, err := scanOwner(read)
+		if err != nil {
+			return err
+		}
+		err = w.exec(`INSERT INTO owners (key, host, epoch) VALUES (?1, ?2, ?3 + 1 - (SELECT epoch FROM hosts WHERE id = ?2))
+			ON CONFLICT (key) DO UPDATE SET host = excluded.host, epoch = excluded.epoch`, key, w.own.host, before.Epoch)
+		if err != nil {
+			return err
+		}
+		o, err = scanOwner(read)
+		return err
+	})
+	if err != nil {
+		return store.Owner{}, fmt.Errorf("take %s: %w", key, err)
+	}
+	return o, nil
+}
