@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,19 +46,32 @@ func TestNothingOfACommitIsLostWhereTwoAreJoined(t *testing.T) {
 	}
 }
 
-// slowStore takes commits one after the other, and refuses some.
+// slowStore takes commits one after the other, and refuses some. A commit that was held comes on a goroutine of its timer.
 type slowStore struct {
+	mu      sync.Mutex
 	refuses int
 	commits []turnlog.Commit
 	usage   []usage.Row
 }
 
 func (s *slowStore) CommitTurn(_ context.Context, c turnlog.Commit) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.refuses--; s.refuses >= 0 {
 		return errors.New("database or disk is full")
 	}
 	s.commits = append(s.commits, c)
 	return nil
+}
+
+// steps are how many steps each commit had.
+func (s *slowStore) steps() (n []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.commits {
+		n = append(n, len(c.Steps))
+	}
+	return n
 }
 
 func (s *slowStore) AddUsage(_ context.Context, rows []usage.Row) error {
@@ -82,16 +96,12 @@ func TestWhatIsHeldIsCommittedOnce(t *testing.T) {
 				s := &slowStore{}
 				r := &recorder{store: s, log: slog.New(slog.DiscardHandler), clock: time.Now, row: turnlog.Turn{ID: "t1"}}
 				r.step(transcript.UserStep{})
-				if err := r.commitSoon(t.Context()); err != nil || len(s.commits) > 0 {
-					t.Fatalf("%v, %d commits at once", err, len(s.commits))
+				if err := r.commitSoon(t.Context()); err != nil || len(s.steps()) > 0 {
+					t.Fatalf("%v, commits of %v steps at once", err, s.steps())
 				}
 				c.after(r)
 				synctest.Wait()
-				var got []int
-				for _, made := range s.commits {
-					got = append(got, len(made.Steps))
-				}
-				if !slices.Equal(got, c.want) {
+				if got := s.steps(); !slices.Equal(got, c.want) {
 					t.Errorf("commits have %v steps, want %v", got, c.want)
 				}
 			})
