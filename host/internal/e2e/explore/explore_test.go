@@ -374,8 +374,8 @@ func (d *driver) forget() {
 
 // halt refuses every call for a moment.
 func (d *driver) halt() {
+	d.journal.halted() // before the call: what it stops may be answered before it returns
 	d.call("/api/v1/halt", map[string]any{"reason": "explore"}, nil)
-	d.journal.halted()
 	d.pause()
 	d.call("/api/v1/resume", map[string]any{}, nil)
 }

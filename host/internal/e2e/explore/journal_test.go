@@ -161,7 +161,7 @@ func (l *journal) doubt() {
 	}
 }
 
-// halted says that the kill switch was thrown.
+// halted says that the kill switch is about to be thrown.
 func (l *journal) halted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
