@@ -7,11 +7,11 @@
 // The package decides which container a session gets, when that ends, and which one must end to make room. The packages below do the rest;
 // each may use those before it:
 //
-//  - spec describes a sandbox, driver what an engine must do
-//  - executor runs things in one container: commands, processes, folders as a whole
-//  - container manages one container from creation to removal: its states, its lease, its record for a later host
-//  - launch creates containers: images, mounts, volumes, services, the proxy, and the verification of the supervisor
-//  - reconcile adopts the containers of an earlier process, and removes those that no process holds
+//   - spec describes a sandbox, driver what an engine must do
+//   - executor runs things in one container: commands, processes, folders as a whole
+//   - container manages one container from creation to removal: its states, its lease, its record for a later host
+//   - launch creates containers: images, mounts, volumes, services, the proxy, and the verification of the supervisor
+//   - reconcile adopts the containers of an earlier process, and removes those that no process holds
 //
 // This package itself has the sessions (session.go, sessions.go), the warm pools (pools.go), the limits on containers (admission.go), the
 // end of idle containers (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and a session's file

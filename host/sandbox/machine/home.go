@@ -9,12 +9,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
-// homes makes the home folders of a machine's commands.
+// homes creates the home folders of a machine's commands.
 //
-// Many programs read a file of HOME before they look at an argument (.wgetrc, .curlrc, .gitconfig, .npmrc, usercustomize.py), and such a
-// file can name a program to run. A person who approves a command line sees all of it only where nobody could have written such a file
-// before: each command has a HOME of its own, empty, outside of everything that a tool, a sandbox or a mount reaches, and it goes with the
-// command. So an approved command leaves nothing in HOME for the next one.
+// Many programs read a file in HOME before they look at their arguments (.wgetrc, .curlrc, .gitconfig, .npmrc, usercustomize.py), and such
+// a file can name a program to run. A person who approves a command line sees all of what it does only if nobody could have written such a
+// file before. Each command therefore has its own, empty HOME, out of reach of tools, sandboxes and mounts, which is removed with the
+// command. An approved command leaves nothing in HOME for the next one.
 type homes struct {
 	dir string // used by this machine only
 }

@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Machine is a place with a workspace folder where commands run and files live.
-// All paths are relative to the workspace unless absolute; an absolute path must lie inside it.
-// Methods are safe for concurrent use and honour the context: when it ends, every process
-// that the call started is gone before the method returns.
+// Machine is a computer with a workspace folder in which commands run. All paths are relative to the workspace unless absolute; an absolute
+// path must lie inside it. Methods are safe for concurrent use and observe the context: when it ends, every process that the call started
+// is gone before the method returns.
 type Machine interface {
 	// Name names the machine for people: "host" or the sandbox's name.
 	Name() string

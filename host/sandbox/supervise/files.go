@@ -21,10 +21,9 @@ import (
 // maxEntries bounds the listing of one folder.
 const maxEntries = 20000
 
-// files serves file requests. Everything that the kernel checks against an identity happens on
-// one locked thread whose file-system user, group and supplementary groups are the workload's
-// (setfsuid(2)); that thread keeps root's process identity, so the workload cannot signal
-// it. Reading and writing an open file needs no identity and happens elsewhere.
+// files serves file requests. Every system call that checks an identity runs on one locked thread whose file-system user, group and
+// supplementary groups are the workload's (setfsuid(2)). That thread keeps root's process identity, so the workload cannot signal it.
+// Reading and writing an open file checks no identity and happens on other threads.
 type files struct {
 	jobs chan func()
 	root int // the workspace, O_PATH
@@ -39,7 +38,7 @@ func openFiles(h frame.HelloBody) (*files, error) {
 	return f, <-ready
 }
 
-// serve lives as long as the supervisor; the thread is never given back to other goroutines.
+// serve runs as long as the supervisor; the thread is never returned to other goroutines.
 func (f *files) serve(h frame.HelloBody, ready chan<- error) {
 	runtime.LockOSThread()
 	err := becomeFileUser(h.UID, h.GID)
@@ -55,7 +54,7 @@ func (f *files) serve(h frame.HelloBody, ready chan<- error) {
 	}
 }
 
-// becomeFileUser switches this thread only; libc-style wrappers would switch them all.
+// becomeFileUser changes this thread only; wrappers like those of libc would change all threads.
 func becomeFileUser(uid, gid int) error {
 	groups := [1]uint32{uint32(gid)}
 	if err := rawSetgroups(&groups); err != nil {
@@ -63,7 +62,7 @@ func becomeFileUser(uid, gid int) error {
 	}
 	unix.RawSyscall(unix.SYS_SETFSGID, uintptr(gid), 0, 0)
 	unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
-	// The calls report no error; asking with an invalid id returns the one in force.
+	// The calls report no error; a call with an invalid id returns the current one.
 	u, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ^uintptr(0), 0, 0)
 	g, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ^uintptr(0), 0, 0)
 	if int(u) == uid && int(g) == gid {
@@ -72,8 +71,8 @@ func becomeFileUser(uid, gid int) error {
 	return becomeEffectiveUser(uid, gid)
 }
 
-// becomeEffectiveUser is for runtimes without setfsuid (gVisor): only this thread's effective ids are the workload's. The
-// real and saved ones stay root's, by which the kernel decides who may signal and trace it.
+// becomeEffectiveUser is for runtimes without setfsuid (gVisor): it sets only this thread's effective ids to the workload's. The real and
+// saved ids stay root's, and the kernel uses those to decide who may signal and trace it.
 func becomeEffectiveUser(uid, gid int) error {
 	const keep = ^uintptr(0)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep); e != 0 {
