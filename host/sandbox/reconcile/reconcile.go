@@ -153,7 +153,7 @@ func isNameless(o driver.Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
 
-// removeExpired removes volumes and images whose time has passed. The engine keeps those that are in use; they are tried again the next time.
+// removeExpired removes expired volumes and images. The engine keeps those that are in use; they are tried again the next time.
 func (r *Reconciler) removeExpired(ctx context.Context) error {
 	var all error
 	for _, kind := range r.kinds() {
@@ -176,12 +176,12 @@ func (r *Reconciler) removeExpired(ctx context.Context) error {
 	return all
 }
 
-// kind is something besides containers that the driver makes.
+// kind is a kind of object besides containers that the driver creates.
 type kind struct {
 	name   string
 	list   func(ctx context.Context, instance string) ([]driver.Owned, error)
 	remove func(ctx context.Context, o driver.Owned) error
-	spent  func(o driver.Owned) bool // or nil: of no use although its time has not passed
+	spent  func(o driver.Owned) bool // may be nil: useless although not expired
 }
 
 func (r *Reconciler) kinds() []kind {
@@ -195,13 +195,13 @@ func (r *Reconciler) kinds() []kind {
 	return all
 }
 
-// expired reports whether a label names a time that has passed. Without such a label, or with one that cannot be read, a thing stays.
+// expired reports whether a label contains a time that has passed. An object without a valid label does not expire.
 func expired(labels map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, labels[driver.LabelExpires])
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the control sockets, slots and records that no living process has.
+// clearFolders removes the control sockets, slots and records of dead processes.
 func (r *Reconciler) clearFolders(alive map[string]bool) error {
 	var all error
 	folders, err := filepath.Glob(filepath.Join(r.config.Run, container.ControlPrefix+"*"))
@@ -227,7 +227,7 @@ func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	keys, all := container.RecordKeys(r.config.Run)
 	for _, key := range keys {
 		if left, err := container.ReadRecord(r.config.Run, key); !r.config.Keys.Holds(key) && (err != nil || !alive[left.Host]) {
-			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may end just now
+			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may be ending at the moment
 				all = errors.Join(all, err)
 			}
 		}
@@ -235,7 +235,7 @@ func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	return all
 }
 
-// Run reconciles soon, and then again and again until ctx ends.
+// Run reconciles soon, and then repeatedly until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) {
 	pause := reconcileSoon
 	for {

@@ -121,7 +121,7 @@ func (w *walker) step(flags uint64) (int, error) {
 	return -1, nil
 }
 
-// follow puts a link's text in the place of its name.
+// follow replaces the name of a link by its target.
 func (w *walker) follow() error {
 	var text [frame.MaxPath + 1]byte
 	n, err := unix.Readlinkat(w.at(), w.rest[0], text[:])

@@ -261,7 +261,7 @@ func (c *command) spawn(fast bool) error {
 	return nil
 }
 
-// open begins to carry the streams of a command that goes on.
+// open starts copying the streams of a command that lasts.
 func (c *command) open() {
 	c.s.spawner.handOver(c.child)
 	if c.body.Background || c.body.Live {

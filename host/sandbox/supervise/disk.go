@@ -113,7 +113,7 @@ func (d *disk) ready() bool {
 	return !d.due()
 }
 
-// settle reports whether the workspace is overfull, after a look if one is due.
+// settle reports whether the workspace exceeds its limit, after a scan if one is due.
 func (d *disk) settle() bool {
 	d.looking.Lock()
 	defer d.looking.Unlock()

@@ -110,8 +110,8 @@ func (f *files) openRegular(name string) (file *os.File, st unix.Stat_t, err err
 	return file, st, err
 }
 
-// reopenRegular makes an O_PATH handle into a file to read from. It looks before it opens: merely opening a FIFO or a
-// device could block or have effects.
+// reopenRegular opens the file of an O_PATH descriptor for reading. It checks the type first: merely opening a FIFO or a device could block
+// or have side effects.
 func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(handle, &st); err != nil {
@@ -127,7 +127,7 @@ func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
 	return os.NewFile(uintptr(fd), "file"), st, nil
 }
 
-// descriptor is the path of an open file; see proc_pid_fd(5).
+// descriptor returns the path of an open file; see proc_pid_fd(5).
 func descriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func (f *files) read(t *transfer, b frame.ReadBody) (any, error) {
@@ -146,12 +146,12 @@ func (f *files) read(t *transfer, b frame.ReadBody) (any, error) {
 	return frame.ReadReply{Size: st.Size}, nil
 }
 
-// head tells the host what is about to come. It is far smaller than the stream's first credit.
+// head announces the file to the host. It is far smaller than the stream's initial credit.
 func (t *transfer) head(e frame.Entry) {
 	t.s.send(frame.Frame{Type: frame.Data, Stream: frame.Err, ID: t.id, Payload: frame.Encode(e)})
 }
 
-// stat says what a path is, and what is behind it if it is a link.
+// stat describes a path, and its target if it is a link.
 func (f *files) stat(_ *transfer, b frame.StatBody) (any, error) {
 	var st unix.Stat_t
 	err := f.as(func() error {
@@ -165,10 +165,10 @@ func (f *files) stat(_ *transfer, b frame.StatBody) (any, error) {
 	return frame.Entry{Name: []byte(path.Base(string(b.Path))), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()}, err
 }
 
-// onlyWriter hides ReadFrom and the like, so that io.CopyBuffer uses its buffer.
+// onlyWriter hides ReadFrom, so that io.CopyBuffer uses its buffer.
 type onlyWriter struct{ io.Writer }
 
-// list sends the entries of a folder, one JSON object a line.
+// list sends the entries of a folder, one JSON object per line.
 func (f *files) list(t *transfer, b frame.ListBody) (any, error) {
 	var lines bytes.Buffer
 	err := f.as(func() error {
@@ -201,7 +201,7 @@ func listInto(out *json.Encoder, dir *os.File) error {
 	for _, name := range names {
 		var st unix.Stat_t
 		if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			continue // gone since
+			continue // removed meanwhile
 		}
 		e := frame.Entry{Name: []byte(name), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()}
 		if err := out.Encode(e); err != nil {
@@ -211,8 +211,7 @@ func listInto(out *json.Encoder, dir *os.File) error {
 	return nil
 }
 
-// rawSetgroups sets the supplementary groups of this thread alone; the wrapper in the syscall
-// package sets those of every thread.
+// rawSetgroups sets the supplementary groups of this thread only; the wrapper in package syscall sets those of every thread.
 func rawSetgroups(groups *[1]uint32) error {
 	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(groups)), 0)
 	if e != 0 {
