@@ -15,23 +15,23 @@ import (
 
 // zip reads a zip archive. Its table of contents is at the end, so the archive is first copied to a temporary file.
 func (p *repacker) zip(src io.Reader, packed *packedReader) error {
-	spool, err := os.CreateTemp("", "flynn-zip-*")
+	file, err := os.CreateTemp("", "flynn-zip-*")
 	if err != nil {
 		return fmt.Errorf("keep the archive: %w", err)
 	}
-	defer spool.Close()
-	if err := os.Remove(spool.Name()); err != nil { // the open file is enough
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil { // the open file is enough
 		return fmt.Errorf("keep the archive: %w", err)
 	}
 	heads := &headCounter{max: p.limits.Entries}
-	size, err := io.Copy(io.MultiWriter(spool, heads), src)
+	size, err := io.Copy(io.MultiWriter(file, heads), src)
 	if err != nil {
 		if packed.err != nil || errors.Is(err, ErrRefused) {
 			return err
 		}
 		return fmt.Errorf("keep the archive: %w", err)
 	}
-	archive, err := zip.NewReader(spool, size)
+	archive, err := zip.NewReader(file, size)
 	if err != nil {
 		return refuse("", err)
 	}

@@ -29,11 +29,11 @@ type ControlSocket struct {
 
 const (
 	// ControlFolder is the folder's path in containers; ControlPath is the socket in it.
-	ControlFolder = "/.flynn-lane"
+	ControlFolder = "/.flynn-control"
 	ControlPath   = ControlFolder + "/" + controlName
 	controlName   = "s"
 	// ControlPrefix begins the names of these folders on the host; see ControlFolderOf.
-	ControlPrefix = "lane-"
+	ControlPrefix = "control-"
 	// controlTimeout bounds the wait for a supervisor that claims to have connected.
 	controlTimeout = 5 * time.Second
 )

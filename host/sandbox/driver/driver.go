@@ -29,7 +29,7 @@ type Driver interface {
 	// Create creates a container without starting it and returns its id. A second call with the same Key returns the id of the first.
 	// ErrNoImage means that Pull might help.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach opens the byte stream to the container's first process; call it before Start, or output is lost. What the process writes to
+	// Attach opens the byte stream to the container's first process; call it before Start, or output is lost. The process's
 	// stderr is copied to stderr.
 	Attach(ctx context.Context, id string, stderr io.Writer) (Stream, error)
 	Start(ctx context.Context, id string) error

@@ -64,7 +64,7 @@ func memoryProbes() []Probe {
 			Run: memoryLimit, Control: unlimited,
 		},
 		{
-			Name: "memory/verdict", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
+			Name: "memory/report", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
 			Run: memoryResult, Control: always(Control{}),
 		},
 		{

@@ -36,7 +36,7 @@ type usage struct{ bytes, entries int64 }
 // is written before the next scan has ended.
 //
 // That scan comes soon. The free space of the file system is checked continually, which takes microseconds however many files there are:
-// once it has shrunk by as much as the workspace was below its limit, whoever wrote that, a scan is due, and the next command waits for it.
+// once it has shrunk by as much as the workspace was below its limit, by any writer, a scan is due, and the next command waits for it.
 // Commands cannot starve the supervisor's scans, because they have the lowest priority; see threads.go.
 //
 // Nothing can take much disk space in an instant; see allocate.go. Files without a name count as far as they can be seen; see nameless.go.

@@ -32,7 +32,7 @@ func (f *files) importTree(t *transfer, b frame.ImportBody) (any, error) {
 	return struct{}{}, f.as(im.settle)
 }
 
-// importer unpacks into a folder of its own beneath anchor.
+// importer unpacks into a new folder below anchor.
 type importer struct {
 	f      *files
 	anchor int    // the deepest existing folder on the way to the destination

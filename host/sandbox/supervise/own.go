@@ -28,7 +28,7 @@ func runOwn(args []string) error {
 		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
 	}
 	if len(args) != 3 {
-		return fmt.Errorf("want %s UID GID PATH", ownWord)
+		return fmt.Errorf("usage: %s UID GID PATH", ownWord)
 	}
 	uid, uidErr := strconv.Atoi(args[0])
 	gid, gidErr := strconv.Atoi(args[1])

@@ -15,7 +15,7 @@ import (
 // root.
 func Recover(root string) error { return recoverMoves(hostFolders{}, root, "") }
 
-// recoverMoves does so for one workspace, whose move by another process it waits for, or for all where name is empty.
+// recoverMoves does this for one workspace, waiting for a move by another process, or for all if name is empty.
 func recoverMoves(f folders, root, name string) error {
 	all, err := journal(root)
 	for _, m := range all {

@@ -6,8 +6,8 @@
 // The state is that of one volume: in another one, created after the first was removed or on another engine, missing files were not deleted
 // by a command, and the host's files win.
 //
-// Start with Syncer.Begin. The volume is that of a running container, to which package link connects. What it sends is not trusted, like a
-// stranger's archive (package archive), and stays below the folder (package fsroot).
+// Start with Syncer.Begin. The volume is that of a running container, to which package link connects. The data from it
+// are not trusted, like a stranger's archive (package archive), and stay below the folder (package fsroot).
 package wssync
 
 import (
