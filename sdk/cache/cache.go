@@ -36,7 +36,7 @@ func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// Set stores a value until kept has passed; 0 keeps it for as long as there is room.
+// Set stores a value for the duration kept; 0 keeps it as long as there is room.
 func (m *Map[K, V]) Set(key K, value V, kept time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
