@@ -45,23 +45,23 @@ func (r inForce) Role(channel, sender string) string {
 }
 
 // Place implements command.Rules.
-func (r inForce) Place(m message.Message) string { return r.h.current.Load().scope.Place(m) }
+func (r inForce) Scope(m message.Message) string { return r.h.current.Load().scopes.Scope(m) }
 
 // Persons implements command.Rules.
-func (r inForce) Persons(sender string) []string { return r.h.current.Load().scope.Persons(sender) }
+func (r inForce) Persons(sender string) []string { return r.h.current.Load().scopes.Persons(sender) }
 
 // places are the places of the host as commands see them.
-type places struct{ h *Host }
+type scopes struct{ h *Host }
 
-var _ command.Places = places{}
+var _ command.Scopes = scopes{}
 
 // Look implements command.Places.
-func (p places) Look(ctx context.Context, place string, m message.Message) (command.Session, error) {
-	return p.h.look(ctx, place, m)
+func (p scopes) Look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
+	return p.h.look(ctx, scope, m)
 }
 
 // Compact implements command.Places.
-func (p places) Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (command.Compaction, error) {
+func (p scopes) Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (command.Compaction, error) {
 	return p.h.compact(ctx, at, row)
 }
 
@@ -94,11 +94,11 @@ func (h turns) Accept(ctx context.Context, m message.Message) error { return h.i
 func (h turns) Push(it agent.Item) { h.queue.Push(it) }
 
 // Waiting implements agent.Backlog.
-func (h turns) Waiting(place string) []agent.Item { return h.queue.Waiting(place) }
+func (h turns) Waiting(scope string) []agent.Item { return h.queue.Waiting(scope) }
 
 // Order implements agent.Orders.
-func (h turns) Order(ctx context.Context, place string, row mailbox.InboxRow) {
-	h.commands.Order(ctx, place, row)
+func (h turns) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
+	h.commands.Order(ctx, scope, row)
 }
 
 // InForce implements agent.Generations.
@@ -131,14 +131,14 @@ func (h replies) Push(turn string, r message.Reply) {
 }
 
 // look tells of a place as the sender of a message is answered there.
-func (h *Host) look(ctx context.Context, place string, m message.Message) (command.Session, error) {
+func (h *Host) look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
 	g := h.current.Load()
-	now, err := h.runner.Summary(ctx, g.Generation, place, m)
+	now, err := h.runner.Summary(ctx, g.Generation, scope, m)
 	if err != nil {
 		return command.Session{}, err
 	}
 	s := command.Session{
-		Place: now.Place, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
+		Scope: now.Scope, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
 	if model, ok := g.config.Models[s.Tier]; ok {
@@ -159,7 +159,7 @@ func (h *Host) maxNotes() int {
 }
 
 // compact carries out an order to compact the conversation of a message.
-func (h *Host) compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (c command.Compaction, err error) {
+func (h *Host) compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (c command.Compaction, err error) {
 	gen := h.current.Load().Generation
 	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, mailbox.CommandTurn(row.ID))
 	return c, err

@@ -179,7 +179,7 @@ func (h *Host) wire(c *config.Config) {
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
 	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Places: places{h},
+		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)

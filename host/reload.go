@@ -106,7 +106,7 @@ type generation struct {
 	*agent.Generation
 	config *config.Config
 	gate   *channel.Gate
-	scope  *route.Scope
+	scopes  *route.Scopes
 	models *model.Set
 }
 
@@ -136,13 +136,13 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := route.NewScope(c.Sessions, roles)
-	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
-		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
+	scopes := route.NewScopes(c.Sessions, roles)
+	g := &generation{config: c, scopes: scopes, models: models, gate: channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scopes: scopes, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
 	})}
 	late := h.tools.Late(c) // before the registry is made
 	g.Generation, err = h.agents.Generation(c, assemble.Parts{
-		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope, Admission: g.gate,
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scopes, Admission: g.gate,
 	})
 	return g, err
 }

@@ -112,7 +112,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
 	}
-	at, err := admin.Place(ctx, cfg, route.NewScope(cfg.Sessions, roles).Place(m))
+	at, err := admin.Scope(ctx, cfg, route.NewScopes(cfg.Sessions, roles).Scope(m))
 	return at.Agent, err
 }
 

@@ -100,7 +100,7 @@ type Generation struct {
 	Offline map[string]bool
 }
 
-// Persons knows which senders are one person; *route.Scope implements it.
+// Persons knows which senders are one person; *route.Scopes implements it.
 type Persons interface {
 	// Persons returns the sender keys of one person, the given one first.
 	Persons(senderKey string) []string
@@ -178,7 +178,7 @@ type Store interface {
 	mailbox.Inbox
 	turnlog.Turns
 	turnlog.Children
-	turnlog.Places
+	turnlog.Scopes
 	journal.Decisions
 	usage.Log
 	turnlog.Summaries
@@ -191,7 +191,7 @@ type Generations interface {
 	// InForce returns the generation in force with its policies, which the turn releases.
 	InForce() (*Generation, Policies)
 	// Place returns the place that a message belongs to.
-	Place(m message.Message) string
+	Scope(m message.Message) string
 }
 
 // Backlog is the work that waits, by place; *Queue implements it.
@@ -199,13 +199,13 @@ type Backlog interface {
 	// Push queues a turn that was begun, to be worked on beside its conversation. It must not block.
 	Push(it Item)
 	// Waiting returns what has come into the queue of a place since Work was called for it.
-	Waiting(place string) []Item
+	Waiting(scope string) []Item
 }
 
 // Orders carries out what people tell the host itself; *command.Desk implements it.
 type Orders interface {
 	// Order carries out an order that stood in the queue of a place, and settles its row.
-	Order(ctx context.Context, place string, row mailbox.InboxRow)
+	Order(ctx context.Context, scope string, row mailbox.InboxRow)
 }
 
 // Inbox takes messages of the host's own, each event once; *channel.Inbox implements it.
@@ -329,7 +329,7 @@ func NewRunner(cfg Config) *Runner {
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
 		registry: &registry{queue: cfg.Queue, notices: cfg.Notices, children: supervisor, running: map[string]*active{}},
-		notes:    &notes{places: cfg.Generations, by: map[string]*noted{}},
+		notes:    &notes{scopes: cfg.Generations, by: map[string]*noted{}},
 		children: supervisor,
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),

@@ -12,30 +12,30 @@ import (
 // not in the store.
 type Queue struct {
 	runner *Runner
-	places *keyed.Group[Item]
+	scopes *keyed.Group[Item]
 }
 
 // maxPlaces bounds the places with work at a time; turns at work are bounded by budgets.parallel_turns.
-const maxPlaces = 1 << 16
+const maxScopes = 1 << 16
 
 // NewQueue returns the queue of a runner.
-func NewQueue(r *Runner) *Queue { return &Queue{runner: r, places: keyed.New(maxPlaces, r.Work)} }
+func NewQueue(r *Runner) *Queue { return &Queue{runner: r, scopes: keyed.New(maxScopes, r.Work)} }
 
 // Run works on what is there and what comes until ctx ends.
-func (q *Queue) Run(ctx context.Context) error { return q.places.Run(ctx) }
+func (q *Queue) Run(ctx context.Context) error { return q.scopes.Run(ctx) }
 
 // Push puts work into its place.
 func (q *Queue) Push(it Item) {
-	place := q.runner.Lane(it)
-	q.places.Push(place, it)
-	q.runner.Arrived(place)
+	scope := q.runner.Lane(it)
+	q.scopes.Push(scope, it)
+	q.runner.Arrived(scope)
 }
 
 // Alone calls do when nothing else runs in a place.
-func (q *Queue) Alone(place string, do func()) { q.places.Push(place, Item{Alone: do}) }
+func (q *Queue) Alone(scope string, do func()) { q.scopes.Push(scope, Item{Alone: do}) }
 
 // Waiting returns what has come into a place since its work began.
-func (q *Queue) Waiting(place string) []Item { return q.places.Waiting(place) }
+func (q *Queue) Waiting(scope string) []Item { return q.scopes.Waiting(scope) }
 
 // Commands carries out what people tell the host itself; *command.Desk implements it.
 type Commands interface {

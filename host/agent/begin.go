@@ -15,7 +15,7 @@ import (
 
 // begin starts a turn for claimed messages and runs it to its end. rest is what waits behind them. It returns the messages that the
 // turn leaves to the next one.
-func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, c claim, rest []Item) (released []Item) {
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, c claim, rest []Item) (released []Item) {
 	m := c.rows[0].Message
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
@@ -23,7 +23,7 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: turnlog.TurnRunning, Started: now.UTC(),
 	}, nil)
-	t.place, t.rest, t.mayInterrupt = at, rest, c.fresh
+	t.scope, t.rest, t.mayInterrupt = at, rest, c.fresh
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
 	}
@@ -78,7 +78,7 @@ func attachmentLabels(rows []mailbox.InboxRow) []string {
 // resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
 // turn goes on only if the one in force would begin it too. rest and the result are those of begin.
 func (r *Runner) resume(
-	ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, it Item, rest []Item,
+	ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, it Item, rest []Item,
 ) (released []Item) {
 	if it.Turn.Parent != "" {
 		r.resumeChild(ctx, gen, policies, *it.Turn, it.waited)
@@ -94,7 +94,7 @@ func (r *Runner) resume(
 		a = &Agent{Name: it.Turn.Agent}
 	}
 	t := r.newTurn(gen, policies, a.fitted(at.Tier), it.Rows[0].Message, *it.Turn, nil)
-	t.place, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
+	t.scope, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
 	if !t.load(ctx) {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (t *turn) takeUp() {
 // stillRouted makes sure that the messages of a resumed turn would come to its agent now.
 func (t *turn) stillRouted(ctx context.Context, rows []mailbox.InboxRow) error {
 	for _, row := range rows {
-		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.place, row.Message)
+		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.scope, row.Message)
 		t.pending.Decisions = append(t.pending.Decisions, decisions...)
 		switch {
 		case agent == "":

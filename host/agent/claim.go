@@ -92,7 +92,7 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
-	for w := (lateness{runner: r, place: key}); ; {
+	for w := (lateness{runner: r, scope: key}); ; {
 		var unequipped string
 		if items, unequipped = r.workOnce(ctx, key, items, &w); unequipped == "" {
 			return items
@@ -120,7 +120,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	}()
 	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
-	at, err := r.placeOf(ctx, gen, key, items[0])
+	at, err := r.scopeOf(ctx, gen, key, items[0])
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
@@ -151,12 +151,12 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 }
 
 // order has an order carried out. Like a message, it may have waited through a change of who is admitted.
-func (r *Runner) order(ctx context.Context, gen *Generation, place string, row mailbox.InboxRow) {
+func (r *Runner) order(ctx context.Context, gen *Generation, scope string, row mailbox.InboxRow) {
 	if why := gen.Admission.Refusal(row.Message); why != "" {
 		r.drop(ctx, row, why, nil)
 		return
 	}
-	r.cfg.Orders.Order(ctx, place, row)
+	r.cfg.Orders.Order(ctx, scope, row)
 }
 
 // giveUp settles an item whose work panicked outside a turn's own loop. Left as it is, it would end this process, and every later
@@ -189,7 +189,7 @@ type claim struct {
 
 // claim routes messages until one belongs to another sender, another conversation or another agent, or stands alone by the queue's
 // mode. Only one sender's messages are joined: a turn acts with the rights of its sender.
-func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, items []Item) claim {
+func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, items []Item) claim {
 	var c claim
 	for _, it := range items {
 		if it.Turn != nil || it.Order || it.Alone != nil || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
@@ -237,7 +237,7 @@ func joins(first, next message.Message) bool {
 // then it may have waited through a restart or a change of the configuration, so it is asked again now. The agent
 // is named by the function that every door and `flynn route test` use. A bug in it concerns one message, which
 // is set aside.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, m message.Message) (
 	agent, why string, _ []journal.Decision,
 ) {
 	defer recovered(r.cfg.Log, "event", m.EventID, func() { agent, why = "", errBroken.Error() })

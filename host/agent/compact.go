@@ -122,7 +122,7 @@ func summaryText(s turnlog.Summary) string {
 // Compact makes the summary of the session that a message would continue in a place, whatever the session's size, and says in words what
 // came of it. There is none where there is nothing to sum up or it could not be had. Once it is committed, applied has to be called,
 // from the same lane.
-func (r *Runner) Compact(ctx context.Context, gen *Generation, at turnlog.Place, m message.Message, order string) (text string, made *turnlog.Summary,
+func (r *Runner) Compact(ctx context.Context, gen *Generation, at turnlog.Scope, m message.Message, order string) (text string, made *turnlog.Summary,
 	applied func(), err error,
 ) {
 	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})

@@ -290,7 +290,7 @@ func (h *house) compact(commit bool) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	at, err := h.store.Place(h.t.Context(), "irc:ann")
+	at, err := h.store.Scope(h.t.Context(), "irc:ann")
 	if err != nil {
 		h.t.Fatal(err)
 	}

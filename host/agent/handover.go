@@ -95,7 +95,7 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return refuse("only an agent can ask for a result, in a turn of its own")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
-	if err == nil && c.turn.delegated.record.Place != t.home() {
+	if err == nil && c.turn.delegated.record.Scope != t.home() {
 		err = store.ErrNotFound // somebody else's
 	}
 	switch {

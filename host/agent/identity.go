@@ -135,7 +135,7 @@ func (i *identity) sandbox(a *Agent) string {
 // home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
 func (i *identity) home() string {
 	if i.delegated != nil {
-		return i.delegated.record.Place
+		return i.delegated.record.Scope
 	}
 	return message.ParseSession(i.record.row.Session).Home()
 }

@@ -34,7 +34,7 @@ func (r *Runner) Judge(
 	if !ok {
 		return Judgement{}, fmt.Errorf("%w: %q", ErrNoAgent, agent)
 	}
-	at, err := r.cfg.Store.Place(ctx, r.cfg.Generations.Place(m))
+	at, err := r.cfg.Store.Scope(ctx, r.cfg.Generations.Scope(m))
 	if err != nil {
 		return Judgement{}, fmt.Errorf("read the place: %w", err)
 	}

@@ -21,7 +21,7 @@ const lookAgain = 50 * time.Millisecond
 // lateness is the wait of one piece of work for its tools.
 type lateness struct {
 	runner *Runner
-	place  string
+	scope  string
 	since  time.Time // the zero value before it waits
 	names  []string  // of all providers that it has waited for
 }
@@ -47,7 +47,7 @@ func (w *lateness) wait(ctx context.Context, agent string) bool {
 func (w *lateness) note(agent string, late []string) {
 	if w.since.IsZero() {
 		w.since = w.runner.cfg.Now()
-		w.runner.cfg.Log.Info("work waits for tools", "place", w.place, "agent", agent, "providers", late)
+		w.runner.cfg.Log.Info("work waits for tools", "place", w.scope, "agent", agent, "providers", late)
 	}
 	for _, name := range late {
 		if !slices.Contains(w.names, name) {
@@ -72,7 +72,7 @@ func (w *lateness) over(gen *Generation) []journal.Decision {
 		d.Reason += fmt.Sprintf("; goes on without those of %s, which are not there", strings.Join(missing, ", "))
 		log = w.runner.cfg.Log.Warn
 	}
-	log("work goes on after a wait for tools", "place", w.place, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
+	log("work goes on after a wait for tools", "place", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
 	w.since = time.Time{} // said once
 	return []journal.Decision{d}
 }

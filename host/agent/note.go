@@ -12,7 +12,7 @@ import (
 // notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by place. The store has
 // them all; this is so that a turn need not ask it.
 type notes struct {
-	places Generations
+	scopes Generations
 
 	mu sync.Mutex
 	by map[string]*noted
@@ -32,7 +32,7 @@ func (s *notes) Note(row mailbox.InboxRow) {
 	row.Message.Text = quotable(row.Message.Text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := s.places.Place(row.Message)
+	key := s.scopes.Scope(row.Message)
 	n := s.by[key]
 	if n == nil {
 		n = &noted{}
@@ -55,18 +55,18 @@ func quotable(text string) string {
 }
 
 // Untold takes what waits for the next turn of a place, by the rows that hold it, for the caller that ends those.
-func (s *notes) Untold(place string) []int64 {
-	if n := s.take(place); n != nil {
+func (s *notes) Untold(scope string) []int64 {
+	if n := s.take(scope); n != nil {
 		return n.ids
 	}
 	return nil
 }
 
-func (s *notes) take(place string) *noted {
+func (s *notes) take(scope string) *noted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.by[place]
-	delete(s.by, place)
+	n := s.by[scope]
+	delete(s.by, scope)
 	return n
 }
 
@@ -78,7 +78,7 @@ func (s *notes) Regroup() {
 	for old, n := range s.by {
 		key := old
 		if len(n.rows) > 0 {
-			key = s.places.Place(n.rows[0].Message)
+			key = s.scopes.Scope(n.rows[0].Message)
 		}
 		if by[key] == nil {
 			by[key] = &noted{}
@@ -99,7 +99,7 @@ func (n *noted) trim() {
 
 // takeNotes gives the turn what waits for one, and puts it into the next commit.
 func (t *turn) takeNotes() []string {
-	n := t.notes.take(t.place.Key)
+	n := t.notes.take(t.scope.Key)
 	if n == nil {
 		return nil
 	}

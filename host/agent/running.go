@@ -57,14 +57,14 @@ type registry struct {
 }
 
 // add makes a turn known that runs in a place.
-func (r *registry) add(place string, a *active) (remove func()) {
+func (r *registry) add(scope string, a *active) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running[place] = a
+	r.running[scope] = a
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.running, place)
+		delete(r.running, scope)
 	}
 }
 
@@ -83,21 +83,21 @@ func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 
 // asking notes what a person is asked about for the turn of a place; the zero value says that nobody is asked any more. Everybody who waits
 // behind that turn is told.
-func (r *registry) asking(place string, request consent.Approval) {
+func (r *registry) asking(scope string, request consent.Approval) {
 	r.mu.Lock()
-	if a := r.running[place]; a != nil {
+	if a := r.running[scope]; a != nil {
 		a.asking, a.told = request, map[string]bool{}
 	}
 	r.mu.Unlock()
-	r.tellBehind(place)
+	r.tellBehind(scope)
 }
 
 // queued counts what waits for its turn in a place.
-func (r *registry) queued(place string) int {
-	n := len(r.queue.Waiting(place))
+func (r *registry) queued(scope string) int {
+	n := len(r.queue.Waiting(scope))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.running[place]; a != nil {
+	if a := r.running[scope]; a != nil {
 		n += len(a.rest)
 	}
 	return n
@@ -108,11 +108,11 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 	if t.delegated != nil {
 		return t.follow(cancel)
 	}
-	remove := t.add(t.place.Key, &active{
+	remove := t.add(t.scope.Key, &active{
 		cancel: cancel, conversation: t.row.ConversationKey(), origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
 	})
-	t.Arrived(t.place.Key)
+	t.Arrived(t.scope.Key)
 	if t.cfg.Stopped() != "" {
 		cancel(errHalted)
 	}
@@ -120,14 +120,14 @@ func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 }
 
 // Arrived is called when something was put into the queue of a place.
-func (r *registry) Arrived(place string) {
+func (r *registry) Arrived(scope string) {
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	r.mu.Unlock()
-	if a != nil && a.interrupts && a.overtaken(r.queue.Waiting(place)) {
+	if a != nil && a.interrupts && a.overtaken(r.queue.Waiting(scope)) {
 		a.cancel(errInterrupted)
 	}
-	r.tellBehind(place)
+	r.tellBehind(scope)
 }
 
 // asked implements prompts. Those wait behind a delegated turn who wait behind the turn that waits for it.
@@ -139,8 +139,8 @@ func (t *turn) asked(ctx context.Context, a consent.Approval) (answered func()) 
 		}
 		t = t.delegated.parent
 	}
-	t.asking(t.place.Key, a)
-	return func() { t.asking(t.place.Key, consent.Approval{}) }
+	t.asking(t.scope.Key, a)
+	return func() { t.asking(t.scope.Key, consent.Approval{}) }
 }
 
 // withdraw implements prompts. Requests that a host which goes down leaves open are taken up by the next one, with their turn.
@@ -164,10 +164,10 @@ func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
 }
 
 // tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
-func (r *registry) tellBehind(place string) {
-	waiting := r.queue.Waiting(place)
+func (r *registry) tellBehind(scope string) {
+	waiting := r.queue.Waiting(scope)
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	if a == nil || a.asking.ID == "" {
 		r.mu.Unlock()
 		return
@@ -205,46 +205,46 @@ func (it Item) follows(m message.Message) bool {
 }
 
 // Stop ends the turn that runs in a place, with all that was delegated there, and reports whether there was one.
-func (r *registry) Stop(place string) bool {
+func (r *registry) Stop(scope string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.running[place]
+	a, ok := r.running[scope]
 	if ok {
 		a.cancel(errStopped)
 	}
-	return r.children.Stop(errStopped, children.InPlace(place)) || ok
+	return r.children.Stop(errStopped, children.InScope(scope)) || ok
 }
 
 // Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none. A turn that
 // answers what came after said is another one: it was not there when somebody asked to stop.
-func (r *registry) Stopper(place string, said time.Time) func() {
+func (r *registry) Stopper(scope string, said time.Time) func() {
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	r.mu.Unlock()
 	if a != nil && a.origin.ReceivedAt.After(said) {
 		a = nil
 	}
-	if a == nil && !r.Delegated(place) {
+	if a == nil && !r.Delegated(scope) {
 		return nil
 	}
 	return func() {
 		if a != nil {
 			a.cancel(errStopped)
 		}
-		r.children.Stop(errStopped, children.InPlace(place))
+		r.children.Stop(errStopped, children.InScope(scope))
 	}
 }
 
 // Running reports whether a turn runs in a place.
-func (r *registry) Running(place string) bool {
+func (r *registry) Running(scope string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.running[place]
+	_, ok := r.running[scope]
 	return ok
 }
 
 // Delegated reports whether something that was delegated in a place runs.
-func (r *registry) Delegated(place string) bool { return r.children.Any(children.InPlace(place)) }
+func (r *registry) Delegated(scope string) bool { return r.children.Any(children.InScope(scope)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
 func (r *registry) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }

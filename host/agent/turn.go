@@ -50,7 +50,7 @@ type turn struct {
 	*bounds
 	voice voice
 	calls *caller
-	place turnlog.Place
+	scope turnlog.Scope
 	rest  []Item // of the queue, behind the messages that are answered
 	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
 	// with the others, and stopping again would lead nowhere.

@@ -33,14 +33,14 @@ func micros(usd float64) int64 {
 type knowing struct {
 	Policies
 	runner *Runner
-	place  turnlog.Place
+	scope  turnlog.Scope
 }
 
 // Route implements route.Policies. Where the session cannot be read the policies are not asked: nobody answers, rather than somebody
 // whom a policy would have kept away.
 func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
-		key := k.place.Session(f.Candidate)
+		key := k.scope.Session(f.Candidate)
 		s, err := patiently(ctx, k.runner, func() (*session, error) { return k.runner.sessions.look(ctx, key) })
 		if err != nil {
 			if ctx.Err() == nil {

@@ -66,7 +66,7 @@ type GateConfig struct {
 	Roles  *route.Roles
 	// Sessions bounds the sessions that one sender starts, by the places of Scope; nil means no bound.
 	Sessions Sessions
-	Scope    *route.Scope
+	Scopes    *route.Scopes
 	Now      func() time.Time
 	Events   *event.Bus // gets Judged; it may be nil
 }
@@ -74,7 +74,7 @@ type GateConfig struct {
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
 	// Open returns an error if a sender would start one session too many in a place. A free sender may start any number.
-	Open(sender, place string, free bool) error
+	Open(sender, scope string, free bool) error
 }
 
 // Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
@@ -106,7 +106,7 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if r == Allowed || r == Pairing {
 		r = g.count(m, r)
 	}
-	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scope.Place(m), route.Local(m.Channel)) != nil {
+	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scopes.Scope(m), route.Local(m.Channel)) != nil {
 		r = SenderSessions
 	}
 	g.Events.Publish(Judged{m.Channel, r})

@@ -62,8 +62,8 @@ func TestGate(t *testing.T) {
 		{"a program, though paired", "robot", "rrrr rrrr rrrr"},
 	} {
 		for i, mode := range []string{"irc", "pair", "open"} {
-			for j, place := range []string{"private", "addressed", "not addressed", "all"} {
-				t.Run(fmt.Sprintf("%s/%s/%s", c.who, mode, place), func(t *testing.T) {
+			for j, scope := range []string{"private", "addressed", "not addressed", "all"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", c.who, mode, scope), func(t *testing.T) {
 					m := message.Message{
 						Channel: mode, Sender: message.Sender{ID: c.id, Bot: c.id == "robot", Name: "ann"}, Conversation: message.Conversation{ID: "x", Kind: message.DM},
 						Addressed: j < 2,

@@ -43,18 +43,18 @@ func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
 // instances have neither '@' nor '/', so no conversation can take the key of a private place, whatever its platform calls it.
 
 // LinkPlace is the place of the private chats that an owner has linked.
-func LinkPlace(name string) string { return "@" + name }
+func LinkScope(name string) string { return "@" + name }
 
 // SenderPlace is the place of a sender's private chats.
-func SenderPlace(k SenderKey) string { return k.Channel + "/dm:" + k.ID }
+func SenderScope(k SenderKey) string { return k.Channel + "/dm:" + k.ID }
 
 // ChatPlace is the place of one private chat, where each is a place of its own.
-func ChatPlace(k ConversationKey) string { return k.Channel + "/chat:" + k.ID }
+func ChatScope(k ConversationKey) string { return k.Channel + "/chat:" + k.ID }
 
 // SessionKey names a session: "place:agent" for the first of an agent in a place, "place:agent#2" for the second. What begins a new one
 // begins a new epoch of the place.
 type SessionKey struct {
-	Place string
+	Scope string
 	Agent string
 	Epoch int // from 1
 }
@@ -64,7 +64,7 @@ type SessionKey struct {
 // a conversation. Text that is no key becomes an Agent without a Place.
 func ParseSession(text string) SessionKey {
 	i := strings.LastIndexByte(text, ':')
-	k := SessionKey{Place: text[:max(i, 0)], Epoch: 1}
+	k := SessionKey{Scope: text[:max(i, 0)], Epoch: 1}
 	agent, number, _ := strings.Cut(text[i+1:], "#")
 	k.Agent = agent
 	if epoch, err := strconv.Atoi(number); err == nil && epoch > 1 {
@@ -76,11 +76,11 @@ func ParseSession(text string) SessionKey {
 // String is what ParseSession reads.
 func (k SessionKey) String() string {
 	if k.Epoch < 2 {
-		return k.Place + ":" + k.Agent
+		return k.Scope + ":" + k.Agent
 	}
-	return k.Place + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
+	return k.Scope + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
 }
 
 // Home is the key of the first session of the same agent in the same place. Workspaces and sandboxes are called by it: they stay when a new
 // session begins.
-func (k SessionKey) Home() string { return SessionKey{Place: k.Place, Agent: k.Agent}.String() }
+func (k SessionKey) Home() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }

@@ -93,9 +93,9 @@ func (l *lint) distinct(rules []rule) []rule {
 			return false
 		case earlier.Agent != r.Agent:
 			l.report(r, fmt.Sprintf("two rules for the sender %q", r.literal),
-				fmt.Sprintf("%s says %q; keep one", place(earlier), earlier.Agent))
+				fmt.Sprintf("%s says %q; keep one", scope(earlier), earlier.Agent))
 		default:
-			l.report(r, "rule stands twice", place(earlier)+" is for the same sender; keep one")
+			l.report(r, "rule stands twice", scope(earlier)+" is for the same sender; keep one")
 		}
 		return true
 	})
@@ -106,7 +106,7 @@ func (l *lint) finish(rules []rule) []Finding {
 	for i, r := range rules {
 		for _, earlier := range rules[:i] {
 			if covers(earlier, r) {
-				l.report(r, "rule can never match", fmt.Sprintf("%s, %q, takes every message first", place(earlier), earlier.Rule))
+				l.report(r, "rule can never match", fmt.Sprintf("%s, %q, takes every message first", scope(earlier), earlier.Rule))
 				break
 			}
 		}
@@ -174,7 +174,7 @@ func (l *lint) report(r rule, problem, hint string) {
 	}})
 }
 
-func place(r rule) string {
+func scope(r rule) string {
 	if r.Line == 0 {
 		return "the rule " + r.Rule
 	}

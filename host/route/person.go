@@ -3,7 +3,7 @@ package route
 import "slices"
 
 // Persons are the sender ids that an owner has linked with one, that one first: they are one person.
-func (s *Scope) Persons(senderKey string) []string {
+func (s *Scopes) Persons(senderKey string) []string {
 	out := []string{senderKey}
 	link, ok := s.link(senderKey)
 	if !ok {

@@ -59,7 +59,7 @@ type Store interface {
 	turnlog.Children
 	turnlog.Summaries
 	turnlog.Results
-	turnlog.Places
+	turnlog.Scopes
 	turnlog.Archive
 	turnlog.Leftovers
 	turnlog.Halts

@@ -22,8 +22,8 @@ type told []owners.Chat
 func (p told) ToldOfStrangers(context.Context) []owners.Chat { return p }
 
 // owners has s tell owners in places.
-func (s *site) owners(places ...owners.Chat) {
-	s.desk.cfg.Owners = told(places)
+func (s *site) owners(scopes ...owners.Chat) {
+	s.desk.cfg.Owners = told(scopes)
 }
 
 // told are the replies to ann that were handed on.
@@ -146,11 +146,11 @@ func TestStrangersDoNotFloodOwners(t *testing.T) {
 
 func TestManyOwners(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
-		var places []owners.Chat
+		var scopes []owners.Chat
 		for i := range 2 * maxTold {
-			places = append(places, owners.Chat{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
+			scopes = append(scopes, owners.Chat{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
 		}
-		s.owners(places...)
+		s.owners(scopes...)
 		s.code("eve")
 		if len(s.told()) != maxTold {
 			t.Errorf("told %d, want %d", len(s.told()), maxTold)

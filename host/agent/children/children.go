@@ -212,8 +212,8 @@ func Share(limits transcript.Limits, spent transcript.Spent, delegations int) tr
 }
 
 // InPlace reports whether a child was begun in a place.
-func InPlace(place string) func(turnlog.Turn) bool {
-	return func(t turnlog.Turn) bool { return message.ParseSession(t.Session).Place == place }
+func InScope(scope string) func(turnlog.Turn) bool {
+	return func(t turnlog.Turn) bool { return message.ParseSession(t.Session).Scope == scope }
 }
 
 // InConversation reports whether a child's conversation is the one of a key.

@@ -17,9 +17,9 @@ const stopPause = 50 * time.Millisecond
 // Delete deletes a session. It fails with store.ErrConflict while an answer is being made in its place, unless stop ends that first, and
 // with store.ErrNotFound for a session that is not there.
 func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
-	place := message.ParseSession(key).Place
+	scope := message.ParseSession(key).Scope
 	for {
-		if err := k.idle(place); err != nil && !stop {
+		if err := k.idle(scope); err != nil && !stop {
 			return err
 		}
 		err := k.delete(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
@@ -38,23 +38,23 @@ func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
 }
 
 // DeleteConversation deletes the sessions of a place that is one conversation, and ends elevated mode there. Its errors are those of Delete.
-func (k *Keeper) DeleteConversation(ctx context.Context, place, by string, stop bool) error {
-	if err := k.idle(place); err != nil {
+func (k *Keeper) DeleteConversation(ctx context.Context, scope, by string, stop bool) error {
+	if err := k.idle(scope); err != nil {
 		if !stop {
 			return err
 		}
-		if err := k.alone(ctx, place, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
+		if err := k.alone(ctx, scope, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
 			return err
 		}
 	}
-	list, err := k.Store.PlaceSessions(ctx, place)
+	list, err := k.Store.SessionsIn(ctx, scope)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		return store.NotFound("nothing is kept of " + place)
+		return store.NotFound("nothing is kept of " + scope)
 	}
-	if _, err := k.Elevations.End(ctx, place, by, "the conversation was deleted"); err != nil {
+	if _, err := k.Elevations.End(ctx, scope, by, "the conversation was deleted"); err != nil {
 		return err
 	}
 	for _, s := range list {
@@ -83,15 +83,15 @@ func (k *Keeper) Deleted(ctx context.Context, keys []string) {
 }
 
 // idle refuses while something runs in a place.
-func (k *Keeper) idle(place string) error {
-	if k.Turns.Running(place) || k.Turns.Delegated(place) {
-		return store.Conflict(fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place))
+func (k *Keeper) idle(scope string) error {
+	if k.Turns.Running(scope) || k.Turns.Delegated(scope) {
+		return store.Conflict(fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", scope))
 	}
 	return nil
 }
 
 func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) error {
-	return k.alone(ctx, message.ParseSession(d.Key).Place, stop, func() error {
+	return k.alone(ctx, message.ParseSession(d.Key).Scope, stop, func() error {
 		ctx := context.WithoutCancel(ctx)
 		if err := k.Store.DeleteSession(ctx, d); err != nil {
 			return err
@@ -102,9 +102,9 @@ func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) erro
 }
 
 // alone calls do when nothing else runs in a place. With stop, it ends what runs there and what begins before it.
-func (k *Keeper) alone(ctx context.Context, place string, stop bool, do func() error) error {
+func (k *Keeper) alone(ctx context.Context, scope string, stop bool, do func() error) error {
 	done := make(chan error, 1)
-	k.Queue.Alone(place, func() {
+	k.Queue.Alone(scope, func() {
 		err := ctx.Err()
 		if err == nil {
 			err = do()
@@ -115,13 +115,13 @@ func (k *Keeper) alone(ctx context.Context, place string, stop bool, do func() e
 	defer again.Stop()
 	for {
 		if stop && len(done) == 0 {
-			k.Turns.Stop(place)
+			k.Turns.Stop(scope)
 		}
 		select {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("wait until nothing else runs in %s: %w", place, ctx.Err())
+			return fmt.Errorf("wait until nothing else runs in %s: %w", scope, ctx.Err())
 		case <-again.C: // a message that waited may be answered by now
 		}
 	}

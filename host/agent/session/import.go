@@ -100,7 +100,7 @@ func (p *parser) parse() error {
 		return fmt.Errorf("version %d of the format is not known (known: %d to %d)", h.Version, oldest, Version)
 	}
 	k := message.ParseSession(h.Key)
-	if k.Place == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
+	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
 		return fmt.Errorf("%q is no key of a session of agent %q", h.Key, h.Agent)
 	}
 	p.session = turnlog.Session{Key: h.Key, Agent: h.Agent}
@@ -251,12 +251,12 @@ func (p *parser) rekey() {
 	}
 	t := p.turns[i].Turn
 	k := message.ParseSession(p.session.Key)
-	if k.Place != t.ConversationKey() {
+	if k.Scope != t.ConversationKey() {
 		return
 	}
-	k.Place = message.ChatPlace(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
+	k.Scope = message.ChatScope(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
 	if sender, _ := message.ParseSender(t.Sender); sender == (message.SenderKey{Channel: t.Channel, ID: t.Conversation.ID}) {
-		k.Place = message.SenderPlace(sender)
+		k.Scope = message.SenderScope(sender)
 	}
 	p.session.Key = k.String()
 	for i := range p.turns {

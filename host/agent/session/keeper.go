@@ -47,11 +47,11 @@ type Store interface {
 
 // Turns are the turns at work, by place.
 type Turns interface {
-	Running(place string) bool
+	Running(scope string) bool
 	// Delegated reports whether something that was delegated in a place runs.
-	Delegated(place string) bool
+	Delegated(scope string) bool
 	// Stop ends the turn that runs in a place, with all that was delegated there.
-	Stop(place string) bool
+	Stop(scope string) bool
 	// Forget drops what is remembered of a session.
 	Forget(key string)
 }
@@ -59,7 +59,7 @@ type Turns interface {
 // Queue runs the work of each place in order; *agent.Queue implements it.
 type Queue interface {
 	// Alone calls do when nothing else runs in a place.
-	Alone(place string, do func())
+	Alone(scope string, do func())
 }
 
 // Sandboxes remove what commands of sessions have outside of the workspace.
@@ -93,9 +93,9 @@ type Elevations interface {
 func NewKeeper(c Config) *Keeper { return &Keeper{Config: c, deleted: make(chan struct{}, 1)} }
 
 // In returns the sessions of a place, and reports whether something that was delegated there runs.
-func (k *Keeper) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
-	list, err := k.Store.PlaceSessions(ctx, place)
-	return list, k.Turns.Delegated(place), err
+func (k *Keeper) In(ctx context.Context, scope string) ([]turnlog.Session, bool, error) {
+	list, err := k.Store.SessionsIn(ctx, scope)
+	return list, k.Turns.Delegated(scope), err
 }
 
 // RestoreQuota has the quota know the holders of the sessions that are in the store.

@@ -52,7 +52,7 @@ func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 	}
 	list, err := k.Store.Sessions(ctx, math.MaxInt32)
 	for _, s := range list {
-		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Place) {
+		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Scope) {
 			continue
 		}
 		if failed := k.delete(ctx, turnlog.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {

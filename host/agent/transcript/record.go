@@ -47,7 +47,7 @@ type Recalled struct {
 type Delegated struct {
 	Chain  []Link          `json:"chain"`  // who works for whom, up to this turn's parent
 	Origin message.Message `json:"origin"` // what began it all: sender, place, door
-	Place  string          `json:"place"`  // the session on whose machines it acts
+	Scope  string          `json:"place"`  // the session on whose machines it acts
 	Turns  int             `json:"turns"`  // ended turns of that session
 	// Tokens and ToolCalls are what a background turn was given of its parent's. Others use their parent's own.
 	Tokens    int `json:"tokens,omitempty"`

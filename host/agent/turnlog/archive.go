@@ -19,7 +19,7 @@ type Archive interface {
 	// a later one of its place and agent, or one of the turns is there.
 	PutSession(ctx context.Context, s Session, turns []SessionTurn, sum *Summary) error
 	// PlaceSessions returns the sessions of a place, of every agent and epoch, by key.
-	PlaceSessions(ctx context.Context, place string) ([]Session, error)
+	SessionsIn(ctx context.Context, scope string) ([]Session, error)
 	// DeleteSession removes a session. ErrConflict while a turn of it runs, or one that was delegated in it; ErrNotFound when there is
 	// none.
 	DeleteSession(ctx context.Context, d Deletion) error

@@ -118,7 +118,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	h.desk = NewDesk(Config{
-		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Places: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
@@ -139,7 +139,7 @@ func (h *house) Role(_, sender string) string {
 	return route.Guest
 }
 
-func (h *house) Place(m message.Message) string { return m.ConversationKey() }
+func (h *house) Scope(m message.Message) string { return m.ConversationKey() }
 
 func (h *house) Persons(key string) []string {
 	if key == "irc:bob" {
@@ -163,22 +163,22 @@ func (h *house) Untold(string) []int64 {
 }
 
 // Look and Compact implement Places, In and Deleted Sessions.
-func (h *house) Look(ctx context.Context, place string, _ message.Message) (Session, error) {
+func (h *house) Look(ctx context.Context, scope string, _ message.Message) (Session, error) {
 	now := h.session
 	var err error
-	now.Place, err = h.store.Place(ctx, place)
-	now.Running = place == "irc:#busy"
+	now.Scope, err = h.store.Scope(ctx, scope)
+	now.Running = scope == "irc:#busy"
 	return now, err
 }
 
-func (h *house) Compact(_ context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error) {
+func (h *house) Compact(_ context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error) {
 	h.compacted++
 	v := turnlog.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
 	return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
 }
 
-func (h *house) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
-	list, err := h.store.PlaceSessions(ctx, place)
+func (h *house) In(ctx context.Context, scope string) ([]turnlog.Session, bool, error) {
+	list, err := h.store.SessionsIn(ctx, scope)
 	return list, h.busy, err
 }
 

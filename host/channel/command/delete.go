@@ -13,7 +13,7 @@ const sure = "yes"
 
 // delete deletes all sessions of a place, of every agent and from before every /new, and starts a new session there. In a private chat
 // its sender may do so; a group belongs to everybody in it, so there only owners may.
-func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (
+func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (
 	text string, ask []message.Button, deletions []turnlog.Deletion, err error,
 ) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {

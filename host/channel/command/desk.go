@@ -27,7 +27,7 @@ type Store interface {
 	Approval(ctx context.Context, id string) (consent.Approval, error)
 	SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
 	ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
-	Place(ctx context.Context, key string) (turnlog.Place, error)
+	Scope(ctx context.Context, key string) (turnlog.Scope, error)
 	Settle(ctx context.Context, s turnlog.Settlement) error
 	Grant(ctx context.Context, id string) (consent.Grant, error)
 }
@@ -36,7 +36,7 @@ type Store interface {
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
-	EndSessions(ctx context.Context, place, by string) error
+	EndSessions(ctx context.Context, scope, by string) error
 	Pending(ctx context.Context) ([]consent.Approval, error)
 	Offer(a consent.Approval) approval.Offer
 }
@@ -49,7 +49,7 @@ type Rules interface {
 	Refusal(m message.Message) (why string)
 	Role(channel, senderKey string) string
 	// Place returns the place that a message belongs to.
-	Place(m message.Message) string
+	Scope(m message.Message) string
 	// Persons returns the sender keys of one person, the given one first.
 	Persons(senderKey string) []string
 }
@@ -57,23 +57,23 @@ type Rules interface {
 // Turns are the running turns; *agent.Runner implements it.
 type Turns interface {
 	// Stopper returns a function that ends the running turn of a place, or nil if none runs.
-	Stopper(place string, said time.Time) (end func())
+	Stopper(scope string, said time.Time) (end func())
 	// Untold takes the noted messages that wait for the next turn of a place, and returns their rows.
-	Untold(place string) []int64
+	Untold(scope string) []int64
 }
 
 // Places are the conversation scopes in which people are answered.
-type Places interface {
+type Scopes interface {
 	// Look returns the session of a place, from the view of the sender of a message.
-	Look(ctx context.Context, place string, m message.Message) (Session, error)
+	Look(ctx context.Context, scope string, m message.Message) (Session, error)
 	// Compact summarizes the older turns of the session that a message would continue in a place.
-	Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error)
+	Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error)
 }
 
 // Sessions are the sessions of places; *session.Keeper implements it.
 type Sessions interface {
 	// In returns the sessions of a place, of every agent and epoch, and whether a delegated task still runs there.
-	In(ctx context.Context, place string) (list []turnlog.Session, busy bool, err error)
+	In(ctx context.Context, scope string) (list []turnlog.Session, busy bool, err error)
 	// Deleted removes what deleted sessions have outside of the store.
 	Deleted(ctx context.Context, keys []string)
 }
@@ -105,7 +105,7 @@ type Config struct {
 	Pairings  Pairings
 	Rules     Rules
 	Turns     Turns
-	Places    Places
+	Scopes    Scopes
 	Sessions  Sessions
 	Switch    Switch
 	Outbox    Outbox
@@ -357,7 +357,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if end := d.cfg.Turns.Stopper(d.cfg.Rules.Place(m), m.ReceivedAt); end != nil {
+	if end := d.cfg.Turns.Stopper(d.cfg.Rules.Scope(m), m.ReceivedAt); end != nil {
 		return "Stopping.", end
 	}
 	return "Nothing runs here.", func() {}
@@ -367,7 +367,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 const maxListed = 10
 
 func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
-	s, err := d.cfg.Places.Look(ctx, d.cfg.Rules.Place(m), m)
+	s, err := d.cfg.Scopes.Look(ctx, d.cfg.Rules.Scope(m), m)
 	if err != nil {
 		return "", err
 	}

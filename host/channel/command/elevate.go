@@ -85,9 +85,9 @@ func banner(e consent.Elevation) string {
 }
 
 // endAllowed ends elevated mode and the grants of a session that a new one replaces. If the host dies after that, they have ended early.
-func (d *Desk) endAllowed(ctx context.Context, place string, m message.Message) error {
+func (d *Desk) endAllowed(ctx context.Context, scope string, m message.Message) error {
 	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "a new session begins"); err != nil {
 		return err
 	}
-	return d.cfg.Approvals.EndSessions(ctx, place, m.SenderKey())
+	return d.cfg.Approvals.EndSessions(ctx, scope, m.SenderKey())
 }

@@ -17,7 +17,7 @@ import (
 
 // Session describes the session of a message.
 type Session struct {
-	Place   turnlog.Place
+	Scope   turnlog.Scope
 	Running bool
 	Queued  int
 	Mode    string // of the queue
@@ -36,15 +36,15 @@ type Session struct {
 }
 
 // Order carries out a queued command exactly once: its change, its reply and the end of its message are one commit.
-func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
+func (d *Desk) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
 	var told []int64
 	for {
-		o, err := d.order(ctx, place, row)
+		o, err := d.order(ctx, scope, row)
 		s := o.Settlement
 		if err == nil {
 			if o.begins {
-				told = append(told, d.cfg.Turns.Untold(place)...) // they are about the old session
-				err = d.endAllowed(ctx, place, row.Message)
+				told = append(told, d.cfg.Turns.Untold(scope)...) // they are about the old session
+				err = d.endAllowed(ctx, scope, row.Message)
 			}
 			s.Told = told
 		}
@@ -78,14 +78,14 @@ type ordered struct {
 	begins  bool   // a new session
 }
 
-func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (ordered, error) {
+func (d *Desk) order(ctx context.Context, scope string, row mailbox.InboxRow) (ordered, error) {
 	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok || !c.Queued() { // it was checked before it was queued
 		return o, fmt.Errorf("inbox row %d is not a queued command", row.ID)
 	}
-	at, err := d.cfg.Store.Place(ctx, place)
+	at, err := d.cfg.Store.Scope(ctx, scope)
 	if err != nil {
 		return o, err
 	}
@@ -97,7 +97,7 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 		text, buttons, o.Deletions, err = d.delete(ctx, m, c, &at)
 		changed = len(o.Deletions) > 0
 	case c.Name == "compact" && d.mayOrder(m):
-		made, failed := d.cfg.Places.Compact(ctx, at, row)
+		made, failed := d.cfg.Scopes.Compact(ctx, at, row)
 		text, o.Summary, err = made.Text, made.Summary, failed
 		if made.Applied != nil {
 			o.applied = made.Applied
@@ -112,7 +112,7 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 	reply.Buttons = buttons
 	o.Inbox, o.Note, o.Turn, o.Replies = row.ID, "command "+c.Name, turn, []message.Reply{reply}
 	if changed {
-		o.Place = &at
+		o.Scope = &at
 	}
 	o.begins = changed && (c.Name == "new" || c.Name == "delete")
 	return o, nil
@@ -124,7 +124,7 @@ func (d *Desk) mayOrder(m message.Message) bool {
 }
 
 // change changes a place and returns the text of the reply.
-func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (text string, changed bool, err error) {
+func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
 	}
@@ -135,7 +135,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *tur
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), turnlog.BeganAsked
 		return "A new session starts: the agent does not see the earlier conversation any more. Files in the workspace stay.", true, nil
 	}
-	s, err := d.cfg.Places.Look(ctx, at.Key, m)
+	s, err := d.cfg.Scopes.Look(ctx, at.Key, m)
 	if err != nil {
 		return "", false, err
 	}
@@ -150,7 +150,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *tur
 // undo is the argument that undoes a choice.
 const undo = "default"
 
-func chooseAgent(s Session, name string, at *turnlog.Place) (text string, changed bool) {
+func chooseAgent(s Session, name string, at *turnlog.Scope) (text string, changed bool) {
 	switch {
 	case name == "":
 		return agents(s), false
@@ -167,7 +167,7 @@ func chooseAgent(s Session, name string, at *turnlog.Place) (text string, change
 }
 
 // undoing says how to undo a choice, to a sender who tries it by an agent's name.
-func undoing(at *turnlog.Place) string {
+func undoing(at *turnlog.Scope) string {
 	if at.Agent == "" {
 		return ""
 	}
@@ -188,7 +188,7 @@ func agents(s Session) string {
 	return text + " You can choose with `/agent NAME`: " + strings.Join(s.Agents, ", ") + "."
 }
 
-func chooseTier(s Session, tier string, at *turnlog.Place) (text string, changed bool) {
+func chooseTier(s Session, tier string, at *turnlog.Scope) (text string, changed bool) {
 	switch {
 	case tier == "":
 		return tiers(s), false
@@ -232,11 +232,11 @@ func (d *Desk) describe(s Session) string {
 	if s.Agent == "" {
 		b.WriteString("\n- No agent answers you here by the rules.")
 	} else {
-		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Place.Agent == s.Agent))
+		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Scope.Agent == s.Agent))
 		if s.OwnModel {
 			b.WriteString("\n- Model: its own")
 		} else if s.Tier != "" {
-			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Place.Tier == s.Tier))
+			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Scope.Tier == s.Tier))
 		}
 	}
 	if s.Began.IsZero() {

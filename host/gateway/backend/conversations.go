@@ -33,7 +33,7 @@ type Conversations struct {
 		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
 	Keeper interface {
-		DeleteConversation(ctx context.Context, place, by string, stop bool) error
+		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 	}
 	Store Transcripts
 }
@@ -173,20 +173,20 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	var out []gateway.ConversationInfo
 	at := map[string]int{} // by place
 	for _, s := range sessions {
-		place := message.ParseSession(s.Key).Place
-		key, _ := message.ParseConversation(place)
+		scope := message.ParseSession(s.Key).Scope
+		key, _ := message.ParseConversation(scope)
 		channel, id := key.Channel, key.ID
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
-		i, known := at[place]
+		i, known := at[scope]
 		switch {
 		case known:
 			out[i].Turns += s.Turns
 		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
-			at[place] = len(out)
+			at[scope] = len(out)
 			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(place), Turns: s.Turns,
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(scope), Turns: s.Turns,
 			})
 		}
 	}
@@ -218,9 +218,9 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 
 // DeleteConversation implements gateway.Conversations for the frontends of this machine.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
-	place := channel + ":" + conversation
+	scope := channel + ":" + conversation
 	if !slices.Contains(config.BuiltinChannels(), channel) {
-		return store.NotFound(place + " is not a conversation of this machine: write /delete in it")
+		return store.NotFound(scope + " is not a conversation of this machine: write /delete in it")
 	}
-	return c.Keeper.DeleteConversation(ctx, place, by, stop)
+	return c.Keeper.DeleteConversation(ctx, scope, by, stop)
 }

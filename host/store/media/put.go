@@ -49,7 +49,7 @@ func (s *Store) put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 		Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: w.size, Detected: mimetype.Detect(w.first).String(),
 		Claimed: cleanType(h.Type), Name: cleanName(h.Name), Put: s.config.Now(),
 	}
-	return info, s.place(file, info, h.Owner)
+	return info, s.scope(file, info, h.Owner)
 }
 
 // intake writes one object before its digest is known.
@@ -132,7 +132,7 @@ func (w *intake) release() {
 }
 
 // place gives the object its name. The head goes first, so that no object is without one.
-func (s *Store) place(file *durable.Draft, info Info, owner string) error {
+func (s *Store) scope(file *durable.Draft, info Info, owner string) error {
 	there, owners := s.pin(info, owner)
 	err := s.makeFolder(info.Digest)
 	if err == nil {

@@ -61,14 +61,14 @@ func vacant(w *writer, key string) error {
 	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{key}, &there); err != nil {
 		return err
 	}
-	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Place}, &now); err != nil {
+	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Scope}, &now); err != nil {
 		return err
 	}
 	switch {
 	case there > 0:
 		return store.Conflict("it is there already; flynn session delete removes it")
 	case now > k.Epoch:
-		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", k.Place, now, k.Agent))
+		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", k.Scope, now, k.Agent))
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func presentEpoch(w *writer, key string) error {
 	if k.Epoch == 1 {
 		return nil
 	}
-	w.over = append(w.over, func() { w.places.changed(k.Place) })
+	w.over = append(w.over, func() { w.scopes.changed(k.Scope) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
-		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Place, k.Epoch)
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Scope, k.Epoch)
 }
 
 func putNewTurn(w *writer, t turnlog.SessionTurn, e encoded) error {
@@ -136,12 +136,12 @@ func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Sum
 }
 
 // placesVersion is the schema's that has places.
-const placesVersion = 8
+const scopesVersion = 8
 
 // Place is that of turnlog.Places.
-func (r *Reader) Place(ctx context.Context, key string) (turnlog.Place, error) {
-	if r.version < placesVersion {
-		return turnlog.Place{Key: key, Epoch: 1}, nil
+func (r *Reader) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
+	if r.version < scopesVersion {
+		return turnlog.Scope{Key: key, Epoch: 1}, nil
 	}
-	return readPlace(ctx, r.db, key)
+	return readScope(ctx, r.db, key)
 }

@@ -48,11 +48,11 @@ func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
 	if v.turns, err = list(ctx, s.read, scanTurn, family+"SELECT "+turnColumns+" FROM turns WHERE id IN (SELECT id FROM family)", d.Key); err != nil {
 		return v, err
 	}
-	ids, named, places := []string{}, map[string]bool{}, map[[2]string]bool{}
+	ids, named, scopes := []string{}, map[string]bool{}, map[[2]string]bool{}
 	for _, t := range v.turns {
 		ids = append(ids, t.ID)
 		v.said = append(v.said, t.Inbox...)
-		places[[2]string{t.Channel, t.Conversation.ID}] = true
+		scopes[[2]string{t.Channel, t.Conversation.ID}] = true
 		steps, err := s.Steps(ctx, t.ID)
 		if err != nil {
 			return v, err
@@ -63,7 +63,7 @@ func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
 			}
 		}
 	}
-	for p := range places {
+	for p := range scopes {
 		told, err := list(ctx, s.read, scanNumber, toldIn, p[0], p[1])
 		if err != nil {
 			return v, err
@@ -276,9 +276,9 @@ func pruneReplies(w *writer) error {
 }
 
 // PlaceSessions implements turnlog.Archive.
-func (s *Store) PlaceSessions(ctx context.Context, place string) ([]turnlog.Session, error) {
-	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", place)
-	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Place != place }), err
+func (s *Store) SessionsIn(ctx context.Context, scope string) ([]turnlog.Session, error) {
+	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", scope)
+	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Scope != scope }), err
 }
 
 // ListLeftovers implements turnlog.Leftovers.

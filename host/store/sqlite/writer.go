@@ -38,7 +38,7 @@ type writer struct {
 	over       []func()
 
 	own    ownership // the holder's as well
-	places knownPlaces
+	scopes knownScopes
 }
 
 // op is one atomic write. do may be called a second time, after a rollback, and then only that call counts.

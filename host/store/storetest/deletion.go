@@ -163,8 +163,8 @@ func orderedDeletion(t *testing.T, open Opener) {
 	for _, key := range []string{"irc:ann:helper", "irc:ann:coder#2", "irc:ann:x:helper", "irc:anna:helper"} {
 		lived(t, s, "in "+key, key, "")
 	}
-	keys := func(place string) (out []string) {
-		for _, v := range must[[]turnlog.Session](t)(s.PlaceSessions(ctx, place)) {
+	keys := func(scope string) (out []string) {
+		for _, v := range must[[]turnlog.Session](t)(s.SessionsIn(ctx, scope)) {
 			out = append(out, v.Key)
 		}
 		return out

@@ -49,7 +49,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"an ended turn is closed", endedTurnIsClosed},
 		{"transcript and history", transcriptAndHistory},
 		{"a call makes one child", oneChild},
-		{"a place begins anew and keeps what was chosen", places},
+		{"a place begins anew and keeps what was chosen", scopes},
 		{"an order about a place is carried out once", settledOnce},
 		{"the kill switch is kept", halts},
 		{"a whole session is put and removed", archive},

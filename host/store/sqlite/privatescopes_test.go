@@ -51,9 +51,9 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	say := func(session, channel string, c message.Conversation, sender, agent, parent string) string {
 		n++
 		id := fmt.Sprintf("t%02d", n)
-		place, _ := json.Marshal(c)
+		scope, _ := json.Marshal(c)
 		exec(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended, parent, parent_call)
-			VALUES (?, ?, ?, ?, ?, ?, ?, '[]', 'done', '', ?, ?, ?, ?)`, id, session, agent, channel, c.ID, place, channel+":"+sender, n, n, parent, parent)
+			VALUES (?, ?, ?, ?, ?, ?, ?, '[]', 'done', '', ?, ?, ?, ?)`, id, session, agent, channel, c.ID, scope, channel+":"+sender, n, n, parent, parent)
 		if parent == "" {
 			exec("INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?) ON CONFLICT (key) DO UPDATE SET turns = turns + 1, last = excluded.last",
 				session, agent, n)
@@ -119,7 +119,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if fmt.Sprint(counted) != fmt.Sprint(want) {
 		t.Errorf("sessions %v, want %v", counted, want)
 	}
-	if p, err := s.Place(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
+	if p, err := s.Scope(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
 		t.Errorf("the place is %+v, %v", p, err)
 	}
 	for session, kept := range map[string]bool{"tg/dm:7:main": true, "tg:-5:main": true, "wh:v2:main": false, "wh/dm:v2:main": false} {

@@ -13,28 +13,28 @@ import (
 )
 
 // Place implements turnlog.Places. Every turn begins with it.
-func (s *Store) Place(ctx context.Context, key string) (turnlog.Place, error) {
-	p, known, as := s.writer.places.get(key)
+func (s *Store) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
+	p, known, as := s.writer.scopes.get(key)
 	if known {
 		return p, nil
 	}
-	p, err := readPlace(ctx, s.read, key)
+	p, err := readScope(ctx, s.read, key)
 	if err == nil {
-		s.writer.places.keep(p, as)
+		s.writer.scopes.keep(p, as)
 	}
 	return p, err
 }
 
-func readPlace(ctx context.Context, db *sql.DB, key string) (turnlog.Place, error) {
-	p, err := one(ctx, db, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
+func readScope(ctx context.Context, db *sql.DB, key string) (turnlog.Scope, error) {
+	p, err := one(ctx, db, scanScope, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
 	if errors.Is(err, store.ErrNotFound) {
-		return turnlog.Place{Key: key, Epoch: 1}, nil
+		return turnlog.Scope{Key: key, Epoch: 1}, nil
 	}
 	return p, err
 }
 
-func scanPlace(scan func(...any) error) (turnlog.Place, error) {
-	var p turnlog.Place
+func scanScope(scan func(...any) error) (turnlog.Scope, error) {
+	var p turnlog.Scope
 	var began int64
 	err := scan(&p.Key, &p.Epoch, &began, &p.Why, &p.Agent, &p.Tier)
 	p.Began = instant(began)
@@ -42,15 +42,15 @@ func scanPlace(scan func(...any) error) (turnlog.Place, error) {
 }
 
 // SetPlace implements turnlog.Places.
-func (s *Store) SetPlace(ctx context.Context, p turnlog.Place) error {
-	if err := s.writer.write(ctx, func(w *writer) error { return putPlace(w, p) }); err != nil {
+func (s *Store) SetScope(ctx context.Context, p turnlog.Scope) error {
+	if err := s.writer.write(ctx, func(w *writer) error { return putScope(w, p) }); err != nil {
 		return fmt.Errorf("set place %s: %w", p.Key, err)
 	}
 	return nil
 }
 
-func putPlace(w *writer, p turnlog.Place) error {
-	w.over = append(w.over, func() { w.places.changed(p.Key) })
+func putScope(w *writer, p turnlog.Scope) error {
+	w.over = append(w.over, func() { w.scopes.changed(p.Key) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, began = excluded.began, why = excluded.why, agent = excluded.agent,
 		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
@@ -87,8 +87,8 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 		if err := commitBesides(w, turnlog.Commit{Summary: c.Summary}, summary); err != nil {
 			return err
 		}
-		if c.Place != nil {
-			if err := putPlace(w, *c.Place); err != nil {
+		if c.Scope != nil {
+			if err := putScope(w, *c.Scope); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 // Place is where sessions are: a person's private chat, a group, a thread, or several private chats that an owner has linked. It
 // has one session for each agent that answers there.
-type Place struct {
+type Scope struct {
 	Key string
 	// Epoch counts the beginnings, from 1; Began is when the last one was, zero for the first, and Why what it began by.
 	Epoch int
@@ -21,8 +21,8 @@ type Place struct {
 }
 
 // Session is the text of the message.SessionKey of an agent's present session in the place.
-func (p Place) Session(agent string) string {
-	return message.SessionKey{Place: p.Key, Agent: agent, Epoch: p.Epoch}.String()
+func (p Scope) Session(agent string) string {
+	return message.SessionKey{Scope: p.Key, Agent: agent, Epoch: p.Epoch}.String()
 }
 
 // Why an epoch began.
@@ -35,7 +35,7 @@ const (
 type Settlement struct {
 	Inbox int64 // the message; it is done afterwards
 	Note  string
-	Place *Place // nil changes nothing there
+	Scope *Scope // nil changes nothing there
 	// Summary is of one of its sessions; nil where none was asked for.
 	Summary *Summary
 	// Deletions are of sessions that are there, of which no turn runs.
@@ -47,11 +47,11 @@ type Settlement struct {
 }
 
 // Places keeps what people chose for places and began there.
-type Places interface {
+type Scopes interface {
 	// Place returns what is kept of a place; one of which nothing is kept is in its first epoch.
-	Place(ctx context.Context, key string) (Place, error)
+	Scope(ctx context.Context, key string) (Scope, error)
 	// SetPlace writes a place.
-	SetPlace(ctx context.Context, p Place) error
+	SetScope(ctx context.Context, p Scope) error
 	// Settle carries out an order; ErrConflict when its message was settled before, and then nothing changes.
 	Settle(ctx context.Context, s Settlement) error
 }

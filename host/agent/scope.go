@@ -19,15 +19,15 @@ func (r *Runner) Lane(it Item) string {
 		return childLane + it.Turn.ID
 	}
 	if it.Turn != nil {
-		place := message.ParseSession(it.Turn.Session).Place
-		return place
+		scope := message.ParseSession(it.Turn.Session).Scope
+		return scope
 	}
-	return r.cfg.Generations.Place(it.Row.Message)
+	return r.cfg.Generations.Scope(it.Row.Message)
 }
 
 // placeOf reads what is kept of a place, and begins it anew where nothing was said for too long.
-func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it Item) (turnlog.Place, error) {
-	at, err := r.cfg.Store.Place(ctx, key)
+func (r *Runner) scopeOf(ctx context.Context, gen *Generation, key string, it Item) (turnlog.Scope, error) {
+	at, err := r.cfg.Store.Scope(ctx, key)
 	if err != nil || gen.Idle == 0 || it.Turn != nil || it.Order {
 		return at, err
 	}
@@ -36,11 +36,11 @@ func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it It
 		return at, err
 	}
 	at.Epoch, at.Began, at.Why = at.Epoch+1, r.cfg.Now().UTC(), turnlog.BeganIdle
-	return at, r.cfg.Store.SetPlace(ctx, at)
+	return at, r.cfg.Store.SetScope(ctx, at)
 }
 
 // lastSaid is when the last turn of a place began, over all agents; zero where the present epoch has none.
-func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Place) (time.Time, error) {
+func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Scope) (time.Time, error) {
 	var last time.Time
 	for _, name := range gen.Names {
 		s, err := r.sessions.look(ctx, at.Session(name))
@@ -55,7 +55,7 @@ func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Place
 }
 
 // opening is what the first turn of a session that began by itself is told.
-func opening(at turnlog.Place, s *session) []string {
+func opening(at turnlog.Scope, s *session) []string {
 	if at.Why != turnlog.BeganIdle || s.count > 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (a *Agent) fitted(tier string) *Agent {
 
 // Summary describes a place for people.
 type Summary struct {
-	Place   turnlog.Place
+	Scope   turnlog.Scope
 	Running bool
 	Queued  int
 	Mode    string // of the queue
@@ -88,11 +88,11 @@ type Summary struct {
 // Summary looks at a place as the sender of a message would be answered there by the rules. Policies are not asked: it is no
 // message that they are to judge.
 func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m message.Message) (Summary, error) {
-	at, err := r.cfg.Store.Place(ctx, key)
+	at, err := r.cfg.Store.Scope(ctx, key)
 	if err != nil {
 		return Summary{}, fmt.Errorf("read the place: %w", err)
 	}
-	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
+	s := Summary{Scope: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
 	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{
 		Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Roles.Agents(m, gen.Names),
 	})
@@ -115,9 +115,9 @@ func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 // Renewed has a session written by somebody else, such as an import, and forgets what was remembered of it. It refuses while a
 // turn of its place runs, which would go on from what was there before.
 func (r *Runner) Renewed(key string, write func() error) error {
-	place := message.ParseSession(key).Place
-	if r.Running(place) {
-		return fmt.Errorf("a turn runs in %s: %w", place, store.ErrConflict)
+	scope := message.ParseSession(key).Scope
+	if r.Running(scope) {
+		return fmt.Errorf("a turn runs in %s: %w", scope, store.ErrConflict)
 	}
 	defer r.sessions.forget(key)
 	return write()
