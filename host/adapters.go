@@ -125,7 +125,7 @@ var _ agent.Outbox = replies{}
 // Push implements agent.Outbox.
 func (h replies) Push(turn string, r message.Reply) {
 	h.outbox.Push(turn, r)
-	if r.Channel == message.ScheduleDoor {
+	if r.Channel == message.ScheduleChannel {
 		h.schedules.Wake()
 	}
 }

@@ -21,7 +21,7 @@ func (h *Host) backend() gateway.Backend {
 	return gateway.Backend{
 		Conversations: h.conversations(),
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
-		Approvals:     backend.Approvals{Desk: h.desk, Store: h.store},
+		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
 		Status: backend.Status{
 			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
 			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
@@ -29,7 +29,7 @@ func (h *Host) backend() gateway.Backend {
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Explains:  explain.Reader{Store: h.store},
 		Halter:    backend.Halt{Switch: h.kill},
-		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.desk},
+		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
@@ -40,7 +40,7 @@ func (h *Host) backend() gateway.Backend {
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.desk, Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Keeper: h.sessions, Store: h.store,
 	}
 }
 

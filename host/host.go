@@ -90,9 +90,9 @@ type Host struct {
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
-	desk      *approval.Service
+	approvals *approval.Service
 	elevated  *elevate.Mode
-	pairings  *pairing.Desk
+	pairings  *pairing.Service
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
@@ -103,7 +103,7 @@ type Host struct {
 	live      *channel.Live
 	channels  *plugged.Channels
 	notices   *notice.Notices
-	commands  *command.Desk
+	commands  *command.Service
 	runner    *agent.Runner
 	queue     *agent.Queue
 	arrivals  *agent.Arrivals

@@ -115,7 +115,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
+	if h.approvals, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
 		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
 		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
@@ -163,13 +163,13 @@ func (h *Host) wire(c *config.Config) {
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone()})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: inForce{h}.streams, Log: h.log})
 	h.notices = notice.New(notice.Config{
-		Store: h.store, Outbox: h.outbox, Requests: h.desk, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
+		Store: h.store, Outbox: h.outbox, Requests: h.approvals, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
 	})
 	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
-		Ledger: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
+		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
 	h.kill.Govern(h.runner)
 	h.queue = agent.NewQueue(h.runner)
@@ -178,8 +178,8 @@ func (h *Host) wire(c *config.Config) {
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
-	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
+	h.commands = command.New(command.Config{
+		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)

@@ -39,8 +39,8 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.BuiltinChannels() {
-		h.outbox.Attach(door, channel.Local{})
+	for _, frontend := range config.BuiltinChannels() {
+		h.outbox.Attach(frontend, channel.Local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPlugins()
@@ -52,7 +52,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.Go("outbox", stop, func() error { return h.outbox.Run(outbox) })
-	if err := h.desk.WithdrawEnded(ctx, h.store); err != nil {
+	if err := h.approvals.WithdrawEnded(ctx, h.store); err != nil {
 		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
 	}
 	cfg := h.current.Load().config

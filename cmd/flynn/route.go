@@ -85,7 +85,7 @@ func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error 
 	}
 	e := newExplanation(cfg, facts, decision, records)
 	e.Identity = roles.Identity(facts.Message.Channel, facts.Message.SenderKey())
-	e.Admission, e.AdmissionWhy = string(admission.Ruling), admission.Why
+	e.Admission, e.AdmissionWhy = string(admission.Decision), admission.Why
 	if out.asJSON {
 		return out.json(e)
 	}
@@ -94,7 +94,7 @@ func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error 
 
 // notAdmitted is why a sender is not admitted, with what to do about it.
 func notAdmitted(a channel.Admission) string {
-	switch a.Ruling {
+	switch a.Decision {
 	case channel.NotListed:
 		return a.Why + "; add it to members under [access], or set mode = \"pair\" or \"open\""
 	case channel.Pairing:
@@ -158,7 +158,7 @@ type explanation struct {
 	Role   string `json:"role"`
 	// Identity says whether the platform proves that the id is the sender's.
 	Identity string `json:"identity"`
-	// Admission is a channel.Ruling: whether the message is admitted at all.
+	// Admission is a channel.Decision: whether the message is admitted at all.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`

@@ -204,7 +204,7 @@ func TestSandboxPruneTouchesOnlyItsOwn(t *testing.T) {
 
 func TestSandboxExplain(t *testing.T) {
 	for _, c := range []struct {
-		name, settings, agent, door, action, where, why string
+		name, settings, agent, frontend, action, where, why string
 	}{
 		{"in force", "enabled = true", "main", "channel", "run", "sandbox", "enabled = true"},
 		{"named", "enabled = true", "narrow", "channel", "run", "small", `sandbox = "small"`},
@@ -222,7 +222,7 @@ func TestSandboxExplain(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &places); err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(places, func(p sandboxes.Placement) bool { return p.Door == c.door })
+			i := slices.IndexFunc(places, func(p sandboxes.Placement) bool { return p.Door == c.frontend })
 			if i < 0 || len(places) != 2 {
 				t.Fatalf("places %+v", places)
 			}

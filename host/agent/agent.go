@@ -84,8 +84,8 @@ type Generation struct {
 	// Budgets are those of a day; the agent's are its own.
 	Budgets   budget.Limits
 	Admission Admission
-	// LocalDoors puts local doors into the sandbox as well.
-	LocalDoors bool
+	// LocalFrontends puts local doors into the sandbox as well.
+	LocalFrontends bool
 	// OnUnavailable is deny or host.
 	OnUnavailable string
 	// Sandboxes are the names that a policy may demand.
@@ -170,7 +170,7 @@ var _ Approvals = (*approval.Service)(nil)
 
 // Tools runs calls that may run; tool.Runner implements it.
 type Tools interface {
-	Run(ctx context.Context, v tool.Verdict, call tool.Call) tool.Result
+	Run(ctx context.Context, v tool.Decision, call tool.Call) tool.Result
 }
 
 // Store is the part of the store that a Runner works with.
@@ -202,7 +202,7 @@ type Backlog interface {
 	Waiting(scope string) []Item
 }
 
-// Orders carries out what people tell the host itself; *command.Desk implements it.
+// Orders carries out what people tell the host itself; *command.Service implements it.
 type Orders interface {
 	// Order carries out an order that stood in the queue of a place, and settles its row.
 	Order(ctx context.Context, scope string, row mailbox.InboxRow)
@@ -240,7 +240,7 @@ type Elevations interface {
 	// Elevation returns what elevated mode allows an agent's call of a turn.
 	Elevation(t turnlog.Turn, agent string) tool.Elevation
 	// Elevated records that a call leaves the sandbox.
-	Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error
+	Elevated(ctx context.Context, s tool.Subject, v tool.Decision) error
 }
 
 var _ Elevations = (*elevate.Mode)(nil)
@@ -267,7 +267,7 @@ type Config struct {
 	Attachments Attachments
 	Views       Views
 	Elevations  Elevations
-	Ledger      *budget.Accounts // of the daily budgets
+	Budgets     *budget.Accounts // of the daily budgets
 	Events      *event.Bus       // gets message.Event, TurnEnded and BudgetExceeded
 	// Stopped returns why the kill switch lets nothing run, or "".
 	Stopped  func() string

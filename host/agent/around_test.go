@@ -23,7 +23,7 @@ type around struct {
 	files      func(session string, m message.Message) []message.File
 	image      func(digest string) ([]byte, error)
 	elevation  func() tool.Elevation
-	elevated   func(v tool.Verdict) error
+	elevated   func(v tool.Decision) error
 }
 
 // config is a Config with all of it.
@@ -86,7 +86,7 @@ func (a *around) Elevation(turnlog.Turn, string) tool.Elevation {
 	return a.elevation()
 }
 
-func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Verdict) error {
+func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Decision) error {
 	return a.elevated(v)
 }
 

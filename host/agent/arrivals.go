@@ -26,7 +26,7 @@ func (q *Queue) Run(ctx context.Context) error { return q.scopes.Run(ctx) }
 
 // Push puts work into its place.
 func (q *Queue) Push(it Item) {
-	scope := q.runner.Lane(it)
+	scope := q.runner.QueueKey(it)
 	q.scopes.Push(scope, it)
 	q.runner.Arrived(scope)
 }
@@ -37,7 +37,7 @@ func (q *Queue) Alone(scope string, do func()) { q.scopes.Push(scope, Item{Alone
 // Waiting returns what has come into a place since its work began.
 func (q *Queue) Waiting(scope string) []Item { return q.scopes.Waiting(scope) }
 
-// Commands carries out what people tell the host itself; *command.Desk implements it.
+// Commands carries out what people tell the host itself; *command.Service implements it.
 type Commands interface {
 	// Take takes the message when it is a command that waits for nothing. It reports whether it has, and whether the message is a command
 	// that belongs in the queue of its place.

@@ -85,23 +85,23 @@ func (l *caller) announce(c model.ToolCall) {
 }
 
 // judged shows what was decided about a call.
-func (l *caller) judged(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
+func (l *caller) judged(c model.ToolCall, v tool.Decision) transcript.ToolStart {
 	start := newToolStart(c, v)
-	l.publishVerdict(start)
+	l.publishDecision(start)
 	return start
 }
 
-func (l *caller) publishVerdict(s transcript.ToolStart) {
+func (l *caller) publishDecision(s transcript.ToolStart) {
 	l.publish(message.Event{
-		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
+		Kind: message.ToolDecision, Call: s.Call, Tool: s.Tool, Args: s.Args, Decision: s.Decision, Where: s.Where, Reasons: s.Reasons,
 	})
 }
 
 // admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
-func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
+func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Decision, error) {
 	var requests []string
 	answered := func() {}
-	v, err := l.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a consent.Approval) {
+	v, err := l.enforcer().Admit(ctx, s, c, asked, func(v tool.Decision, a consent.Approval) {
 		requests = append(requests, a.ID)
 		l.judged(c, v)
 		l.publish(message.Event{
@@ -121,12 +121,12 @@ func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, as
 	return v, nil
 }
 
-func newToolStart(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
+func newToolStart(c model.ToolCall, v tool.Decision) transcript.ToolStart {
 	word := string(v.Action)
 	if v.Action == tool.Run && v.Sandbox {
 		word = "run_in_sandbox"
 	}
-	return transcript.ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Verdict: word, Where: v.Where, Reasons: v.Reasons}
+	return transcript.ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Decision: word, Where: v.Where, Reasons: v.Reasons}
 }
 
 // result records what came of a call and shows it.
@@ -140,7 +140,7 @@ func (l *caller) result(r transcript.ToolResult) {
 func (l *caller) came(r transcript.ToolResult) {
 	l.session.label(r.Result.Labels)
 	l.publish(message.Event{
-		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
+		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Decision: r.Decision,
 	})
 }
 

@@ -93,4 +93,4 @@ func names(chain []transcript.Link) []string {
 }
 
 // childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
-const childLane = "child/"
+const childKey = "child/"

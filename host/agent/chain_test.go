@@ -57,7 +57,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		tight := rapid.Bool().Draw(t, "box is stricter")
 		gen := &Generation{
 			Registry: reg, Agents: map[string]*Agent{}, Names: names, Sandboxes: []string{"", "box"},
-			Roles: route.NewRoles(config.Access{}, route.AllProved), LocalDoors: rapid.Bool().Draw(t, "local doors"),
+			Roles: route.NewRoles(config.Access{}, route.AllProved), LocalFrontends: rapid.Bool().Draw(t, "local doors"),
 			OnUnavailable: rapid.SampledFrom([]string{"deny", "host"}).Draw(t, "on unavailable"),
 			Delegation:    Delegation{MaxDepth: rapid.IntRange(1, 3).Draw(t, "depth"), MaxFanout: 2},
 			Limits:        Limits{Steps: 9, ToolCalls: 9, Tokens: 900, Time: time.Minute},
@@ -81,9 +81,9 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		door := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
-		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: door, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
-			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann",
+		frontend := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
+		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: frontend, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
+			ID: store.NewID(time.Now()), Session: frontend + ":c:a", Agent: "a", Channel: frontend, Sender: frontend + ":ann",
 		}, nil)
 		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)

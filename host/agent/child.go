@@ -149,7 +149,7 @@ func (c child) outcome() tool.Result {
 	res := tool.Result{
 		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.state.Answers),
 			t.state.Made(), t.state.Used().Tokens),
-		IsError: f.state != turnlog.TurnDone, Labels: c.passedUp(), Verdict: transcript.Encode(c.record()),
+		IsError: f.state != turnlog.TurnDone, Labels: c.passedUp(), Record: transcript.Encode(c.record()),
 	}
 	if f.state == turnlog.TurnDone {
 		res.Attachments = t.state.Attachments()
@@ -169,7 +169,7 @@ func (c child) promise() tool.Result {
 	return tool.Result{
 		Text: fmt.Sprintf("%s works on it in the background. What it says will come as a message; until then %s tells how far it is, by the id %s.",
 			c.turn.row.Agent, ResultTool, c.turn.row.ID),
-		Verdict: transcript.Encode(c.record()),
+		Record: transcript.Encode(c.record()),
 	}
 }
 

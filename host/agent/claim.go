@@ -74,7 +74,7 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 // Key is the conversation that the item comes from.
 func (it Item) Key() string {
 	if it.Turn != nil && it.Turn.Parent != "" {
-		return childLane + it.Turn.ID
+		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
 		return it.Turn.ConversationKey()
@@ -227,7 +227,7 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 // joins reports whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
 // each waits for an answer of its own.
 func joins(first, next message.Message) bool {
-	if door := route.Door(first.Channel); door != route.DoorChannel && !route.Local(first.Channel) {
+	if frontend := route.Frontend(first.Channel); frontend != route.FrontendChannel && !route.Local(first.Channel) {
 		return false
 	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil

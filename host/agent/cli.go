@@ -209,10 +209,10 @@ func (v cliVoice) failure(r transcript.ToolResult) error {
 // cliRecord reads the record of a run; there is none where nothing has run.
 func cliRecord(r *transcript.ToolResult) (cli.Record, bool) {
 	var record cli.Record
-	if r == nil || r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Verdict) == 0 {
+	if r == nil || r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Record) == 0 {
 		return record, false
 	}
-	return record, json.Unmarshal(r.Result.Verdict, &record) == nil
+	return record, json.Unmarshal(r.Result.Record, &record) == nil
 }
 
 // cliSession is the name of the program's session after a turn, where it was before. A run that was cut off has used the name that it was

@@ -43,11 +43,11 @@ func (p *cliProgram) Run(ctx context.Context, c tool.Call) (tool.Result, error) 
 			return tool.Result{}, err
 		}
 	}
-	verdict, err := json.Marshal(record)
+	decision, err := json.Marshal(record)
 	if record.Unknown {
-		return tool.Result{Text: "no such session", IsError: true, Verdict: verdict}, err
+		return tool.Result{Text: "no such session", IsError: true, Record: decision}, err
 	}
-	return tool.Result{Text: fmt.Sprintf("run %d: %s", len(p.ran), args.Prompt), Verdict: verdict}, err
+	return tool.Result{Text: fmt.Sprintf("run %d: %s", len(p.ran), args.Prompt), Record: decision}, err
 }
 
 // cliHouse is a house whose agents are of kind cli.

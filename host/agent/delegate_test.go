@@ -398,7 +398,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { h.work(t.Context()) })
 	id := <-h.asked
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); err != nil {
 		t.Error(err)
 	}
 	done.Wait()

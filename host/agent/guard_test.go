@@ -41,7 +41,7 @@ func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 	shell := said{text: `shell.exec {"command":"true"}`, sandbox: "quiet"}
 	r := guarded(t, newRoom(t, openStore(t), workspace(t)), wasm)
 	r.say(shell)
-	if got := r.verdicts(); !slices.Equal(got, []string{"run_in_sandbox"}) {
+	if got := r.decisions(); !slices.Equal(got, []string{"run_in_sandbox"}) {
 		t.Fatalf("before the page the verdicts are %q", got)
 	}
 	r.say(said{text: "page.read {}"})
@@ -49,12 +49,12 @@ func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 		at.events = nil
 		var done sync.WaitGroup
 		done.Go(func() { at.say(shell) })
-		if err := at.desk.Decide(t.Context(), <-at.asked, false, "web:owner"); err != nil {
+		if err := at.approvals.Decide(t.Context(), <-at.asked, false, "web:owner"); err != nil {
 			t.Error(err)
 		}
 		done.Wait()
 		ran := slices.ContainsFunc(at.events, func(e message.Event) bool { return e.Kind == message.ToolResult && !e.IsError })
-		if got := at.verdicts(); !slices.Contains(got, "ask") || slices.Contains(got, "run_in_sandbox") || ran {
+		if got := at.decisions(); !slices.Contains(got, "ask") || slices.Contains(got, "run_in_sandbox") || ran {
 			t.Errorf("%s: the verdicts are %q", name, got)
 		}
 	}

@@ -30,7 +30,7 @@ type identity struct {
 func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 	row, local := &i.record.row, i.local(a)
 	sandbox := tool.SandboxState{
-		Configured:    a.Sandboxed && (!local || i.gen.LocalDoors || a.Kind == KindCLI),
+		Configured:    a.Sandboxed && (!local || i.gen.LocalFrontends || a.Kind == KindCLI),
 		Name:          i.sandbox(a),
 		Names:         i.gen.Sandboxes,
 		Available:     i.machines.Available(i.sandbox(a)),
@@ -41,7 +41,7 @@ func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never gets the host instead
 	}
 	return tool.Subject{
-		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Door(row.Channel), Agent: a.Name,
+		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Frontend(row.Channel), Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: i.session.labels,
 		CallsInTurn: i.bounds.spent(&i.record.state).ToolCalls, Used: i.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
 		Dir: i.machines.Dir(i.home()), Elevation: i.elevation(a),
@@ -79,7 +79,7 @@ func (i *identity) subject() tool.Subject {
 
 // enforcer is the one that decides for the turn.
 func (i *identity) enforcer() *tool.Enforcer {
-	var elevated func(context.Context, tool.Subject, tool.Verdict) error
+	var elevated func(context.Context, tool.Subject, tool.Decision) error
 	if i.elevations != nil {
 		elevated = i.elevations.Elevated
 	}

@@ -17,11 +17,11 @@ var ErrNoAgent = errors.New("there is no such agent")
 
 // Judgement is the result of a dry run of a call.
 type Judgement struct {
-	Session string
-	Role    string
-	Labels  []string
-	Verdict tool.Verdict
-	Lease   *consent.Grant // that somebody's approval would be taken from
+	Session  string
+	Role     string
+	Labels   []string
+	Decision tool.Decision
+	Lease    *consent.Grant // that somebody's approval would be taken from
 }
 
 // Judge returns what would become of a call that an agent makes now in answer to a message, after what the session has touched and used up
@@ -51,6 +51,6 @@ func (r *Runner) Judge(
 		s = t.rights()
 	}
 	j := Judgement{Session: s.Session, Role: s.Role, Labels: s.Labels}
-	j.Verdict, j.Lease, err = t.enforcer().DryRun(ctx, s, c, leases)
+	j.Decision, j.Lease, err = t.enforcer().DryRun(ctx, s, c, leases)
 	return j, err
 }

@@ -48,10 +48,10 @@ var _ model.Gate = (*meter)(nil)
 
 // Enter implements model.Gate.
 func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
-	if m.runner.cfg.Ledger == nil {
+	if m.runner.cfg.Budgets == nil {
 		return nil
 	}
-	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(a.Worst))
+	room, err := m.runner.cfg.Budgets.Reserve(ctx, m.claim(a.Worst))
 	var full *budget.Exceeded
 	switch {
 	case errors.As(err, &full):
@@ -75,10 +75,10 @@ func (m *meter) claim(worst model.Usage) budget.Claim {
 
 // charge opens the accounts for what has been used already. Where a budget is full it stays so without this.
 func (m *meter) charge(ctx context.Context) {
-	if m.runner.cfg.Ledger == nil {
+	if m.runner.cfg.Budgets == nil {
 		return
 	}
-	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(model.Usage{}))
+	room, err := m.runner.cfg.Budgets.Reserve(ctx, m.claim(model.Usage{}))
 	if err == nil {
 		m.room = room
 	}

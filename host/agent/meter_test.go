@@ -49,7 +49,7 @@ func pricedSet(t *testing.T, p *charging) *model.Set {
 }
 
 func (h *house) budgeted(now func() time.Time, limits budget.Limits) {
-	h.runner.cfg.Ledger = budget.New(budget.Config{Store: h.store, Zone: time.UTC, Now: now})
+	h.runner.cfg.Budgets = budget.New(budget.Config{Store: h.store, Zone: time.UTC, Now: now})
 	h.gen.Budgets = limits
 }
 

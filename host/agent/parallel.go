@@ -115,7 +115,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 }
 
 // start runs a call beside the turn, which awaits it before it goes on.
-func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolStart) {
+func (l *looks) start(v tool.Decision, c model.ToolCall, start transcript.ToolStart) {
 	call := l.performer.toolCall(v, c)
 	l.underWay = append(l.underWay, c.ID)
 	go func() {

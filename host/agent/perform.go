@@ -38,12 +38,12 @@ func (t *turn) newPerformer() *performer {
 }
 
 // refused is the result of a call that may not run.
-func (p *performer) refused(ctx context.Context, v tool.Verdict) tool.Result {
+func (p *performer) refused(ctx context.Context, v tool.Decision) tool.Result {
 	return p.tools.Run(ctx, v, tool.Call{})
 }
 
 // toolCall is a call with what its tool is told of the turn as it stands.
-func (p *performer) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
+func (p *performer) toolCall(v tool.Decision, c model.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Name, Args: v.Args, Session: p.row.Session, Workspace: p.home(), Agent: p.agent.Name, Sender: p.row.Sender, Labels: p.session.labels,
 		Turn: p.row.ID, Persons: p.gen.persons(p.row.Sender), Private: p.private(), Owner: p.role() == route.Owner,
@@ -56,7 +56,7 @@ func (p *performer) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 
 // perform runs an allowed call. It may be beside others, and touches nothing of the turn that changes. Trouble of the host becomes a
 // result: the model and the person are told, the host lives on.
-func (p *performer) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, call tool.Call) tool.Result {
+func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCall, call tool.Call) tool.Result {
 	var w waiting
 	ctx, stop := p.noticed(ctx, c, &w)
 	defer stop()
@@ -71,7 +71,7 @@ func (p *performer) perform(ctx context.Context, v tool.Verdict, c model.ToolCal
 }
 
 // machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
-func (p *performer) machine(ctx context.Context, v tool.Verdict) (machine.Machine, error) {
+func (p *performer) machine(ctx context.Context, v tool.Decision) (machine.Machine, error) {
 	switch {
 	case !v.OnMachine():
 		return nil, nil

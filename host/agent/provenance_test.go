@@ -166,7 +166,7 @@ func (r *room) say(s said) {
 		r.t.Fatal(err)
 	}
 	a := r.gen.Agents["helper"]
-	a.Sandboxed, a.Sandbox, r.gen.LocalDoors = s.sandbox != "", strings.TrimPrefix(s.sandbox, "sandbox"), true
+	a.Sandboxed, a.Sandbox, r.gen.LocalFrontends = s.sandbox != "", strings.TrimPrefix(s.sandbox, "sandbox"), true
 	r.deny = s.deny
 	r.work(r.t.Context())
 	if n := len(r.events); n == 0 || r.events[n-1].Kind != message.TurnDone {

@@ -21,7 +21,7 @@ type publisher struct {
 func (p *publisher) publish(e message.Event) {
 	if p.child {
 		switch e.Kind {
-		case message.ToolCall, message.ToolVerdict, message.ToolApproval, message.ToolProgress, message.ToolResult:
+		case message.ToolCall, message.ToolDecision, message.ToolApproval, message.ToolProgress, message.ToolResult:
 		default:
 			return
 		}

@@ -45,7 +45,7 @@ func (r *recorder) step(record any) {
 }
 
 // decided adds what was decided about a call, and what led to it, to the next commit.
-func (r *recorder) decided(c model.ToolCall, v tool.Verdict) {
+func (r *recorder) decided(c model.ToolCall, v tool.Decision) {
 	now := r.clock()
 	r.pending.Decisions = append(r.pending.Decisions, decisionlog.Rows(now, v.Records)...)
 	r.pending.Decisions = append(r.pending.Decisions, journal.Decision{

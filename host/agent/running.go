@@ -281,7 +281,7 @@ func (r *Runner) Readmit() {
 	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
 	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
 		sender, _ := message.ParseSender(t.Sender)
-		return route.Door(t.Channel) == route.DoorChannel && gen.Admission.Refusal(message.Message{
+		return route.Frontend(t.Channel) == route.FrontendChannel && gen.Admission.Refusal(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
 			Sender: message.Sender{ID: sender.ID},
 		}) != ""

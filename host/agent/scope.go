@@ -14,9 +14,9 @@ import (
 
 // Lane is the key under which an item is queued: its place. A turn stays in the place that it began in, whatever the configuration
 // says by now, so that no two turns of one session ever run side by side.
-func (r *Runner) Lane(it Item) string {
+func (r *Runner) QueueKey(it Item) string {
 	if it.Turn != nil && it.Turn.Parent != "" {
-		return childLane + it.Turn.ID
+		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
 		scope := message.ParseSession(it.Turn.Session).Scope

@@ -25,7 +25,7 @@ import (
 // hall is a house whose lanes run beside the test.
 type hall struct {
 	*house
-	lanes   *keyed.Group[Item]
+	queue   *keyed.Group[Item]
 	stopped atomic.Pointer[string] // the kill switch
 	entered chan string            // the last text of each model call
 	leave   chan struct{}          // lets one call answer
@@ -40,13 +40,13 @@ func open(t *testing.T, s Store, h *house, scope *route.Scopes, halted string) (
 	h.gen.Models = script(r.stream)
 	cfg := h.runner.cfg
 	cfg.Stopped = func() string { return *r.stopped.Load() }
-	h.on.waiting = func(scope string) []Item { return r.lanes.Waiting(scope) }
+	h.on.waiting = func(scope string) []Item { return r.queue.Waiting(scope) }
 	h.on.order = r.order
 	if scope != nil {
 		h.on.scope = scope.Scope
 	}
 	h.runner = NewRunner(cfg)
-	r.lanes = keyed.New(100, h.runner.Work)
+	r.queue = keyed.New(100, h.runner.Work)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	items, err := Recover(ctx, s)
@@ -57,15 +57,15 @@ func open(t *testing.T, s Store, h *house, scope *route.Scopes, halted string) (
 		it.Order = it.Turn == nil && it.Row.Message.Text == "/new"
 		r.push(it)
 	}
-	done.Go(func() { r.lanes.Run(ctx) })
+	done.Go(func() { r.queue.Run(ctx) })
 	kill = sync.OnceFunc(func() { cancel(); done.Wait() })
 	t.Cleanup(kill)
 	return r, kill
 }
 
 func (r *hall) push(it Item) {
-	scope := r.runner.Lane(it)
-	r.lanes.Push(scope, it)
+	scope := r.runner.QueueKey(it)
+	r.queue.Push(scope, it)
 	r.runner.Arrived(scope)
 }
 

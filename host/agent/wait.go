@@ -49,7 +49,7 @@ func (p *performer) noticed(ctx context.Context, c model.ToolCall, w *waiting) (
 
 // awaitMachine gets the machine for a call. A sender over a channel sees no progress, and is told
 // once what the call waits for when that takes longer than Config.Patience.
-func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
+func (p *performer) awaitMachine(ctx context.Context, v tool.Decision, w *waiting) (machine.Machine, error) {
 	var m machine.Machine
 	var err error
 	done := make(chan struct{})
@@ -64,7 +64,7 @@ func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting
 		return m, err
 	case <-patience.C:
 	}
-	if line := w.get(); line != "" && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+	if line := w.get(); line != "" && !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
 		p.onTurn(ctx, func() { p.tell(ctx, "This takes a while: "+line) })
 	}
 	<-done
@@ -107,7 +107,7 @@ func (p *performer) accompany(ctx context.Context, c model.ToolCall, call tool.C
 		case <-quiet.C:
 			line := fmt.Sprintf("%s is still at work; it has printed nothing for %s.", p.agent.CLI.Name, time.Since(since).Round(time.Second))
 			p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
-			if !told && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+			if !told && !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
 				p.onTurn(ctx, func() { p.tell(ctx, line) })
 				told = true
 			}

@@ -13,26 +13,26 @@ import (
 )
 
 // Ruling is the decision of admission about a message.
-type Ruling string
+type Decision string
 
 // The rulings.
 const (
-	Allowed          Ruling = "allowed"
-	Blocked          Ruling = "blocked"
-	Program          Ruling = "program"
-	NotAClient       Ruling = "not_a_client"
-	NotAddressed     Ruling = "not_addressed"
-	NotListed        Ruling = "not_listed"
-	NotPaired        Ruling = "not_paired" // not paired, in a conversation where no code can be sent
-	Pairing          Ruling = "pairing"    // not paired, and a code may be sent
-	SenderRate       Ruling = "sender_rate"
-	ConversationRate Ruling = "conversation_rate"
-	UnknownRate      Ruling = "unknown_rate"
-	SenderSessions   Ruling = "sender_sessions"
+	Allowed          Decision = "allowed"
+	Blocked          Decision = "blocked"
+	Program          Decision = "program"
+	NotAClient       Decision = "not_a_client"
+	NotAddressed     Decision = "not_addressed"
+	NotListed        Decision = "not_listed"
+	NotPaired        Decision = "not_paired" // not paired, in a conversation where no code can be sent
+	Pairing          Decision = "pairing"    // not paired, and a code may be sent
+	SenderRate       Decision = "sender_rate"
+	ConversationRate Decision = "conversation_rate"
+	UnknownRate      Decision = "unknown_rate"
+	SenderSessions   Decision = "sender_sessions"
 )
 
 // Why is the reason that an inbox row records for a message that is not answered; "" for Allowed.
-func (r Ruling) Why() string {
+func (r Decision) Why() string {
 	switch r {
 	case Allowed:
 		return ""
@@ -66,7 +66,7 @@ type GateConfig struct {
 	Roles  *route.Roles
 	// Sessions bounds the sessions that one sender starts, by the places of Scope; nil means no bound.
 	Sessions Sessions
-	Scopes    *route.Scopes
+	Scopes   *route.Scopes
 	Now      func() time.Time
 	Events   *event.Bus // gets Judged; it may be nil
 }
@@ -110,13 +110,13 @@ func (g *Gate) Admit(m message.Message) Admission {
 		r = SenderSessions
 	}
 	g.Events.Publish(Judged{m.Channel, r})
-	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
+	return Admission{Allowed: r == Allowed, Decision: r, Why: r.Why()}
 }
 
 // Refusal returns why a message is not answered, apart from rates, or "".
 func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 
-func (g *Gate) judge(m message.Message) Ruling {
+func (g *Gate) judge(m message.Message) Decision {
 	if route.Local(m.Channel) {
 		return Allowed
 	}
@@ -124,12 +124,12 @@ func (g *Gate) judge(m message.Message) Ruling {
 	switch {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
-	case m.Channel == message.ScheduleDoor:
+	case m.Channel == message.ScheduleChannel:
 		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
 			return NotListed
 		}
 		return Allowed
-	case route.Door(m.Channel) != route.DoorChannel:
+	case route.Frontend(m.Channel) != route.FrontendChannel:
 		if !g.Roles.MayAsk(m) {
 			return NotAClient
 		}
@@ -149,7 +149,7 @@ func (g *Gate) judge(m message.Message) Ruling {
 }
 
 // count counts a message against the rates, and returns the one that it exceeds, or r.
-func (g *Gate) count(m message.Message, r Ruling) Ruling {
+func (g *Gate) count(m message.Message, r Decision) Decision {
 	if route.Local(m.Channel) || m.Act == message.Delegated { // the answer to a message that was counted
 		return r
 	}

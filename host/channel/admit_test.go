@@ -46,7 +46,7 @@ func newGate(c *config.Config, now func() time.Time) *Gate {
 // TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the ruling in a private chat, in a group
 // addressed, in a group not addressed, and in a group not addressed where groups is all.
 func TestGate(t *testing.T) {
-	rulings := map[rune]Ruling{
+	decisions := map[rune]Decision{
 		'a': Allowed, 'b': Blocked, 'r': Program, 'n': NotAddressed, 'l': NotListed, 'p': NotPaired, 'C': Pairing,
 	}
 	for _, c := range []struct{ who, id, want string }{
@@ -74,10 +74,10 @@ func TestGate(t *testing.T) {
 					if j == 3 {
 						m.Channel += "-all"
 					}
-					want := rulings[rune(c.want[i*5+j])]
+					want := decisions[rune(c.want[i*5+j])]
 					g := newGate(house(), time.Now)
 					got := g.Admit(m)
-					if got.Ruling != want || got.Allowed != (want == Allowed) || got.Why != want.Why() || (got.Why == "") != got.Allowed {
+					if got.Decision != want || got.Allowed != (want == Allowed) || got.Why != want.Why() || (got.Why == "") != got.Allowed {
 						t.Errorf("admission is %+v, want %s", got, want)
 					}
 					if why := g.Refusal(m); why != want.Why() {
@@ -94,7 +94,7 @@ func TestGateOfOtherMessages(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    message.Message
-		want Ruling
+		want Decision
 	}{
 		{"the web page, which nothing blocks", message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}}, Allowed},
 		{"the terminal", message.Message{Channel: "terminal", Sender: message.Sender{ID: "owner"}}, Allowed},
@@ -108,7 +108,7 @@ func TestGateOfOtherMessages(t *testing.T) {
 		{"a glob is no id", message.Message{Channel: "irc", Sender: message.Sender{ID: "mia*"}, Conversation: private}, NotListed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := newGate(house(), time.Now).Admit(c.m); got.Ruling != c.want {
+			if got := newGate(house(), time.Now).Admit(c.m); got.Decision != c.want {
 				t.Errorf("admission is %+v, want %s", got, c.want)
 			}
 		})
@@ -120,12 +120,12 @@ func TestRates(t *testing.T) {
 	c.Access.RatePerMinute, c.Access.ConversationRatePerMinute, c.Access.UnknownRatePerMinute = 3, 5, 4
 	now := noon
 	g := newGate(c, func() time.Time { return now })
-	say := func(channel, who, where string) Ruling {
+	say := func(channel, who, where string) Decision {
 		return g.Admit(message.Message{
 			Channel: channel, Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: where, Kind: message.DM},
-		}).Ruling
+		}).Decision
 	}
-	expect := func(name, channel, who, where string, want ...Ruling) {
+	expect := func(name, channel, who, where string, want ...Decision) {
 		t.Helper()
 		for i, w := range want {
 			if got := say(channel, who, where); got != w {
@@ -152,8 +152,8 @@ func TestCrowdsAreNotRemembered(t *testing.T) {
 	c := house()
 	c.Access.RatePerMinute = 1
 	g := newGate(c, func() time.Time { return noon })
-	say := func(who string) Ruling {
-		return g.Admit(message.Message{Channel: "open", Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: who, Kind: message.DM}}).Ruling
+	say := func(who string) Decision {
+		return g.Admit(message.Message{Channel: "open", Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: who, Kind: message.DM}}).Decision
 	}
 	say("mia")
 	for i := range maxRates + 10 {

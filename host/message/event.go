@@ -14,7 +14,7 @@ const (
 	TextDelta    EventKind = "text_delta"
 	TextReset    EventKind = "text_reset"    // what streamed since the last call is void; it begins anew
 	ToolCall     EventKind = "tool_call"     // the model asks for a tool
-	ToolVerdict  EventKind = "tool_verdict"  // what enforcement decided, with reasons
+	ToolDecision EventKind = "tool_verdict"  // what enforcement decided, with reasons
 	ToolApproval EventKind = "tool_approval" // a person is asked
 	ToolProgress EventKind = "tool_progress" // output as it comes
 	ToolResult   EventKind = "tool_result"
@@ -40,7 +40,7 @@ type Event struct {
 	// Args are the tool call's arguments as canonical JSON.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Verdict: "run", "run_in_sandbox", "ask", "deny".
-	Verdict  string   `json:"verdict,omitempty"`
+	Decision string   `json:"verdict,omitempty"`
 	Reasons  []string `json:"reasons,omitempty"`
 	Where    string   `json:"where,omitempty"` // "host" or the sandbox's name
 	Approval string   `json:"approval,omitempty"`

@@ -128,14 +128,14 @@ const MaxText = 64 << 10
 
 // ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
 // that these belong to: "instance:platform-id".
-const ScheduleDoor = "schedule"
+const ScheduleChannel = "schedule"
 
 // MCPDoor is the channel instance of programs that speak the Model Context Protocol.
 const MCPDoor = "mcp"
 
 // SenderKey is the text of the sender's SenderKey.
 func (m Message) SenderKey() string {
-	if m.Channel == ScheduleDoor {
+	if m.Channel == ScheduleChannel {
 		return m.Sender.ID
 	}
 	return SenderKey{m.Channel, m.Sender.ID}.String()

@@ -92,7 +92,7 @@ func (r *Roles) MayAsk(m message.Message) bool {
 
 // Agents are those of all that may answer a message, as far as who sent it decides that.
 func (r *Roles) Agents(m message.Message, all []string) []string {
-	if Door(m.Channel) == DoorChannel || Local(m.Channel) || m.Channel == message.ScheduleDoor {
+	if Frontend(m.Channel) == FrontendChannel || Local(m.Channel) || m.Channel == message.ScheduleChannel {
 		return all
 	}
 	if c, owner, _ := r.program(m.SenderKey()); !owner {
@@ -104,7 +104,7 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 // home is the channel instance that a sender belongs to: at the door of the schedules nobody is, and whoever one runs for is somebody
 // elsewhere.
 func home(channel, senderKey string) string {
-	if channel == message.ScheduleDoor {
+	if channel == message.ScheduleChannel {
 		sender, _ := message.ParseSender(senderKey)
 		return sender.Channel
 	}
@@ -129,7 +129,7 @@ func (r *Roles) Known(channel, senderKey string) bool {
 func (r *Roles) Blocked(channel, senderKey string) bool {
 	channel = home(channel, senderKey)
 	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
-	if Local(channel) || Door(channel) != DoorChannel && senderKey == gatekeeper.String() {
+	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == gatekeeper.String() {
 		return false
 	}
 	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
@@ -141,7 +141,7 @@ func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
 	channel = home(channel, senderKey)
 	sender, _ := message.ParseSender(senderKey)
 	switch {
-	case Local(channel) || Door(channel) != DoorChannel: // they authenticate by token
+	case Local(channel) || Frontend(channel) != FrontendChannel: // they authenticate by token
 		return message.SendersProved
 	case sender.Unverified():
 		return message.SendersClaimed
@@ -154,7 +154,7 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false
-	case Door(channel) != DoorChannel && !Local(channel):
+	case Frontend(channel) != FrontendChannel && !Local(channel):
 		return r.programRole(senderKey)
 	case Local(channel):
 		return Owner, true
@@ -209,14 +209,14 @@ func (r *Roles) programRole(senderKey string) (role string, known bool) {
 }
 
 // DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.
-const DoorChannel = "channel"
+const FrontendChannel = "channel"
 
-// Door names the door that a channel instance stands for: channel, web, terminal, openai or mcp.
-func Door(channel string) string {
+// Frontend names the door that a channel instance stands for: channel, web, terminal, openai or mcp.
+func Frontend(channel string) string {
 	if slices.Contains(config.BuiltinChannels(), channel) {
 		return channel
 	}
-	return DoorChannel
+	return FrontendChannel
 }
 
 // Local reports whether who speaks over a channel instance sits at this machine.

@@ -34,7 +34,7 @@ func NewScopes(c config.Sessions, roles *Roles) *Scopes {
 func (s *Scopes) Scope(m message.Message) string {
 	c := m.Conversation
 	switch {
-	case Door(m.Channel) != DoorChannel: // conversations that are opened one by one at this machine
+	case Frontend(m.Channel) != FrontendChannel: // conversations that are opened one by one at this machine
 		return m.ConversationKey()
 	case c.Kind == message.DM:
 		return s.private(m)

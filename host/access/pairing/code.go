@@ -50,7 +50,7 @@ func ParseCode(text string) (code string, ok bool) {
 }
 
 // find returns the request of a code. How long it takes tells nothing about the codes that there are; d.mu is held.
-func (d *Desk) find(code string) (pairings.Pairing, bool) {
+func (d *Service) find(code string) (pairings.Pairing, bool) {
 	var found pairings.Pairing
 	ok, now := false, d.cfg.Now()
 	for _, p := range d.rows {

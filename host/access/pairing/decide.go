@@ -11,7 +11,7 @@ import (
 
 // Decide approves or denies the request of a code as people type it. by is who decides, and who is locked out after too many
 // wrong codes. The same answer twice is fine.
-func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
+func (d *Service) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked(by) {
@@ -35,7 +35,7 @@ func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string)
 }
 
 // Refuse denies the request of that id, as owners are told it. It takes no code, since it lets nobody in, and so no guesses are counted.
-func (d *Desk) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
+func (d *Service) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -48,7 +48,7 @@ func (d *Desk) Refuse(ctx context.Context, id, by string) (pairings.Pairing, err
 }
 
 // settle answers an open request; d.mu is held.
-func (d *Desk) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
+func (d *Service) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
 	now := d.cfg.Now()
 	after, event := pairings.Denied, Denied
 	var replies []message.Reply
@@ -83,7 +83,7 @@ func least(configured string) string {
 }
 
 // Revoke ends a pairing. It counts at once, even when it cannot be made durable: then the error says so.
-func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
+func (d *Service) Revoke(ctx context.Context, sender, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.rows[sender]
@@ -102,7 +102,7 @@ func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
 }
 
 // SetRole makes a paired sender a guest or a member.
-func (d *Desk) SetRole(ctx context.Context, sender, role, by string) error {
+func (d *Service) SetRole(ctx context.Context, sender, role, by string) error {
 	if role != route.Guest && role != route.Member {
 		return ErrRole
 	}

@@ -16,14 +16,14 @@ const (
 )
 
 // locked reports whether nothing is taken from a guesser now; d.mu is held.
-func (d *Desk) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
+func (d *Service) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
 
 func barred(g pairings.Guesses, now time.Time) bool {
 	return clock.Within(g.Locked.Add(-lockTime), g.Locked, now)
 }
 
 // wrong counts a wrong code; d.mu is held.
-func (d *Desk) wrong(ctx context.Context, guesser string) error {
+func (d *Service) wrong(ctx context.Context, guesser string) error {
 	now := d.cfg.Now()
 	g, ok := d.guesses[guesser]
 	if !ok || now.Sub(g.Since) >= lockTime {
@@ -45,7 +45,7 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 }
 
 // right forgets the wrong codes of somebody who has given a right one; d.mu is held.
-func (d *Desk) right(ctx context.Context, guesser string) error {
+func (d *Service) right(ctx context.Context, guesser string) error {
 	if _, ok := d.guesses[guesser]; !ok {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (d *Desk) right(ctx context.Context, guesser string) error {
 }
 
 // pruneGuesses forgets those whose wait is over and, when too many are left, those who have waited longest; d.mu is held.
-func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
+func (d *Service) pruneGuesses(ctx context.Context, now time.Time) error {
 	oldest := ""
 	for guesser, g := range d.guesses {
 		if now.Sub(g.Since) >= lockTime && !barred(g, now) {
@@ -71,14 +71,14 @@ func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
 	return d.dropGuesses(ctx, oldest)
 }
 
-func (d *Desk) dropGuesses(ctx context.Context, guesser string) error {
+func (d *Service) dropGuesses(ctx context.Context, guesser string) error {
 	delete(d.guesses, guesser)
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
 // Guess counts a code that somebody who may not decide has tried; whether it was right is not looked at. It reports whether he
 // is locked out.
-func (d *Desk) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
+func (d *Service) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked(guesser) {

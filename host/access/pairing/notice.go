@@ -24,7 +24,7 @@ const (
 
 // notices are the messages that tell owners of a request, none where that would be too much; d.mu is held. before is what is kept of the
 // sender so far. p learns of them, so that its answer can be shown where it was asked for.
-func (d *Desk) notices(ctx context.Context, p, before pairings.Pairing, now time.Time) (pairings.Pairing, []message.Reply) {
+func (d *Service) notices(ctx context.Context, p, before pairings.Pairing, now time.Time) (pairings.Pairing, []message.Reply) {
 	p.Told = before.Told
 	hour, day := d.told(now)
 	if now.Sub(before.Told) < toldOnce || hour >= maxToldHour || day >= maxToldDay {
@@ -49,7 +49,7 @@ func (d *Desk) notices(ctx context.Context, p, before pairings.Pairing, now time
 }
 
 // owners are the conversations in which owners are told of a request.
-func (d *Desk) owners(ctx context.Context) []owners.Chat {
+func (d *Service) owners(ctx context.Context) []owners.Chat {
 	if d.cfg.Owners == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (d *Desk) owners(ctx context.Context) []owners.Chat {
 }
 
 // told counts the requests that owners have heard of lately; d.mu is held.
-func (d *Desk) told(now time.Time) (hour, day int) {
+func (d *Service) told(now time.Time) (hour, day int) {
 	for _, p := range d.rows {
 		switch since := now.Sub(p.Told); {
 		case p.Told.IsZero() || since >= toldOnce:

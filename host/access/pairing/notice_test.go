@@ -23,7 +23,7 @@ func (p told) ToldOfStrangers(context.Context) []owners.Chat { return p }
 
 // owners has s tell owners in places.
 func (s *site) owners(scopes ...owners.Chat) {
-	s.desk.cfg.Owners = told(scopes)
+	s.service.cfg.Owners = told(scopes)
 }
 
 // told are the replies to ann that were handed on.
@@ -40,7 +40,7 @@ func TestOwnersAreTold(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		s.owners(ann, owners.Chat{Channel: "tg", Conversation: message.Conversation{ID: "8", Kind: message.DM}})
 		code := s.code("eve")
-		p := s.desk.List()[0]
+		p := s.service.List()[0]
 		if len(s.told()) != 2 {
 			t.Fatalf("told %+v", s.told())
 		}
@@ -74,14 +74,14 @@ func TestAnOwnerTurnsDown(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		s.owners(ann)
 		code := s.code("eve")
-		id := s.desk.List()[0].ID
+		id := s.service.List()[0].ID
 		for _, wrong := range []string{"", store.NewID(time.Now()), code} {
-			if _, err := s.desk.Refuse(t.Context(), wrong, "irc:ann"); err != ErrRequest {
+			if _, err := s.service.Refuse(t.Context(), wrong, "irc:ann"); err != ErrRequest {
 				t.Errorf("%q: %v", wrong, err)
 			}
 		}
 		for range 2 { // a double click is harmless
-			if p, err := s.desk.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != pairings.Denied {
+			if p, err := s.service.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != pairings.Denied {
 				t.Fatalf("%+v, %v", p, err)
 			}
 		}
@@ -96,8 +96,8 @@ func TestAnOwnerTurnsDown(t *testing.T) {
 		if err := s.decide(bob, true, "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range s.desk.List() {
-			if _, err := s.desk.Refuse(t.Context(), p.ID, "irc:ann"); err != ErrDecided {
+		for _, p := range s.service.List() {
+			if _, err := s.service.Refuse(t.Context(), p.ID, "irc:ann"); err != ErrDecided {
 				t.Errorf("a pairing is turned down: %v", err)
 			}
 		}

@@ -25,7 +25,7 @@ type Stranger struct {
 // code and the record of the message are one commit: a process that dies has done all of it or nothing, and what was said
 // before is not answered when the message is delivered again to one who was let in meanwhile. recorded tells that the message is
 // in the inbox, fresh that it was not there before; when it is not recorded, that is left to the caller.
-func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err error) {
+func (d *Service) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := s.Message
@@ -62,7 +62,7 @@ func guessed(text string) bool {
 // makeRoom ends the oldest open requests of a channel while there are too many: the next one gets a code, however many came
 // before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
 // it counts for what owners were told; d.mu is held.
-func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
+func (d *Service) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
 	unverified := func(senderKey string) bool {
 		k, _ := message.ParseSender(senderKey)
 		return k.Channel == channel && k.Unverified()
@@ -88,7 +88,7 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 }
 
 // ask commits a request; d.mu is held.
-func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, err error) {
+func (d *Service) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, err error) {
 	code, err := d.freshCode()
 	if err != nil {
 		return false, fmt.Errorf("draw a pairing code: %w", err)
@@ -115,7 +115,7 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 }
 
 // freshCode draws a code that no row has; d.mu is held.
-func (d *Desk) freshCode() (string, error) {
+func (d *Service) freshCode() (string, error) {
 	for {
 		code, err := newCode(d.cfg.Rand)
 		if err != nil {

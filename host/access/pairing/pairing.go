@@ -86,7 +86,7 @@ const (
 )
 
 // Desk is where pairings are asked for and decided. One process has one.
-type Desk struct {
+type Service struct {
 	cfg Config
 	// paired are roles by sender key: a copy of rows for readers, who must not wait for a commit.
 	paired atomic.Pointer[Roles]
@@ -97,7 +97,7 @@ type Desk struct {
 }
 
 // Open reads what is durable.
-func Open(ctx context.Context, cfg Config) (*Desk, error) {
+func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -108,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
+	d := &Service{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
 	rows, err := cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pairings: %w", err)
@@ -128,12 +128,12 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 }
 
 // Role implements route.Pairings.
-func (d *Desk) Role(senderKey string) (role string, paired bool) {
+func (d *Service) Role(senderKey string) (role string, paired bool) {
 	return d.paired.Load().Role(senderKey)
 }
 
 // publish shows the rows to readers; d.mu is held.
-func (d *Desk) publish() {
+func (d *Service) publish() {
 	roles := RolesOf(slices.Collect(maps.Values(d.rows)))
 	d.paired.Store(&roles)
 }
@@ -160,7 +160,7 @@ func RolesOf(rows []pairings.Pairing) Roles {
 
 // List returns the requests that are open and the senders who are paired, by sender. Closed requests are left out, as are codes
 // that have run out.
-func (d *Desk) List() []pairings.Pairing {
+func (d *Service) List() []pairings.Pairing {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -188,7 +188,7 @@ func quieted(p pairings.Pairing, now time.Time) bool {
 
 // put commits a pairing with its replies and shows it; d.mu is held. The end of ctx does not cut the commit short: its fate has to
 // be known.
-func (d *Desk) put(ctx context.Context, p pairings.Pairing, replies ...message.Reply) error {
+func (d *Service) put(ctx context.Context, p pairings.Pairing, replies ...message.Reply) error {
 	turn := turnOf(p)
 	fresh, err := d.cfg.Store.PutPairing(context.WithoutCancel(ctx), p, turn, replies)
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *Desk) put(ctx context.Context, p pairings.Pairing, replies ...message.R
 }
 
 // push hands on replies that were committed.
-func (d *Desk) push(turn string, replies []message.Reply) {
+func (d *Service) push(turn string, replies []message.Reply) {
 	if d.cfg.Outbox == nil {
 		return
 	}
@@ -214,7 +214,7 @@ func (d *Desk) push(turn string, replies []message.Reply) {
 func turnOf(p pairings.Pairing) string { return "pairing-" + p.ID }
 
 // Prune forgets requests and wrong codes that have no use any more. Those of a host where nobody asks would stay otherwise.
-func (d *Desk) Prune(ctx context.Context) error {
+func (d *Service) Prune(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -222,7 +222,7 @@ func (d *Desk) Prune(ctx context.Context) error {
 }
 
 // prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
-func (d *Desk) prune(ctx context.Context, now time.Time) error {
+func (d *Service) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {
 		if p.State == pairings.Paired || quieted(p, now) || now.Sub(p.Told) < toldOnce {
 			continue

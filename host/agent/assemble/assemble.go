@@ -60,7 +60,7 @@ func (a *Assembler) Generation(c *config.Config, p Parts) (*agent.Generation, er
 		Number: c.Generation, Table: p.Table, Models: p.Models, Registry: p.Registry, Roles: p.Roles, Admission: p.Admission, Persons: p.Persons,
 		Tasks: tasks(c), Late: p.Late,
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
-		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
+		LocalFrontends: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
 		Delegation: agent.Delegation{MaxDepth: c.Delegation.MaxDepth, MaxFanout: c.Delegation.MaxFanout, Timeout: time.Duration(c.Delegation.Timeout)},
 		Strictness: strictness{c}, Offline: offline(c), Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{

@@ -58,7 +58,7 @@ func (e Entry) event(due time.Time) string { return e.Name + "@" + due.UTC().For
 // message is a run as the inbox gets it: it is admitted, routed and answered like what anybody says, with the rights of its sender.
 func (e Entry) message(event string) message.Message {
 	return message.Message{
-		Channel: message.ScheduleDoor, EventID: event, Conversation: message.Conversation{ID: e.Name, Kind: message.DM},
+		Channel: message.ScheduleChannel, EventID: event, Conversation: message.Conversation{ID: e.Name, Kind: message.DM},
 		Sender: message.Sender{ID: e.As}, Text: e.Text, Addressed: true, Agent: e.Agent,
 	}
 }

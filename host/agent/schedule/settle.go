@@ -29,7 +29,7 @@ func (s *Scheduler) settle(ctx context.Context, name string) error {
 		r.State, r.Note = timetable.RunSkipped, "the schedule is no longer configured"
 		return s.end(ctx, r)
 	}
-	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleDoor, r.Event)
+	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleChannel, r.Event)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused together with so much else that it was not written down
 		r.State, r.Note = timetable.RunFailed, "it was not admitted"
@@ -108,7 +108,7 @@ const lookBack = 20
 
 // answer finds the turn that answered a run, with its answer; both are zero where nobody did.
 func (s *Scheduler) answer(ctx context.Context, e Entry, row mailbox.InboxRow) (turnlog.Turn, message.Reply, error) {
-	turns, err := s.cfg.Store.History(ctx, message.ScheduleDoor, e.Name, lookBack)
+	turns, err := s.cfg.Store.History(ctx, message.ScheduleChannel, e.Name, lookBack)
 	if err != nil {
 		return turnlog.Turn{}, message.Reply{}, err
 	}

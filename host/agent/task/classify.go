@@ -28,7 +28,7 @@ func (s Service) Suspect(ctx context.Context, source, text string) bool {
 		if err != nil {
 			return true
 		}
-		if suspect, err := ParseVerdict(answer); err != nil || suspect {
+		if suspect, err := ParseAnswer(answer); err != nil || suspect {
 			return true
 		}
 		if len(piece) == len(text) {
@@ -40,7 +40,7 @@ func (s Service) Suspect(ctx context.Context, source, text string) bool {
 }
 
 // ParseVerdict reads an answer, which is one of two.
-func ParseVerdict(answer string) (suspect bool, err error) {
+func ParseAnswer(answer string) (suspect bool, err error) {
 	var v json.RawMessage
 	var compact bytes.Buffer
 	if err := decode(answer, &v); err != nil {

@@ -20,7 +20,7 @@ func aStep(t *rapid.T, next int) turnlog.Step {
 	start := ToolStart{Call: id, Tool: rapid.SampledFrom([]string{DelegateTool, "x"}).Draw(t, "tool")}
 	record := rapid.SampledFrom([]any{
 		UserStep{Said: []Said{{Text: "hi"}}}, UserStep{Delegated: &Delegated{}}, anAnswer(t), model.Response{}, start,
-		ToolResult{ToolStart: start, Result: tool.Result{Verdict: Encode(Child{Tokens: n, ToolCalls: n, Used: Used{Tokens: int64(n)}})}},
+		ToolResult{ToolStart: start, Result: tool.Result{Record: Encode(Child{Tokens: n, ToolCalls: n, Used: Used{Tokens: int64(n)}})}},
 		TaskStep{Usage: model.Usage{Input: n}}, CondensedStep{Entries: n, Lost: rapid.IntRange(-1, 4).Draw(t, "lost")},
 	}).Draw(t, "record")
 	s := turnlog.Step{Turn: "t1", Seq: next, Kind: kindOf(record), Data: Encode(record)}

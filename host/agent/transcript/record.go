@@ -66,12 +66,12 @@ type ModelStep = model.Response
 
 // ToolStart says that a call is about to run. Without a ToolResult after it, nobody knows how far it came.
 type ToolStart struct {
-	Call    string          `json:"call"`
-	Tool    string          `json:"tool"`
-	Args    json.RawMessage `json:"args,omitempty"`
-	Verdict string          `json:"verdict"`
-	Where   string          `json:"where,omitempty"`
-	Reasons []string        `json:"reasons,omitempty"`
+	Call     string          `json:"call"`
+	Tool     string          `json:"tool"`
+	Args     json.RawMessage `json:"args,omitempty"`
+	Decision string          `json:"verdict"`
+	Where    string          `json:"where,omitempty"`
+	Reasons  []string        `json:"reasons,omitempty"`
 }
 
 // ToolResult is what came of a call, whether it ran or was refused.

@@ -174,11 +174,11 @@ func (s *State) returned(r ToolResult) error {
 		return fmt.Errorf("there is no call %q that could have a result", r.Call)
 	}
 	c.Result = &r
-	if r.Tool != DelegateTool || len(r.Result.Verdict) == 0 {
+	if r.Tool != DelegateTool || len(r.Result.Record) == 0 {
 		return nil
 	}
 	var child Child
-	if json.Unmarshal(r.Result.Verdict, &child) == nil { // else nobody knows what it has used
+	if json.Unmarshal(r.Result.Record, &child) == nil { // else nobody knows what it has used
 		s.Children = append(s.Children, child)
 	}
 	return nil

@@ -194,7 +194,7 @@ func TestAttachmentsAreBounded(t *testing.T) {
 	f, r, _ := newFiles(t, shop{"a": strings.Repeat("x", size)}, config.Media{MaxObject: 2 << 20, MaxTotal: 1 << 30, MaxFiles: 3})
 	dir := t.TempDir()
 	keeper := quota.New(quota.Config{
-		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Scope: func(s string) string { return s },
+		Measure: func(string) int64 { return quota.Tree(dir) }, Running: func() map[string]int { return nil }, Place: func(s string) string { return s },
 	})
 	keeper.Configure(quota.Limits{SessionDisk: most})
 	m, err := machine.NewHost(machine.HostConfig{Workspace: dir, Homes: t.TempDir(), Quota: keeper.Session("s")})

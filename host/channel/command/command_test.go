@@ -90,8 +90,8 @@ type house struct {
 	t                  *testing.T
 	store              *sqlite.Store
 	people             *approval.Service
-	pairings           *pairing.Desk
-	desk               *Desk
+	pairings           *pairing.Service
+	service            *Service
 	replied            []message.Reply
 	stopped            []string
 	compacted, applied int
@@ -117,7 +117,7 @@ func newHouse(t *testing.T) *house {
 	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
-	h.desk = NewDesk(Config{
+	h.service = New(Config{
 		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
@@ -241,7 +241,7 @@ func (h *house) say(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)
 	before := len(h.replied)
-	if rest := h.desk.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
+	if rest := h.service.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
 		h.t.Fatalf("%d rows are left", len(rest))
 	}
 	if len(h.replied) != before+1 {
@@ -262,7 +262,7 @@ func (h *house) accept(event, who, text string, kind message.Kind) mailbox.Inbox
 	return row
 }
 
-func TestDesk(t *testing.T) {
+func TestService(t *testing.T) {
 	for _, c := range []struct {
 		name, requester, args, who, text string
 		kind                             message.Kind
@@ -342,8 +342,8 @@ func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
 	h := newHouse(t)
 	id := h.ask("irc:bob", `{}`)
 	row := h.accept("e1", "ann", "/approve "+id, message.DM)
-	h.desk.cfg.Store = &dyingStore{Store: h.store}
-	h.desk.Work(t.Context(), "", []mailbox.InboxRow{row})
+	h.service.cfg.Store = &dyingStore{Store: h.store}
+	h.service.Work(t.Context(), "", []mailbox.InboxRow{row})
 	if len(h.replied) != 1 {
 		t.Errorf("%d replies, want 1", len(h.replied))
 	}

@@ -13,7 +13,7 @@ const sure = "yes"
 
 // delete deletes all sessions of a place, of every agent and from before every /new, and starts a new session there. In a private chat
 // its sender may do so; a group belongs to everybody in it, so there only owners may.
-func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (
+func (d *Service) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (
 	text string, ask []message.Button, deletions []turnlog.Deletion, err error,
 ) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
@@ -57,7 +57,7 @@ func count(n int, thing string) string {
 }
 
 // afterwards removes what deleted sessions have outside of the store. If the host dies before, its next start does it.
-func (d *Desk) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
+func (d *Service) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
 	if len(deletions) == 0 {
 		return
 	}

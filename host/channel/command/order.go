@@ -36,7 +36,7 @@ type Session struct {
 }
 
 // Order carries out a queued command exactly once: its change, its reply and the end of its message are one commit.
-func (d *Desk) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
+func (d *Service) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
 	var told []int64
 	for {
 		o, err := d.order(ctx, scope, row)
@@ -78,7 +78,7 @@ type ordered struct {
 	begins  bool   // a new session
 }
 
-func (d *Desk) order(ctx context.Context, scope string, row mailbox.InboxRow) (ordered, error) {
+func (d *Service) order(ctx context.Context, scope string, row mailbox.InboxRow) (ordered, error) {
 	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
@@ -119,12 +119,12 @@ func (d *Desk) order(ctx context.Context, scope string, row mailbox.InboxRow) (o
 }
 
 // mayOrder reports whether a sender may change the place of a message: in a group, owners and members may.
-func (d *Desk) mayOrder(m message.Message) bool {
+func (d *Service) mayOrder(m message.Message) bool {
 	return m.Conversation.Kind == message.DM || d.cfg.Rules.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
 // change changes a place and returns the text of the reply.
-func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (text string, changed bool, err error) {
+func (d *Service) change(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
 	}
@@ -227,7 +227,7 @@ func tiers(s Session) string {
 }
 
 // describe describes a session for /status.
-func (d *Desk) describe(s Session) string {
+func (d *Service) describe(s Session) string {
 	var b strings.Builder
 	if s.Agent == "" {
 		b.WriteString("\n- No agent answers you here by the rules.")

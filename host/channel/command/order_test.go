@@ -17,7 +17,7 @@ func (h *house) order(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)
 	before := len(h.replied)
-	h.desk.Order(h.t.Context(), "irc:#busy", row)
+	h.service.Order(h.t.Context(), "irc:#busy", row)
 	if len(h.replied) != before+1 {
 		h.t.Fatalf("%d replies to %q, want 1", len(h.replied)-before, text)
 	}
@@ -110,10 +110,10 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.untold = []int64{noted.ID}
-	h.desk.cfg.Store = &brokenStore{Store: h.store}
+	h.service.cfg.Store = &brokenStore{Store: h.store}
 	row := h.accept("e1", "ann", "/new", message.DM)
-	h.desk.Order(t.Context(), "irc:#busy", row)
-	h.desk.Order(t.Context(), "irc:#busy", row)
+	h.service.Order(t.Context(), "irc:#busy", row)
+	h.service.Order(t.Context(), "irc:#busy", row)
 	if p := h.scope(); p.Epoch != 2 || p.Why != turnlog.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
 		t.Errorf("the place is %+v after %d replies", p, len(h.replied))
 	}
@@ -134,7 +134,7 @@ func TestAnUndoneTierMayBeCalledDefault(t *testing.T) {
 }
 
 func TestStatusOfAProgramNamesNoTiersModel(t *testing.T) {
-	d := &Desk{cfg: Config{Now: time.Now}}
+	d := &Service{cfg: Config{Now: time.Now}}
 	if got := d.describe(Session{Agent: "codex", Tier: "default", Model: "demo", OwnModel: true}); !strings.Contains(got, "- Model: its own") || strings.Contains(got, "demo") {
 		t.Errorf("status says %q", got)
 	}

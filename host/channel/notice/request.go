@@ -15,7 +15,7 @@ func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approva
 	text := approval.Text(a, o, time.Now())
 	buttons := answers(a, o)
 	var out []message.Reply
-	if route.Door(t.Channel) == route.DoorChannel {
+	if route.Frontend(t.Channel) == route.FrontendChannel {
 		out = append(out, message.Reply{
 			Key: askKey(a), Channel: t.Channel, Conversation: t.Conversation, ReplyTo: replyTo, Text: text, Buttons: buttons,
 		})

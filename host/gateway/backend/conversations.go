@@ -52,7 +52,7 @@ var _ gateway.Conversations = Conversations{}
 
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleDoor {
+	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleChannel {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	return c.Inbox.Accept(ctx, m)
@@ -155,7 +155,7 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 		e.From = gateway.FromTool
 		c := p.Call
 		e.Call = &gateway.ToolCall{
-			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Verdict, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
+			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Decision, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
 		}
 	}
 	return e

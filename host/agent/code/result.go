@@ -113,7 +113,7 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 		r.Log.Warn("a code run was contained", "agent", r.call.Agent, "kind", v.Kind, "detail", v.Detail)
 		r.Events.Publish(Violated{r.call.Agent, v})
 	}
-	result.Verdict, _ = jsonform.Marshal(rec) // numbers and words always encode
+	result.Record, _ = jsonform.Marshal(rec) // numbers and words always encode
 	return result
 }
 

@@ -115,7 +115,7 @@ type Config struct {
 }
 
 // Desk carries out commands.
-type Desk struct {
+type Service struct {
 	cfg   Config
 	queue *keyed.Group[mailbox.InboxRow] // by conversation
 	shown sync.Map                       // ids of requests that /show has shown
@@ -125,18 +125,18 @@ type Desk struct {
 const maxConversations = 1 << 16
 
 // NewDesk returns a desk.
-func NewDesk(cfg Config) *Desk {
-	d := &Desk{cfg: cfg}
+func New(cfg Config) *Service {
+	d := &Service{cfg: cfg}
 	d.queue = keyed.New(maxConversations, d.Work)
 	return d
 }
 
 // Run carries out the commands that Take has queued, until ctx ends.
-func (d *Desk) Run(ctx context.Context) error { return d.queue.Run(ctx) }
+func (d *Service) Run(ctx context.Context) error { return d.queue.Run(ctx) }
 
 // Take queues a message if it is a command that does not wait for the running turn. It reports whether it has, and whether the message is a
 // command for Order.
-func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
+func (d *Service) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 	c, ok := Parse(row.Message.Text)
 	if !ok || c.Queued() {
 		return false, ok
@@ -149,7 +149,7 @@ func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 //
 // The reply is committed under a key derived from the message, and then the message is marked as done: if the host dies in between, the
 // command is carried out again, which changes nothing, and its reply is there already.
-func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
+func (d *Service) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
 	row := rows[0]
 	for {
 		err := d.carryOut(ctx, row)
@@ -168,7 +168,7 @@ func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []ma
 	}
 }
 
-func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
+func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok { // it was checked before it was pushed
@@ -204,7 +204,7 @@ func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 }
 
 // show sends a committed reply. Watchers see it as a short turn.
-func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+func (d *Service) show(m message.Message, turn string, r message.Reply) {
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Watchers.Publish(message.Event{
 		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
@@ -214,7 +214,7 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 }
 
 // answer carries out a command and returns the text of the reply. Its errors are those of the store.
-func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
 	case "":
 		return fmt.Sprintf("Unknown command. Did you mean `/%s`? Nothing was done. To send the text to the agent, put a word before it.", c.Near), nil
@@ -253,12 +253,12 @@ const help = "Commands of the host:\n\n" +
 	"- `/halt [REASON]`, `/resume`: halt everything everywhere, and continue (owners)\n" +
 	"- `/help`: this list"
 
-func (d *Desk) owner(m message.Message) bool {
+func (d *Service) owner(m message.Message) bool {
 	return d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Owner
 }
 
 // decide answers a request for approval.
-func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) decide(ctx context.Context, m message.Message, c Command) (string, error) {
 	grant := c.Name == "approve"
 	switch {
 	case !d.owner(m):
@@ -312,7 +312,7 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 }
 
 // showCall shows the whole request, so that it can be approved here.
-func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
 	if !d.owner(m) {
 		return "Only an owner can look at requests for approval.", nil
 	}
@@ -331,13 +331,13 @@ func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (stri
 	return approval.Details(a, d.cfg.Approvals.Offer(a), d.cfg.Now()), nil
 }
 
-func (d *Desk) wasShown(id string) bool {
+func (d *Service) wasShown(id string) bool {
 	_, was := d.shown.Load(id)
 	return was
 }
 
 // leased says what a new grant covers.
-func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+func (d *Service) leased(ctx context.Context, id string) (string, error) {
 	g, err := d.cfg.Store.Grant(ctx, id)
 	if err != nil {
 		return "", err
@@ -353,7 +353,7 @@ func unwrapped(err error) string {
 
 // stop returns the answer to /stop and a function that ends the running turn. In a group only owners and members may stop it: otherwise
 // anybody could silence everybody.
-func (d *Desk) stop(m message.Message) (text string, end func()) {
+func (d *Service) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
 	}
@@ -366,7 +366,7 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 // maxListed bounds the requests that a status lists.
 const maxListed = 10
 
-func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
+func (d *Service) status(ctx context.Context, m message.Message) (string, error) {
 	s, err := d.cfg.Scopes.Look(ctx, d.cfg.Rules.Scope(m), m)
 	if err != nil {
 		return "", err
