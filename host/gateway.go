@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
-// backend is what the gateway asks.
+// backend returns the gateway's backend.
 func (h *Host) backend() gateway.Backend {
 	policies := backend.Policies{Engine: h.policies, Store: h.store}
 	return gateway.Backend{
@@ -44,7 +44,7 @@ func (h *Host) conversations() backend.Conversations {
 	}
 }
 
-// clientAPIs are the APIs for clients, by the configuration in force.
+// clientAPIs returns the APIs for clients under the configuration in force.
 func (h *Host) clientAPIs() *gateway.ClientAPIs {
 	h.questions = api.New(backend.Clients{
 		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: h.files, Store: h.store,
@@ -55,13 +55,13 @@ func (h *Host) clientAPIs() *gateway.ClientAPIs {
 	}
 }
 
-// now is the generation in force.
+// now returns the generation in force.
 func (h *Host) now() backend.InForce {
 	g := h.current.Load()
 	return backend.InForce{Generation: g.Generation, Config: g.config, Tiers: g.models}
 }
 
-// parts are the methods of Host that the gateway's requests need, by the names of the interfaces of package backend.
+// parts implements the interfaces of package backend that the gateway's requests need.
 type parts struct{ h *Host }
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {

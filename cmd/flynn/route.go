@@ -38,7 +38,7 @@ func routeCommand() *cli.Command {
 				&cli.StringFlag{Name: "parent", Usage: "`ID` of the conversation that a thread is in"},
 				&cli.StringFlag{Name: "name", Usage: "the sender's `NAME` as people see it"},
 				&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
-				&cli.BoolFlag{Name: "bot", Usage: "the sender is a program"},
+				&cli.BoolFlag{Name: "bot", Usage: "the sender is a bot"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
 				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
 				&cli.BoolFlag{Name: "edited", Usage: "the message is an edit of an earlier one"},
@@ -92,7 +92,7 @@ func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error 
 	return e.print(out)
 }
 
-// notAdmitted is why a sender is not admitted, with what to do about it.
+// notAdmitted returns why a sender is not admitted, with what to do about it.
 func notAdmitted(a channel.Admission) string {
 	switch a.Decision {
 	case channel.NotListed:
@@ -107,7 +107,7 @@ func notAdmitted(a channel.Admission) string {
 	return a.Why
 }
 
-// chosenAgent is what people have chosen with /agent where the message belongs.
+// chosenAgent returns the agent that people have chosen with /agent in the message's conversation scope.
 func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, roles *route.Roles, m message.Message) (string, error) {
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
@@ -116,7 +116,7 @@ func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, role
 	return at.Agent, err
 }
 
-// routeFacts are the facts of the message that the flags describe.
+// routeFacts returns the facts of the message that the flags describe.
 func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
 	instance := cmd.String("channel")
 	if known := cfg.ChannelNames(); !slices.Contains(known, instance) {
@@ -156,9 +156,9 @@ func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (polic
 type explanation struct {
 	Sender string `json:"sender"`
 	Role   string `json:"role"`
-	// Identity says whether the platform proves that the id is the sender's.
+	// Identity is what the platform proves about the sender's id.
 	Identity string `json:"identity"`
-	// Admission is a channel.Decision: whether the message is admitted at all.
+	// Admission is a channel.Decision.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`

@@ -182,11 +182,11 @@ func TestCLIRefused(t *testing.T) {
 		}, "not today"},
 		{"by the budget", func(h *house) { h.gen.Limits.ToolCalls = 0 }, "used its 0 tool calls"},
 		{"not offered", func(h *house) { h.gen.Agents["helper"].Offered = tool.Set{} }, "is not offered"},
-		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "for its owner's terminal and web page alone"},
+		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "only its owner may use it"},
 		{"on the host, by a member", func(h *house) {
 			h.gen.Agents["helper"].Sandboxed = false
 			h.gen.Roles = route.NewRoles(config.Access{}, route.AllProved)
-		}, "for its owner's terminal and web page alone"},
+		}, "only its owner may use it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &cliProgram{}

@@ -128,7 +128,7 @@ func TestDelegationHasBounds(t *testing.T) {
 	}{
 		{"an agent that is not named", func(h *house) { h.gen.Agents["helper"].Delegates = []string{"helper"} }, delegateWood, `may not give work to "other"`},
 		{"too often", func(h *house) { h.gen.Delegation.MaxFanout = 0 }, delegateWood, "has made its 0 delegations"},
-		{"too deep", func(h *house) { h.gen.Delegation.MaxDepth = 0 }, delegateWood, "the chain of agents has its 0 links"},
+		{"too deep", func(h *house) { h.gen.Delegation.MaxDepth = 0 }, delegateWood, "the delegation chain has reached its limit of 0 agents"},
 		{"the child lacks the tool", func(h *house) { h.gen.Agents["other"].Offered = tool.NewSet() }, delegateWood, "other refused: tool \"thing.touch\" is not offered"},
 		{"the parent lacks the tool", func(h *house) { h.gen.Agents["helper"].Offered = tool.NewSet(DelegateTool) }, delegateWood, "other refused: tool \"thing.touch\" is not offered"},
 		{"tokens of the turn", func(h *house) { h.gen.Limits.Tokens = 20 }, delegateWood, "the turn used its 20 tokens"},

@@ -88,7 +88,7 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 		switch {
 		case text == "ok":
 			answered++
-		case strings.HasPrefix(text, "I could not answer this: the daily budget of this host has no room for another answer. It opens again on "):
+		case strings.HasPrefix(text, "I could not answer this: the daily budget of this host has no room for another answer. It is renewed on "):
 			refused++
 		default:
 			t.Errorf("a reply is %q", text)

@@ -12,10 +12,10 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Ruling is the decision of admission about a message.
+// Decision is the result of admission for a message.
 type Decision string
 
-// The rulings.
+// Decisions of admission.
 const (
 	Allowed          Decision = "allowed"
 	Blocked          Decision = "blocked"
@@ -31,7 +31,7 @@ const (
 	SenderSessions   Decision = "sender_sessions"
 )
 
-// Why is the reason that an inbox row records for a message that is not answered; "" for Allowed.
+// Why returns the reason that an inbox row records for a message that is not answered; "" for Allowed.
 func (r Decision) Why() string {
 	switch r {
 	case Allowed:
@@ -39,9 +39,9 @@ func (r Decision) Why() string {
 	case Blocked:
 		return "sender is in access.blocked"
 	case Program:
-		return "sender is a program"
+		return "sender is a bot"
 	case NotAClient:
-		return "no entry of [clients] lets this program ask this agent"
+		return "no entry of [clients] lets this API client ask this agent"
 	case NotAddressed:
 		return "not addressed"
 	case NotListed:
@@ -60,20 +60,20 @@ func (r Decision) Why() string {
 	return string(r)
 }
 
-// GateConfig is what a Gate is made from.
+// GateConfig configures a Gate.
 type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
-	// Sessions bounds the sessions that one sender starts, by the places of Scope; nil means no bound.
+	// Sessions bounds the sessions that one sender starts, by conversation scope; nil means no bound.
 	Sessions Sessions
 	Scopes   *route.Scopes
 	Now      func() time.Time
-	Events   *event.Bus // gets Judged; it may be nil
+	Events   *event.Bus // receives Judged; may be nil
 }
 
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
-	// Open returns an error if a sender would start one session too many in a place. A free sender may start any number.
+	// Open returns an error if a sender would start one session too many in a scope. A free sender may start any number.
 	Open(sender, scope string, free bool) error
 }
 
@@ -177,7 +177,7 @@ type rates struct {
 	byKey map[string]*rate.Limiter
 }
 
-// maxRates bounds the remembered limiters; beyond it all are forgotten.
+// maxRates bounds the remembered limiters; beyond it all are dropped.
 const maxRates = 10_000
 
 func newRates(n int) *rates { return &rates{perMinute: n, byKey: map[string]*rate.Limiter{}} }

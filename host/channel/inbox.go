@@ -43,7 +43,7 @@ type Takers interface {
 	Refused(row mailbox.InboxRow, r Decision)
 }
 
-// InboxConfig is what an Inbox needs.
+// InboxConfig configures an Inbox.
 type InboxConfig struct {
 	Store     mailbox.Inbox
 	Admitter  Admitter
@@ -95,8 +95,8 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	return in.accept(m.Bounded(), func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
 }
 
-// Take is Accept for a message that package plugin has made of an event, checked and bounded. Its channel may not be able to send it
-// again, so while the store fails it tries until ctx ends.
+// Take is like Accept for a message that package plugin has made of an event, checked and bounded. Its channel may be unable to send it
+// again, so Take retries while the store fails, until ctx ends.
 func (in *Inbox) Take(ctx context.Context, m message.Message) error {
 	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
 }

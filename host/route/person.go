@@ -2,7 +2,7 @@ package route
 
 import "slices"
 
-// Persons are the sender ids that an owner has linked with one, that one first: they are one person.
+// Persons returns the sender ids that an owner has linked with the given one, the given one first.
 func (s *Scopes) Persons(senderKey string) []string {
 	out := []string{senderKey}
 	link, ok := s.link(senderKey)

@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Decide approves or denies the request of a code as people type it. by is who decides, and who is locked out after too many
-// wrong codes. The same answer twice is fine.
+// Decide approves or denies the request with a code as people type it. by is the actor, who is locked out after too many wrong codes.
+// Repeating a decision is no error.
 func (d *Service) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -19,7 +19,7 @@ func (d *Service) Decide(ctx context.Context, code string, approve bool, by stri
 	}
 	parsed, ok := ParseCode(code)
 	if !ok {
-		return pairings.Pairing{}, ErrCode // a slip, and no guess: it cannot hit
+		return pairings.Pairing{}, ErrCode // a typing error, not a guess: it cannot match
 	}
 	p, ok := d.find(parsed)
 	if !ok {
@@ -34,7 +34,7 @@ func (d *Service) Decide(ctx context.Context, code string, approve bool, by stri
 	return d.settle(ctx, p, approve, by)
 }
 
-// Refuse denies the request of that id, as owners are told it. It takes no code, since it lets nobody in, and so no guesses are counted.
+// Refuse denies the request with an id, which owners get in a notice. It needs no code and counts no guesses, because it admits nobody.
 func (d *Service) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *Service) Refuse(ctx context.Context, id, by string) (pairings.Pairing, 
 	return pairings.Pairing{}, ErrRequest
 }
 
-// settle answers an open request; d.mu is held.
+// settle answers an open request. d.mu is held.
 func (d *Service) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
 	now := d.cfg.Now()
 	after, event := pairings.Denied, Denied
@@ -74,7 +74,7 @@ func (d *Service) settle(ctx context.Context, p pairings.Pairing, approve bool, 
 	return p, nil
 }
 
-// least is the role that an approval gives.
+// least returns the role that an approval gives.
 func least(configured string) string {
 	if configured == route.Member {
 		return route.Member
@@ -82,7 +82,7 @@ func least(configured string) string {
 	return route.Guest
 }
 
-// Revoke ends a pairing. It counts at once, even when it cannot be made durable: then the error says so.
+// Revoke ends a pairing. It takes effect at once, even if the commit fails; then Revoke returns the error.
 func (d *Service) Revoke(ctx context.Context, sender, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -154,7 +154,7 @@ func TestHelpersOfARun(t *testing.T) {
 	}}
 	r.run = func(c sandbox.Code) sandbox.CodeResult {
 		a := c.Helpers(t.Context(), sandbox.HelperCall{Tool: "pics.get"})
-		if a.IsError || a.Text != "of pics.get\n[file \"g\" could not be had]" || len(a.Files) != 1 || a.Files[0].Name != "_.x_y.png" || string(a.Files[0].Data) != "png" {
+		if a.IsError || a.Text != "of pics.get\n[file \"g\" is not available]" || len(a.Files) != 1 || a.Files[0].Name != "_.x_y.png" || string(a.Files[0].Data) != "png" {
 			t.Errorf("answer %+v", a)
 		}
 		return sandbox.CodeResult{}

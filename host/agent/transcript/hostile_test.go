@@ -90,10 +90,10 @@ func TestWhatCannotBe(t *testing.T) {
 		"begun twice":                     {[]any{user, answer, start, start}, `no call "a" to begin`},
 		"begun after its result":          {[]any{user, answer, result, start}, `no call "a" to begin`},
 		"begun, and never asked for":      {[]any{user, answer, ToolStart{Call: "b"}}, `no call "b" to begin`},
-		"two results":                     {[]any{user, answer, start, result, result}, `no call "a" that could have a result`},
-		"a result of an earlier answer":   {[]any{user, answer, anAnswerWith(), result}, `no call "a" that could have a result`},
+		"two results":                     {[]any{user, answer, start, result, result}, `no call "a" without a result`},
+		"a result of an earlier answer":   {[]any{user, answer, anAnswerWith(), result}, `no call "a" without a result`},
 		"a summary of what there is":      {[]any{user, answer, answer, CondensedStep{Entries: 1}}, ""},
-		"a summary of more than there is": {[]any{user, answer, CondensedStep{Entries: 2}}, "a summary of 2 steps stands after 1"},
+		"a summary of more than there is": {[]any{user, answer, CondensedStep{Entries: 2}}, "a summary of 2 steps follows 1 steps"},
 		"a summary of nothing":            {[]any{user, answer, CondensedStep{}}, "a summary of 0 steps"},
 		"a summary before another":        {[]any{user, answer, answer, CondensedStep{Entries: 2}, CondensedStep{Entries: 1}}, "a summary of 1 steps"},
 	} {

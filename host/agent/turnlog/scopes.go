@@ -8,55 +8,56 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Place is where sessions are: a person's private chat, a group, a thread, or several private chats that an owner has linked. It
-// has one session for each agent that answers there.
+// Scope is a conversation scope: a person's private chat, a group, a thread, or several private chats that an owner has linked. It has
+// one session for each agent that answers there.
 type Scope struct {
 	Key string
-	// Epoch counts the beginnings, from 1; Began is when the last one was, zero for the first, and Why what it began by.
+	// Epoch counts how often the scope began anew, from 1. Began is when the present epoch began, zero for the first, and Why is the
+	// reason.
 	Epoch int
 	Began time.Time
 	Why   string
-	// Agent and Tier are chosen by people for all that comes; empty is what the configuration says.
+	// Agent and Tier are people's choice for later messages; empty means the configuration's.
 	Agent, Tier string
 }
 
-// Session is the text of the message.SessionKey of an agent's present session in the place.
+// Session returns the key of an agent's present session in the scope.
 func (p Scope) Session(agent string) string {
 	return message.SessionKey{Scope: p.Key, Agent: agent, Epoch: p.Epoch}.String()
 }
 
-// Why an epoch began.
+// Reasons why an epoch began.
 const (
-	BeganAsked = "asked" // somebody wanted it
-	BeganIdle  = "idle"  // nothing was said for long
+	BeganAsked = "asked" // somebody asked for it
+	BeganIdle  = "idle"  // after a long silence
 )
 
-// Settlement carries out an order that a message gives about its place, in one transaction.
+// Settlement carries out a chat command, in one transaction.
 type Settlement struct {
-	Inbox int64 // the message; it is done afterwards
+	Inbox int64 // the row of the command, which becomes done
 	Note  string
-	Scope *Scope // nil changes nothing there
-	// Summary is of one of its sessions; nil where none was asked for.
+	Scope *Scope // nil leaves the scope unchanged
+	// Summary is a new summary of one of the scope's sessions, or nil.
 	Summary *Summary
-	// Deletions are of sessions that are there, of which no turn runs.
+	// Deletions are of existing sessions without a running turn.
 	Deletions []Deletion
-	// Told are rows in state Noted that no turn is to be told of any more; those in another state stay as they are.
+	// Told are rows in state Noted that no turn needs to hear about any more; rows in another state do not change.
 	Told    []int64
-	Turn    string // that the replies belong to
+	Turn    string // turn id of the replies
 	Replies []message.Reply
 }
 
-// Places keeps what people chose for places and began there.
+// Scopes stores what people chose for conversation scopes, and their epochs.
 type Scopes interface {
-	// Place returns what is kept of a place; one of which nothing is kept is in its first epoch.
+	// Scope returns the stored state of a scope. A scope without one is in its first epoch.
 	Scope(ctx context.Context, key string) (Scope, error)
-	// SetPlace writes a place.
+	// SetScope stores the state of a scope.
 	SetScope(ctx context.Context, p Scope) error
-	// Settle carries out an order; ErrConflict when its message was settled before, and then nothing changes.
+	// Settle carries out a command. It returns ErrConflict, and changes nothing, if its message was settled before.
 	Settle(ctx context.Context, s Settlement) error
 }
 
-// Halt is the kill switch.
+// Halt is the state of the kill switch.
 type Halt struct {
 	On     bool
 	Reason string
@@ -64,7 +65,7 @@ type Halt struct {
 	Since  time.Time
 }
 
-// String is why nothing runs, or "" when the switch is off.
+// String returns why nothing runs, or "" if the switch is off.
 func (h Halt) String() string {
 	switch {
 	case !h.On:
@@ -75,7 +76,7 @@ func (h Halt) String() string {
 	return fmt.Sprintf("stopped by %s: %s", h.By, h.Reason)
 }
 
-// Halts keeps the kill switch.
+// Halts stores the kill switch.
 type Halts interface {
 	Halt(ctx context.Context) (Halt, error)
 	SetHalt(ctx context.Context, h Halt) error

@@ -21,14 +21,14 @@ type Session struct {
 	Running bool
 	Queued  int
 	Mode    string // of the queue
-	Agent   string // "" when the rules name none
+	Agent   string // "" if no rule names one
 	Tier    string
 	Model   string
 	// OwnModel is true if Agent is an agent CLI, which has its own model.
 	OwnModel bool
 	Turns    int
 	Began    time.Time // zero before the first turn
-	// Agents are those that the sender may choose; none if Fixed says that a rule for the sender decides.
+	// Agents are those that the sender may choose; none if Fixed, which means that a rule for the sender decides.
 	Agents []string
 	Fixed  bool
 	// Tiers are those that may be chosen for Agent, including its own; empty if there is no choice.
@@ -118,12 +118,12 @@ func (d *Service) order(ctx context.Context, scope string, row mailbox.InboxRow)
 	return o, nil
 }
 
-// mayOrder reports whether a sender may change the place of a message: in a group, owners and members may.
+// mayOrder reports whether a sender may change the scope of a message: in a group, owners and members may.
 func (d *Service) mayOrder(m message.Message) bool {
 	return m.Conversation.Kind == message.DM || d.cfg.Rules.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
-// change changes a place and returns the text of the reply.
+// change changes a scope and returns the text of the reply.
 func (d *Service) change(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
@@ -175,7 +175,7 @@ func undoing(at *turnlog.Scope) string {
 }
 
 func agents(s Session) string {
-	text := "No agent answers you here by the rules."
+	text := "No agent answers you here."
 	if s.Agent != "" {
 		text = fmt.Sprintf("Agent %s answers you here.", s.Agent)
 	}
@@ -214,7 +214,7 @@ func back(s Session) string {
 }
 
 func tiers(s Session) string {
-	text := "No model answers you here by the rules."
+	text := "No model answers you here."
 	if s.OwnModel {
 		text = fmt.Sprintf("Agent %s has its own model.", s.Agent)
 	} else if s.Tier != "" {
@@ -230,7 +230,7 @@ func tiers(s Session) string {
 func (d *Service) describe(s Session) string {
 	var b strings.Builder
 	if s.Agent == "" {
-		b.WriteString("\n- No agent answers you here by the rules.")
+		b.WriteString("\n- No agent answers you here.")
 	} else {
 		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Scope.Agent == s.Agent))
 		if s.OwnModel {
@@ -255,7 +255,7 @@ func chosen(is bool) string {
 	return ""
 }
 
-// age is a time in one unit that people read at a glance.
+// age returns a time in one unit that people read at a glance.
 func age(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -20,7 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Store is the part of the store that a Desk uses.
+// Store is the part of the store that a Service uses.
 type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error
@@ -43,12 +43,12 @@ type Approvals interface {
 
 var _ Approvals = (*approval.Service)(nil)
 
-// Rules are those of the configuration and the pairings in force.
+// Rules are the rules of the configuration and the pairings in force.
 type Rules interface {
 	// Refusal returns why a message is not answered, or "". The message may have waited since its admission.
 	Refusal(m message.Message) (why string)
 	Role(channel, senderKey string) string
-	// Place returns the place that a message belongs to.
+	// Scope returns the key of the conversation scope of a message.
 	Scope(m message.Message) string
 	// Persons returns the sender keys of one person, the given one first.
 	Persons(senderKey string) []string
@@ -56,25 +56,25 @@ type Rules interface {
 
 // Turns are the running turns; *agent.Runner implements it.
 type Turns interface {
-	// Stopper returns a function that ends the running turn of a place, or nil if none runs.
+	// Stopper returns a function that ends the running turn of a scope, or nil if none runs.
 	Stopper(scope string, said time.Time) (end func())
-	// Untold takes the noted messages that wait for the next turn of a place, and returns their rows.
+	// Untold removes the notes for the next turn of a scope, and returns their rows.
 	Untold(scope string) []int64
 }
 
-// Places are the conversation scopes in which people are answered.
+// Scopes are the conversation scopes in which people are answered.
 type Scopes interface {
-	// Look returns the session of a place, from the view of the sender of a message.
+	// Look returns the session of a scope, from the view of the sender of a message.
 	Look(ctx context.Context, scope string, m message.Message) (Session, error)
-	// Compact summarizes the older turns of the session that a message would continue in a place.
+	// Compact summarizes the older turns of the session that a message would continue in a scope.
 	Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error)
 }
 
-// Sessions are the sessions of places; *session.Keeper implements it.
+// Sessions are the sessions of conversation scopes; *session.Keeper implements it.
 type Sessions interface {
-	// In returns the sessions of a place, of every agent and epoch, and whether a delegated task still runs there.
+	// In returns the sessions of a scope, of every agent and epoch, and whether a delegated task still runs there.
 	In(ctx context.Context, scope string) (list []turnlog.Session, busy bool, err error)
-	// Deleted removes what deleted sessions have outside of the store.
+	// Deleted removes what deleted sessions have outside the store.
 	Deleted(ctx context.Context, keys []string)
 }
 
@@ -97,7 +97,7 @@ type Watchers interface {
 	Publish(e message.Event)
 }
 
-// Config is what a Desk needs. All of it is required.
+// Config configures a Service. All fields are required.
 type Config struct {
 	Store     Store
 	Approvals Approvals
@@ -114,7 +114,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Desk carries out commands.
+// Service carries out commands.
 type Service struct {
 	cfg   Config
 	queue *keyed.Group[mailbox.InboxRow] // by conversation
@@ -124,7 +124,7 @@ type Service struct {
 // maxConversations bounds the conversations with commands at the same time.
 const maxConversations = 1 << 16
 
-// NewDesk returns a desk.
+// New returns a Service.
 func New(cfg Config) *Service {
 	d := &Service{cfg: cfg}
 	d.queue = keyed.New(maxConversations, d.Work)

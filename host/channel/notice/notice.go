@@ -51,7 +51,7 @@ type Quota interface {
 	Tell(sender string) bool
 }
 
-// Config is what Notices need.
+// Config configures Notices.
 type Config struct {
 	Store    Store
 	Outbox   Outbox

@@ -6,17 +6,17 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
-// knownPlaces are places as the database has them, without asking it.
+// knownScopes caches conversation scopes.
 type knownScopes struct {
 	mu    sync.Mutex
 	state int // counts the changes
 	byKey map[string]turnlog.Scope
 }
 
-// maxKnownPlaces bounds what is known.
+// maxKnownScopes bounds the cache.
 const maxKnownScopes = 4096
 
-// get returns a place if it is known, and the state that keep asks for.
+// get returns a cached scope, and the state to pass to keep.
 func (k *knownScopes) get(key string) (p turnlog.Scope, known bool, state int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -24,7 +24,7 @@ func (k *knownScopes) get(key string) (p turnlog.Scope, known bool, state int) {
 	return p, known, k.state
 }
 
-// keep takes what was read, unless places were changed since state: then nobody knows whether it was read before that.
+// keep caches a scope that was read, unless a scope has changed since state: the read may have been older.
 func (k *knownScopes) keep(p turnlog.Scope, state int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +37,7 @@ func (k *knownScopes) keep(p turnlog.Scope, state int) {
 	k.byKey[p.Key] = p
 }
 
-// changed forgets a place. It is called after the commit of a change, and before anybody hears of that.
+// changed drops a scope. It is called after the commit of a change, before the change is reported.
 func (k *knownScopes) changed(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

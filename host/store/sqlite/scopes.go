@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Place implements turnlog.Places. Every turn begins with it.
+// Scope implements turnlog.Scopes. Every turn begins with it.
 func (s *Store) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
 	p, known, as := s.writer.scopes.get(key)
 	if known {
@@ -41,10 +41,10 @@ func scanScope(scan func(...any) error) (turnlog.Scope, error) {
 	return p, err
 }
 
-// SetPlace implements turnlog.Places.
+// SetScope implements turnlog.Scopes.
 func (s *Store) SetScope(ctx context.Context, p turnlog.Scope) error {
 	if err := s.writer.write(ctx, func(w *writer) error { return putScope(w, p) }); err != nil {
-		return fmt.Errorf("set place %s: %w", p.Key, err)
+		return fmt.Errorf("set scope %s: %w", p.Key, err)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func putScope(w *writer, p turnlog.Scope) error {
 		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
 }
 
-// Settle implements turnlog.Places.
+// Settle implements turnlog.Scopes.
 func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 	bodies := make([][]byte, len(c.Replies))
 	for i, r := range c.Replies {
@@ -69,9 +69,9 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
-	doomed := make([]doomed, len(c.Deletions))
+	deletedSession := make([]deletedSession, len(c.Deletions))
 	for i, d := range c.Deletions {
-		if doomed[i], err = s.doom(ctx, d); err != nil {
+		if deletedSession[i], err = s.toDelete(ctx, d); err != nil {
 			return fmt.Errorf("settle inbox row %d: %w", c.Inbox, err)
 		}
 	}
@@ -79,9 +79,9 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 		if err := setInbox(w, c.Inbox, mailbox.InboxDone, c.Note); err != nil {
 			return err
 		}
-		for _, d := range doomed {
+		for _, d := range deletedSession {
 			if err := w.deleteSession(d); err != nil {
-				return fmt.Errorf("%v", err) // not as a conflict, which would mean that the message was settled before
+				return fmt.Errorf("%v", err) // without ErrConflict, which would mean that the message was settled before
 			}
 		}
 		if err := commitBesides(w, turnlog.Commit{Summary: c.Summary}, summary); err != nil {

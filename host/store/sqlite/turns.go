@@ -25,7 +25,7 @@ func (s *Store) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	return nil
 }
 
-// encoded are the JSON columns of a commit, made before the writer is asked, so that its time is the disk's.
+// encoded are the JSON columns of a commit, made before the writer is asked, to shorten the write.
 type encoded struct {
 	scope, inbox []byte
 	replies      [][]byte
@@ -66,7 +66,7 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 			return err
 		}
 		if n != 1 {
-			return fmt.Errorf("step %d is there already: %w", s.Seq, store.ErrConflict)
+			return fmt.Errorf("step %d exists already: %w", s.Seq, store.ErrConflict)
 		}
 	}
 	for i, r := range c.Replies {
@@ -103,7 +103,7 @@ func toldOf(w *writer, id int64) error {
 	return w.exec("UPDATE inbox SET state = 'done' WHERE id = ? AND state = 'noted'", id)
 }
 
-// putTurn inserts a turn or moves a running one along, and counts a new one in its session.
+// putTurn inserts a turn or updates a running one, and counts a new one in its session.
 func putTurn(w *writer, t turnlog.Turn, e encoded) error {
 	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended,
 			parent, parent_call, background)
@@ -114,7 +114,7 @@ func putTurn(w *writer, t turnlog.Turn, e encoded) error {
 		return err
 	}
 	if n == 1 && t.Parent != "" {
-		return nil // its session is a part of another one
+		return nil // its session belongs to another one
 	}
 	if n == 1 {
 		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?)

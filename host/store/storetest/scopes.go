@@ -12,15 +12,15 @@ import (
 func scopes(t *testing.T, open Opener) {
 	s := open()
 	first := must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann"))
-	equal(t, "a place of which nothing is kept", first, turnlog.Scope{Key: "irc:ann", Epoch: 1})
+	equal(t, "a new scope", first, turnlog.Scope{Key: "irc:ann", Epoch: 1})
 	p := turnlog.Scope{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganIdle, Agent: "coder", Tier: "fast"}
 	check(t, s.SetScope(t.Context(), p))
 	s = open()
-	equal(t, "place", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
 	equal(t, "another", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:bob")), turnlog.Scope{Key: "irc:bob", Epoch: 1})
 	p.Agent, p.Tier, p.Epoch = "", "", 3
 	check(t, s.SetScope(t.Context(), p))
-	equal(t, "place", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
 }
 
 func settledOnce(t *testing.T, open Opener) {
@@ -36,7 +36,7 @@ func settledOnce(t *testing.T, open Opener) {
 	again := order
 	again.Scope, again.Replies = &turnlog.Scope{Key: "irc:ann", Epoch: 3}, []message.Reply{reply("k2")}
 	wantErr(t, s.Settle(t.Context(), again), store.ErrConflict)
-	equal(t, "place", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
 	if rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(rows) != 1 || rows[0].Reply.Key != "k1" || rows[0].Turn != "command-1" {
 		t.Fatalf("outbox holds %+v, want k1 alone", rows)
 	}
@@ -49,7 +49,7 @@ func settledOnce(t *testing.T, open Opener) {
 	if err := s.Settle(t.Context(), clash); err == nil {
 		t.Fatal("a reply with a key that is taken was accepted")
 	}
-	equal(t, "place after a failure", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
+	equal(t, "scope after a failure", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
 }
 
 func halts(t *testing.T, open Opener) {
