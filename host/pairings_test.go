@@ -81,7 +81,7 @@ func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 		}
 	}
 	if err := h.backend().Conversations.Submit(t.Context(), message.Message{Channel: "tg", EventID: "x", Sender: message.Sender{ID: "ann"}}); err == nil {
-		t.Error("a channel comes in by a door of the host's own")
+		t.Error("a channel uses a frontend of the host's own")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	}
 }
 
-// TestOwnersAreToldOfStrangers: where approvals are told of, and where an owner was answered in private; over channels that are in use.
+// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in use.
 func TestOwnersAreToldOfStrangers(t *testing.T) {
 	h := pairingHost(t)
 	private := message.Conversation{ID: "d-7", Kind: message.DM}

@@ -97,10 +97,10 @@ enabled = false
 		t.Errorf("note %q", note)
 	}
 
-	// Nobody comes in by the schedules' door, and what is no longer configured is gone.
+	// Nobody can use the schedules' channel, and a schedule that is removed from the configuration is deleted.
 	m := message.Message{Channel: message.ScheduleChannel, EventID: "x", Sender: message.Sender{ID: "terminal:owner"}, Conversation: message.Conversation{ID: "report", Kind: message.DM}, Text: "hi"}
 	if err := b.Conversations.Submit(t.Context(), m); err == nil {
-		t.Error("a message was taken at the door of the schedules")
+		t.Error("a message was taken on the schedules' channel")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

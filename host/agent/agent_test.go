@@ -210,7 +210,7 @@ func (h *house) accept(sender, text string) {
 	}
 }
 
-// work answers everything that waits, as the lanes of a host would.
+// work answers everything that waits, as the queue of a host would.
 func (h *house) work(ctx context.Context) {
 	h.t.Helper()
 	items, err := Recover(h.t.Context(), h.store)
@@ -256,7 +256,7 @@ func (h *house) wantEnd(outcome message.EventKind, text string) {
 	}
 }
 
-// verdicts are the words of the verdicts shown, in order.
+// decisions returns the decisions shown, in order.
 func (h *house) decisions() []string {
 	var out []string
 	for _, e := range h.events {
@@ -305,7 +305,7 @@ func TestRunsATool(t *testing.T) {
 	h.work(t.Context())
 	h.want("did: touched wood")
 	if h.touch.counts["wood"] != 1 || !slices.Equal(h.decisions(), []string{"run"}) {
-		t.Fatalf("touched %v, verdicts %v", h.touch.counts, h.decisions())
+		t.Fatalf("touched %v, decisions %v", h.touch.counts, h.decisions())
 	}
 	ds, err := h.store.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "enforce"})
 	if err != nil || len(ds) != 1 || ds[0].Turn == "" {
@@ -515,8 +515,8 @@ func (d *dying) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 }
 
 // TestCrashAtEveryCommit kills a host before and after each commit of a turn with a tool, and lets another one go on:
-// there is one reply, and the tool has not run twice. What came of the call is committed with the reply where the model answers at once,
-// and by itself where it takes its time.
+// there is one reply, and the tool has not run twice. The result of the call is committed with the reply if the model answers at
+// once, and by itself if it takes its time.
 func TestCrashAtEveryCommit(t *testing.T) {
 	for n := range 8 {
 		at, late, slow := n/2, n%2 == 1, false

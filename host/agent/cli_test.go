@@ -124,7 +124,7 @@ func TestASilentProgramGivesASign(t *testing.T) {
 		shown = shown || e.Kind == message.ToolProgress && e.Waiting && strings.Contains(e.Text, "still at work")
 	}
 	if !shown {
-		t.Error("whoever watched saw nothing")
+		t.Error("the watcher saw nothing")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestCLIWithAnUnknownSession(t *testing.T) {
 	}
 }
 
-// The run is a call like any other: whoever may refuse calls refuses it.
+// The run is a call like any other: a person who may deny calls denies it.
 func TestCLIRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string

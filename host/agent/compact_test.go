@@ -279,7 +279,7 @@ func TestCrashAroundCompaction(t *testing.T) {
 	}
 }
 
-// compact orders a compaction, as the lane of a place would, and commits it where commit is set.
+// compact orders a compaction, as the queue of a scope would, and commits it if commit is set.
 func (h *house) compact(commit bool) string {
 	h.t.Helper()
 	m := message.Message{

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// errand has the model touch n things one after the other, each with a long name, and then answer.
+// manyCalls is a model that touches n things one after the other, each with a long name, and then answers.
 func (h *house) manyCalls(n int) script {
 	return func(_ context.Context, req model.Request) (model.Response, error) {
 		h.touch.mu.Lock()
@@ -28,7 +28,7 @@ func (h *house) manyCalls(n int) script {
 	}
 }
 
-// errands is a house whose helper, of a kind, has a long errand to run. A house before gives it what was touched there.
+// manyCallsHouse returns a house whose helper, of a kind, makes many calls. It continues from what was touched in the house before.
 func manyCallsHouse(t *testing.T, s *sqlite.Store, kind string, fast script, before *house, wrap func(Store) Store) (*house, *byTier) {
 	m := newByTier(map[string]script{"fast": fast})
 	h := compacting(t, s, m, wrap)
@@ -171,7 +171,7 @@ func TestALongTurnWithoutASummary(t *testing.T) {
 	}
 	req := m.last("default")
 	whole(t, req)
-	if shown := text(req.Messages); !strings.Contains(shown, "are left out, since they no longer fit") || !strings.Contains(shown, "look before you do it again") {
+	if shown := text(req.Messages); !strings.Contains(shown, "are left out, since they no longer fit") || !strings.Contains(shown, "check before you repeat something") {
 		t.Errorf("shown\n%s", shown)
 	}
 }

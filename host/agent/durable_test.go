@@ -143,7 +143,7 @@ func (p *process) note(key string, open bool) {
 	p.open[key] = open
 }
 
-// arrivals takes what the inbox has committed into lanes.
+// arrivals queues what the inbox has committed.
 type arrivals struct{ queue *keyed.Group[Item] }
 
 func (a arrivals) Deliver(r mailbox.InboxRow)               { a.queue.Push(Item{Row: r}.Key(), Item{Row: r}) }

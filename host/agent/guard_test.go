@@ -42,7 +42,7 @@ func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 	r := guarded(t, newRoom(t, openStore(t), workspace(t)), wasm)
 	r.say(shell)
 	if got := r.decisions(); !slices.Equal(got, []string{"run_in_sandbox"}) {
-		t.Fatalf("before the page the verdicts are %q", got)
+		t.Fatalf("before the page the decisions are %q", got)
 	}
 	r.say(said{text: "page.read {}"})
 	for name, at := range map[string]*room{"the same process": r, "another process": guarded(t, newRoom(t, r.store, r.host), wasm)} {
@@ -55,7 +55,7 @@ func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 		done.Wait()
 		ran := slices.ContainsFunc(at.events, func(e message.Event) bool { return e.Kind == message.ToolResult && !e.IsError })
 		if got := at.decisions(); !slices.Contains(got, "ask") || slices.Contains(got, "run_in_sandbox") || ran {
-			t.Errorf("%s: the verdicts are %q", name, got)
+			t.Errorf("%s: the decisions are %q", name, got)
 		}
 	}
 }

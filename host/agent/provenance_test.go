@@ -174,7 +174,7 @@ func (r *room) say(s said) {
 	}
 }
 
-// probe returns the labels at a call of a new turn, and makes sure that routing was told of the same ones.
+// probe returns the labels at a call of a new turn, and checks that routing saw the same ones.
 func (r *room) probe(s said) []string {
 	r.t.Helper()
 	s.text, s.types = "probe.look {}", nil

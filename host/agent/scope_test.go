@@ -22,7 +22,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// hall is a house whose lanes run beside the test.
+// hall is a house whose queue runs beside the test.
 type hall struct {
 	*house
 	queue   *keyed.Group[Item]
@@ -32,7 +32,7 @@ type hall struct {
 	orders  []string               // what stood in the queue as an order, with the epoch that it found
 }
 
-// open starts the lanes of a house over a store; the returned function ends the process like a crash.
+// open starts the queue of a house over a store; the returned function ends the process like a crash.
 func open(t *testing.T, s Store, h *house, scope *route.Scopes, halted string) (_ *hall, kill func()) {
 	t.Helper()
 	r := &hall{house: h, entered: make(chan string, 100), leave: make(chan struct{}, 100)}
@@ -81,7 +81,7 @@ func (r *hall) stream(ctx context.Context, req model.Request) (model.Response, e
 	}
 }
 
-// order begins a new session, as the host's desk does.
+// order begins a new session, as the chat command does.
 func (r *hall) order(ctx context.Context, scope string, row mailbox.InboxRow) {
 	at, err := r.store.Scope(ctx, scope)
 	if err != nil {

@@ -43,7 +43,7 @@ func newGate(c *config.Config, now func() time.Time) *Gate {
 	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p), Now: now})
 }
 
-// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the ruling in a private chat, in a group
+// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the decision in a private chat, in a group
 // addressed, in a group not addressed, and in a group not addressed where groups is all.
 func TestGate(t *testing.T) {
 	decisions := map[rune]Decision{
@@ -98,7 +98,7 @@ func TestGateOfOtherMessages(t *testing.T) {
 	}{
 		{"the web page, which nothing blocks", message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}}, Allowed},
 		{"the terminal", message.Message{Channel: "terminal", Sender: message.Sender{ID: "owner"}}, Allowed},
-		{"a door for programs is no local door", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
+		{"an API frontend is not local", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
 		{"the holder of the token at one", message.Message{Channel: "openai", Sender: message.Sender{ID: "owner", Bot: true}}, Allowed},
 		{"a program that is blocked", message.Message{Channel: "mcp", Sender: message.Sender{ID: "spam-bot"}}, Blocked},
 		{"the same name on a channel that there is not", message.Message{Channel: "irc2", Sender: message.Sender{ID: "opal"}, Conversation: private}, Blocked},
@@ -142,7 +142,7 @@ func TestRates(t *testing.T) {
 	expect("strangers together, codes among them", "pair", "eve", "6", Pairing, Pairing, UnknownRate)
 	expect("strangers together", "open", "bob", "7", UnknownRate)
 	expect("known people do not pay for strangers", "open", "gus", "8", Allowed)
-	expect("the local doors have no rate", "web", "owner", "9", Allowed, Allowed, Allowed, Allowed, Allowed, Allowed, Allowed)
+	expect("the local frontends have no rate", "web", "owner", "9", Allowed, Allowed, Allowed, Allowed, Allowed, Allowed, Allowed)
 	now = now.Add(20 * time.Second)
 	expect("one more after 20 s", "irc", "mia", "1", Allowed, SenderRate)
 	expect("one more of strangers after 20 s", "open", "zoe", "10", Allowed, UnknownRate)

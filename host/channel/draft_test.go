@@ -189,7 +189,7 @@ func (a album) Reconcile(_ context.Context, r message.Reply) (message.Delivery, 
 type shelf struct {
 	mu     sync.Mutex
 	drafts map[int64]mailbox.Draft
-	after  func(d mailbox.Draft) // is told of each draft that was put
+	after  func(d mailbox.Draft) // is called with each draft that was put
 }
 
 func newShelf(ds ...mailbox.Draft) *shelf {
@@ -233,7 +233,7 @@ func (s *shelf) len() int {
 	return len(s.drafts)
 }
 
-// desk is an outbox with its live views.
+// liveOutbox is an outbox with its live views.
 type liveOutbox struct {
 	*Outbox
 	live *Live

@@ -211,7 +211,7 @@ func TestALongMessageSaysThatItWasCut(t *testing.T) {
 	}
 }
 
-// TestIdentifiersAreNeverMended: what no platform could have sent is refused, whichever door it comes by, and nothing is kept of it.
+// TestIdentifiersAreNeverMended: identifiers that no platform could have sent are refused on every frontend, and nothing of them is stored.
 func TestIdentifiersAreNeverMended(t *testing.T) {
 	rows := open(t)
 	refused := []string{"empty", "nul", "line_end", "tab", "unit", "delete", "next_line", "not_utf8", "at_257", "at_3000"}

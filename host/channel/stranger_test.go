@@ -44,7 +44,7 @@ func (p *process) open(t *testing.T, s pairings.Store) {
 	}
 }
 
-// Offer implements Strangers by the desk that is open.
+// Offer implements Strangers by the service that is open.
 func (p *process) Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error) {
 	return p.pairings.Offer(ctx, s)
 }
@@ -82,7 +82,7 @@ func TestStrangers(t *testing.T) {
 		{"not addressed", func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, 0, mailbox.InboxDropped, "not addressed"},
 		{"long ago", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, 0, mailbox.InboxDropped, "sender is not paired"},
 		{"a reaction", func(m *message.Message) { m.Act = message.React }, 0, mailbox.InboxDropped, "sender is not paired"},
-		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, mailbox.InboxDropped, "sender is a program"},
+		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, mailbox.InboxDropped, "sender is a bot"},
 		{"who is blocked", func(m *message.Message) { m.Sender.ID = "spam-eve" }, 0, mailbox.InboxDropped, "sender is in access.blocked"},
 		{"where all are silent", func(m *message.Message) { m.Channel = "irc" }, 0, mailbox.InboxDropped, "sender is not in access.owners or access.members"},
 		{"where all are welcome", func(m *message.Message) { m.Channel = "open" }, 0, mailbox.InboxNew, ""},
@@ -184,6 +184,6 @@ func TestPairingForAllChannels(t *testing.T) {
 	m := knock("e1")
 	m.Channel = "irc"
 	if got := newGate(c, time.Now).Admit(m); got.Decision != Pairing {
-		t.Errorf("ruling is %s", got.Decision)
+		t.Errorf("decision is %s", got.Decision)
 	}
 }

@@ -57,7 +57,7 @@ func TestOwnersAreTold(t *testing.T) {
 			t.Errorf("told %+v", r)
 		}
 		s.expectReplies(3)
-		s.restart() // whoever decides next knows where owners were told
+		s.restart() // the next process knows where owners were told
 		if err := s.decide(code, true, "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestStrangersDoNotFloodOwners(t *testing.T) {
 			s.offer(s.knock("eve", "hello"))
 		}
 		if len(s.told()) != 1 {
-			t.Fatalf("one stranger is told of %d times", len(s.told()))
+			t.Fatalf("%d notices about one stranger", len(s.told()))
 		}
 		for i := range MaxOpen {
 			s.offer(s.knock(fmt.Sprint("eve", i), "hello"))

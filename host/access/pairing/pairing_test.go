@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// site is a desk over a real store.
+// site is a service over a real store.
 type site struct {
 	t       *testing.T
 	dir     string

@@ -127,7 +127,7 @@ func TestResults(t *testing.T) {
 				t.Errorf("violations %q, told %q, want %q", got.Violations, r.violated, c.violations)
 			}
 			if !json.Valid(got.Record) || bytes.Contains(got.Record, []byte("stdout")) || !slices.Equal(got.Labels, []string{"shell:code"}) {
-				t.Errorf("verdict %s, labels %q", got.Record, got.Labels)
+				t.Errorf("record %s, labels %q", got.Record, got.Labels)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestHelpersOfARun(t *testing.T) {
 	}
 	got := r.call(t, `{"language":"python","program":"1"}`)
 	if !slices.Equal(got.Labels, []string{"shell:code", "web:example.com"}) || len(got.Attachments) != 1 || !bytes.Contains(got.Record, []byte(`"helper_calls":1`)) {
-		t.Errorf("result %+v, verdict %s", got, got.Record)
+		t.Errorf("result %+v, record %s", got, got.Record)
 	}
 }
 

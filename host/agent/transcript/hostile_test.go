@@ -35,8 +35,8 @@ func aStep(t *rapid.T, next int) turnlog.Step {
 	return s
 }
 
-// hostile applies steps of any kind. What cannot be is an error and changes nothing, and everything that reads the state copes with what is
-// left.
+// hostile applies steps of any kind. An impossible step is an error and changes nothing, and everything that reads the state copes with
+// what is left.
 func hostile(t *rapid.T) {
 	var s State
 	var kept []turnlog.Step

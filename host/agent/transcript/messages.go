@@ -59,7 +59,7 @@ func (c CondensedStep) shown() string {
 	}
 	var lost string
 	if c.Lost > 0 {
-		lost = fmt.Sprintf(" %d of them are not in the summary, but took effect, so check before you repeat something.", c.Lost)
+		lost = fmt.Sprintf(" %d of them are not summarised, but took effect: check before you repeat something.", c.Lost)
 	}
 	if c.Text == "" {
 		return fmt.Sprintf("\n\n[Your first %d steps for this message are left out, since they no longer fit.%s]", c.Entries, lost)

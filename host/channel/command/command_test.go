@@ -85,7 +85,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// house is a desk over a real store, with one running turn and an owner.
+// house is a service over a real store, with one running turn and an owner.
 type house struct {
 	t                  *testing.T
 	store              *sqlite.Store
@@ -223,7 +223,7 @@ func (h *house) Of(context.Context, string) (consent.Elevation, bool, error) {
 	return *h.elevated, true, nil
 }
 
-// ask makes a request of bob's, or of whoever is named.
+// ask makes a request of bob's, or of the sender that is named.
 func (h *house) ask(requester, args string) string {
 	h.t.Helper()
 	a, err := h.people.Request(h.t.Context(), approval.Ask{
@@ -236,7 +236,7 @@ func (h *house) ask(requester, args string) string {
 	return a.ID
 }
 
-// say takes a message through the inbox and the desk and returns the answer.
+// say takes a message through the inbox and the service and returns the answer.
 func (h *house) say(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)

@@ -43,8 +43,8 @@ func before(t *testing.T, migration string) (dir string, exec func(query string,
 	return dir, exec
 }
 
-// TestPrivateSessionsOfAnOlderFlynnAreTheirOwn brings a store up to date in which private chats were called like groups. What was said in
-// private is found under a key that no group can have, nothing of it is left under the old one, and what a group said stays where it is.
+// TestPrivateSessionsOfAnOlderFlynnAreTheirOwn updates a store in which private chats have the keys of groups. Private
+// messages are found under a key that no group can have and no longer under the old one, and the messages of groups stay where they are.
 func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	dir, exec := before(t, "0017_private_places.sql")
 	n := 0

@@ -354,7 +354,7 @@ func toolCall(name string, args map[string]any) any {
 var admissions = []cell{
 	{"admission/channel", dropped(from(channel.Sender{ID: "mallory", Name: "able", Account: "able"}, "mallory", writes("mallory")), "sender is not in access.owners or access.members")},
 	{"admission/channel, with a role of its own", dropped(from(channel.Sender{ID: "mallory", Roles: []string{"owner", "admin"}}, "mallory2", writes("mallory")), "sender is not in")},
-	{"admission/channel, a program", dropped(from(channel.Sender{ID: "able", Bot: true}, "bot", writes("bot")), "sender is a program")},
+	{"admission/channel, a program", dropped(from(channel.Sender{ID: "able", Bot: true}, "bot", writes("bot")), "sender is a bot")},
 	{"admission/web", withoutToken(http.MethodPost, "/api/v1/messages", typed("web"), clientToken)},
 	{"admission/terminal", withoutToken(http.MethodPost, "/api/v1/messages", typed("terminal"), clientToken)},
 	{"admission/openai", withoutToken(http.MethodPost, "/v1/chat/completions", question)},
