@@ -34,7 +34,7 @@ func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archi
 	return err
 }
 
-// Place returns what people have chosen for a place. A host may be running.
+// Scope returns what people have chosen for a conversation scope. A host may be running.
 func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }

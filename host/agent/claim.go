@@ -123,7 +123,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			r.cfg.Log.Error("cannot read the state of a conversation; trying again", "place", key, "error", err)
+			r.cfg.Log.Error("cannot read the state of a conversation; trying again", "scope", key, "error", err)
 			pause(ctx)
 		}
 		return items, ""

@@ -47,7 +47,7 @@ func (w *lateness) wait(ctx context.Context, agent string) bool {
 func (w *lateness) note(agent string, late []string) {
 	if w.since.IsZero() {
 		w.since = w.runner.cfg.Now()
-		w.runner.cfg.Log.Info("work waits for tools", "place", w.scope, "agent", agent, "providers", late)
+		w.runner.cfg.Log.Info("work waits for tools", "scope", w.scope, "agent", agent, "providers", late)
 	}
 	for _, name := range late {
 		if !slices.Contains(w.names, name) {
@@ -72,7 +72,7 @@ func (w *lateness) over(gen *Generation) []journal.Decision {
 		d.Reason += fmt.Sprintf("; goes on without those of %s, which are not there", strings.Join(missing, ", "))
 		log = w.runner.cfg.Log.Warn
 	}
-	log("work goes on after a wait for tools", "place", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
+	log("work goes on after a wait for tools", "scope", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
 	w.since = time.Time{} // report it once
 	return []journal.Decision{d}
 }

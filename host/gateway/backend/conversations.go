@@ -171,7 +171,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		return nil, err
 	}
 	var out []gateway.ConversationInfo
-	at := map[string]int{} // by place
+	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
 		scope := message.ParseSession(s.Key).Scope
 		key, _ := message.ParseConversation(scope)
