@@ -67,7 +67,7 @@ func compact(schema json.RawMessage) string {
 // mayRun checks whether a program can run, before a model is called.
 func (p *Programs) mayRun() error {
 	if p == nil {
-		return plainError("this agent has nothing to run programs with")
+		return plainError("this agent has no tool to run programs")
 	}
 	if err := p.Available(); err != nil {
 		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))

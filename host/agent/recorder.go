@@ -100,7 +100,7 @@ func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 		if err == nil || errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		r.log.Error("commit turn; trying again", "turn", c.Turn.ID, "error", err)
+		r.log.Error("cannot commit turn; trying again", "turn", c.Turn.ID, "error", err)
 		if pause(ctx); ctx.Err() != nil {
 			return err
 		}

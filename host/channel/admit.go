@@ -91,7 +91,7 @@ type Gate struct {
 	unknown                      *rate.Limiter
 }
 
-// NewGate makes a gate.
+// NewGate returns a gate.
 func NewGate(cfg GateConfig) *Gate {
 	a := cfg.Config.Access
 	return &Gate{
