@@ -19,7 +19,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
-		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check says whether\n" +
+		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check reports whether\n" +
 			"flynn would start.",
 		Action: showStatus,
 	}
@@ -75,7 +75,7 @@ func because(reason string) string {
 	return " (" + cell(reason) + ")"
 }
 
-// rows are the parts of the host; a state that needs attention ends with "!".
+// rows returns the parts of the host; a state that needs attention ends with "!".
 func (s state) rows() (rows [][]string) {
 	add := func(part, name, state string, ok bool, details ...string) {
 		details = slices.DeleteFunc(details, func(d string) bool { return d == "" })

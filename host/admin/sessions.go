@@ -34,9 +34,9 @@ func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archi
 	return err
 }
 
-// Place returns the settings that people have chosen for a conversation scope. A host may be running.
-func Place(ctx context.Context, c *config.Config, key string) (turnlog.Place, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Place, error) { return r.Place(ctx, key) })
+// Scope returns the settings that people have chosen for a conversation scope. A host may be running.
+func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }
 
 // DeleteSession deletes a session and, if it is the last one of its home, the home's containers and volumes with their content. The

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// LiveConfig is what a Live needs.
+// LiveConfig configures a Live.
 type LiveConfig struct {
 	Outbox *Outbox
 	// Stream reports whether answers on a channel are shown while they are written, if the channel can.
@@ -257,7 +257,7 @@ func (v *view) stream(ctx context.Context, b *drafts) {
 	}
 }
 
-// first is the part of the text that fits one message, and whether there is more. The rest comes with the reply.
+// first returns the part of the text that fits one message, and whether there is more. The rest comes with the reply.
 func (v *view) first() (text string, full bool) {
 	v.mu.Lock()
 	text = string(v.text)

@@ -29,7 +29,7 @@ func takes(s Sender, a message.Attachment) bool {
 	return can
 }
 
-// due is the next message to send of a row. Attachments and buttons go with the last one.
+// due returns the next message to send of a row. Attachments and buttons go with the last one.
 func due(row mailbox.OutboxRow) message.Reply {
 	r := row.Reply
 	if len(row.Parts) == 0 {
@@ -74,7 +74,7 @@ func withNames(text string, files []message.Attachment) string {
 	return strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
 }
 
-// missing is the line that stands for a file.
+// missing returns the line that stands for a file.
 func missing(a message.Attachment, why string) string {
 	return fmt.Sprintf("[file %s, %d bytes: %s]", a.Name, a.Size, why)
 }

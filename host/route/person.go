@@ -2,8 +2,8 @@ package route
 
 import "slices"
 
-// Persons are the sender ids that an owner has linked with one, that one first: they are one person.
-func (s *Scope) Persons(senderKey string) []string {
+// Persons returns the sender ids that an owner has linked with the given one, the given one first.
+func (s *Scopes) Persons(senderKey string) []string {
 	out := []string{senderKey}
 	link, ok := s.link(senderKey)
 	if !ok {

@@ -81,7 +81,7 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	e.images = a.imageNames(ctx, e.missing == nil)
 	all := []Placement{}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		for _, frontend := range []string{route.DoorChannel, localFrontends} {
+		for _, frontend := range []string{route.FrontendChannel, localFrontends} {
 			some, err := e.placements(ctx, e.subject(name, frontend))
 			if err != nil {
 				return nil, err
@@ -191,7 +191,7 @@ func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.De
 // subject returns the subject of a turn, with everything that affects the placement.
 func (e *explainer) subject(name, frontend string) tool.Subject {
 	c, a := e.config, e.config.Agents[name]
-	local := frontend != route.DoorChannel
+	local := frontend != route.FrontendChannel
 	state := tool.SandboxState{
 		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalFrontends), Name: a.Sandbox.Name,
 		OnUnavailable: c.Sandbox.OnUnavailable,

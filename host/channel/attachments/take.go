@@ -52,7 +52,7 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// reason says why a file was not taken, in words for people and without internals of the host.
+// reason returns why a file was not taken, in words for people and without internals of the host.
 func reason(err error) string {
 	var plain refusal
 	var full quota.Refusal
@@ -170,7 +170,7 @@ func sameBytes(ctx context.Context, m machine.Machine, name string, data []byte,
 	return true, nil
 }
 
-// numbered is the n-th name for a file: "a.txt", "a-2.txt".
+// numbered returns the n-th name for a file: "a.txt", "a-2.txt".
 func numbered(base string, n int) string {
 	if n == 1 {
 		return base

@@ -1,9 +1,9 @@
 // Package command carries out chat commands: /new, /agent, /stop, /approve, /pair, /status and more.
 //
-// Start with Parse, Desk.Work and Desk.Order. Up to its commit to the inbox, a command is a message like any other and has passed the same
-// admission. A command about the running turn does not wait behind it (Work); one that changes what comes after it, such as /new, is
-// queued between the messages before and after it (Order).
-// About approvals the package decides only who may answer; package approval does the rest.
+// Start with Parse, Service.Work and Service.Order. Up to its commit to the inbox, a command is a message like any other and has passed
+// the same admission. A command about the running turn does not wait behind it (Work); one that changes what comes after it, such as
+// /new, is queued between the messages before and after it (Order). About approvals the package decides only who may answer; package
+// approval does the rest.
 package command
 
 import (
@@ -50,7 +50,7 @@ func Parse(text string) (Command, bool) {
 // bare are the commands without an argument.
 var bare = []string{"stop", "status", "help", "new", "compact", "resume"}
 
-// misspelt is the command that a word differs from by one letter, or by two swapped ones; "" if there is none, or if the rest of the line
+// misspelt returns the command that a word differs from by one letter, or by two swapped ones; "" if there is none, or if the rest of the line
 // cannot be its argument. Words of three letters or less are never taken for a misspelt command.
 func misspelt(name, arg string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < 'a' || r > 'z' }) {
@@ -64,7 +64,7 @@ func misspelt(name, arg string) string {
 	return ""
 }
 
-// Queued reports whether the command waits in the queue of its place.
+// Queued reports whether the command waits in the queue of its conversation scope.
 func (c Command) Queued() bool {
 	return slices.Contains([]string{"new", "agent", "model", "compact", "delete"}, c.Name)
 }

@@ -33,10 +33,10 @@ func TestPair(t *testing.T) {
 		{"as people type it", "ann", "/Pair@flynn  code ", "Let in as guest", message.DM, true},
 		{"an owner says no", "ann", "/pair deny CODE", "Not let in: `irc:stranger`", message.DM, false},
 		{"an owner turns a request down", "ann", "/pair deny REQUEST", "Not let in: `irc:stranger`", message.DM, false},
-		{"no such request", "ann", "/pair deny 0123456789abcdefghijklmnop", "No open request is called so", message.DM, false},
+		{"no such request", "ann", "/pair deny 0123456789abcdefghijklmnop", "There is no open request with this id", message.DM, false},
 		{"a request lets nobody in", "ann", "/pair REQUEST", "Write the code", message.DM, false},
 		{"a guest turns nobody down", "bob", "/pair deny REQUEST", "Only an owner can let somebody in.", message.DM, false},
-		{"a wrong code", "ann", "/pair AAAA-AAAA", "No open request has this code; it may have run out.", message.DM, false},
+		{"a wrong code", "ann", "/pair AAAA-AAAA", "There is no open request with this code; it may have expired.", message.DM, false},
 		{"no code", "ann", "/pair", "Write the code", message.DM, false},
 		{"something else", "ann", "/pair me with somebody", "Write the code", message.DM, false},
 		{"a guest", "bob", "/pair CODE", "Only an owner can let somebody in.", message.DM, false},
@@ -77,7 +77,7 @@ func TestGuessersAreLockedOut(t *testing.T) {
 func TestACommandOfWhoIsNotHeardAnyMore(t *testing.T) {
 	h := newHouse(t)
 	row := h.accept("e1", "mallory", "/status", message.DM)
-	if rest := h.desk.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
+	if rest := h.service.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
 		t.Errorf("%d are left, told %+v", len(rest), h.replied)
 	}
 	got, err := h.store.FindInbox(t.Context(), "irc", "e1")

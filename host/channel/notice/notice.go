@@ -51,7 +51,7 @@ type Quota interface {
 	Tell(sender string) bool
 }
 
-// Config is what Notices need.
+// Config configures Notices.
 type Config struct {
 	Store    Store
 	Outbox   Outbox
@@ -83,14 +83,14 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 		told = append(told, to)
 	}
 	if err := n.send(context.WithoutCancel(ctx), t.ID, requests(told, t, replyTo, a, n.cfg.Requests.Offer(a))); err != nil {
-		n.cfg.Log.Error("send a request for approval", "id", a.ID, "error", err)
+		n.cfg.Log.Error("cannot send a request for approval", "id", a.ID, "error", err)
 	}
 }
 
-// delivery is the conversation that gets the answer of a schedule's turn; "" for other turns.
+// delivery returns the conversation that gets the answer of a schedule's turn; "" for other turns.
 func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name {
+		if t.Channel == message.ScheduleChannel && t.Conversation.ID == s.Name {
 			return s.Deliver
 		}
 	}
@@ -99,7 +99,7 @@ func delivery(c *config.Config, t turnlog.Turn) string {
 
 // Behind tells the sender of a message over a channel that it waits for the approval of an earlier call.
 func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) {
-	if route.Door(m.Channel) != route.DoorChannel {
+	if route.Frontend(m.Channel) != route.FrontendChannel {
 		return // the page and the terminal show the request itself, and API clients read only answers
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
@@ -109,7 +109,7 @@ func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) 
 		Text: fmt.Sprintf("Your message waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {
-		n.cfg.Log.Error("send a notice that a message waits", "id", a.ID, "error", err)
+		n.cfg.Log.Error("cannot send a notice that a message waits", "id", a.ID, "error", err)
 	}
 }
 
@@ -146,9 +146,9 @@ func (n *Notices) settle(ctx context.Context, a consent.Approval) error {
 
 // Refused tells a sender on a channel, once a day, that there are too many sessions. A message that is refused for any other reason gets no
 // answer.
-func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
+func (n *Notices) Refused(row mailbox.InboxRow, r channel.Decision) {
 	m := row.Message
-	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
+	if r != channel.SenderSessions || route.Frontend(m.Channel) != route.FrontendChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
@@ -159,7 +159,7 @@ func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
 		Text: "This message is not answered: you have started as many conversations within a day as this host allows. Continue one of them.",
 	}})
 	if err != nil {
-		n.cfg.Log.Error("send a notice of limits.sender_sessions", "error", err)
+		n.cfg.Log.Error("cannot send a notice of limits.sender_sessions", "error", err)
 	}
 }
 

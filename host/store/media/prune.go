@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Pruned tells what was removed and what is left.
+// Pruned counts what was removed and what is left.
 type Pruned struct {
 	Removed int
 	Freed   int64 // bytes on disk
@@ -20,7 +20,7 @@ type Pruned struct {
 	Used    int64 // bytes on disk
 }
 
-// Prune removes what nobody needs and is older than MaxAge, and the oldest of the rest while all together is too large.
+// Prune removes media that is not needed and older than MaxAge, and the oldest of the rest while the store is too large.
 func (s *Store) Prune(ctx context.Context) (Pruned, error) {
 	p, err := s.prune(ctx, func() bool { return s.used > s.config.MaxTotal }, nil)
 	if err != nil {
@@ -29,10 +29,10 @@ func (s *Store) Prune(ctx context.Context) (Pruned, error) {
 	return p, nil
 }
 
-// pruneEvery is how often Run looks.
+// pruneEvery is the time between two prunings.
 const pruneEvery = time.Hour
 
-// Run prunes now and then until ctx ends.
+// Run prunes regularly until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -53,12 +53,12 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune removes what is old, and more while more says so: of one owner, or else of the owner with most at that moment. mu is held when it is
-// called.
+// prune removes old media, and further media while more returns true: of one owner, or else of the owner with most at that moment. more
+// is called with mu held.
 func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned, error) {
-	keep, err := s.config.Keep(ctx) // before the lock: what is noted as needed after this is younger than Grace
+	keep, err := s.config.Keep(ctx) // before the lock: a later need is of media younger than Grace
 	if err != nil {
-		return Pruned{}, fmt.Errorf("ask what is needed: %w", err)
+		return Pruned{}, fmt.Errorf("list needed media: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 			delete(young, o)
 		}
 		if s.entries[c.digest] != c.entry {
-			continue // went as another owner's
+			continue // removed as another owner's
 		}
 		err := error(nil)
 		if of != nil && len(c.owners) > 1 {
@@ -106,12 +106,12 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 	return out, nil
 }
 
-// Drop removes one object that belonged to something which is gone, and reports whether it is not there any more. What is needed still, or
-// was asked for within Grace, stays.
+// Drop removes one object after its last use was deleted, and reports whether it is gone. An object that is still needed, or was
+// requested within Grace, stays.
 func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) {
 	keep, err := s.config.Keep(ctx) // before the lock, as in prune
 	if err != nil {
-		return false, fmt.Errorf("drop media: ask what is needed: %w", err)
+		return false, fmt.Errorf("drop media: list needed media: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,13 +125,13 @@ func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) 
 	return s.entries[digest] == nil, nil
 }
 
-// candidate is an object that may go.
+// candidate is an object that may be removed.
 type candidate struct {
 	digest string
 	*entry
 }
 
-// candidates are what nobody needs, oldest first. mu is held.
+// candidates returns the objects that are not needed, oldest first. mu is held.
 func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 	var all []candidate
 	for digest, e := range s.entries {
@@ -145,7 +145,7 @@ func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 	return all
 }
 
-// disown leaves an object to its other owners. mu is held.
+// disown removes one owner of an object that has others. mu is held.
 func (s *Store) disown(c candidate, owner string) error {
 	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o string) bool { return o == owner })
 	s.give(owner, -c.room)
@@ -154,7 +154,7 @@ func (s *Store) disown(c candidate, owner string) error {
 	return s.writeHead(c.digest, h)
 }
 
-// ownedBy are the owners; what is nobody's has one without a name.
+// ownedBy returns the owners, or "" for an object without one.
 func (e *entry) ownedBy() []string {
 	if len(e.owners) == 0 {
 		return []string{""}
@@ -162,7 +162,7 @@ func (e *entry) ownedBy() []string {
 	return e.owners
 }
 
-// largest is the one of those owners who has most. mu is held.
+// largest returns the owner with the most bytes. mu is held.
 func (s *Store) largest(of map[string][]candidate) (owner string) {
 	first := true
 	for o := range of {
@@ -186,10 +186,10 @@ func (s *Store) remove(digest string, e *entry) error {
 	return nil
 }
 
-// fullFor is how long a store that could not make room refuses without another look.
+// fullFor is how long a full store refuses without looking again.
 const fullFor = 10 * time.Second
 
-// claim takes room for an owner, and makes it when there is none: within his share out of what is his, and within the whole.
+// claim reserves room for an owner. If necessary it makes room: for the owner's share from his own media, and for the whole from all.
 func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 	most, why := int64(0), error(nil)
 	if owner != "" {
@@ -201,7 +201,7 @@ func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 		err = s.makeRoom(ctx, owner, n, over, over)
 	}
 	if errors.Is(err, ErrFull) {
-		// A tenth more than is needed, or else the next one would have to look again.
+		// A tenth more than needed, so that the next call need not look again.
 		err = s.makeRoom(ctx, "", n, over, func() bool { return s.used+n > s.config.MaxTotal-s.config.MaxTotal/10 })
 	}
 	if errors.Is(err, ErrShare) {
@@ -210,7 +210,7 @@ func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 	return err
 }
 
-// makeRoom removes what may go while more says so, of one owner or with "" of everybody, and then takes room.
+// makeRoom removes candidates while more returns true, of one owner or, with "", of everybody, and then reserves room.
 func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more func() bool) error {
 	full := ErrFull
 	var of *string
@@ -250,28 +250,28 @@ func (s *Store) reserve(owner string, n int64, over func() bool) error {
 	return nil
 }
 
-// Owned returns how many bytes the media of each owner take, "" for what is nobody's.
+// Owned returns the bytes of each owner's media; "" counts media without an owner.
 func (s *Store) Owned() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.owned)
 }
 
-// Held returns how many bytes the media of an owner take.
+// Held returns the bytes of an owner's media.
 func (s *Store) Held(owner string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owned[owner]
 }
 
-// own takes down that an object takes so much more. mu is held.
+// own adds to the size of an object. mu is held.
 func (s *Store) own(e *entry, n int64) {
 	for _, o := range e.ownedBy() {
 		s.give(o, n)
 	}
 }
 
-// give takes down that an owner has so much more. mu is held.
+// give adds to the bytes of an owner. mu is held.
 func (s *Store) give(owner string, n int64) {
 	if s.owned[owner] += n; s.owned[owner] == 0 {
 		delete(s.owned, owner)
