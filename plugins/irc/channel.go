@@ -85,7 +85,7 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	defer p.setLink(nil)
 	if p.settings.Identity == identityAccount && !l.accounts {
 		p.log.Warn("the network does not report logins: everybody is a guest here", "missing", accountTag)
-		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": nobody is more than a guest here; see identity in the plugin's README")
+		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": everybody is a guest here; see identity in the plugin's README")
 	} else {
 		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
 	}

@@ -216,7 +216,7 @@ func plain(raw []byte) string {
 	return out
 }
 
-// login counts a try and says whether it may go on.
+// login counts an attempt and reports whether it may continue.
 func (s *Server) login() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -253,7 +253,7 @@ func (c *Chat) AwaitMessages(n int) []Message {
 	return got
 }
 
-// AwaitText waits until the n-th message of the bot says a text, and returns it. What is seen before may be a draft.
+// AwaitText waits until the n-th message of the bot has a text, and returns it. An earlier text may be a draft.
 func (c *Chat) AwaitText(n int, text string) Message {
 	c.s.t.Helper()
 	var got Message

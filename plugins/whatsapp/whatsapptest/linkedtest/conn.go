@@ -32,7 +32,7 @@ const (
 // header is what a client says first: WhatsApp, the version of the protocol, and the one of its dictionary of words.
 var header = [4]byte{'W', 'A', 6, token.DictVersion}
 
-// conn is one connection of a client. What is read is read by the goroutine that serves it; anybody may write.
+// conn is one connection of a client. Only the goroutine that serves it reads; any may write.
 type conn struct {
 	socket  *websocket.Conn
 	net     net.Conn // over socket
@@ -183,7 +183,7 @@ func (c *conn) send(node binary.Node) {
 	c.outCount++
 }
 
-// cut breaks the connection. What was sent last may be lost.
+// cut breaks the connection. The last frames may be lost.
 func (c *conn) cut() { _ = c.socket.CloseNow() }
 
 // end ends it when the client has read what was sent. It waits for the client.

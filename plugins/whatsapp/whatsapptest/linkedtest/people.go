@@ -124,8 +124,8 @@ func (p *Person) Say(text string) (id string) {
 	return p.Send(types.JID{}, &waE2E.Message{Conversation: &text})
 }
 
-// Send sends a message: to a group, or to the account when chat is empty. What the account's own phone sends to a person comes to
-// the linked device as a copy. A message without an own id cannot be told from its redelivery, so each has a new one.
+// Send sends a message: to a group, or to the account when chat is empty. The linked device gets a copy of what
+// the account's own phone sends to a person. A message without an own id cannot be told from its redelivery, so each has a new one.
 func (p *Person) Send(chat types.JID, m *waE2E.Message) (id string) {
 	defer p.server.mu.Change()()
 	id = p.server.nextID()
