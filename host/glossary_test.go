@@ -70,7 +70,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`^CHANGELOG\.md$`), regexp.MustCompile(``), "it quotes the names of its time"},
 	{regexp.MustCompile(`^host/glossary_test\.go$`), regexp.MustCompile(``), "it lists the words"},
 	{regexp.MustCompile(``), regexp.MustCompile(`local_doors?`), "the old name of local_frontends, understood for one release"},
-	{regexp.MustCompile(``), regexp.MustCompile(`\bDoor\b|"door"|\bdoor *=|input\.door`), "the fact door of the policy ABI"},
+	{regexp.MustCompile(``), regexp.MustCompile("\\bDoor\\b|\"door\"|`door`|\\bdoor *=|input\\.door"), "the fact door of the policy ABI"},
 	{regexp.MustCompile(``), regexp.MustCompile(`"(?:tool_)?verdict|flynn\.verdict|\.verdict"`), "stored, sent and exported under this name"},
 	{regexp.MustCompile(``), regexp.MustCompile(`"ruling"`), "a label of a metric"},
 	{regexp.MustCompile(`^host/sandbox/frame/`), regexp.MustCompile(`json:"lane`), "sent under this name"},
@@ -80,17 +80,7 @@ var exceptions = []struct {
 
 // unclean has the folders that still use such words, and how often; "host/." is the files of host itself. A figure may only go down.
 var unclean = map[string]int{
-	"host/admin":    18,
-	"host/gateway":  42,
-	"host/internal": 8,
-	"host/observe":  2,
-	"host/plugin":   7,
-	"host/policy":   111,
-	"host/sandbox":  110,
-	"host/tool":     9,
-	"plugins":       30,
-	"policies":      12,
-	"sdk":           35,
+	"host/policy": 111,
 }
 
 // glossaryHits returns the terms of a text that a file may not use, as "line: term".

@@ -52,13 +52,13 @@ func (t *Turn) Keep(text string) {
 
 // Call is a tool call with what enforcement says about it. Output is what it would print.
 type Call struct {
-	Tool    string
-	Args    any
+	Tool     string
+	Args     any
 	Decision string // run, run_in_sandbox, ask or deny
-	Where   string
-	Reasons []string
-	Output  string
-	IsError bool
+	Where    string
+	Reasons  []string
+	Output   string
+	IsError  bool
 	// Before runs between the announcement of the call and its commit, During after its output has come; both may be nil.
 	Before, During func()
 }
