@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxFrame   = 1 << 20 // bytes, also of what a compressed frame becomes
+	maxFrame   = 1 << 20 // bytes, also of a decompressed frame
 	longFrame  = 1 << 10 // bytes; from here on the server compresses, so that both forms are spoken
 	compressed = 2       // the flag in front of a frame
 	patience   = time.Minute
@@ -48,7 +48,7 @@ type conn struct {
 	outCount uint32
 
 	device *device  // nil until it is logged in; guarded by Server.mu, like all below
-	active bool     // it has asked for what waits for it
+	active bool     // it has requested the messages that wait for it
 	refs   []string // of the codes that it shows
 	asked  string   // id of the stanza that gave it an identity, which it has to sign
 }
@@ -186,7 +186,7 @@ func (c *conn) send(node binary.Node) {
 // cut breaks the connection. The last frames may be lost.
 func (c *conn) cut() { _ = c.socket.CloseNow() }
 
-// end ends it when the client has read what was sent. It waits for the client.
+// end ends the connection when the client has read everything. It waits for the client.
 func (c *conn) end() { _ = c.socket.Close(websocket.StatusNormalClosure, "") }
 
 // serve reads stanzas until the connection ends.
