@@ -47,7 +47,7 @@ func TestMounts(t *testing.T) {
 		"inside a writable":   {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
 		"inside another's":    {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
 		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" overlaps /proc`},
-		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
+		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "overlap"},
 		"volume's name":       {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
 		"volume's scope":      {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
 		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: all sandboxes share one list"},
