@@ -101,9 +101,9 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 	return all
 }
 
-// home returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
+// ownInstance returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
 // others.
-func home(channel, senderKey string) string {
+func ownInstance(channel, senderKey string) string {
 	if channel == message.ScheduleChannel {
 		sender, _ := message.ParseSender(senderKey)
 		return sender.Channel
@@ -126,7 +126,7 @@ func (r *Roles) Known(channel, senderKey string) bool {
 
 // Blocked reports whether a sender is blocked. The holder of this machine's token and an owner listed by exact id never are.
 func (r *Roles) Blocked(channel, senderKey string) bool {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
 	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == gatekeeper.String() {
 		return false
@@ -138,7 +138,7 @@ func (r *Roles) Blocked(channel, senderKey string) bool {
 // taken, whatever the channel proves about others: an operator's glob for everybody with an account is not meant for senders without
 // one.
 func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	sender, _ := message.ParseSender(senderKey)
 	switch {
 	case Local(channel) || Frontend(channel) != FrontendChannel: // authenticated by token
@@ -150,7 +150,7 @@ func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
 }
 
 func (r *Roles) of(channel, senderKey string) (role string, known bool) {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false

@@ -66,15 +66,15 @@ func (a *around) End(_ context.Context, conversation, by, _ string) (bool, error
 	return true, nil
 }
 
-func (a *around) Restore(home, sender string) {
-	a.note("quota restore " + home + " " + sender)
+func (a *around) Restore(workspaceKey, sender string) {
+	a.note("quota restore " + workspaceKey + " " + sender)
 }
 
 // engine is where sessions have sandboxes.
 type engine struct{ *around }
 
-func (e engine) Forget(_ context.Context, homes map[string]bool) error {
-	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(homes))))
+func (e engine) Forget(_ context.Context, workspaces map[string]bool) error {
+	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(workspaces))))
 	return nil
 }
 

@@ -53,7 +53,7 @@ func Held(in quota.Holdings) []gateway.Held {
 func Senders(holders []turnlog.Holder) map[string]string {
 	senders := map[string]string{}
 	for _, h := range holders {
-		senders[message.ParseSession(h.Session).Home()] = h.Sender
+		senders[message.ParseSession(h.Session).WorkspaceKey()] = h.Sender
 	}
 	return senders
 }
