@@ -38,7 +38,7 @@ func (a *around) InForce() (*Generation, Policies) { return a.generation() }
 
 func (a *around) Place(m message.Message) string {
 	if a.place == nil {
-		return m.ConversationKey()
+		return string(m.ConversationKey())
 	}
 	return a.place(m)
 }

@@ -83,7 +83,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		}
 		door := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
 		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: door, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
-			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann",
+			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: message.SenderKey(door + ":ann"),
 		}, nil)
 		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)

@@ -77,9 +77,9 @@ func (it Item) Key() string {
 		return childLane + it.Turn.ID
 	}
 	if it.Turn != nil {
-		return it.Turn.ConversationKey()
+		return string(it.Turn.ConversationKey())
 	}
-	return it.Row.Message.ConversationKey()
+	return string(it.Row.Message.ConversationKey())
 }
 
 // Work answers the first of the items that wait in a place, together with those after it that one

@@ -37,13 +37,13 @@ func (g *Generation) queue(a *Agent, channel string) string {
 // active is a turn that runs.
 type active struct {
 	cancel       context.CancelCauseFunc
-	conversation string // its key, where the answer goes
+	conversation message.ConversationKey // its key, where the answer goes
 	origin       message.Message
 	rest         []Item // of the queue, that came before what waits in the lane
 	interrupts   bool   // a further message may stop it
 	turn         turnlog.Turn
-	asking       consent.Approval // what a person is asked about now; the zero value while nobody is
-	told         map[string]bool  // conversations that have heard of it
+	asking       consent.Approval                 // what a person is asked about now; the zero value while nobody is
+	told         map[message.ConversationKey]bool // conversations that have heard of it
 }
 
 // registry has the turns that run, so that others can stop them.
@@ -86,7 +86,7 @@ func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 func (r *registry) asking(place string, request consent.Approval) {
 	r.mu.Lock()
 	if a := r.running[place]; a != nil {
-		a.asking, a.told = request, map[string]bool{}
+		a.asking, a.told = request, map[message.ConversationKey]bool{}
 	}
 	r.mu.Unlock()
 	r.tellBehind(place)
@@ -247,18 +247,22 @@ func (r *registry) Running(place string) bool {
 func (r *registry) Delegated(place string) bool { return r.children.Any(children.InPlace(place)) }
 
 // StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *registry) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+func (r *registry) StopIn(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errStopped)
+}
 
 // HangUp is StopIn for a program that no longer waits for its answer.
-func (r *registry) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+func (r *registry) HangUp(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errHungUp)
+}
 
-func (r *registry) endIn(conversation string, cause error) bool {
+func (r *registry) endIn(conversation message.ConversationKey, cause error) bool {
 	delegated := r.children.Stop(cause, children.InConversation(conversation))
 	return r.stopAll(cause, func(a *active) bool { return a.conversation == conversation }) || delegated
 }
 
 // RunningIn is Running for a conversation.
-func (r *registry) RunningIn(conversation string) bool {
+func (r *registry) RunningIn(conversation message.ConversationKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.running {
@@ -270,7 +274,7 @@ func (r *registry) RunningIn(conversation string) bool {
 }
 
 // StopFor ends the turns that run for a sender, by his key.
-func (r *registry) StopFor(sender string) {
+func (r *registry) StopFor(sender message.SenderKey) {
 	r.stopAll(errStopped, func(a *active) bool { return a.origin.SenderKey() == sender })
 }
 
@@ -280,10 +284,9 @@ func (r *Runner) Readmit() {
 	defer policies.Release()
 	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
 	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
-		sender, _ := message.ParseSender(t.Sender)
 		return route.Door(t.Channel) == route.DoorChannel && gen.Admission.Refusal(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
-			Sender: message.Sender{ID: sender.ID},
+			Sender: message.Sender{ID: t.Sender.ID()},
 		}) != ""
 	})
 }

@@ -7,37 +7,39 @@ import (
 
 // SenderKey names a sender across channels, as rules, the store and the API do: "instance:platform-id". Names of channel instances have no
 // colon; the ids of a platform may.
-type SenderKey struct {
-	Channel string // the instance
-	ID      string // the platform's
-}
+type SenderKey string
 
-// ParseSender reads a sender key. Text without a colon is no key: it becomes a Channel without an ID, and ok is false.
-func ParseSender(text string) (k SenderKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// NewSenderKey returns the key of a sender of a channel instance.
+func NewSenderKey(instance, id string) SenderKey { return SenderKey(instance + ":" + id) }
 
-// String is what ParseSender reads.
-func (k SenderKey) String() string { return k.Channel + ":" + k.ID }
+// Cut returns the parts of the key. Text without a colon is no key: it is an instance without an id, and ok is false.
+func (k SenderKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
+
+// Channel returns the name of the channel instance.
+func (k SenderKey) Channel() string { instance, _, _ := k.Cut(); return instance }
+
+// ID returns the platform's id of the sender.
+func (k SenderKey) ID() string { _, id, _ := k.Cut(); return id }
 
 // Unverified reports whether the id is a name that anybody could have taken, whatever the channel proves about others: it begins with "?".
-func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID, "?") }
+func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID(), "?") }
 
 // ConversationKey names a conversation across channels: "instance:platform-id". Messages of one key are handled in order.
-type ConversationKey struct {
-	Channel string // the instance
-	ID      string // the platform's
+type ConversationKey string
+
+// NewConversationKey returns the key of a conversation of a channel instance.
+func NewConversationKey(instance, id string) ConversationKey {
+	return ConversationKey(instance + ":" + id)
 }
 
-// ParseConversation reads a conversation key. Text without a colon is no key: it becomes a Channel without an ID, and ok is false.
-func ParseConversation(text string) (k ConversationKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// Cut returns the parts of the key. Text without a colon is no key: it is an instance without an id, and ok is false.
+func (k ConversationKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
 
-// String is what ParseConversation reads.
-func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
+// Channel returns the name of the channel instance.
+func (k ConversationKey) Channel() string { instance, _, _ := k.Cut(); return instance }
+
+// ID returns the platform's id of the conversation.
+func (k ConversationKey) ID() string { _, id, _ := k.Cut(); return id }
 
 // The keys of places, which share a session for each agent. A group or a thread is a place by its ConversationKey. Names of channel
 // instances have neither '@' nor '/', so no conversation can take the key of a private place, whatever its platform calls it.
@@ -46,10 +48,10 @@ func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
 func LinkPlace(name string) string { return "@" + name }
 
 // SenderPlace is the place of a sender's private chats.
-func SenderPlace(k SenderKey) string { return k.Channel + "/dm:" + k.ID }
+func SenderPlace(k SenderKey) string { return k.Channel() + "/dm:" + k.ID() }
 
 // ChatPlace is the place of one private chat, where each is a place of its own.
-func ChatPlace(k ConversationKey) string { return k.Channel + "/chat:" + k.ID }
+func ChatPlace(k ConversationKey) string { return k.Channel() + "/chat:" + k.ID() }
 
 // SessionKey names a session: "place:agent" for the first of an agent in a place, "place:agent#2" for the second. What begins a new one
 // begins a new epoch of the place.

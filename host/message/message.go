@@ -133,17 +133,17 @@ const ScheduleDoor = "schedule"
 // MCPDoor is the channel instance of programs that speak the Model Context Protocol.
 const MCPDoor = "mcp"
 
-// SenderKey is the text of the sender's SenderKey.
-func (m Message) SenderKey() string {
+// SenderKey returns the key of the sender.
+func (m Message) SenderKey() SenderKey {
 	if m.Channel == ScheduleDoor {
-		return m.Sender.ID
+		return SenderKey(m.Sender.ID)
 	}
-	return SenderKey{m.Channel, m.Sender.ID}.String()
+	return NewSenderKey(m.Channel, m.Sender.ID)
 }
 
-// ConversationKey is the text of the conversation's ConversationKey.
-func (m Message) ConversationKey() string {
-	return ConversationKey{m.Channel, m.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation.
+func (m Message) ConversationKey() ConversationKey {
+	return NewConversationKey(m.Channel, m.Conversation.ID)
 }
 
 // Reply is one message on its way out.
@@ -169,9 +169,9 @@ type Reply struct {
 	Buttons []Button `json:"buttons,omitempty"`
 }
 
-// ConversationKey is the text of the ConversationKey that it goes to.
-func (r Reply) ConversationKey() string {
-	return ConversationKey{r.Channel, r.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation that it goes to.
+func (r Reply) ConversationKey() ConversationKey {
+	return NewConversationKey(r.Channel, r.Conversation.ID)
 }
 
 // Button is one choice below a reply.

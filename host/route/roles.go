@@ -19,7 +19,7 @@ const (
 // Pairings tell who was paired, apart from the configuration. They change while it stays, so they are asked each time.
 type Pairings interface {
 	// Role is what a pairing has made of a sender; false when there is none.
-	Role(senderKey string) (role string, paired bool)
+	Role(senderKey message.SenderKey) (role string, paired bool)
 }
 
 // Roles tells who is who by [access] and [clients], and by pairings where they are silent. It is safe for concurrent use.
@@ -66,8 +66,8 @@ func newPeople(patterns []string) people {
 	return p
 }
 
-func (p people) have(senderKey string) bool {
-	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
+func (p people) have(senderKey message.SenderKey) bool {
+	return p.ids[string(senderKey)] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(string(senderKey)) })
 }
 
 // WithClients knows the programs of a configuration, too.
@@ -78,10 +78,10 @@ func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
 }
 
 // program tells what [clients] says of who sent a message over a door for programs; the gateway's own token is the owner's.
-func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
-	sender, _ := message.ParseSender(senderKey)
-	c, known = r.clients[sender.ID]
-	return c, sender.ID == config.Gatekeeper, known
+func (r *Roles) program(senderKey message.SenderKey) (c config.Client, owner, known bool) {
+	id := senderKey.ID()
+	c, known = r.clients[id]
+	return c, id == config.Gatekeeper, known
 }
 
 // MayAsk reports whether a program may ask the agent that it asks for.
@@ -103,53 +103,50 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 
 // home is the channel instance that a sender belongs to: at the door of the schedules nobody is, and whoever one runs for is somebody
 // elsewhere.
-func home(channel, senderKey string) string {
+func home(channel string, senderKey message.SenderKey) string {
 	if channel == message.ScheduleDoor {
-		sender, _ := message.ParseSender(senderKey)
-		return sender.Channel
+		return senderKey.Channel()
 	}
 	return channel
 }
 
 // Of is the role of a sender, given as Message.SenderKey, on a channel instance. The sender at a local door is an owner; one who is
 // blocked is a guest, whatever else speaks for him, and so is one whose id is not proved.
-func (r *Roles) Of(channel, senderKey string) string {
+func (r *Roles) Of(channel string, senderKey message.SenderKey) string {
 	role, _ := r.of(channel, senderKey)
 	return role
 }
 
 // Known reports whether a sender is listed or paired, and not blocked.
-func (r *Roles) Known(channel, senderKey string) bool {
+func (r *Roles) Known(channel string, senderKey message.SenderKey) bool {
 	_, known := r.of(channel, senderKey)
 	return known
 }
 
 // Blocked reports whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
 // this machine.
-func (r *Roles) Blocked(channel, senderKey string) bool {
+func (r *Roles) Blocked(channel string, senderKey message.SenderKey) bool {
 	channel = home(channel, senderKey)
-	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
-	if Local(channel) || Door(channel) != DoorChannel && senderKey == gatekeeper.String() {
+	if Local(channel) || Door(channel) != DoorChannel && senderKey == message.NewSenderKey(channel, config.Gatekeeper) {
 		return false
 	}
-	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
+	return r.blocked.have(senderKey) && !(r.owners.ids[string(senderKey)] && r.Proof(channel, senderKey).Counts())
 }
 
 // Proof is what is proved about a sender's id. One that begins with "?" is a name that anybody could have taken, whatever the channel
 // proves about others: the glob of an operator who trusts everybody with an account is not meant for those without.
-func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
+func (r *Roles) Proof(channel string, senderKey message.SenderKey) message.SenderProof {
 	channel = home(channel, senderKey)
-	sender, _ := message.ParseSender(senderKey)
 	switch {
 	case Local(channel) || Door(channel) != DoorChannel: // they authenticate by token
 		return message.SendersProved
-	case sender.Unverified():
+	case senderKey.Unverified():
 		return message.SendersClaimed
 	}
 	return r.proofs(channel)
 }
 
-func (r *Roles) of(channel, senderKey string) (role string, known bool) {
+func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, known bool) {
 	channel = home(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
@@ -178,18 +175,17 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 }
 
 // unverified reports whether a sender of a channel instance has an id that is not verified.
-func unverified(channel, senderKey string) bool {
-	sender, _ := message.ParseSender(senderKey)
-	return sender.Channel == channel && sender.Unverified()
+func unverified(channel string, senderKey message.SenderKey) bool {
+	return senderKey.Channel() == channel && senderKey.Unverified()
 }
 
 // Identity is Proof in a word for people.
-func (r *Roles) Identity(channel, senderKey string) string {
+func (r *Roles) Identity(channel string, senderKey message.SenderKey) string {
 	return cmp.Or(string(r.Proof(channel, senderKey)), "unknown")
 }
 
 // paired reports whether somebody has let a sender in.
-func (r *Roles) paired(senderKey string) bool {
+func (r *Roles) paired(senderKey message.SenderKey) bool {
 	if r.pairings == nil {
 		return false
 	}
@@ -197,7 +193,7 @@ func (r *Roles) paired(senderKey string) bool {
 	return paired
 }
 
-func (r *Roles) programRole(senderKey string) (role string, known bool) {
+func (r *Roles) programRole(senderKey message.SenderKey) (role string, known bool) {
 	c, owner, known := r.program(senderKey)
 	switch {
 	case owner:

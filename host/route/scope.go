@@ -8,18 +8,18 @@ import (
 // Scope tells to which place a message belongs: those of one place share a session for each agent, and are handled in order. It is
 // immutable and safe for concurrent use.
 type Scope struct {
-	byConversation bool              // private chats
-	threadsApart   bool              // in groups
-	links          map[string]string // name of the link by sender id
+	byConversation bool                         // private chats
+	threadsApart   bool                         // in groups
+	links          map[message.SenderKey]string // name of the link by sender
 	roles          *Roles
 }
 
 // NewScope reads the section of a loaded configuration. Only senders whose ids are proved by roles are linked.
 func NewScope(c config.Sessions, roles *Roles) *Scope {
-	s := &Scope{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[string]string{}, roles: roles}
+	s := &Scope{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[message.SenderKey]string{}, roles: roles}
 	for name, ids := range c.Links {
 		for _, id := range ids {
-			s.links[id] = name
+			s.links[message.SenderKey(id)] = name
 		}
 	}
 	return s
@@ -35,13 +35,13 @@ func (s *Scope) Place(m message.Message) string {
 	c := m.Conversation
 	switch {
 	case Door(m.Channel) != DoorChannel: // conversations that are opened one by one at this machine
-		return m.ConversationKey()
+		return string(m.ConversationKey())
 	case c.Kind == message.DM:
 		return s.private(m)
 	case c.Kind == message.Thread && c.Parent != "" && !s.threadsApart:
-		return message.ConversationKey{Channel: m.Channel, ID: c.Parent}.String()
+		return string(message.NewConversationKey(m.Channel, c.Parent))
 	}
-	return m.ConversationKey()
+	return string(m.ConversationKey())
 }
 
 func (s *Scope) private(m message.Message) string {
@@ -50,18 +50,17 @@ func (s *Scope) private(m message.Message) string {
 	case linked:
 		return message.LinkPlace(link)
 	case s.byConversation && m.Conversation.ID != m.Sender.ID:
-		return message.ChatPlace(message.ConversationKey{Channel: m.Channel, ID: m.Conversation.ID})
+		return message.ChatPlace(m.ConversationKey())
 	}
-	return message.SenderPlace(message.SenderKey{Channel: m.Channel, ID: m.Sender.ID})
+	return message.SenderPlace(message.NewSenderKey(m.Channel, m.Sender.ID))
 }
 
 // link is the name of the link that a sender belongs to. Anybody may have taken an id that is not proved, and a link would show him
 // what somebody else said.
-func (s *Scope) link(senderKey string) (string, bool) {
+func (s *Scope) link(senderKey message.SenderKey) (string, bool) {
 	name, ok := s.links[senderKey]
 	if !ok {
 		return "", false
 	}
-	sender, _ := message.ParseSender(senderKey)
-	return name, s.roles.Proof(sender.Channel, senderKey).Counts()
+	return name, s.roles.Proof(senderKey.Channel(), senderKey).Counts()
 }

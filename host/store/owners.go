@@ -25,7 +25,7 @@ const (
 
 // ConversationOwner is the key of the turns of a conversation, the messages that they answer, and the approvals that they wait for.
 func ConversationOwner(k message.ConversationKey) OwnerKey {
-	return OwnerKey("conversation " + k.String())
+	return OwnerKey("conversation " + string(k))
 }
 
 // ChannelOwner is the key of the deliveries over a channel instance.

@@ -74,7 +74,7 @@ func (d *Desk) told(now time.Time) (hour, day int) {
 // notice is what an owner needs to decide. Letting in takes the code, which only the stranger has: a name can be anybody's.
 func notice(p pairings.Pairing, last bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(p.Sender))
+	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(string(p.Sender)))
 	if nick := cleanNick(p.Name); nick != "" {
 		fmt.Fprintf(&b, ", who goes by the name of \"%s\"", nick)
 	}

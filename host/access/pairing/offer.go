@@ -30,13 +30,13 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 	defer d.mu.Unlock()
 	m := s.Message
 	sender, now := m.SenderKey(), d.cfg.Now()
-	if guessed(s.Said) && !d.locked(sender) {
-		if err := d.wrong(ctx, sender); err != nil {
+	if guessed(s.Said) && !d.locked(string(sender)) {
+		if err := d.wrong(ctx, string(sender)); err != nil {
 			return false, false, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == pairings.Paired || quieted(p, now)) {
+	if d.locked(string(sender)) || ok && (p.State == pairings.Paired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -62,11 +62,8 @@ func guessed(text string) bool {
 // makeRoom ends the oldest open requests of a channel while there are too many: the next one gets a code, however many came
 // before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
 // it counts for what owners were told; d.mu is held.
-func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
-	unverified := func(senderKey string) bool {
-		k, _ := message.ParseSender(senderKey)
-		return k.Channel == channel && k.Unverified()
-	}
+func (d *Desk) makeRoom(ctx context.Context, channel string, sender message.SenderKey, now time.Time) error {
+	unverified := func(k message.SenderKey) bool { return k.Channel() == channel && k.Unverified() }
 	var open []pairings.Pairing
 	for _, p := range d.rows {
 		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && unverified(p.Sender) == unverified(sender) {

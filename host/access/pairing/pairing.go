@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +65,7 @@ type Owners interface {
 // Happened is published for each request, answer and wrong code.
 type Happened struct {
 	Event  Event
-	Sender string
+	Sender message.SenderKey
 }
 
 // Event is something that happened to a sender.
@@ -92,7 +91,7 @@ type Desk struct {
 	paired atomic.Pointer[Roles]
 
 	mu      sync.Mutex // held over commits, so that rows and the store are the same
-	rows    map[string]pairings.Pairing
+	rows    map[message.SenderKey]pairings.Pairing
 	guesses map[string]pairings.Guesses
 }
 
@@ -108,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
+	d := &Desk{cfg: cfg, rows: map[message.SenderKey]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
 	rows, err := cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pairings: %w", err)
@@ -128,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 }
 
 // Role implements route.Pairings.
-func (d *Desk) Role(senderKey string) (role string, paired bool) {
+func (d *Desk) Role(senderKey message.SenderKey) (role string, paired bool) {
 	return d.paired.Load().Role(senderKey)
 }
 
@@ -139,10 +138,10 @@ func (d *Desk) publish() {
 }
 
 // Roles are pairings as they were read at one moment.
-type Roles map[string]string
+type Roles map[message.SenderKey]string
 
 // Role implements route.Pairings.
-func (r Roles) Role(senderKey string) (role string, paired bool) {
+func (r Roles) Role(senderKey message.SenderKey) (role string, paired bool) {
 	role, paired = r[senderKey]
 	return role, paired
 }
@@ -170,7 +169,7 @@ func (d *Desk) List() []pairings.Pairing {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b pairings.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
+	slices.SortFunc(out, func(a, b pairings.Pairing) int { return cmp.Compare(a.Sender, b.Sender) })
 	return out
 }
 

@@ -23,7 +23,7 @@ const (
 
 // Pairing is what is known of one sender who was not known: the request that his code stands for, and what came of it.
 type Pairing struct {
-	Sender       string // "instance:platform-id"
+	Sender       message.SenderKey
 	ID           string // of the request, time-ordered
 	Name         string // what the sender calls himself
 	Channel      string
@@ -65,7 +65,7 @@ type Store interface {
 	// PutPairing inserts or replaces a pairing, by Sender, and commits the replies with it. It returns those whose key was not there yet.
 	PutPairing(ctx context.Context, p Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// DropPairing forgets a pairing; one that is not there is no error.
-	DropPairing(ctx context.Context, sender string) error
+	DropPairing(ctx context.Context, sender message.SenderKey) error
 	// ListPairings returns all of them in the order of Sender.
 	ListPairings(ctx context.Context) ([]Pairing, error)
 	// PutGuesses inserts or replaces a count, by Guesser; DropGuesses forgets one, ListGuesses returns all in the order of Guesser.

@@ -217,6 +217,6 @@ func InPlace(place string) func(turnlog.Turn) bool {
 }
 
 // InConversation reports whether a child's conversation is the one of a key.
-func InConversation(key string) func(turnlog.Turn) bool {
+func InConversation(key message.ConversationKey) func(turnlog.Turn) bool {
 	return func(t turnlog.Turn) bool { return t.ConversationKey() == key }
 }

@@ -46,7 +46,7 @@ type Attachments interface {
 // Media is the store of the files that go with answers.
 type Media interface {
 	// Keep takes a file that a program made. An error that wraps builtin.ErrNotKept is told to the model.
-	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+	Keep(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error)
 	// Open opens a file by its digest.
 	Open(digest string) (io.ReadCloser, error)
 }

@@ -54,7 +54,7 @@ func (k *Keeper) DeleteConversation(ctx context.Context, place, by string, stop 
 	if len(list) == 0 {
 		return store.NotFound("nothing is kept of " + place)
 	}
-	if _, err := k.Elevations.End(ctx, place, by, "the conversation was deleted"); err != nil {
+	if _, err := k.Elevations.End(ctx, message.ConversationKey(place), by, "the conversation was deleted"); err != nil {
 		return err
 	}
 	for _, s := range list {

@@ -172,7 +172,7 @@ func (p *parser) openTurn(l turnLine) error {
 	switch {
 	case len(p.turns) == maxTurns:
 		return fmt.Errorf("more than %d turns", maxTurns)
-	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
+	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(string(l.Sender)) || strings.Contains(l.Channel, ":"):
 		return errors.New("the turn has a name that is none")
 	case l.Conversation.Parent != "" && !plain(l.Conversation.Parent):
 		return errors.New("the conversation has a name that is none")
@@ -238,9 +238,9 @@ func (p *parser) end(l endLine) error {
 }
 
 // ofChannel reports whether a sender key is of a channel instance.
-func ofChannel(sender, channel string) bool {
-	k, ok := message.ParseSender(sender)
-	return ok && k.Channel == channel
+func ofChannel(sender message.SenderKey, channel string) bool {
+	instance, _, ok := sender.Cut()
+	return ok && instance == channel
 }
 
 // rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
@@ -251,12 +251,12 @@ func (p *parser) rekey() {
 	}
 	t := p.turns[i].Turn
 	k := message.ParseSession(p.session.Key)
-	if k.Place != t.ConversationKey() {
+	if k.Place != string(t.ConversationKey()) {
 		return
 	}
-	k.Place = message.ChatPlace(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
-	if sender, _ := message.ParseSender(t.Sender); sender == (message.SenderKey{Channel: t.Channel, ID: t.Conversation.ID}) {
-		k.Place = message.SenderPlace(sender)
+	k.Place = message.ChatPlace(t.ConversationKey())
+	if t.Sender == message.NewSenderKey(t.Channel, t.Conversation.ID) {
+		k.Place = message.SenderPlace(t.Sender)
 	}
 	p.session.Key = k.String()
 	for i := range p.turns {

@@ -70,7 +70,7 @@ type Sandboxes interface {
 
 // Quota counts what sessions hold, by their homes.
 type Quota interface {
-	Restore(home, sender string)
+	Restore(home string, sender message.SenderKey)
 }
 
 // Media are the files that people sent.
@@ -86,7 +86,7 @@ type Pairings interface {
 
 // Elevations end elevated mode in a conversation.
 type Elevations interface {
-	End(ctx context.Context, conversation, by, why string) (bool, error)
+	End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error)
 }
 
 // NewKeeper returns a Keeper. Run does what is due; the other methods may be called before it.

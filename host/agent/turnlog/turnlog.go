@@ -34,7 +34,7 @@ type Turn struct {
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
-	Sender       string
+	Sender       message.SenderKey
 	Inbox        []int64 // rows that it answers
 	State        TurnState
 	Error        string
@@ -46,9 +46,9 @@ type Turn struct {
 	Background         bool
 }
 
-// ConversationKey is the text of the message.ConversationKey in which a turn answers.
-func (t Turn) ConversationKey() string {
-	return message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation in which a turn answers.
+func (t Turn) ConversationKey() message.ConversationKey {
+	return message.NewConversationKey(t.Channel, t.Conversation.ID)
 }
 
 // Step is one committed piece of a turn; Seq counts from 0 within it.
@@ -122,7 +122,10 @@ type Session struct {
 }
 
 // Holder says whose a session is.
-type Holder struct{ Session, Sender string }
+type Holder struct {
+	Session string
+	Sender  message.SenderKey
+}
 
 // Children finds turns that other turns have delegated.
 type Children interface {

@@ -75,7 +75,7 @@ func TestLeasesInChat(t *testing.T) {
 		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, consent.ApprovalConsumed},
 		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", consent.ApprovalPending},
 		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", consent.ApprovalPending},
-		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", consent.ApprovalPending},
+		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "is not understood", consent.ApprovalPending},
 		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", consent.ApprovalPending},
 		{"another word", plain, "ann", "/approve ID forever", "is not once", consent.ApprovalPending},
 		{"a guest", plain, "bob", "/approve ID always", "Only an owner", consent.ApprovalPending},

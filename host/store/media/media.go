@@ -8,6 +8,8 @@ package media
 import (
 	"errors"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Head is what somebody says about media before its bytes.
@@ -16,7 +18,7 @@ type Head struct {
 	Type string
 	Name string
 	// Owner is the one who brings it, for Config.Share; empty is nobody. It is not shown to anybody who reads the media.
-	Owner string
+	Owner message.SenderKey
 }
 
 // Info is what the store knows about media.

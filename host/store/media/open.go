@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/gabriel-vasile/mimetype"
 )
 
@@ -90,8 +91,8 @@ func (s *Store) describe(f *os.File, digest string) (Info, error) {
 }
 
 // Owned reads from a store's folder how many bytes the media of each owner take, beside a process that has it open. "" has what is nobody's.
-func Owned(dir string) map[string]int64 {
-	owned := map[string]int64{}
+func Owned(dir string) map[message.SenderKey]int64 {
+	owned := map[message.SenderKey]int64{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !validDigest(d.Name()) {
 			return nil // what can be seen is counted

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Config configures a Store. Dir is required; it is the store's alone.
@@ -24,7 +25,7 @@ type Config struct {
 	MaxAge    time.Duration // what nobody needs is removed when it is older; 30 days
 	// Share returns how many bytes the media of one owner may take, 0 for any number, and what to say where that is too little. Media that
 	// several owners have put counts for each of them. Nil is no bound.
-	Share func(owner string) (most int64, why error)
+	Share func(owner message.SenderKey) (most int64, why error)
 	// Keep returns the digests that are needed, whatever their age. An error keeps everything.
 	Keep func(context.Context) (map[string]bool, error)
 	Log  *slog.Logger
@@ -42,9 +43,9 @@ type Store struct {
 
 	mu      sync.Mutex // guards the following, and names in the folder disappear only under it
 	entries map[string]*entry
-	used    int64                // room of the entries and of what is being written
-	owned   map[string]int64     // the same by owner, "" for what is nobody's
-	full    map[string]time.Time // when the share of an owner, or with "" the store, last was full and nothing could go
+	used    int64                           // room of the entries and of what is being written
+	owned   map[message.SenderKey]int64     // the same by owner, "" for what is nobody's
+	full    map[message.SenderKey]time.Time // when the share of an owner, or with "" the store, last was full and nothing could go
 }
 
 // entry is one object.
@@ -52,7 +53,7 @@ type entry struct {
 	room    int64 // 0 while it has no file
 	touched time.Time
 	pins    int // Puts that are about to give it its file
-	owners  []string
+	owners  []message.SenderKey
 }
 
 // New opens the store and sweeps what a crash has left.
@@ -68,9 +69,9 @@ func New(c Config) (*Store, error) {
 		c.Keep = func(context.Context) (map[string]bool, error) { return nil, nil }
 	}
 	if c.Share == nil {
-		c.Share = func(string) (int64, error) { return 0, nil }
+		c.Share = func(message.SenderKey) (int64, error) { return 0, nil }
 	}
-	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[string]int64{}, full: map[string]time.Time{}}
+	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[message.SenderKey]int64{}, full: map[message.SenderKey]time.Time{}}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the media store: %w", err)
 	}
