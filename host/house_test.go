@@ -212,7 +212,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// What is compiled where a package is initialised is paid for by every start, of a command and of a plugin too, used or not.
+// An expression that is compiled when its package is initialised costs time at every start, of commands and plugins too, used or not.
 func TestEveryExpressionWaitsForItsUse(t *testing.T) {
 	need.Source(t)
 	cmd := exec.Command("go", "list", "-deps", "-f", `{{if not .Standard}}{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}}{{"\n"}}{{end}}{{end}}`, "./cmd/flynn")

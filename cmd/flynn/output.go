@@ -158,8 +158,8 @@ func localTime(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// cell makes text fit for one column of one line. What strangers wrote, such as names and reasons, must not move the
-// cursor or colour the terminal.
+// cell makes text fit for one column of one line. Text of strangers, such as names and reasons, must not move the cursor or colour the
+// terminal.
 func cell[T ~string](text T) string {
 	if text == "" {
 		return "-"

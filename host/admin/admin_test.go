@@ -131,7 +131,7 @@ func TestChangesNeedTheStore(t *testing.T) {
 		if _, err := admin.DeleteSession(ctx, c, "irc/dm:ann:main", "terminal:owner"); !errors.Is(err, store.ErrLocked) {
 			t.Errorf("delete: %v", err)
 		}
-		_, err := admin.Place(ctx, c, "irc/dm:ann")
+		_, err := admin.Scope(ctx, c, "irc/dm:ann")
 		return err
 	})
 }

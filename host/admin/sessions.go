@@ -35,8 +35,8 @@ func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archi
 }
 
 // Place returns what people have chosen for a place. A host may be running.
-func Place(ctx context.Context, c *config.Config, key string) (turnlog.Place, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Place, error) { return r.Place(ctx, key) })
+func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }
 
 // DeleteSession deletes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in

@@ -2,7 +2,7 @@ package agent
 
 import "github.com/flynnhost/flynn/host/message"
 
-// persons are the sender keys of one person.
+// persons returns the sender keys of one person.
 func (g *Generation) persons(senderKey message.SenderKey) []message.SenderKey {
 	if g.Persons == nil {
 		return []message.SenderKey{senderKey}

@@ -6,8 +6,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Persons are the sender ids that an owner has linked with one, that one first: they are one person.
-func (s *Scope) Persons(senderKey message.SenderKey) []message.SenderKey {
+// Persons returns the sender ids that an owner has linked with the given one, the given one first.
+func (s *Scopes) Persons(senderKey message.SenderKey) []message.SenderKey {
 	out := []message.SenderKey{senderKey}
 	link, ok := s.link(senderKey)
 	if !ok {

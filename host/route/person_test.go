@@ -9,7 +9,7 @@ import (
 )
 
 func TestPersons(t *testing.T) {
-	s := NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "mail:ann@x", "telegram:7"}, "bob": {"irc:bob", "pager:bob"}}}, NewRoles(config.Access{}, func(channel string) message.SenderProof {
+	s := NewScopes(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "mail:ann@x", "telegram:7"}, "bob": {"irc:bob", "pager:bob"}}}, NewRoles(config.Access{}, func(channel string) message.SenderProof {
 		if channel == "pager" {
 			return message.SendersUnsaid
 		}

@@ -67,7 +67,7 @@ func TestRoles(t *testing.T) {
 		"a schedule of an owner":             {"schedule", "irc:boss", Owner, true},
 		"terminal":                           {"terminal", "terminal:root", Owner, true},
 		"web, which nothing blocks":          {"web", "web:x", Owner, true},
-		"a door for programs":                {"openai", "openai:x", Guest, false},
+		"an API frontend":                    {"openai", "openai:x", Guest, false},
 		"paired as guest":                    {"irc", "irc:new", Guest, true},
 		"paired, raised to member":           {"irc", "irc:raised", Member, true},
 		"a pairing makes no owner":           {"irc", "irc:forged", Guest, true},

@@ -113,7 +113,7 @@ const ReadResult = "result.read"
 type Result struct {
 	Text    string          `json:"text"` // valid UTF-8, bounded
 	IsError bool            `json:"is_error,omitempty"`
-	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
+	Record  json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
 	// Labels name the sources of the result ("web:example.com", "file:notes.md"); see JoinLabels.
 	Labels []string `json:"labels,omitempty"`
 	// Attachments go with the answer that ends the turn.

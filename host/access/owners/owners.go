@@ -1,6 +1,6 @@
-// Package owners says where the owners of a host are reached, and what they may do about their own requests.
+// Package owners knows where the owners of a host can be reached, and which of their own requests they may approve.
 //
-// Start with Owners.Chats. Package route decides who is an owner; packages notice and pairing write what owners are told.
+// Start with Owners.Chats. Package route decides who is an owner; packages notice and pairing write the messages to owners.
 package owners
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Chat is a conversation in which owners are told something.
+// Chat is a conversation that gets messages for owners.
 type Chat struct {
 	Channel      string
 	Conversation message.Conversation
@@ -26,13 +26,13 @@ func (c Chat) Key() message.ConversationKey {
 	return message.NewConversationKey(c.Channel, c.Conversation.ID)
 }
 
-// Store knows who was ever answered, and where.
+// Store knows which senders were ever answered, and where.
 type Store interface {
 	Senders(ctx context.Context) ([]message.SenderKey, error)
 	LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error)
 }
 
-// Config is what Owners need.
+// Config configures Owners.
 type Config struct {
 	Store Store
 	// Rules returns the configuration in force and its roles.
@@ -40,17 +40,17 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Owners are those of a running host.
+// Owners are the owners of a running host.
 type Owners struct{ cfg Config }
 
 // New returns Owners.
 func New(cfg Config) *Owners { return &Owners{cfg} }
 
-// maxChats bounds the owners who are told of one thing.
+// maxChats bounds the owners who get the same message.
 const maxChats = 20
 
-// Chats returns where each owner was last answered in private, whether the rules list him by his id or by a glob. An owner who has
-// never written has no chat that is known.
+// Chats returns the conversation in which each owner was last answered in private, whether the configuration lists him by id or by a
+// glob. It does not return an owner who has never written.
 func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	c, roles := o.cfg.Rules()
 	senders, err := o.cfg.Store.Senders(ctx)
@@ -72,8 +72,8 @@ func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	return chats
 }
 
-// ToldOfStrangers returns the conversations in which owners are told of a stranger: those that are told of approvals, and the owners'
-// private chats. Only channels that are in use count.
+// ToldOfStrangers returns the conversations that get notices about strangers: those that get requests for approval, and the owners'
+// private chats. Only channels in use count.
 func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 	c, _ := o.cfg.Rules()
 	if !c.Access.PairNotice {
@@ -97,8 +97,8 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 	return chats
 }
 
-// SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner where approvals.self
-// says so.
+// SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner if approvals.self is
+// set.
 func (o *Owners) SelfApprove(requester message.SenderKey) bool {
 	channel := requester.Channel()
 	if route.Local(channel) {

@@ -81,7 +81,7 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	e.images = a.imageNames(ctx, e.missing == nil)
 	all := []Placement{}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		for _, door := range []string{route.DoorChannel, localFrontends} {
+		for _, door := range []string{route.FrontendChannel, localFrontends} {
 			some, err := e.placements(ctx, e.subject(name, door))
 			if err != nil {
 				return nil, err
@@ -191,7 +191,7 @@ func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.De
 // subject is a turn's, as far as it decides about the place.
 func (e *explainer) subject(name, door string) tool.Subject {
 	c, a := e.config, e.config.Agents[name]
-	local := door != route.DoorChannel
+	local := door != route.FrontendChannel
 	state := tool.SandboxState{
 		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalFrontends), Name: a.Sandbox.Name,
 		OnUnavailable: c.Sandbox.OnUnavailable,

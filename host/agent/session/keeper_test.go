@@ -46,8 +46,8 @@ func (a *around) did() []string {
 func (a *around) Running(string) bool   { return a.running }
 func (a *around) Delegated(string) bool { return a.delegated }
 
-func (a *around) Stop(place string) bool {
-	a.note("stop " + place)
+func (a *around) Stop(scope string) bool {
+	a.note("stop " + scope)
 	a.running = false
 	return true
 }
@@ -101,7 +101,7 @@ func answered(t *testing.T, s *sqlite.Store, key string, at time.Time, digest st
 	id := store.NewID(at)
 	err := s.CommitTurn(t.Context(), turnlog.Commit{
 		Turn: turnlog.Turn{
-			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Place}, Sender: "tg:ann", State: turnlog.TurnDone,
+			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Scope}, Sender: "tg:ann", State: turnlog.TurnDone,
 			Started: at, Ended: at,
 		},
 		Steps: []turnlog.Step{{Turn: id, Kind: turnlog.StepUser, At: at, Data: []byte(`{"said":[{"files":[{"digest":"` + digest + `"}]}]}`)}},

@@ -44,7 +44,7 @@ type Store interface {
 	UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error)
 }
 
-// Config is what Files need.
+// Config configures Files.
 type Config struct {
 	Dir        string // of the media store
 	Media      config.Media

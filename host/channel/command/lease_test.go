@@ -157,7 +157,7 @@ func TestNewEndsWhatWasAllowed(t *testing.T) {
 	id := h.ask("irc:bob", `{"command":"true x"}`)
 	h.say("a", "ann", "/approve "+id+" session", message.DM)
 	h.say("b", "ann", "/elevated ask", message.DM)
-	h.desk.Order(t.Context(), "irc:#busy", h.accept("c", "ann", "/new", message.DM))
+	h.service.Order(t.Context(), "irc:#busy", h.accept("c", "ann", "/new", message.DM))
 	if h.elevated != nil {
 		t.Error("elevated mode outlives /new")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Pairings decides pairing requests; *pairing.Desk implements it.
+// Pairings decides pairing requests; *pairing.Service implements it.
 type Pairings interface {
 	Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error)
 	// Refuse denies a request by its id.
@@ -21,11 +21,11 @@ type Pairings interface {
 	Guess(ctx context.Context, guesser string) (lockedOut bool, err error)
 }
 
-var _ Pairings = (*pairing.Desk)(nil)
+var _ Pairings = (*pairing.Service)(nil)
 
 // pair decides a pairing request: "/pair CODE", "/pair deny CODE", "/pair deny REQUEST". A sender who is not an owner learns nothing about
 // the code, and the attempt counts as a guess.
-func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) pair(ctx context.Context, m message.Message, c Command) (string, error) {
 	code, approve := c.Arg, true
 	if word, rest, _ := strings.Cut(c.Arg, " "); strings.EqualFold(word, "deny") {
 		code, approve = rest, false
@@ -52,7 +52,7 @@ func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, 
 	return "", err
 }
 
-func (d *Desk) refuse(ctx context.Context, m message.Message, request string) (string, error) {
+func (d *Service) refuse(ctx context.Context, m message.Message, request string) (string, error) {
 	p, err := d.cfg.Pairings.Refuse(ctx, request, string(m.SenderKey()))
 	switch {
 	case err == nil:
@@ -63,7 +63,7 @@ func (d *Desk) refuse(ctx context.Context, m message.Message, request string) (s
 	return "", err
 }
 
-func (d *Desk) guess(ctx context.Context, m message.Message, isCode bool) (string, error) {
+func (d *Service) guess(ctx context.Context, m message.Message, isCode bool) (string, error) {
 	lockedOut := false
 	if isCode {
 		var err error

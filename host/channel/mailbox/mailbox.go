@@ -104,20 +104,20 @@ type Outbox interface {
 
 // Settler is an Outbox with a write that need not be durable at once.
 type Settler interface {
-	// SettleOutbox is SetOutbox for a row whose loss would do no harm. It may wait some milliseconds, to be committed with other
+	// SettleOutbox is like SetOutbox for a row whose loss would do no harm. It may wait some milliseconds, to be committed with other
 	// writes.
 	SettleOutbox(ctx context.Context, row OutboxRow) error
 }
 
 const messagePrefix = "message/"
 
-// MessageID names an inbox row in places that also accept the id of a turn.
+// MessageID returns the name of an inbox row where the id of a turn is also accepted.
 func MessageID(inbox int64) string { return messagePrefix + strconv.FormatInt(inbox, 10) }
 
-// CommandTurn is the turn id of the replies to a command.
+// CommandTurn returns the turn id of the replies to a command.
 func CommandTurn(inbox int64) string { return "command-" + strconv.FormatInt(inbox, 10) }
 
-// MessageRow is the inbox row that a MessageID names.
+// MessageRow returns the inbox row that a MessageID names.
 func MessageRow(id string) (inbox int64, ok bool) {
 	digits, ok := strings.CutPrefix(id, messagePrefix)
 	if !ok {

@@ -51,7 +51,7 @@ type Quota interface {
 	Tell(sender message.SenderKey) bool
 }
 
-// Config is what Notices need.
+// Config configures Notices.
 type Config struct {
 	Store    Store
 	Outbox   Outbox
@@ -90,7 +90,7 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 // delivery is the conversation that gets the answer of a schedule's turn; "" for other turns.
 func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name {
+		if t.Channel == message.ScheduleChannel && t.Conversation.ID == s.Name {
 			return s.Deliver
 		}
 	}
@@ -99,7 +99,7 @@ func delivery(c *config.Config, t turnlog.Turn) string {
 
 // Behind tells the sender of a message over a channel that it waits for the approval of an earlier call.
 func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) {
-	if route.Door(m.Channel) != route.DoorChannel {
+	if route.Frontend(m.Channel) != route.FrontendChannel {
 		return // the page and the terminal show the request itself, and API clients read only answers
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
@@ -146,9 +146,9 @@ func (n *Notices) settle(ctx context.Context, a consent.Approval) error {
 
 // Refused tells a sender on a channel, once a day, that there are too many sessions. A message that is refused for any other reason gets no
 // answer.
-func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
+func (n *Notices) Refused(row mailbox.InboxRow, r channel.Decision) {
 	m := row.Message
-	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
+	if r != channel.SenderSessions || route.Frontend(m.Channel) != route.FrontendChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)

@@ -50,7 +50,7 @@ type Store interface {
 	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
 }
 
-// Config is what Channels need.
+// Config configures Channels.
 type Config struct {
 	Inbox  Inbox
 	Outbox Outbox

@@ -21,7 +21,7 @@ import (
 // The channel instances of clients.
 const (
 	OpenAI = "openai"
-	MCP    = message.MCPDoor
+	MCP    = message.MCPFrontend
 )
 
 // Host is what a Service needs of the host. Methods are safe for concurrent use.

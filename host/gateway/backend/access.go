@@ -14,7 +14,7 @@ import (
 
 // Access are the pairings, with what the configuration says about their senders.
 type Access struct {
-	Pairings *pairing.Desk
+	Pairings *pairing.Service
 	// Roles returns the roles of the configuration in force.
 	Roles func() *route.Roles
 }

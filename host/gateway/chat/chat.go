@@ -326,7 +326,7 @@ func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
 	here := string(message.NewConversationKey(gateway.ChannelTerminal, t.cfg.Conversation))
 	for _, a := range list {
-		if message.ParseSession(a.Session).Place == here {
+		if message.ParseSession(a.Session).Scope == here {
 			mine = append(mine, a)
 		}
 	}

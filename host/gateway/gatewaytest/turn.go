@@ -83,7 +83,7 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 	if call.Before != nil {
 		call.Before()
 	}
-	t.publish(with(message.ToolVerdict, func(e *message.Event) { e.Verdict, e.Reasons = call.Verdict, call.Reasons }), func(*conversation) {
+	t.publish(with(message.ToolDecision, func(e *message.Event) { e.Decision, e.Reasons = call.Verdict, call.Reasons }), func(*conversation) {
 		view.Verdict, view.Where, view.Reasons = call.Verdict, call.Where, call.Reasons
 		t.commit()
 	})

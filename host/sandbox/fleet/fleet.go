@@ -107,7 +107,7 @@ func New(c Config) (*Fleet, error) {
 	}
 	limits := quota.Config{
 		Measure: f.folders.Size, Running: f.running,
-		Place: func(session string) string { return message.ParseSession(session).Place },
+		Place: func(session string) string { return message.ParseSession(session).Scope },
 	}
 	if c.Media != nil {
 		limits.Media = c.Media.Held

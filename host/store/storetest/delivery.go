@@ -140,7 +140,7 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 	for i, c := range []struct {
 		where   message.Conversation
 		channel string
-	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleDoor}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
+	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleChannel}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
 		tn := turn(fmt.Sprint("t", i))
 		tn.Conversation, tn.Channel = c.where, c.channel
 		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))

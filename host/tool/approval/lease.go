@@ -270,7 +270,7 @@ func (s *Service) EndSessions(ctx context.Context, place, by string) error {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(s.config.Now()) {
+		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Scope != place || !g.Open(s.config.Now()) {
 			continue
 		}
 		if err := s.Revoke(ctx, g.ID, by); err != nil {
