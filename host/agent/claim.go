@@ -76,9 +76,9 @@ func (it Item) Key() string {
 		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
-		return it.Turn.ConversationKey()
+		return string(it.Turn.ConversationKey())
 	}
-	return it.Row.Message.ConversationKey()
+	return string(it.Row.Message.ConversationKey())
 }
 
 // Work answers the first of the items queued in a scope, together with the following ones that the same answer can serve, and returns

@@ -222,7 +222,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	var told []string
 	heard := make(chan struct{}, 10)
 	h.on.behind = func(_ turnlog.Turn, m message.Message, a consent.Approval) {
-		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
+		told = append(told, string(m.ConversationKey())+" "+m.Text+" "+a.Tool)
 		heard <- struct{}{}
 	}
 	h.accept("ann", "!touch wood")

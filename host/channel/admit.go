@@ -74,7 +74,7 @@ type GateConfig struct {
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
 	// Open returns an error if a sender would start one session too many in a scope. A free sender may start any number.
-	Open(sender, scope string, free bool) error
+	Open(sender message.SenderKey, scope string, free bool) error
 }
 
 // Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
@@ -159,11 +159,11 @@ func (g *Gate) count(m message.Message, r Decision) Decision {
 		senders = g.others
 	}
 	switch {
-	case !senders.allow(now, m.SenderKey()):
+	case !senders.allow(now, string(m.SenderKey())):
 		return SenderRate
 	case !known && !g.unknown.AllowN(now, 1):
 		return UnknownRate
-	case !g.conversations.allow(now, m.ConversationKey()):
+	case !g.conversations.allow(now, string(m.ConversationKey())):
 		return ConversationRate
 	}
 	return r

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Tier is how specific a rule is.
@@ -90,16 +91,16 @@ func New(cfg *config.Config) (*Table, []Finding) {
 
 // Resolve returns the rule for a sender, given as Message.SenderKey, on a channel instance; false if there is none. It does not
 // allocate.
-func (t *Table) Resolve(channel, senderKey string) (Match, bool) {
-	if m, ok := t.senders[senderKey]; ok {
+func (t *Table) Resolve(channel string, senderKey message.SenderKey) (Match, bool) {
+	if m, ok := t.senders[string(senderKey)]; ok {
 		return m, true
 	}
 	for _, n := range t.prefixes {
 		if n > len(senderKey) {
 			continue
 		}
-		for _, g := range t.globs[senderKey[:n]] {
-			if g.pattern.Match(senderKey) {
+		for _, g := range t.globs[string(senderKey[:n])] {
+			if g.pattern.Match(string(senderKey)) {
 				return g.match, true
 			}
 		}

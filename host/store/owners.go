@@ -26,7 +26,7 @@ const (
 // ConversationOwner returns the key of a conversation's turns, of the messages that they answer, and of the approvals that they wait
 // for.
 func ConversationOwner(k message.ConversationKey) OwnerKey {
-	return OwnerKey("conversation " + k.String())
+	return OwnerKey("conversation " + string(k))
 }
 
 // ChannelOwner returns the key of the deliveries over a channel instance.

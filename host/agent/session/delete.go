@@ -55,7 +55,7 @@ func (k *Keeper) DeleteConversation(ctx context.Context, scope, by string, stop 
 	if len(list) == 0 {
 		return store.NotFound("nothing is stored for " + scope)
 	}
-	if _, err := k.Elevations.End(ctx, scope, by, "the conversation was deleted"); err != nil {
+	if _, err := k.Elevations.End(ctx, message.ConversationKey(scope), by, "the conversation was deleted"); err != nil {
 		return err
 	}
 	for _, s := range list {

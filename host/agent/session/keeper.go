@@ -69,7 +69,7 @@ type Sandboxes interface {
 
 // Quota counts the disk space of sessions, by message.SessionKey.WorkspaceKey.
 type Quota interface {
-	Restore(workspaceKey, sender string)
+	Restore(workspaceKey string, sender message.SenderKey)
 }
 
 // Media stores the files that people sent.
@@ -85,7 +85,7 @@ type Pairings interface {
 
 // Elevations ends elevated mode in a conversation.
 type Elevations interface {
-	End(ctx context.Context, conversation, by, why string) (bool, error)
+	End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error)
 }
 
 // NewKeeper returns a Keeper. Its methods may be called before Run.

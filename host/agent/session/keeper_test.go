@@ -61,13 +61,13 @@ func (a *around) Prune(context.Context) error {
 	return nil
 }
 
-func (a *around) End(_ context.Context, conversation, by, _ string) (bool, error) {
-	a.note("elevated mode ends in " + conversation + " by " + by)
+func (a *around) End(_ context.Context, conversation message.ConversationKey, by, _ string) (bool, error) {
+	a.note("elevated mode ends in " + string(conversation) + " by " + by)
 	return true, nil
 }
 
-func (a *around) Restore(workspaceKey, sender string) {
-	a.note("quota restore " + workspaceKey + " " + sender)
+func (a *around) Restore(workspaceKey string, sender message.SenderKey) {
+	a.note("quota restore " + workspaceKey + " " + string(sender))
 }
 
 // engine is where sessions have sandboxes.

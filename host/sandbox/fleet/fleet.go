@@ -45,7 +45,7 @@ type Store interface {
 
 // Media keeps files of senders, which count as theirs.
 type Media interface {
-	Held(sender string) (bytes int64)
+	Held(sender message.SenderKey) (bytes int64)
 }
 
 // Outside is what the proxies of sandboxes reach hosts by, and what they verify the hosts of credentials by. Its zero value is the host's

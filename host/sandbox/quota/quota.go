@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Limits are what may be held; 0 is no limit.
@@ -44,7 +46,7 @@ type Config struct {
 	// Measure returns what a session's workspace takes, in bytes.
 	Measure func(session string) int64
 	// Media returns what the media of a sender take besides, in bytes; nil is nothing.
-	Media func(sender string) int64
+	Media func(sender message.SenderKey) int64
 	// Running counts the background processes of each session.
 	Running func() map[string]int
 	// Place returns the place that a session is in.
@@ -60,10 +62,10 @@ type Keeper struct {
 	mu       sync.Mutex
 	limits   Limits
 	sessions map[string]*holding
-	total    int64                           // of all holdings, what is reserved besides
-	senders  map[string]string               // who spoke last, by place
-	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
-	told     map[string]time.Time            // by sender, when he last was told that he has opened too many
+	total    int64                                      // of all holdings, what is reserved besides
+	senders  map[string]message.SenderKey               // who spoke last, by place
+	opened   map[message.SenderKey]map[string]time.Time // by sender, each place that he opened within a day
+	told     map[message.SenderKey]time.Time            // by sender, when he last was told that he has opened too many
 }
 
 // holding is what a session holds.
@@ -83,9 +85,9 @@ func New(c Config) *Keeper {
 		c.Now = time.Now
 	}
 	if c.Media == nil {
-		c.Media = func(string) int64 { return 0 }
+		c.Media = func(message.SenderKey) int64 { return 0 }
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]message.SenderKey{}, opened: map[message.SenderKey]map[string]time.Time{}, told: map[message.SenderKey]time.Time{}}
 }
 
 // Configure sets the limits. Nothing that is over them already is removed.
@@ -96,7 +98,7 @@ func (k *Keeper) Configure(l Limits) {
 }
 
 // Restore takes over a session that there was before, and who spoke in it last.
-func (k *Keeper) Restore(session, sender string) {
+func (k *Keeper) Restore(session string, sender message.SenderKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session)
@@ -111,7 +113,7 @@ func (k *Keeper) Changed(session string) {
 }
 
 // sender is the one whom a session belongs to, or "". k.mu is held.
-func (k *Keeper) sender(session string) string {
+func (k *Keeper) sender(session string) message.SenderKey {
 	session, _, _ = strings.Cut(session, "\x00") // what follows is a folder of one of its sandboxes
 	return k.senders[k.config.Place(session)]
 }
@@ -216,7 +218,7 @@ const day = 24 * time.Hour
 
 // Open takes down that a sender speaks in a place, and refuses it where that opens one place too many. free says that this sender may
 // open any number.
-func (k *Keeper) Open(sender, place string, free bool) error {
+func (k *Keeper) Open(sender message.SenderKey, place string, free bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.senders[place]
@@ -229,7 +231,7 @@ func (k *Keeper) Open(sender, place string, free bool) error {
 	return nil
 }
 
-func (k *Keeper) open(sender, place string) error {
+func (k *Keeper) open(sender message.SenderKey, place string) error {
 	limit, now := k.limits.SenderSessions, k.config.Now()
 	if limit == 0 {
 		return nil
@@ -249,7 +251,7 @@ func (k *Keeper) open(sender, place string) error {
 }
 
 // Tell reports whether a sender whom Open has refused is to be told so, which he is once a day.
-func (k *Keeper) Tell(sender string) bool {
+func (k *Keeper) Tell(sender message.SenderKey) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.config.Now()
@@ -271,7 +273,7 @@ func (k *Keeper) forgetOldOpenings(now time.Time) {
 	if len(k.opened) < maxSenders {
 		return
 	}
-	maps.DeleteFunc(k.opened, func(_ string, places map[string]time.Time) bool {
+	maps.DeleteFunc(k.opened, func(_ message.SenderKey, places map[string]time.Time) bool {
 		maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
 		return len(places) == 0
 	})
@@ -525,7 +527,7 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 
 // MediaRoom returns how many bytes the media of a sender may take beside his workspaces, 0 for any number, and what to say where that is too
 // little.
-func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
+func (k *Keeper) MediaRoom(sender message.SenderKey) (most int64, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	limit := k.limits.SenderDisk

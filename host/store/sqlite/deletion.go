@@ -251,7 +251,7 @@ func (w *writer) leaveBehind(d deletedSession) error {
 		left = append(left, turnlog.Leftover{Kind: turnlog.LeftMedia, Name: name})
 	}
 	workspace := message.ParseSession(d.Key).WorkspaceKey()
-	others, err := list(context.Background(), w.conn, scanText, "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", workspace)
+	others, err := list(context.Background(), w.conn, scanText[string], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", workspace)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (s *Store) NamedInSteps(ctx context.Context, digest string) (bool, error) {
 	}, "SELECT EXISTS (SELECT 1 FROM steps WHERE instr(CAST(data AS TEXT), ?) > 0)", digest)
 }
 
-func scanText(scan func(...any) error) (text string, err error) {
+func scanText[T ~string](scan func(...any) error) (text T, err error) {
 	err = scan(&text)
 	return text, err
 }

@@ -95,14 +95,14 @@ func (w *writer) ownsRow(key func(message.ConversationKey) store.OwnerKey, query
 	if w.own.all() {
 		return nil
 	}
-	var k message.ConversationKey
-	switch err := w.row(query, []any{id}, &k.Channel, &k.ID); {
+	var instance, conversation string
+	switch err := w.row(query, []any{id}, &instance, &conversation); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
 	}
-	return w.owns(key(k))
+	return w.owns(key(message.NewConversationKey(instance, conversation)))
 }
 
 const (
@@ -110,7 +110,7 @@ const (
 	whereOfTurn  = "SELECT channel, conversation FROM turns WHERE id = ?"
 )
 
-func channelOf(k message.ConversationKey) store.OwnerKey { return store.ChannelOwner(k.Channel) }
+func channelOf(k message.ConversationKey) store.OwnerKey { return store.ChannelOwner(k.Channel()) }
 
 // The epoch of a key is the sum of its row's and its host's, so that the start of a host changes all its keys with one row.
 const selectOwner = `SELECT h.id, coalesce(n.incarnation, ''), coalesce(o.epoch, 0) + coalesce(n.epoch, 0)

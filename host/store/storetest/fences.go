@@ -70,7 +70,7 @@ type fencedWrite struct {
 }
 
 func ofConversation(v setting) store.OwnerKey {
-	return store.ConversationOwner(message.ConversationKey{Channel: v.turn.Channel, ID: v.at.ID})
+	return store.ConversationOwner(message.NewConversationKey(v.turn.Channel, v.at.ID))
 }
 func ofChannel(v setting) store.OwnerKey { return store.ChannelOwner(v.turn.Channel) }
 func ofSchedules(setting) store.OwnerKey { return store.ScheduleOwner }
