@@ -1,9 +1,10 @@
-// Package route decides which agent answers a message: by a static table, made of the rules of the configuration, and by the route policies.
+// Package route decides which agent answers a message: by a static table, made of the rules of the configuration, and by the route
+// policies.
 //
 // Start with New and Table.Resolve for the table, and with Decide, which asks the policies as well. An exact sender comes before people's
-// choice in chat, then a sender glob, then the channel, then the default. Of several matching globs, the one with the longest literal prefix
-// decides, then the one with more literal characters, then the first one in the file. New also returns the errors in the rules, which Check
-// passes to the loader. The package runs no policy itself and answers nobody.
+// choice in chat, then a sender glob, then the channel, then the default. Of several matching globs, the one with the longest literal
+// prefix decides, then the one with more literal characters, then the first one in the file. New also returns the errors in the rules,
+// which Check passes to the loader. The package runs no policy itself and answers nobody.
 package route
 
 import (
