@@ -124,7 +124,7 @@ func makeToaster(t *testing.T, table string) string {
 	return dir
 }
 
-// TestAKindMoreNeedsNoChange: a host that is told of a further kind checks, starts, supervises and uses plugins of it.
+// TestAKindMoreNeedsNoChange: a host that is given another kind checks, starts, supervises and uses plugins of it.
 func TestAKindMoreNeedsNoChange(t *testing.T) {
 	needProcesses(t)
 	run, err := os.MkdirTemp("", "fr")

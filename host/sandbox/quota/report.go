@@ -12,20 +12,20 @@ type Held struct {
 	Sender   message.SenderKey `json:"sender"` // empty for what belongs to nobody
 	Sessions int               `json:"sessions"`
 	Bytes    int64             `json:"bytes"` // of workspaces
-	// Media are the bytes of files that he brought or was sent, in the media store; one that several have counts for each.
+	// Media is the size of the files in the media store that the sender sent or received; a file of several senders counts for each.
 	Media     int64 `json:"media"`
 	Sandboxes int   `json:"sandboxes"`
-	// Processes are all that run in the background, HostProcesses those among them on the host.
+	// Processes counts all background processes, HostProcesses those on the host.
 	Processes     int `json:"processes"`
 	HostProcesses int `json:"host_processes"`
 }
 
-// Holdings are what a Report sums up.
+// Holdings are the input of a Report.
 type Holdings struct {
-	Senders map[string]message.SenderKey // of sessions
-	Measure func(session string) int64   // what a workspace takes, in bytes
+	Senders map[string]message.SenderKey // by session
+	Measure func(session string) int64   // size of a workspace in bytes
 	Media   map[message.SenderKey]int64  // by sender, in bytes
-	// Sandboxes counts the containers of each session, Processes what runs in the background there, HostProcesses on the host.
+	// Sandboxes counts the containers of each session, Processes the background processes in them, HostProcesses those on the host.
 	Sandboxes, Processes, HostProcesses map[string]int
 }
 
