@@ -40,7 +40,7 @@ func (r inForce) Admit(m message.Message) channel.Admission { return r.h.current
 func (r inForce) Refusal(m message.Message) string { return r.h.current.Load().gate.Refusal(m) }
 
 // Role implements command.Rules.
-func (r inForce) Role(channel, sender string) string {
+func (r inForce) Role(channel string, sender message.SenderKey) string {
 	return r.h.current.Load().Roles.Of(channel, sender)
 }
 
@@ -48,7 +48,9 @@ func (r inForce) Role(channel, sender string) string {
 func (r inForce) Scope(m message.Message) string { return r.h.current.Load().scopes.Scope(m) }
 
 // Persons implements command.Rules.
-func (r inForce) Persons(sender string) []string { return r.h.current.Load().scopes.Persons(sender) }
+func (r inForce) Persons(sender message.SenderKey) []message.SenderKey {
+	return r.h.current.Load().scopes.Persons(sender)
+}
 
 // scopes gives commands the host's conversation scopes.
 type scopes struct{ h *Host }
@@ -74,7 +76,7 @@ func (w workspaces) Visit(session string) (machine.Machine, func(), error) {
 }
 
 // MediaRoom implements attachments.Workspaces.
-func (w workspaces) MediaRoom(sender string) (int64, error) {
+func (w workspaces) MediaRoom(sender message.SenderKey) (int64, error) {
 	return w.h.fleet.Quota().MediaRoom(sender)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/event"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
@@ -117,7 +118,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
 	if h.approvals, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
 		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
-		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
+		SelfApprove: func(requester message.SenderKey) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
 		return err
 	}

@@ -173,7 +173,8 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	}
 }
 
-// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in use.
+// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in
+// use.
 func TestOwnersAreToldOfStrangers(t *testing.T) {
 	h := pairingHost(t)
 	private := message.Conversation{ID: "d-7", Kind: message.DM}

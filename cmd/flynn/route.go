@@ -154,8 +154,8 @@ func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (polic
 
 // explanation is the JSON of flynn route test.
 type explanation struct {
-	Sender string `json:"sender"`
-	Role   string `json:"role"`
+	Sender message.SenderKey `json:"sender"`
+	Role   string            `json:"role"`
 	// Identity is what the platform proves about the sender's id.
 	Identity string `json:"identity"`
 	// Admission is a channel.Decision.
@@ -206,7 +206,7 @@ func (e explanation) print(out *output) error {
 		place += ":" + strconv.Itoa(e.Line)
 	}
 	if err := out.table([]string{"SENDER", "IDENTITY", "ROLE", "ADMISSION", "TIER", "RULE", "PLACE", "CANDIDATE"},
-		[][]string{{e.Sender, e.Identity, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
+		[][]string{{string(e.Sender), e.Identity, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
 		return err
 	}
 	if len(e.Policies) > 0 {

@@ -75,8 +75,8 @@ func mayMeet(rule, instance string) bool {
 	if i := strings.IndexAny(rule, "*?[{"); i >= 0 {
 		literal = rule[:i]
 	}
-	if k, ok := message.ParseSender(literal); ok {
-		return k.Channel == instance
+	if of, _, ok := message.SenderKey(literal).Cut(); ok {
+		return of == instance
 	}
 	return literal != rule && strings.HasPrefix(instance, literal)
 }

@@ -103,7 +103,7 @@ type Generation struct {
 // Persons knows which senders are the same person; *route.Scopes implements it.
 type Persons interface {
 	// Persons returns the sender keys of one person, the given one first.
-	Persons(senderKey string) []string
+	Persons(senderKey message.SenderKey) []message.SenderKey
 }
 
 // Admission decides whose messages are answered; *channel.Gate implements it.

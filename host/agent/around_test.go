@@ -38,7 +38,7 @@ func (a *around) InForce() (*Generation, Policies) { return a.generation() }
 
 func (a *around) Scope(m message.Message) string {
 	if a.scope == nil {
-		return m.ConversationKey()
+		return string(m.ConversationKey())
 	}
 	return a.scope(m)
 }

@@ -67,7 +67,7 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	if err != nil {
 		return child{}, err
 	}
-	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.home(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.workspaceKey(), Turns: t.session.count}
 	if args.Background {
 		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
 		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls

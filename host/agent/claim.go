@@ -76,9 +76,9 @@ func (it Item) Key() string {
 		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
-		return it.Turn.ConversationKey()
+		return string(it.Turn.ConversationKey())
 	}
-	return it.Row.Message.ConversationKey()
+	return string(it.Row.Message.ConversationKey())
 }
 
 // Work answers the first of the items queued in a scope, together with the following ones that the same answer can serve, and returns
@@ -91,7 +91,7 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
-	for w := (lateness{runner: r, scope: key}); ; {
+	for w := (toolWait{runner: r, scope: key}); ; {
 		var unequipped string
 		if items, unequipped = r.workOnce(ctx, key, items, &w); unequipped == "" {
 			return items
@@ -104,7 +104,7 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 
 // workOnce is like Work, except that it returns the agent's name, and leaves all items but dropped ones, if the agent's tools are not there
 // yet.
-func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *lateness) (rest []Item, unequipped string) {
+func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *toolWait) (rest []Item, unequipped string) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()

@@ -158,7 +158,7 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 		return tool.Result{}, err
 	}
 	l.announce(c)
-	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.people, pause})
+	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.approver, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -179,14 +179,14 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 
 // pausingApprover asks people for approval while the program's clock stands still.
 type pausingApprover struct {
-	people
+	approver
 	pause func() (resume func())
 }
 
 // Wait implements tool.Approver.
 func (p pausingApprover) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	defer p.pause()()
-	return p.people.Wait(ctx, id)
+	return p.approver.Wait(ctx, id)
 }
 
 var _ tool.Approver = pausingApprover{}

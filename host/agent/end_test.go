@@ -57,7 +57,7 @@ func TestTheOperatorReadsTheCause(t *testing.T) {
 		if c.delegated {
 			d = &delegated{}
 		}
-		tn := (&Runner{}).newTurn(&Generation{Roles: roles}, nil, nil, message.Message{}, turnlog.Turn{Channel: c.channel, Sender: c.sender}, d)
+		tn := (&Runner{}).newTurn(&Generation{Roles: roles}, nil, nil, message.Message{}, turnlog.Turn{Channel: c.channel, Sender: message.SenderKey(c.sender)}, d)
 		if got := tn.words(cause); strings.Contains(got, detail) != c.want || strings.Contains(got, "log says") == c.want {
 			t.Errorf("%s, delegated %v: %q", c.sender, c.delegated, got)
 		}

@@ -115,7 +115,7 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.cfg.Store.SearchNotes(ctx, memory.NoteQuery{Agent: turn.Agent, Persons: []string{turn.Sender}, Limit: 100})
+	known, err := r.cfg.Store.SearchNotes(ctx, memory.NoteQuery{Agent: turn.Agent, Persons: []string{string(turn.Sender)}, Limit: 100})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 	var notes []memory.Note
 	for _, f := range facts {
 		notes = append(notes, memory.Note{
-			Agent: turn.Agent, Person: turn.Sender, Key: f.Key, Text: f.Text, By: turn.Sender, Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
+			Agent: turn.Agent, Person: string(turn.Sender), Key: f.Key, Text: f.Text, By: string(turn.Sender), Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
 		})
 	}
 	return notes, nil

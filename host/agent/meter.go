@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/usage"
@@ -18,7 +19,7 @@ type Account struct {
 	Session string
 	Turn    string // "" outside a turn
 	Step    int    // number of the step that records the answer
-	Sender  string // "instance:platform-id"
+	Sender  message.SenderKey
 	Agent   string
 	Task    string // a task of the host, such as "compaction"; "" for an agent's answer
 }
@@ -30,7 +31,7 @@ func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, 
 	model.Response, []usage.Row, error) {
 	m := &meter{runner: r, gen: gen, account: account}
 	defer m.settle(budget.Amount{}) // of an attempt that panicked
-	req.Gate, req.Source = m, m.account.Sender
+	req.Gate, req.Source = m, string(m.account.Sender)
 	resp, err := gen.Models.Stream(ctx, tier, req, emit)
 	return resp, m.rows, err
 }
@@ -70,7 +71,7 @@ func (m *meter) claim(worst model.Usage) budget.Claim {
 	if agent, ok := m.gen.Agents[m.account.Agent]; ok {
 		limits.Agent = agent.Budget
 	}
-	return budget.Claim{Sender: m.account.Sender, Agent: m.account.Agent, Limits: limits, Worst: amount(worst)}
+	return budget.Claim{Sender: string(m.account.Sender), Agent: m.account.Agent, Limits: limits, Worst: amount(worst)}
 }
 
 // charge accounts for usage that has already happened, so that an exhausted budget is seen as such.

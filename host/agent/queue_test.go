@@ -207,7 +207,8 @@ func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
 	h.want("echo: question-A", "echo: question-B")
 }
 
-// TestWhoWaitsBehindARequestHearsOfIt puts messages and orders behind a call that waits for an approval: each conversation hears of it once.
+// TestWhoWaitsBehindARequestHearsOfIt puts messages and orders behind a call that waits for an approval: each conversation hears of it
+// once.
 func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
 	h.chain.tool = func(policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: true} }
@@ -222,7 +223,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	var told []string
 	heard := make(chan struct{}, 10)
 	h.on.behind = func(_ turnlog.Turn, m message.Message, a consent.Approval) {
-		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
+		told = append(told, string(m.ConversationKey())+" "+m.Text+" "+a.Tool)
 		heard <- struct{}{}
 	}
 	h.accept("ann", "!touch wood")

@@ -32,7 +32,7 @@ func (t *turn) recall(ctx context.Context, rows []mailbox.InboxRow) []transcript
 		return nil
 	}
 	notes, err := t.cfg.Store.SearchNotes(ctx, memory.NoteQuery{
-		Agent: t.row.Agent, Persons: t.gen.persons(t.row.Sender), Words: words, Any: true, Limit: 4 * maxRecalled,
+		Agent: t.row.Agent, Persons: memory.Scopes(t.gen.persons(t.row.Sender)), Words: words, Any: true, Limit: 4 * maxRecalled,
 	})
 	if err != nil {
 		t.cfg.Log.Warn("cannot recall memories", "turn", t.row.ID, "error", err)

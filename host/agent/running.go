@@ -37,13 +37,13 @@ func (g *Generation) queue(a *Agent, channel string) string {
 // active is a running turn.
 type active struct {
 	cancel       context.CancelCauseFunc
-	conversation string // key of the conversation that gets the answer
+	conversation message.ConversationKey // key of the conversation that gets the answer
 	origin       message.Message
 	rest         []Item // items of the queue that came before those still in it
 	interrupts   bool   // a later message may stop it
 	turn         turnlog.Turn
-	asking       consent.Approval // the request that a person is asked about, if any
-	told         map[string]bool  // conversations that have been told about it
+	asking       consent.Approval                 // the request that a person is asked about, if any
+	told         map[message.ConversationKey]bool // conversations that have been told about it
 }
 
 // registry holds the running turns, so that others can stop them.
@@ -86,7 +86,7 @@ func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 func (r *registry) asking(scope string, request consent.Approval) {
 	r.mu.Lock()
 	if a := r.running[scope]; a != nil {
-		a.asking, a.told = request, map[string]bool{}
+		a.asking, a.told = request, map[message.ConversationKey]bool{}
 	}
 	r.mu.Unlock()
 	r.tellBehind(scope)
@@ -247,18 +247,22 @@ func (r *registry) Running(scope string) bool {
 func (r *registry) Delegated(scope string) bool { return r.children.Any(children.InScope(scope)) }
 
 // StopIn is like Stop for the turn that answers in a conversation.
-func (r *registry) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+func (r *registry) StopIn(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errStopped)
+}
 
 // HangUp is like StopIn, for an API client that no longer waits for its answer.
-func (r *registry) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+func (r *registry) HangUp(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errHungUp)
+}
 
-func (r *registry) endIn(conversation string, cause error) bool {
+func (r *registry) endIn(conversation message.ConversationKey, cause error) bool {
 	delegated := r.children.Stop(cause, children.InConversation(conversation))
 	return r.stopAll(cause, func(a *active) bool { return a.conversation == conversation }) || delegated
 }
 
 // RunningIn is like Running for a conversation.
-func (r *registry) RunningIn(conversation string) bool {
+func (r *registry) RunningIn(conversation message.ConversationKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.running {
@@ -270,7 +274,7 @@ func (r *registry) RunningIn(conversation string) bool {
 }
 
 // StopFor ends the running turns of a sender.
-func (r *registry) StopFor(sender string) {
+func (r *registry) StopFor(sender message.SenderKey) {
 	r.stopAll(errStopped, func(a *active) bool { return a.origin.SenderKey() == sender })
 }
 
@@ -280,10 +284,9 @@ func (r *Runner) Readmit() {
 	defer policies.Release()
 	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
 	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
-		sender, _ := message.ParseSender(t.Sender)
 		return route.Frontend(t.Channel) == route.FrontendChannel && gen.Admission.Refusal(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
-			Sender: message.Sender{ID: sender.ID},
+			Sender: message.Sender{ID: t.Sender.ID()},
 		}) != ""
 	})
 }

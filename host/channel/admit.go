@@ -74,7 +74,7 @@ type GateConfig struct {
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
 	// Open returns an error if a sender would start one session too many in a scope. A free sender may start any number.
-	Open(sender, scope string, free bool) error
+	Open(sender message.SenderKey, scope string, free bool) error
 }
 
 // Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
@@ -82,8 +82,8 @@ type Sessions interface {
 // configuration may have changed by then, or a pairing may be revoked.
 //
 // It decides by Message.Channel and Message.Sender.ID, which the frontend or channel sets and a sender cannot choose. A sender on
-// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by [clients];
-// every other instance is a channel.
+// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by
+// [clients]; every other instance is a channel.
 type Gate struct {
 	GateConfig
 	// The rates of known and other senders are kept apart, so that many strangers cannot displace those of known senders.
@@ -159,11 +159,11 @@ func (g *Gate) count(m message.Message, r Decision) Decision {
 		senders = g.others
 	}
 	switch {
-	case !senders.allow(now, m.SenderKey()):
+	case !senders.allow(now, string(m.SenderKey())):
 		return SenderRate
 	case !known && !g.unknown.AllowN(now, 1):
 		return UnknownRate
-	case !g.conversations.allow(now, m.ConversationKey()):
+	case !g.conversations.allow(now, string(m.ConversationKey())):
 		return ConversationRate
 	}
 	return r

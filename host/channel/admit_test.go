@@ -11,9 +11,9 @@ import (
 )
 
 // paired are pairings: roles by sender key.
-type paired map[string]string
+type paired map[message.SenderKey]string
 
-func (p paired) Role(senderKey string) (string, bool) {
+func (p paired) Role(senderKey message.SenderKey) (string, bool) {
 	role, ok := p[senderKey]
 	return role, ok
 }
@@ -38,7 +38,7 @@ func house() *config.Config {
 func newGate(c *config.Config, now func() time.Time) *Gate {
 	p := paired{}
 	for name := range c.Channels {
-		p[name+":gus"], p[name+":may"], p[name+":spam-pat"], p[name+":robot"] = route.Guest, route.Member, route.Member, route.Member
+		p[message.NewSenderKey(name, "gus")], p[message.NewSenderKey(name, "may")], p[message.NewSenderKey(name, "spam-pat")], p[message.NewSenderKey(name, "robot")] = route.Guest, route.Member, route.Member, route.Member
 	}
 	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p), Now: now})
 }

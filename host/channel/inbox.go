@@ -168,8 +168,7 @@ func (in *Inbox) tooOld(m message.Message) bool {
 func check(m message.Message) error {
 	sender := m.Sender.ID
 	if m.Channel == message.ScheduleChannel { // its senders have their channel in front
-		k, _ := message.ParseSender(sender)
-		sender = k.ID
+		sender = message.SenderKey(sender).ID()
 	}
 	for _, id := range []struct{ name, value string }{
 		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", sender},

@@ -117,7 +117,7 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 // queue puts a reply into the queue of its conversation; o.mu is held.
 func (o *Outbox) queue(r mailbox.OutboxRow) {
 	o.waiting[r.Reply.Channel]++
-	o.queues.Push(r.Reply.ConversationKey(), r)
+	o.queues.Push(string(r.Reply.ConversationKey()), r)
 }
 
 // Waiting counts the undelivered replies of each channel.

@@ -7,37 +7,39 @@ import (
 
 // SenderKey names a sender across channels: "instance:platform-id". Rules, the store and the API use this form. Instance names contain
 // no colon; platform ids may.
-type SenderKey struct {
-	Channel string // the instance
-	ID      string // the platform's
-}
+type SenderKey string
 
-// ParseSender parses a sender key. If text has no colon, ok is false and k has only a Channel.
-func ParseSender(text string) (k SenderKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// NewSenderKey returns the key of a sender of a channel instance.
+func NewSenderKey(instance, id string) SenderKey { return SenderKey(instance + ":" + id) }
 
-// String returns the text that ParseSender parses.
-func (k SenderKey) String() string { return k.Channel + ":" + k.ID }
+// Cut returns the parts of the key. If it has no colon, ok is false and id is empty.
+func (k SenderKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
+
+// Channel returns the name of the channel instance.
+func (k SenderKey) Channel() string { instance, _, _ := k.Cut(); return instance }
+
+// ID returns the platform's id of the sender.
+func (k SenderKey) ID() string { _, id, _ := k.Cut(); return id }
 
 // Unverified reports whether anybody could have taken the id, whatever the channel proves about others: it begins with "?".
-func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID, "?") }
+func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID(), "?") }
 
 // ConversationKey names a conversation across channels: "instance:platform-id". Messages of one key are handled in order.
-type ConversationKey struct {
-	Channel string // the instance
-	ID      string // the platform's
+type ConversationKey string
+
+// NewConversationKey returns the key of a conversation of a channel instance.
+func NewConversationKey(instance, id string) ConversationKey {
+	return ConversationKey(instance + ":" + id)
 }
 
-// ParseConversation parses a conversation key. If text has no colon, ok is false and k has only a Channel.
-func ParseConversation(text string) (k ConversationKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// Cut returns the parts of the key. If it has no colon, ok is false and id is empty.
+func (k ConversationKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
 
-// String returns the text that ParseConversation parses.
-func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
+// Channel returns the name of the channel instance.
+func (k ConversationKey) Channel() string { instance, _, _ := k.Cut(); return instance }
+
+// ID returns the platform's id of the conversation.
+func (k ConversationKey) ID() string { _, id, _ := k.Cut(); return id }
 
 // Keys of conversation scopes, which share a session for each agent. The key of a group or a thread is its ConversationKey. Names of
 // channel instances contain neither '@' nor '/', so no conversation can have the key of a private scope, whatever its platform calls
@@ -47,10 +49,10 @@ func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
 func LinkScope(name string) string { return "@" + name }
 
 // SenderScope returns the scope of a sender's private chats.
-func SenderScope(k SenderKey) string { return k.Channel + "/dm:" + k.ID }
+func SenderScope(k SenderKey) string { return k.Channel() + "/dm:" + k.ID() }
 
 // ChatScope returns the scope of a single private chat, if each has its own.
-func ChatScope(k ConversationKey) string { return k.Channel + "/chat:" + k.ID }
+func ChatScope(k ConversationKey) string { return k.Channel() + "/chat:" + k.ID() }
 
 // SessionKey names a session: "scope:agent" for the first one of an agent in a conversation scope, "scope:agent#2" for the second. A
 // new session begins a new epoch of its scope.
@@ -82,6 +84,6 @@ func (k SessionKey) String() string {
 	return k.Scope + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
 }
 
-// Home returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay when a
-// new session begins.
-func (k SessionKey) Home() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }
+// WorkspaceKey returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay
+// when a new session begins.
+func (k SessionKey) WorkspaceKey() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }

@@ -130,17 +130,17 @@ const ScheduleChannel = "schedule"
 // MCPFrontend is the channel instance of clients that use the Model Context Protocol.
 const MCPFrontend = "mcp"
 
-// SenderKey returns the text of the sender's SenderKey.
-func (m Message) SenderKey() string {
+// SenderKey returns the key of the sender.
+func (m Message) SenderKey() SenderKey {
 	if m.Channel == ScheduleChannel {
-		return m.Sender.ID
+		return SenderKey(m.Sender.ID)
 	}
-	return SenderKey{m.Channel, m.Sender.ID}.String()
+	return NewSenderKey(m.Channel, m.Sender.ID)
 }
 
-// ConversationKey returns the text of the conversation's ConversationKey.
-func (m Message) ConversationKey() string {
-	return ConversationKey{m.Channel, m.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation.
+func (m Message) ConversationKey() ConversationKey {
+	return NewConversationKey(m.Channel, m.Conversation.ID)
 }
 
 // Reply is an outgoing message.
@@ -166,9 +166,9 @@ type Reply struct {
 	Buttons []Button `json:"buttons,omitempty"`
 }
 
-// ConversationKey returns the text of the ConversationKey of its destination.
-func (r Reply) ConversationKey() string {
-	return ConversationKey{r.Channel, r.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation of its destination.
+func (r Reply) ConversationKey() ConversationKey {
+	return NewConversationKey(r.Channel, r.Conversation.ID)
 }
 
 // Button is one choice below a reply.

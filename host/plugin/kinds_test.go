@@ -163,7 +163,7 @@ func TestAKindMoreNeedsNoChange(t *testing.T) {
 	if s := h.Status(); len(s) != 1 || s[0].Kind != "toaster" || s[0].State != Ready {
 		t.Errorf("status %+v", s)
 	}
-	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "want channel or tools or toaster") {
+	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "must be channel or tools or toaster") {
 		t.Errorf("a kind that is not known: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 		{"crashes in its first seconds", badCrashes, "the train derailed"},
 		{"is never ready", badHangs, "configure"},
 		{"does not start", badStart, "exit status 3"},
-		{"is not what its manifest says", badDescribe, "the process says"},
+		{"is not what its manifest says", badDescribe, "the process reports"},
 		{"does not take the settings", badConfig, "this version wants a port"},
 		{"has a schema that does not take the settings", badSchema, "channels.line: missing: port"},
 	} {

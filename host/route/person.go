@@ -1,10 +1,14 @@
 package route
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/flynnhost/flynn/host/message"
+)
 
 // Persons returns the sender ids that an owner has linked with the given one, the given one first.
-func (s *Scopes) Persons(senderKey string) []string {
-	out := []string{senderKey}
+func (s *Scopes) Persons(senderKey message.SenderKey) []message.SenderKey {
+	out := []message.SenderKey{senderKey}
 	link, ok := s.link(senderKey)
 	if !ok {
 		return out

@@ -15,7 +15,7 @@ func TestPersons(t *testing.T) {
 		}
 		return message.SendersProved
 	}))
-	for who, want := range map[string][]string{
+	for who, want := range map[message.SenderKey][]message.SenderKey{
 		"mail:ann@x": {"mail:ann@x", "irc:ann", "telegram:7"},
 		"irc:bob":    {"irc:bob"},
 		"irc:eve":    {"irc:eve"},

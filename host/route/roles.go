@@ -19,7 +19,7 @@ const (
 // Pairings knows the roles of paired senders. They may change at any time, so every decision asks again.
 type Pairings interface {
 	// Role returns the role of a paired sender; paired is false if there is none.
-	Role(senderKey string) (role string, paired bool)
+	Role(senderKey message.SenderKey) (role string, paired bool)
 }
 
 // Roles determines the roles of senders by [access] and [clients], and by pairings for those not listed. It is safe for concurrent use.
@@ -66,8 +66,8 @@ func newPeople(patterns []string) people {
 	return p
 }
 
-func (p people) have(senderKey string) bool {
-	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
+func (p people) have(senderKey message.SenderKey) bool {
+	return p.ids[string(senderKey)] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(string(senderKey)) })
 }
 
 // WithClients adds the API clients of a configuration.
@@ -78,10 +78,10 @@ func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
 }
 
 // program returns the [clients] entry of a sender on an API frontend. owner is true for the gateway's own token.
-func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
-	sender, _ := message.ParseSender(senderKey)
-	c, known = r.clients[sender.ID]
-	return c, sender.ID == config.Gatekeeper, known
+func (r *Roles) program(senderKey message.SenderKey) (c config.Client, owner, known bool) {
+	id := senderKey.ID()
+	c, known = r.clients[id]
+	return c, id == config.Gatekeeper, known
 }
 
 // MayAsk reports whether an API client may ask the agent that it names.
@@ -101,56 +101,53 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 	return all
 }
 
-// home returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
+// ownInstance returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
 // others.
-func home(channel, senderKey string) string {
+func ownInstance(channel string, senderKey message.SenderKey) string {
 	if channel == message.ScheduleChannel {
-		sender, _ := message.ParseSender(senderKey)
-		return sender.Channel
+		return senderKey.Channel()
 	}
 	return channel
 }
 
 // Of returns the role of a sender, given as Message.SenderKey, on a channel instance. A sender on a local frontend is an owner. A
 // blocked sender and one whose id is not proved are guests, whatever other rules say.
-func (r *Roles) Of(channel, senderKey string) string {
+func (r *Roles) Of(channel string, senderKey message.SenderKey) string {
 	role, _ := r.of(channel, senderKey)
 	return role
 }
 
 // Known reports whether a sender is listed or paired, and not blocked.
-func (r *Roles) Known(channel, senderKey string) bool {
+func (r *Roles) Known(channel string, senderKey message.SenderKey) bool {
 	_, known := r.of(channel, senderKey)
 	return known
 }
 
 // Blocked reports whether a sender is blocked. The holder of this machine's token and an owner listed by exact id never are.
-func (r *Roles) Blocked(channel, senderKey string) bool {
-	channel = home(channel, senderKey)
-	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
-	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == gatekeeper.String() {
+func (r *Roles) Blocked(channel string, senderKey message.SenderKey) bool {
+	channel = ownInstance(channel, senderKey)
+	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == message.NewSenderKey(channel, config.Gatekeeper) {
 		return false
 	}
-	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
+	return r.blocked.have(senderKey) && !(r.owners.ids[string(senderKey)] && r.Proof(channel, senderKey).Counts())
 }
 
 // Proof returns what is proved about a sender's id. Nothing is proved about one that begins with "?", a name that anybody could have
 // taken, whatever the channel proves about others: an operator's glob for everybody with an account is not meant for senders without
 // one.
-func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
-	channel = home(channel, senderKey)
-	sender, _ := message.ParseSender(senderKey)
+func (r *Roles) Proof(channel string, senderKey message.SenderKey) message.SenderProof {
+	channel = ownInstance(channel, senderKey)
 	switch {
 	case Local(channel) || Frontend(channel) != FrontendChannel: // authenticated by token
 		return message.SendersProved
-	case sender.Unverified():
+	case senderKey.Unverified():
 		return message.SendersClaimed
 	}
 	return r.proofs(channel)
 }
 
-func (r *Roles) of(channel, senderKey string) (role string, known bool) {
-	channel = home(channel, senderKey)
+func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, known bool) {
+	channel = ownInstance(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false
@@ -178,18 +175,17 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 }
 
 // unverified reports whether a sender's id is not verified.
-func unverified(channel, senderKey string) bool {
-	sender, _ := message.ParseSender(senderKey)
-	return sender.Channel == channel && sender.Unverified()
+func unverified(channel string, senderKey message.SenderKey) bool {
+	return senderKey.Channel() == channel && senderKey.Unverified()
 }
 
 // Identity returns Proof as a word for people.
-func (r *Roles) Identity(channel, senderKey string) string {
+func (r *Roles) Identity(channel string, senderKey message.SenderKey) string {
 	return cmp.Or(string(r.Proof(channel, senderKey)), "unknown")
 }
 
 // paired reports whether a sender is paired.
-func (r *Roles) paired(senderKey string) bool {
+func (r *Roles) paired(senderKey message.SenderKey) bool {
 	if r.pairings == nil {
 		return false
 	}
@@ -197,7 +193,7 @@ func (r *Roles) paired(senderKey string) bool {
 	return paired
 }
 
-func (r *Roles) programRole(senderKey string) (role string, known bool) {
+func (r *Roles) programRole(senderKey message.SenderKey) (role string, known bool) {
 	c, owner, known := r.program(senderKey)
 	switch {
 	case owner:

@@ -8,18 +8,18 @@ import (
 // Scopes maps messages to conversation scopes: the messages of a scope share a session for each agent, and are handled in order. It is
 // immutable and safe for concurrent use.
 type Scopes struct {
-	byConversation bool              // private chats
-	threadsApart   bool              // in groups
-	links          map[string]string // name of the link by sender id
+	byConversation bool                         // private chats
+	threadsApart   bool                         // in groups
+	links          map[message.SenderKey]string // name of the link by sender
 	roles          *Roles
 }
 
 // NewScopes reads the section of a loaded configuration. Only senders whose ids are proved by roles are linked.
 func NewScopes(c config.Sessions, roles *Roles) *Scopes {
-	s := &Scopes{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[string]string{}, roles: roles}
+	s := &Scopes{byConversation: c.Private == "conversation", threadsApart: c.Groups != "conversation", links: map[message.SenderKey]string{}, roles: roles}
 	for name, ids := range c.Links {
 		for _, id := range ids {
-			s.links[id] = name
+			s.links[message.SenderKey(id)] = name
 		}
 	}
 	return s
@@ -35,13 +35,13 @@ func (s *Scopes) Scope(m message.Message) string {
 	c := m.Conversation
 	switch {
 	case Frontend(m.Channel) != FrontendChannel: // every conversation on this machine is separate
-		return m.ConversationKey()
+		return string(m.ConversationKey())
 	case c.Kind == message.DM:
 		return s.private(m)
 	case c.Kind == message.Thread && c.Parent != "" && !s.threadsApart:
-		return message.ConversationKey{Channel: m.Channel, ID: c.Parent}.String()
+		return string(message.NewConversationKey(m.Channel, c.Parent))
 	}
-	return m.ConversationKey()
+	return string(m.ConversationKey())
 }
 
 func (s *Scopes) private(m message.Message) string {
@@ -50,18 +50,17 @@ func (s *Scopes) private(m message.Message) string {
 	case linked:
 		return message.LinkScope(link)
 	case s.byConversation && m.Conversation.ID != m.Sender.ID:
-		return message.ChatScope(message.ConversationKey{Channel: m.Channel, ID: m.Conversation.ID})
+		return message.ChatScope(m.ConversationKey())
 	}
-	return message.SenderScope(message.SenderKey{Channel: m.Channel, ID: m.Sender.ID})
+	return message.SenderScope(message.NewSenderKey(m.Channel, m.Sender.ID))
 }
 
 // link returns the name of the link that a sender belongs to. An id that is not proved is in no link: anybody could take it and read
 // the linked conversations.
-func (s *Scopes) link(senderKey string) (string, bool) {
+func (s *Scopes) link(senderKey message.SenderKey) (string, bool) {
 	name, ok := s.links[senderKey]
 	if !ok {
 		return "", false
 	}
-	sender, _ := message.ParseSender(senderKey)
-	return name, s.roles.Proof(sender.Channel, senderKey).Counts()
+	return name, s.roles.Proof(senderKey.Channel(), senderKey).Counts()
 }

@@ -1,9 +1,10 @@
-// Package route decides which agent answers a message: by a static table, made of the rules of the configuration, and by the route policies.
+// Package route decides which agent answers a message: by a static table, made of the rules of the configuration, and by the route
+// policies.
 //
 // Start with New and Table.Resolve for the table, and with Decide, which asks the policies as well. An exact sender comes before people's
-// choice in chat, then a sender glob, then the channel, then the default. Of several matching globs, the one with the longest literal prefix
-// decides, then the one with more literal characters, then the first one in the file. New also returns the errors in the rules, which Check
-// passes to the loader. The package runs no policy itself and answers nobody.
+// choice in chat, then a sender glob, then the channel, then the default. Of several matching globs, the one with the longest literal
+// prefix decides, then the one with more literal characters, then the first one in the file. New also returns the errors in the rules,
+// which Check passes to the loader. The package runs no policy itself and answers nobody.
 package route
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Tier is how specific a rule is.
@@ -90,16 +92,16 @@ func New(cfg *config.Config) (*Table, []Finding) {
 
 // Resolve returns the rule for a sender, given as Message.SenderKey, on a channel instance; false if there is none. It does not
 // allocate.
-func (t *Table) Resolve(channel, senderKey string) (Match, bool) {
-	if m, ok := t.senders[senderKey]; ok {
+func (t *Table) Resolve(channel string, senderKey message.SenderKey) (Match, bool) {
+	if m, ok := t.senders[string(senderKey)]; ok {
 		return m, true
 	}
 	for _, n := range t.prefixes {
 		if n > len(senderKey) {
 			continue
 		}
-		for _, g := range t.globs[senderKey[:n]] {
-			if g.pattern.Match(senderKey) {
+		for _, g := range t.globs[string(senderKey[:n])] {
+			if g.pattern.Match(string(senderKey)) {
 				return g.match, true
 			}
 		}

@@ -79,9 +79,9 @@ type Call struct {
 	// Workspace names the workspace, which a session shares with its delegated turns; empty means Session.
 	Workspace string
 	Agent     string
-	Sender    string   // "instance:platform-id"
-	Persons   []string // the sender's ids, if an owner has linked several; empty is Sender alone
-	Owner     bool     // the sender is an owner
+	Sender    message.SenderKey
+	Persons   []message.SenderKey // the sender's ids, if an owner has linked several; empty is Sender alone
+	Owner     bool                // the sender is an owner
 	Turn      string
 	Private   bool // only the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that store a part of it.

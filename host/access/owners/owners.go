@@ -21,15 +21,15 @@ type Chat struct {
 	Conversation message.Conversation
 }
 
-// Key returns the text of the chat's message.ConversationKey.
-func (c Chat) Key() string {
-	return message.ConversationKey{Channel: c.Channel, ID: c.Conversation.ID}.String()
+// Key returns the key of the conversation.
+func (c Chat) Key() message.ConversationKey {
+	return message.NewConversationKey(c.Channel, c.Conversation.ID)
 }
 
 // Store knows which senders were ever answered, and where.
 type Store interface {
-	Senders(ctx context.Context) ([]string, error)
-	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	Senders(ctx context.Context) ([]message.SenderKey, error)
+	LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error)
 }
 
 // Config configures Owners.
@@ -55,13 +55,13 @@ func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	c, roles := o.cfg.Rules()
 	senders, err := o.cfg.Store.Senders(ctx)
 	for _, sender := range senders {
-		k, _ := message.ParseSender(sender)
-		if len(chats) == maxChats || !c.Channels[k.Channel].Enabled || roles.Of(k.Channel, sender) != route.Owner {
+		channel := sender.Channel()
+		if len(chats) == maxChats || !c.Channels[channel].Enabled || roles.Of(channel, sender) != route.Owner {
 			continue
 		}
-		where, failed := o.cfg.Store.LastPrivate(ctx, k.Channel, sender)
+		where, failed := o.cfg.Store.LastPrivate(ctx, channel, sender)
 		if failed == nil {
-			chats = append(chats, Chat{Channel: k.Channel, Conversation: where})
+			chats = append(chats, Chat{Channel: channel, Conversation: where})
 		} else if !errors.Is(failed, store.ErrNotFound) {
 			err = errors.Join(err, failed)
 		}
@@ -88,8 +88,8 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 		}
 	}
 	for _, where := range c.Approvals.Conversations {
-		to, _ := message.ParseConversation(where)
-		add(Chat{Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}})
+		instance, id, _ := message.ConversationKey(where).Cut()
+		add(Chat{Channel: instance, Conversation: message.Conversation{ID: id, Kind: message.DM}})
 	}
 	for _, chat := range o.Chats(ctx) {
 		add(chat)
@@ -99,11 +99,11 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 
 // SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner if approvals.self is
 // set.
-func (o *Owners) SelfApprove(requester string) bool {
-	k, _ := message.ParseSender(requester)
-	if route.Local(k.Channel) {
+func (o *Owners) SelfApprove(requester message.SenderKey) bool {
+	channel := requester.Channel()
+	if route.Local(channel) {
 		return true
 	}
 	c, roles := o.cfg.Rules()
-	return c.Approvals.Self && roles.Of(k.Channel, requester) == route.Owner
+	return c.Approvals.Self && roles.Of(channel, requester) == route.Owner
 }

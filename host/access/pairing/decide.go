@@ -83,7 +83,7 @@ func least(configured string) string {
 }
 
 // Revoke ends a pairing. It takes effect at once, even if the commit fails; then Revoke returns the error.
-func (d *Service) Revoke(ctx context.Context, sender, by string) error {
+func (d *Service) Revoke(ctx context.Context, sender message.SenderKey, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.rows[sender]
@@ -102,7 +102,7 @@ func (d *Service) Revoke(ctx context.Context, sender, by string) error {
 }
 
 // SetRole makes a paired sender a guest or a member.
-func (d *Service) SetRole(ctx context.Context, sender, role, by string) error {
+func (d *Service) SetRole(ctx context.Context, sender message.SenderKey, role, by string) error {
 	if role != route.Guest && role != route.Member {
 		return ErrRole
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/internal/clock"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Bounds of guessing.
@@ -33,11 +34,11 @@ func (d *Service) wrong(ctx context.Context, guesser string) error {
 		g = pairings.Guesses{Guesser: guesser, Since: now.UTC()}
 	}
 	g.Wrong++
-	d.cfg.Events.Publish(Happened{WrongCode, guesser})
+	d.cfg.Events.Publish(Happened{WrongCode, message.SenderKey(guesser)})
 	d.cfg.Log.Warn("wrong pairing code", "guesser", guesser, "wrong", g.Wrong)
 	if g.Wrong >= maxWrong {
 		g.Locked = now.Add(lockTime).UTC()
-		d.cfg.Events.Publish(Happened{LockedOut, guesser})
+		d.cfg.Events.Publish(Happened{LockedOut, message.SenderKey(guesser)})
 		d.cfg.Log.Warn("sender locked out after wrong pairing codes", "guesser", guesser, "until", g.Locked)
 	}
 	d.guesses[guesser] = g // effective even if the commit fails

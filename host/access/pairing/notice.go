@@ -74,7 +74,7 @@ func (d *Service) told(now time.Time) (hour, day int) {
 // notice returns the text of a notice. Approval needs the code, which only the stranger has, because anybody can use any name.
 func notice(p pairings.Pairing, last bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(p.Sender))
+	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(string(p.Sender)))
 	if nick := cleanNick(p.Name); nick != "" {
 		fmt.Fprintf(&b, ", who goes by the name of \"%s\"", nick)
 	}

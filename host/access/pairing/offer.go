@@ -30,13 +30,13 @@ func (d *Service) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, 
 	defer d.mu.Unlock()
 	m := s.Message
 	sender, now := m.SenderKey(), d.cfg.Now()
-	if guessed(s.Said) && !d.locked(sender) {
-		if err := d.wrong(ctx, sender); err != nil {
+	if guessed(s.Said) && !d.locked(string(sender)) {
+		if err := d.wrong(ctx, string(sender)); err != nil {
 			return false, false, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == pairings.Paired || quieted(p, now)) {
+	if d.locked(string(sender)) || ok && (p.State == pairings.Paired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -62,11 +62,8 @@ func guessed(text string) bool {
 // makeRoom ends the oldest open requests of a channel while there are too many, so that the next one gets a code. Requests with ids
 // that anybody can create without limit (they begin with "?") displace only each other. The row of an ended request stays while it
 // counts towards the bounds of notices. d.mu is held.
-func (d *Service) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
-	unverified := func(senderKey string) bool {
-		k, _ := message.ParseSender(senderKey)
-		return k.Channel == channel && k.Unverified()
-	}
+func (d *Service) makeRoom(ctx context.Context, channel string, sender message.SenderKey, now time.Time) error {
+	unverified := func(k message.SenderKey) bool { return k.Channel() == channel && k.Unverified() }
 	var open []pairings.Pairing
 	for _, p := range d.rows {
 		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && unverified(p.Sender) == unverified(sender) {

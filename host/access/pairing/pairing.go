@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +65,7 @@ type Owners interface {
 // Happened is published for each request, decision and wrong code.
 type Happened struct {
 	Event  Event
-	Sender string
+	Sender message.SenderKey
 }
 
 // Event is the kind of a Happened.
@@ -92,7 +91,7 @@ type Service struct {
 	paired atomic.Pointer[Roles]
 
 	mu      sync.Mutex // held over commits, so that rows match the store
-	rows    map[string]pairings.Pairing
+	rows    map[message.SenderKey]pairings.Pairing
 	guesses map[string]pairings.Guesses
 }
 
@@ -108,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Service{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
+	d := &Service{cfg: cfg, rows: map[message.SenderKey]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
 	rows, err := cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pairings: %w", err)
@@ -128,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 }
 
 // Role implements route.Pairings.
-func (d *Service) Role(senderKey string) (role string, paired bool) {
+func (d *Service) Role(senderKey message.SenderKey) (role string, paired bool) {
 	return d.paired.Load().Role(senderKey)
 }
 
@@ -139,10 +138,10 @@ func (d *Service) publish() {
 }
 
 // Roles are the roles by sender key at one moment.
-type Roles map[string]string
+type Roles map[message.SenderKey]string
 
 // Role implements route.Pairings.
-func (r Roles) Role(senderKey string) (role string, paired bool) {
+func (r Roles) Role(senderKey message.SenderKey) (role string, paired bool) {
 	role, paired = r[senderKey]
 	return role, paired
 }
@@ -169,7 +168,7 @@ func (d *Service) List() []pairings.Pairing {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b pairings.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
+	slices.SortFunc(out, func(a, b pairings.Pairing) int { return cmp.Compare(a.Sender, b.Sender) })
 	return out
 }
 

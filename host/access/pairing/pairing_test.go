@@ -59,7 +59,7 @@ func (s *site) openService(over pairings.Store) {
 		Outbox: s,
 		Events: event.Only(func(h Happened) {
 			if s.counted[h.Event]++; h.Event == Revoked {
-				s.revoked = append(s.revoked, h.Sender)
+				s.revoked = append(s.revoked, string(h.Sender))
 			}
 		}),
 	})
@@ -103,7 +103,7 @@ func (s *site) code(who string) string {
 	s.t.Helper()
 	s.offer(s.knock(who, "hello"))
 	for _, p := range s.service.List() {
-		if p.Sender == "irc:"+who && p.State == pairings.Open {
+		if p.Sender == message.NewSenderKey("irc", who) && p.State == pairings.Open {
 			return p.Code
 		}
 	}
@@ -118,7 +118,7 @@ func (s *site) decide(code string, approve bool, by string) error {
 
 func (s *site) expectRole(who, want string) {
 	s.t.Helper()
-	role, paired := s.service.Role("irc:" + who)
+	role, paired := s.service.Role(message.SenderKey("irc:" + who))
 	if paired != (want != "") || role != want {
 		s.t.Errorf("%s is %q, paired=%v; want %q", who, role, paired, want)
 	}
@@ -195,7 +195,7 @@ func TestRolesAreRaisedApart(t *testing.T) {
 		}{
 			{"irc:eve", "member", nil}, {"irc:eve", "owner", ErrRole}, {"irc:eve", "", ErrRole}, {"irc:bob", "member", ErrUnknown}, {"eve", "member", ErrUnknown},
 		} {
-			if err := s.service.SetRole(t.Context(), c.sender, c.role, "web:owner"); !errors.Is(err, c.want) {
+			if err := s.service.SetRole(t.Context(), message.SenderKey(c.sender), c.role, "web:owner"); !errors.Is(err, c.want) {
 				t.Errorf("%s to %q: %v, want %v", c.sender, c.role, err, c.want)
 			}
 		}

@@ -23,7 +23,7 @@ const (
 
 // Pairing is the stored state of a sender who was unknown: his request, and its outcome.
 type Pairing struct {
-	Sender       string // "instance:platform-id"
+	Sender       message.SenderKey
 	ID           string // of the request, time-ordered
 	Name         string // the sender's display name
 	Channel      string
@@ -64,7 +64,7 @@ type Store interface {
 	// PutPairing inserts or replaces a pairing, by Sender, and commits the replies with it. It returns the replies whose key is new.
 	PutPairing(ctx context.Context, p Pairing, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	// DropPairing deletes a pairing. It is no error if there is none.
-	DropPairing(ctx context.Context, sender string) error
+	DropPairing(ctx context.Context, sender message.SenderKey) error
 	// ListPairings returns all pairings in the order of Sender.
 	ListPairings(ctx context.Context) ([]Pairing, error)
 	// PutGuesses inserts or replaces a count, by Guesser. DropGuesses deletes one, and ListGuesses returns all in the order of Guesser.

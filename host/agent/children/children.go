@@ -216,6 +216,6 @@ func InScope(scope string) func(turnlog.Turn) bool {
 }
 
 // InConversation matches the children of a conversation.
-func InConversation(key string) func(turnlog.Turn) bool {
+func InConversation(key message.ConversationKey) func(turnlog.Turn) bool {
 	return func(t turnlog.Turn) bool { return t.ConversationKey() == key }
 }

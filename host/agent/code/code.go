@@ -44,7 +44,7 @@ type Attachments interface {
 // Media stores the files that go with answers.
 type Media interface {
 	// Keep stores a file that a program made. An error that wraps builtin.ErrNotKept is shown to the model.
-	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+	Keep(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error)
 	// Open opens a file by its digest.
 	Open(digest string) (io.ReadCloser, error)
 }

@@ -53,7 +53,7 @@ func (r *rig) Attached(context.Context, string) (map[string][]byte, int, error) 
 }
 
 // Keep implements code.Media.
-func (*rig) Keep(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
+func (*rig) Keep(_ context.Context, _ message.SenderKey, name string, body io.Reader) (message.Attachment, error) {
 	data, err := io.ReadAll(body)
 	if bytes.Contains(data, []byte("too much")) {
 		return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Note is one remembered piece of text.
@@ -26,6 +27,15 @@ type Note struct {
 
 // Own is the scope of notes that are about no person.
 const Own = ""
+
+// Scopes returns the scopes of a person's sender keys.
+func Scopes(ids []message.SenderKey) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = string(id)
+	}
+	return out
+}
 
 // NoteQuery selects notes; zero fields select all.
 type NoteQuery struct {

@@ -137,11 +137,11 @@ func quiet(answer, word string) bool {
 
 // send commits a reply to the conversation that a schedule delivers to. Its key prevents a repetition.
 func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Reply) error {
-	to, ok := message.ParseConversation(e.Deliver)
+	instance, id, ok := message.ConversationKey(e.Deliver).Cut()
 	if !ok {
 		return nil
 	}
-	r.Channel, r.Conversation = to.Channel, message.Conversation{ID: to.ID, Kind: message.DM}
+	r.Channel, r.Conversation = instance, message.Conversation{ID: id, Kind: message.DM}
 	fresh, err := s.cfg.Store.AddReplies(ctx, turn, []message.Reply{r})
 	if err != nil {
 		return fmt.Errorf("deliver an answer of schedule %s: %w", e.Name, err)

@@ -64,7 +64,7 @@ type turnLine struct {
 	ID           string               `json:"id"`
 	Channel      string               `json:"channel"`
 	Conversation message.Conversation `json:"conversation"`
-	Sender       string               `json:"sender"`
+	Sender       message.SenderKey    `json:"sender"`
 	State        turnlog.TurnState    `json:"state"`
 	Error        string               `json:"error,omitempty"`
 	Started      time.Time            `json:"started"`

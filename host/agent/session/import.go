@@ -172,7 +172,7 @@ func (p *parser) openTurn(l turnLine) error {
 	switch {
 	case len(p.turns) == maxTurns:
 		return fmt.Errorf("more than %d turns", maxTurns)
-	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
+	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(string(l.Sender)) || strings.Contains(l.Channel, ":"):
 		return errors.New("the turn has an invalid name")
 	case l.Conversation.Parent != "" && !plain(l.Conversation.Parent):
 		return errors.New("the conversation has an invalid name")
@@ -238,9 +238,9 @@ func (p *parser) end(l endLine) error {
 }
 
 // ofChannel reports whether a sender key belongs to a channel instance.
-func ofChannel(sender, channel string) bool {
-	k, ok := message.ParseSender(sender)
-	return ok && k.Channel == channel
+func ofChannel(sender message.SenderKey, channel string) bool {
+	instance, _, ok := sender.Cut()
+	return ok && instance == channel
 }
 
 // rekey changes the key of a private session of an older version, which had the form of a group's key, to its present form.
@@ -251,12 +251,12 @@ func (p *parser) rekey() {
 	}
 	t := p.turns[i].Turn
 	k := message.ParseSession(p.session.Key)
-	if k.Scope != t.ConversationKey() {
+	if k.Scope != string(t.ConversationKey()) {
 		return
 	}
-	k.Scope = message.ChatScope(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
-	if sender, _ := message.ParseSender(t.Sender); sender == (message.SenderKey{Channel: t.Channel, ID: t.Conversation.ID}) {
-		k.Scope = message.SenderScope(sender)
+	k.Scope = message.ChatScope(t.ConversationKey())
+	if t.Sender == message.NewSenderKey(t.Channel, t.Conversation.ID) {
+		k.Scope = message.SenderScope(t.Sender)
 	}
 	p.session.Key = k.String()
 	for i := range p.turns {

@@ -61,20 +61,20 @@ func (a *around) Prune(context.Context) error {
 	return nil
 }
 
-func (a *around) End(_ context.Context, conversation, by, _ string) (bool, error) {
-	a.note("elevated mode ends in " + conversation + " by " + by)
+func (a *around) End(_ context.Context, conversation message.ConversationKey, by, _ string) (bool, error) {
+	a.note("elevated mode ends in " + string(conversation) + " by " + by)
 	return true, nil
 }
 
-func (a *around) Restore(home, sender string) {
-	a.note("quota restore " + home + " " + sender)
+func (a *around) Restore(workspaceKey string, sender message.SenderKey) {
+	a.note("quota restore " + workspaceKey + " " + string(sender))
 }
 
 // engine is where sessions have sandboxes.
 type engine struct{ *around }
 
-func (e engine) Forget(_ context.Context, homes map[string]bool) error {
-	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(homes))))
+func (e engine) Forget(_ context.Context, workspaces map[string]bool) error {
+	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(workspaces))))
 	return nil
 }
 

@@ -81,7 +81,8 @@ func TestAnOlderPrivateSessionIsPrivate(t *testing.T) {
 	}
 }
 
-// TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not touched.
+// TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not
+// touched.
 func TestThereAndBack(t *testing.T) {
 	for _, key := range []string{"irc/dm:ann:main", "irc/dm:ann:main#4"} {
 		t.Run(key, func(t *testing.T) {

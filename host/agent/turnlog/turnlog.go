@@ -33,7 +33,7 @@ type Turn struct {
 	Agent        string
 	Channel      string
 	Conversation message.Conversation
-	Sender       string
+	Sender       message.SenderKey
 	Inbox        []int64 // rows of the messages that it answers
 	State        TurnState
 	Error        string
@@ -46,8 +46,8 @@ type Turn struct {
 }
 
 // ConversationKey returns the key of the conversation in which the turn answers.
-func (t Turn) ConversationKey() string {
-	return message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID}.String()
+func (t Turn) ConversationKey() message.ConversationKey {
+	return message.NewConversationKey(t.Channel, t.Conversation.ID)
 }
 
 // Step is one committed part of a turn; Seq counts from 0.
@@ -121,7 +121,10 @@ type Session struct {
 }
 
 // Holder is the owner of a session.
-type Holder struct{ Session, Sender string }
+type Holder struct {
+	Session string
+	Sender  message.SenderKey
+}
 
 // Children finds turns that other turns have delegated.
 type Children interface {

@@ -132,20 +132,20 @@ func (h *house) Refusal(m message.Message) string {
 	return ""
 }
 
-func (h *house) Role(_, sender string) string {
-	if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
+func (h *house) Role(_ string, key message.SenderKey) string {
+	if strings.HasSuffix(string(key), ":ann") || strings.HasSuffix(string(key), ":eve") {
 		return route.Owner
 	}
 	return route.Guest
 }
 
-func (h *house) Scope(m message.Message) string { return m.ConversationKey() }
+func (h *house) Scope(m message.Message) string { return string(m.ConversationKey()) }
 
-func (h *house) Persons(key string) []string {
+func (h *house) Persons(key message.SenderKey) []message.SenderKey {
 	if key == "irc:bob" {
-		return []string{key, "mail:bob"}
+		return []message.SenderKey{key, "mail:bob"}
 	}
-	return []string{key}
+	return []message.SenderKey{key}
 }
 
 // Stopper and Untold implement Turns: one turn runs.
@@ -210,13 +210,13 @@ func (h *house) Begin(_ context.Context, m message.Message, state string, span t
 	return *h.elevated, "", nil
 }
 
-func (h *house) End(context.Context, string, string, string) (bool, error) {
+func (h *house) End(context.Context, message.ConversationKey, string, string) (bool, error) {
 	held := h.elevated != nil
 	h.elevated = nil
 	return held, nil
 }
 
-func (h *house) Of(context.Context, string) (consent.Elevation, bool, error) {
+func (h *house) Of(context.Context, message.ConversationKey) (consent.Elevation, bool, error) {
 	if h.elevated == nil {
 		return consent.Elevation{}, false, nil
 	}
@@ -228,7 +228,7 @@ func (h *house) ask(requester, args string) string {
 	h.t.Helper()
 	a, err := h.people.Request(h.t.Context(), approval.Ask{
 		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Sandbox: "host", Policy: "p"},
-		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester, Reach: approval.ReachShell,
+		Turn:    "t1", Session: "irc:#busy:coder", Requester: message.SenderKey(requester), Reach: approval.ReachShell,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -36,13 +36,13 @@ func (d *Service) delete(ctx context.Context, m message.Message, c Command, at *
 	case busy:
 		return "A delegated task still runs here. `/stop` ends it; then write `/delete " + sure + "` again.", nil, nil, nil
 	}
-	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /delete"); err != nil {
+	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /delete"); err != nil {
 		return "", nil, nil, err
 	}
 	now := d.cfg.Now().UTC()
 	at.Epoch, at.Began, at.Why = at.Epoch+1, now, turnlog.BeganAsked
 	for _, s := range list {
-		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
+		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: string(m.SenderKey()), At: now})
 	}
 	return fmt.Sprintf("Deleted: %s. The host's logs of decisions, approvals and costs stay as long as its owner keeps them.", count(turns, "answer")),
 		nil, deletions, nil

@@ -15,9 +15,9 @@ type Elevator interface {
 	// Begin starts it, or returns a sentence that says why the sender may not. A span of 0 means the default.
 	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error)
 	// End ends it in a conversation and reports whether it was on.
-	End(ctx context.Context, conversation, by, why string) (bool, error)
+	End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error)
 	// Of returns whether it is on in a conversation.
-	Of(ctx context.Context, conversation string) (consent.Elevation, bool, error)
+	Of(ctx context.Context, conversation message.ConversationKey) (consent.Elevation, bool, error)
 }
 
 const elevatedUsage = "Write `/elevated ask 15m`, `/elevated on 15m` or `/elevated off`."
@@ -49,7 +49,7 @@ func (d *Service) lower(ctx context.Context, m message.Message) (string, error) 
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
 		return "Only owners can end elevated mode in a group.", nil
 	}
-	ended, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /elevated off")
+	ended, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /elevated off")
 	switch {
 	case err != nil:
 		return "", err
@@ -59,7 +59,7 @@ func (d *Service) lower(ctx context.Context, m message.Message) (string, error) 
 	return "Elevated mode is off.", nil
 }
 
-func (d *Service) elevatedNow(ctx context.Context, conversation string) (string, error) {
+func (d *Service) elevatedNow(ctx context.Context, conversation message.ConversationKey) (string, error) {
 	text, err := d.banner(ctx, conversation)
 	if err == nil && text == "" {
 		text = "Elevated mode is off. " + elevatedUsage
@@ -68,7 +68,7 @@ func (d *Service) elevatedNow(ctx context.Context, conversation string) (string,
 }
 
 // banner returns the text about elevated mode, or "" if it is off.
-func (d *Service) banner(ctx context.Context, conversation string) (string, error) {
+func (d *Service) banner(ctx context.Context, conversation message.ConversationKey) (string, error) {
 	e, holds, err := d.cfg.Elevated.Of(ctx, conversation)
 	if err != nil || !holds {
 		return "", err
@@ -86,8 +86,8 @@ func banner(e consent.Elevation) string {
 
 // endAllowed ends elevated mode and the grants of a session that a new one replaces. If the host dies after that, they have ended early.
 func (d *Service) endAllowed(ctx context.Context, scope string, m message.Message) error {
-	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "a new session begins"); err != nil {
+	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "a new session begins"); err != nil {
 		return err
 	}
-	return d.cfg.Approvals.EndSessions(ctx, scope, m.SenderKey())
+	return d.cfg.Approvals.EndSessions(ctx, scope, string(m.SenderKey()))
 }

@@ -22,7 +22,7 @@ const forgetAll = "all"
 
 // forget deletes agents' notes about the sender. In a group it does not show them.
 func (d *Service) forget(ctx context.Context, m message.Message, c Command) (string, error) {
-	q := memory.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
+	q := memory.NoteQuery{Persons: memory.Scopes(d.cfg.Rules.Persons(m.SenderKey()))}
 	if c.Arg == "" {
 		return d.remembered(ctx, m, q)
 	}

@@ -129,7 +129,7 @@ func (d *Service) change(ctx context.Context, m message.Message, c Command, at *
 		return "Only owners and members can do this in a group.", false, nil
 	}
 	if c.Name == "new" {
-		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /new"); err != nil {
+		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /new"); err != nil {
 			return "", false, err
 		}
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), turnlog.BeganAsked

@@ -40,7 +40,7 @@ func (d *Service) pair(ctx context.Context, m message.Message, c Command) (strin
 	case !d.owner(m):
 		return d.guess(ctx, m, isCode)
 	}
-	p, err := d.cfg.Pairings.Decide(ctx, code, approve, m.SenderKey())
+	p, err := d.cfg.Pairings.Decide(ctx, code, approve, string(m.SenderKey()))
 	switch {
 	case err == nil && approve:
 		return fmt.Sprintf("Let in as %s: `%s`. `flynn access list` shows all pairings, `flynn access revoke` ends one.", p.Role, p.Sender), nil
@@ -53,7 +53,7 @@ func (d *Service) pair(ctx context.Context, m message.Message, c Command) (strin
 }
 
 func (d *Service) refuse(ctx context.Context, m message.Message, request string) (string, error) {
-	p, err := d.cfg.Pairings.Refuse(ctx, request, m.SenderKey())
+	p, err := d.cfg.Pairings.Refuse(ctx, request, string(m.SenderKey()))
 	switch {
 	case err == nil:
 		return fmt.Sprintf("Not let in: `%s`.", p.Sender), nil
@@ -67,7 +67,7 @@ func (d *Service) guess(ctx context.Context, m message.Message, isCode bool) (st
 	lockedOut := false
 	if isCode {
 		var err error
-		if lockedOut, err = d.cfg.Pairings.Guess(ctx, m.SenderKey()); err != nil {
+		if lockedOut, err = d.cfg.Pairings.Guess(ctx, string(m.SenderKey())); err != nil {
 			return "", err
 		}
 	}

@@ -47,11 +47,11 @@ var _ Approvals = (*approval.Service)(nil)
 type Rules interface {
 	// Refusal returns why a message is not answered, or "". The message may have waited since its admission.
 	Refusal(m message.Message) (why string)
-	Role(channel, senderKey string) string
+	Role(channel string, senderKey message.SenderKey) string
 	// Scope returns the key of the conversation scope of a message.
 	Scope(m message.Message) string
 	// Persons returns the sender keys of one person, the given one first.
-	Persons(senderKey string) []string
+	Persons(senderKey message.SenderKey) []message.SenderKey
 }
 
 // Turns are the running turns; *agent.Runner implements it.
@@ -282,9 +282,9 @@ func (d *Service) decide(ctx context.Context, m message.Message, c Command) (str
 		return fmt.Sprintf("The notice did not show all of this call. `/show %s` does; then approve it.", a.ID), nil
 	}
 	if grant {
-		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, string(m.SenderKey()))
 	} else {
-		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, string(m.SenderKey()))
 	}
 	if err == nil {
 		d.shown.Delete(a.ID)

@@ -54,9 +54,9 @@ type Earlier interface {
 	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
 	// LastPrivate returns the private conversation on a sender's channel in which the sender was last answered, or ErrNotFound. It
 	// searches the sender's latest turns.
-	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error)
 	// Senders returns the keys of all senders who were ever answered, sorted.
-	Senders(ctx context.Context) ([]string, error)
+	Senders(ctx context.Context) ([]message.SenderKey, error)
 }
 
 // OutboxState is the state of an outbox row.

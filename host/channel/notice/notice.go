@@ -43,12 +43,12 @@ type Requests interface {
 // Owners returns the chats of owners; *owners.Owners implements it.
 type Owners interface {
 	Chats(ctx context.Context) []owners.Chat
-	SelfApprove(requester string) bool
+	SelfApprove(requester message.SenderKey) bool
 }
 
 // Quota reports, once a day for each sender, that the sender may be told about the limit.
 type Quota interface {
-	Tell(sender string) bool
+	Tell(sender message.SenderKey) bool
 }
 
 // Config configures Notices.
@@ -76,7 +76,7 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 	told := slices.Clone(c.Approvals.Conversations)
 	if len(told) == 0 && !n.cfg.Owners.SelfApprove(a.Requester) {
 		for _, chat := range n.cfg.Owners.Chats(ctx) {
-			told = append(told, chat.Key())
+			told = append(told, string(chat.Key()))
 		}
 	}
 	if to := delivery(c, t); to != "" && !slices.Contains(told, to) {
@@ -105,7 +105,7 @@ func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) 
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
 	err := n.send(ctx, t.ID, []message.Reply{{
-		Key: t.ID + "/behind/" + a.ID + "/" + m.ConversationKey(), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
+		Key: t.ID + "/behind/" + a.ID + "/" + string(m.ConversationKey()), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
 		Text: fmt.Sprintf("Your message waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {

@@ -21,12 +21,12 @@ func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approva
 		})
 	}
 	for _, where := range others {
-		to, _ := message.ParseConversation(where)
-		if to.String() == t.ConversationKey() {
+		to := message.ConversationKey(where)
+		if to == t.ConversationKey() {
 			continue
 		}
 		out = append(out, message.Reply{
-			Key: askKey(a) + "/" + where, Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM},
+			Key: askKey(a) + "/" + where, Channel: to.Channel(), Conversation: message.Conversation{ID: to.ID(), Kind: message.DM},
 			Text: text, Buttons: buttons,
 		})
 	}

@@ -118,7 +118,7 @@ func (c *Channels) Serve(ctx context.Context, conn *kind.Conn) error {
 			done(nil)
 			return
 		}
-		arrivals.Push(m.ConversationKey(), arrival{m, done})
+		arrivals.Push(string(m.ConversationKey()), arrival{m, done})
 	})
 }
 

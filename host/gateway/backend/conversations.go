@@ -26,8 +26,8 @@ type Conversations struct {
 	}
 	Events *watch.Hub
 	Turns  interface {
-		RunningIn(conversation string) bool
-		StopIn(conversation string) bool
+		RunningIn(conversation message.ConversationKey) bool
+		StopIn(conversation message.ConversationKey) bool
 	}
 	Approvals interface {
 		Pending(ctx context.Context) ([]consent.Approval, error)
@@ -65,7 +65,7 @@ func (c Conversations) Watch(channel, conversation string) ([]message.Event, <-c
 
 // Stop implements gateway.Conversations.
 func (c Conversations) Stop(_ context.Context, channel, conversation string) error {
-	c.Turns.StopIn(channel + ":" + conversation)
+	c.Turns.StopIn(message.NewConversationKey(channel, conversation))
 	return nil
 }
 
@@ -174,8 +174,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
 		scope := message.ParseSession(s.Key).Scope
-		key, _ := message.ParseConversation(scope)
-		channel, id := key.Channel, key.ID
+		channel, id, _ := message.ConversationKey(scope).Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
@@ -186,7 +185,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
 			at[scope] = len(out)
 			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(scope), Turns: s.Turns,
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(message.ConversationKey(scope)), Turns: s.Turns,
 			})
 		}
 	}

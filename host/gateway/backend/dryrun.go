@@ -68,7 +68,7 @@ func (w withoutShadows) Tool(ctx context.Context, f policy.ToolFacts) (policy.Re
 	return w.DryRun(ctx, f)
 }
 
-func decision(call gateway.DryRunCall, j agent.Judgement, sender, notAdmitted string) gateway.DryRunResult {
+func decision(call gateway.DryRunCall, j agent.Judgement, sender message.SenderKey, notAdmitted string) gateway.DryRunResult {
 	v := j.Decision
 	out := gateway.DryRunResult{
 		Tool: call.Tool, Agent: call.Agent, Session: j.Session, Sender: sender, Role: j.Role, NotAdmitted: notAdmitted, Labels: slices.Concat([]string{}, j.Labels),

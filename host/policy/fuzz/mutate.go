@@ -143,13 +143,13 @@ func (s *session) integer(name string, was int64) int64 {
 
 // sender keeps the form "instance:platform-id".
 func (s *session) sender(was string) string {
-	k, _ := message.ParseSender(was)
+	instance, id, _ := message.SenderKey(was).Cut()
 	if s.random.IntN(4) == 0 {
-		k.Channel = strings.ReplaceAll(s.text(k.Channel, 64), ":", "")
+		instance = strings.ReplaceAll(s.text(instance, 64), ":", "")
 	} else {
-		k.ID = s.text(k.ID, maxString)
+		id = s.text(id, maxString)
 	}
-	return k.String()
+	return string(message.NewSenderKey(instance, id))
 }
 
 // time returns another day, another minute, or an edge case.

@@ -44,7 +44,7 @@ type Store interface {
 
 // Media stores the files of senders, which count towards their limits.
 type Media interface {
-	Held(sender string) (bytes int64)
+	Held(sender message.SenderKey) (bytes int64)
 }
 
 // Outside is the network by which the proxies of sandboxes reach hosts, and the roots that verify the hosts of credentials. The zero value

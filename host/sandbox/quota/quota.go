@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Limits are the limits; 0 means no limit.
@@ -44,7 +46,7 @@ type Config struct {
 	// Measure returns the size of a session's workspace in bytes.
 	Measure func(session string) int64
 	// Media returns the size of a sender's media in bytes; nil means none.
-	Media func(sender string) int64
+	Media func(sender message.SenderKey) int64
 	// Running counts the background processes of each session.
 	Running func() map[string]int
 	// Place returns the conversation scope of a session.
@@ -60,10 +62,10 @@ type Keeper struct {
 	mu       sync.Mutex
 	limits   Limits
 	sessions map[string]*holding
-	total    int64                           // of all holdings, without reservations
-	senders  map[string]string               // who spoke last, by conversation scope
-	opened   map[string]map[string]time.Time // by sender, the conversation scopes opened within a day
-	told     map[string]time.Time            // by sender, when a refusal was last reported
+	total    int64                                      // of all holdings, without reservations
+	senders  map[string]message.SenderKey               // who spoke last, by conversation scope
+	opened   map[message.SenderKey]map[string]time.Time // by sender, the conversation scopes opened within a day
+	told     map[message.SenderKey]time.Time            // by sender, when a refusal was last reported
 }
 
 // holding is what a session holds.
@@ -83,9 +85,9 @@ func New(c Config) *Keeper {
 		c.Now = time.Now
 	}
 	if c.Media == nil {
-		c.Media = func(string) int64 { return 0 }
+		c.Media = func(message.SenderKey) int64 { return 0 }
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]message.SenderKey{}, opened: map[message.SenderKey]map[string]time.Time{}, told: map[message.SenderKey]time.Time{}}
 }
 
 // Configure sets the limits. Nothing that exceeds them already is removed.
@@ -96,7 +98,7 @@ func (k *Keeper) Configure(l Limits) {
 }
 
 // Restore registers an existing session with its last sender.
-func (k *Keeper) Restore(session, sender string) {
+func (k *Keeper) Restore(session string, sender message.SenderKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session)
@@ -111,7 +113,7 @@ func (k *Keeper) Changed(session string) {
 }
 
 // sender returns the owner of a session, or "". k.mu is held.
-func (k *Keeper) sender(session string) string {
+func (k *Keeper) sender(session string) message.SenderKey {
 	session, _, _ = strings.Cut(session, "\x00") // a folder of one of its sandboxes follows
 	return k.senders[k.config.Place(session)]
 }
@@ -215,7 +217,7 @@ func (k *Keeper) fits(session string, need int64) bool {
 const day = 24 * time.Hour
 
 // Open records that a sender speaks in a conversation scope, and refuses it if that opens too many. free exempts the sender from the limit.
-func (k *Keeper) Open(sender, place string, free bool) error {
+func (k *Keeper) Open(sender message.SenderKey, place string, free bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.senders[place]
@@ -228,7 +230,7 @@ func (k *Keeper) Open(sender, place string, free bool) error {
 	return nil
 }
 
-func (k *Keeper) open(sender, place string) error {
+func (k *Keeper) open(sender message.SenderKey, place string) error {
 	limit, now := k.limits.SenderSessions, k.config.Now()
 	if limit == 0 {
 		return nil
@@ -248,7 +250,7 @@ func (k *Keeper) open(sender, place string) error {
 }
 
 // Tell reports whether a sender whom Open has refused should get a message about it, which happens once a day.
-func (k *Keeper) Tell(sender string) bool {
+func (k *Keeper) Tell(sender message.SenderKey) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.config.Now()
@@ -270,7 +272,7 @@ func (k *Keeper) forgetOldOpenings(now time.Time) {
 	if len(k.opened) < maxSenders {
 		return
 	}
-	maps.DeleteFunc(k.opened, func(_ string, places map[string]time.Time) bool {
+	maps.DeleteFunc(k.opened, func(_ message.SenderKey, places map[string]time.Time) bool {
 		maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
 		return len(places) == 0
 	})
@@ -524,7 +526,7 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 
 // MediaRoom returns how many bytes the media of a sender may have in addition to the workspaces, 0 for any number, and a refusal if that is
 // too little.
-func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
+func (k *Keeper) MediaRoom(sender message.SenderKey) (most int64, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	limit := k.limits.SenderDisk

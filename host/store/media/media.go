@@ -9,6 +9,8 @@ package media
 import (
 	"errors"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Head is the sender's description of media.
@@ -17,7 +19,7 @@ type Head struct {
 	Type string
 	Name string
 	// Owner is the one whose share it uses (Config.Share); empty means nobody. It is not shown to readers.
-	Owner string
+	Owner message.SenderKey
 }
 
 // Info is what the store knows about media.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/gabriel-vasile/mimetype"
 )
 
@@ -91,8 +92,8 @@ func (s *Store) describe(f *os.File, digest string) (Info, error) {
 
 // Owned returns the bytes of each owner's media in a store's folder, which another process may have open. "" counts media without an
 // owner.
-func Owned(dir string) map[string]int64 {
-	owned := map[string]int64{}
+func Owned(dir string) map[message.SenderKey]int64 {
+	owned := map[message.SenderKey]int64{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !validDigest(d.Name()) {
 			return nil // count what is readable

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Pruned counts what was removed and what is left.
@@ -55,7 +57,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // prune removes old media, and further media while more returns true: of one owner, or else of the owner with most at that moment. more
 // is called with mu held.
-func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned, error) {
+func (s *Store) prune(ctx context.Context, more func() bool, of *message.SenderKey) (Pruned, error) {
 	keep, err := s.config.Keep(ctx) // before the lock: a later need is of media younger than Grace
 	if err != nil {
 		return Pruned{}, fmt.Errorf("list needed media: %w", err)
@@ -69,7 +71,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 		out.Freed += c.room
 		return s.remove(c.digest, c.entry)
 	}
-	young := map[string][]candidate{} // by owner, oldest first
+	young := map[message.SenderKey][]candidate{} // by owner, oldest first
 	for _, c := range s.candidates(keep, now) {
 		if now.Sub(c.touched) >= s.config.MaxAge {
 			if err := drop(c); err != nil {
@@ -146,8 +148,8 @@ func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 }
 
 // disown removes one owner of an object that has others. mu is held.
-func (s *Store) disown(c candidate, owner string) error {
-	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o string) bool { return o == owner })
+func (s *Store) disown(c candidate, owner message.SenderKey) error {
+	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o message.SenderKey) bool { return o == owner })
 	s.give(owner, -c.room)
 	h := readHead(s.path(c.digest))
 	h.Owners = c.owners
@@ -155,15 +157,15 @@ func (s *Store) disown(c candidate, owner string) error {
 }
 
 // ownedBy returns the owners, or "" for an object without one.
-func (e *entry) ownedBy() []string {
+func (e *entry) ownedBy() []message.SenderKey {
 	if len(e.owners) == 0 {
-		return []string{""}
+		return []message.SenderKey{""}
 	}
 	return e.owners
 }
 
 // largest returns the owner with the most bytes. mu is held.
-func (s *Store) largest(of map[string][]candidate) (owner string) {
+func (s *Store) largest(of map[message.SenderKey][]candidate) (owner message.SenderKey) {
 	first := true
 	for o := range of {
 		if first || cmp.Or(cmp.Compare(s.owned[owner], s.owned[o]), cmp.Compare(o, owner)) < 0 {
@@ -190,7 +192,7 @@ func (s *Store) remove(digest string, e *entry) error {
 const fullFor = 10 * time.Second
 
 // claim reserves room for an owner. If necessary it makes room: for the owner's share from his own media, and for the whole from all.
-func (s *Store) claim(ctx context.Context, owner string, n int64) error {
+func (s *Store) claim(ctx context.Context, owner message.SenderKey, n int64) error {
 	most, why := int64(0), error(nil)
 	if owner != "" {
 		most, why = s.config.Share(owner)
@@ -211,9 +213,9 @@ func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 }
 
 // makeRoom removes candidates while more returns true, of one owner or, with "", of everybody, and then reserves room.
-func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more func() bool) error {
+func (s *Store) makeRoom(ctx context.Context, owner message.SenderKey, n int64, over, more func() bool) error {
 	full := ErrFull
-	var of *string
+	var of *message.SenderKey
 	if owner != "" {
 		full, of = ErrShare, &owner
 	}
@@ -230,13 +232,13 @@ func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more 
 	if errors.Is(err, full) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		maps.DeleteFunc(s.full, func(_ string, at time.Time) bool { return s.config.Now().Sub(at) >= fullFor })
+		maps.DeleteFunc(s.full, func(_ message.SenderKey, at time.Time) bool { return s.config.Now().Sub(at) >= fullFor })
 		s.full[owner] = s.config.Now()
 	}
 	return err
 }
 
-func (s *Store) reserve(owner string, n int64, over func() bool) error {
+func (s *Store) reserve(owner message.SenderKey, n int64, over func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -251,14 +253,14 @@ func (s *Store) reserve(owner string, n int64, over func() bool) error {
 }
 
 // Owned returns the bytes of each owner's media; "" counts media without an owner.
-func (s *Store) Owned() map[string]int64 {
+func (s *Store) Owned() map[message.SenderKey]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.owned)
 }
 
 // Held returns the bytes of an owner's media.
-func (s *Store) Held(owner string) int64 {
+func (s *Store) Held(owner message.SenderKey) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owned[owner]
@@ -272,7 +274,7 @@ func (s *Store) own(e *entry, n int64) {
 }
 
 // give adds to the bytes of an owner. mu is held.
-func (s *Store) give(owner string, n int64) {
+func (s *Store) give(owner message.SenderKey, n int64) {
 	if s.owned[owner] += n; s.owned[owner] == 0 {
 		delete(s.owned, owner)
 	}

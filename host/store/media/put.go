@@ -16,6 +16,7 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Put stores the bytes of body; when it returns, they are on disk. Media that exists is renewed instead of being written again. A body
@@ -55,7 +56,7 @@ func (s *Store) put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 // intake writes one object before its digest is known.
 type intake struct {
 	store *Store
-	owner string
+	owner message.SenderKey
 	file  *durable.Draft
 	sum   hash.Hash
 	first []byte // for detecting the type
@@ -132,7 +133,7 @@ func (w *intake) release() {
 }
 
 // publish gives the object its name. The head comes first, so that no object is without one.
-func (s *Store) publish(file *durable.Draft, info Info, owner string) error {
+func (s *Store) publish(file *durable.Draft, info Info, owner message.SenderKey) error {
 	there, owners := s.pin(info, owner)
 	err := s.makeFolder(info.Digest)
 	if err == nil {
@@ -160,7 +161,7 @@ func (s *Store) name(file *durable.Draft, info Info, there bool) error {
 const maxOwners = 64
 
 // pin keeps Prune away from an object, and returns whether its file exists and who owns it.
-func (s *Store) pin(info Info, owner string) (there bool, owners []string) {
+func (s *Store) pin(info Info, owner message.SenderKey) (there bool, owners []message.SenderKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[info.Digest]
@@ -210,7 +211,7 @@ type head struct {
 	Claimed  string `json:"claimed,omitempty"`
 	Name     string `json:"name,omitempty"`
 	// Owners are the owners whose shares it uses.
-	Owners []string `json:"owners,omitempty"`
+	Owners []message.SenderKey `json:"owners,omitempty"`
 }
 
 // readHead reads the head of an object. A missing or damaged one is empty.

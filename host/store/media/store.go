@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Config configures a Store. Dir is required, and only the store may use it.
@@ -24,7 +25,7 @@ type Config struct {
 	MaxAge    time.Duration // age at which unneeded media is removed; 0 means 30 days
 	// Share returns how many bytes the media of one owner may take, 0 for any number, and the error if that is not enough. Media that
 	// several owners have stored counts for each of them. Nil means no bound.
-	Share func(owner string) (most int64, why error)
+	Share func(owner message.SenderKey) (most int64, why error)
 	// Keep returns the digests that are needed, whatever their age. If it fails, everything is kept.
 	Keep func(context.Context) (map[string]bool, error)
 	Log  *slog.Logger
@@ -42,9 +43,9 @@ type Store struct {
 
 	mu      sync.Mutex // guards the fields below; names in the folder disappear only under it
 	entries map[string]*entry
-	used    int64                // room of the entries and of unfinished writes
-	owned   map[string]int64     // the same by owner, "" for media without an owner
-	full    map[string]time.Time // when an owner's share, or with "" the store, last was full and nothing could be removed
+	used    int64                           // room of the entries and of unfinished writes
+	owned   map[message.SenderKey]int64     // the same by owner, "" for media without an owner
+	full    map[message.SenderKey]time.Time // when an owner's share, or with "" the store, last was full and nothing could be removed
 }
 
 // entry is one object.
@@ -52,7 +53,7 @@ type entry struct {
 	room    int64 // 0 without a file
 	touched time.Time
 	pins    int // Puts that are about to create its file
-	owners  []string
+	owners  []message.SenderKey
 }
 
 // New opens the store and removes the remains of a crash.
@@ -68,9 +69,9 @@ func New(c Config) (*Store, error) {
 		c.Keep = func(context.Context) (map[string]bool, error) { return nil, nil }
 	}
 	if c.Share == nil {
-		c.Share = func(string) (int64, error) { return 0, nil }
+		c.Share = func(message.SenderKey) (int64, error) { return 0, nil }
 	}
-	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[string]int64{}, full: map[string]time.Time{}}
+	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[message.SenderKey]int64{}, full: map[message.SenderKey]time.Time{}}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the media store: %w", err)
 	}

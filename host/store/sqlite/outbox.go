@@ -92,7 +92,7 @@ func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID 
 }
 
 // LastPrivate implements mailbox.Earlier.
-func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error) {
+func (s *Store) LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error) {
 	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE sender = ? AND channel = ? AND parent = '' ORDER BY id DESC LIMIT ?",
 		sender, channel, lookBack)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (messag
 }
 
 // Senders implements mailbox.Earlier. It takes one step in the index for each sender, however many turns he has.
-func (s *Store) Senders(ctx context.Context) ([]string, error) {
-	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
+func (s *Store) Senders(ctx context.Context) ([]message.SenderKey, error) {
+	return list(ctx, s.read, scanText[message.SenderKey], `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
 		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
 		SELECT sender FROM people WHERE sender <> ''`)
 }

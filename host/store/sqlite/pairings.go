@@ -71,7 +71,7 @@ func putPairing(p pairings.Pairing, turn string, replies []message.Reply) (put f
 }
 
 // DropPairing implements pairings.Store.
-func (s *Store) DropPairing(ctx context.Context, sender string) error {
+func (s *Store) DropPairing(ctx context.Context, sender message.SenderKey) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairings WHERE sender = ?", sender) })
 	if err != nil {
 		return fmt.Errorf("forget the pairing of %s: %w", sender, err)

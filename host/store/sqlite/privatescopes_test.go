@@ -152,7 +152,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if want := []string{`["mail:a/b:c:main","mail/chat:a/b:c:main"]`, `["tg:7:main","tg/dm:7:main"]`, `["wh:v2:main","wh/dm:v2:main"]`}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("workspaces to move: %q, %v", names, err)
 	}
-	if gone, err := s.ListLeftovers(t.Context(), turnlog.LeftHome); err != nil || len(gone) != 3 {
+	if gone, err := s.ListLeftovers(t.Context(), turnlog.LeftContainers); err != nil || len(gone) != 3 {
 		t.Errorf("on the engine are %v, %v", gone, err)
 	}
 }

@@ -53,7 +53,7 @@ func encodeCommit(c turnlog.Commit) (encoded, error) {
 }
 
 func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
-	if err := w.owns(store.ConversationOwner(message.ConversationKey{Channel: c.Turn.Channel, ID: c.Turn.Conversation.ID})); err != nil {
+	if err := w.owns(store.ConversationOwner(c.Turn.ConversationKey())); err != nil {
 		return err
 	}
 	if err := putTurn(w, c.Turn, e); err != nil {
