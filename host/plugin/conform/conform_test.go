@@ -188,7 +188,7 @@ var broken = []struct{ mode, check, says string }{
 	{"edits-stale", "edit-stale", "revision 4 was applied after that to revision 5"},
 	{"types-for-ever", "typing", "one call shows typing"},
 	{"large-chunks", "fetch", "a chunk has 524288 bytes, at most 262144"},
-	{"short-media", "fetch", "the head says 525289 bytes, 525288 came"},
+	{"short-media", "fetch", "the head says 525289 bytes, but 525288 arrived"},
 	{"crash-fetch", "fetch-unknown", "the process ended (exit status 2)"},
 	{"no-handle", "upload", "the answer has no handle"},
 	{"broken-schema", "tools-list", "the input schema of tool echo is not a JSON object"},
