@@ -295,8 +295,8 @@ func TestAgentOfKindCLI(t *testing.T) {
 		}
 		s = cliHost(t, dir, "")
 		eventually(t, "the next start removes the rest", func() bool {
-			homes, err := s.host.store.ListLeftovers(t.Context(), turnlog.LeftHome)
-			return err == nil && len(homes) == 0 && len(volumes()) == 0
+			left, err := s.host.store.ListLeftovers(t.Context(), turnlog.LeftContainers)
+			return err == nil && len(left) == 0 && len(volumes()) == 0
 		})
 	})
 }

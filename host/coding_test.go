@@ -49,8 +49,8 @@ func TestCodeAgentWithADockerfile(t *testing.T) {
 	s.expect(s.ask("!py import sys; sys.path.append('/opt'); import greeting; print(greeting.said)"), "hello from the image")
 }
 
-// An agent whose image lacks Python gets it by its packages, installed by Debian's own apt from the mirror. The build uses the network of the
-// machine, since the engine of the tests has no bridge.
+// An agent whose image lacks Python gets it by its packages, installed by Debian's own apt from the mirror. The build uses the network of
+// the machine, since the engine of the tests has no bridge.
 func TestCodeAgentWithPackages(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	s := coderHost(t, fmt.Sprintf("image = %q\npackages = [\"python3\"]\nbuild_network = \"host\"", engine.Debian(t)))

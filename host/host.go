@@ -156,7 +156,7 @@ func (h *Host) URL() string { return h.gateway.URL() }
 // TokenFile returns the file with the token of the web page.
 func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
 
-// Checks are the checks of a configuration beyond its own rules, for `flynn serve` and `flynn config check`.
+// Checks returns the checks of a configuration beyond its own rules, for `flynn serve` and `flynn config check`.
 func Checks() []config.Check {
 	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, specs.Check, configured.Check, elevate.Check}
 }

@@ -40,8 +40,8 @@ func pairingHost(t *testing.T) *Host {
 	return h
 }
 
-// TestEveryDoorGoesThroughTheGate: what comes over a door of the host's own is judged by the gate in force, and by nothing else.
-func TestEveryDoorGoesThroughTheGate(t *testing.T) {
+// TestEveryFrontendGoesThroughTheGate: the gate in force, and nothing else, decides about messages on the frontends of the host.
+func TestEveryFrontendGoesThroughTheGate(t *testing.T) {
 	h := pairingHost(t)
 	before := h.current.Load()
 	judged := map[string]channel.Decision{}
@@ -173,7 +173,8 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	}
 }
 
-// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in use.
+// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in
+// use.
 func TestOwnersAreToldOfStrangers(t *testing.T) {
 	h := pairingHost(t)
 	private := message.Conversation{ID: "d-7", Kind: message.DM}

@@ -53,7 +53,7 @@ func (h *Host) Run(ctx context.Context) error {
 	last.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.Go("outbox", stop, func() error { return h.outbox.Run(outbox) })
 	if err := h.approvals.WithdrawEnded(ctx, h.store); err != nil {
-		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
+		h.log.Error("cannot withdraw requests for approval whose turns have ended", "error", err)
 	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do

@@ -17,7 +17,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// TestImportIntoAHost: the next message goes on from what was imported, although the place was looked at before, and its labels say so.
+// TestImportIntoAHost: the next message goes on from what was imported, although the conversation was looked at before, and its labels say
+// so.
 func TestImportIntoAHost(t *testing.T) {
 	from, to := pairingHost(t), pairingHost(t)
 	ask := func(h *Host, event string) {

@@ -104,7 +104,7 @@ func showApproval(ctx context.Context, cmd *cli.Command) error {
 	}
 	i := slices.IndexFunc(list, func(a gateway.Approval) bool { return a.ID == id })
 	if i < 0 {
-		return fmt.Errorf("no request %q waits (run \"flynn approvals list\")", id)
+		return fmt.Errorf("no pending request %q (run \"flynn approvals list\")", id)
 	}
 	o := newOutput(ctx, cmd)
 	if o.asJSON {

@@ -60,7 +60,7 @@ func TestApprovalsOfARunningHost(t *testing.T) {
 		{"show what follows a file", "bad", []string{"approvals", "show", "ID"}, 0, "Badfile (bad)", "", true},
 		{"show what is a shell", "bad", []string{"approvals", "show", "ID"}, 0, "as good as a shell: bad can run", "", true},
 		{"show as JSON", "bad", []string{"approvals", "show", "ID", "--json"}, 0, `"session_shell": "bad can run any program"`, "", true},
-		{"show what is not there", "ls", []string{"approvals", "show", "none"}, 1, "", "no request \"none\" waits", true},
+		{"show what is not there", "ls", []string{"approvals", "show", "none"}, 1, "", "no pending request \"none\"", true},
 		{"list what cannot last", "bad", []string{"approvals", "list"}, 0, "not possible: bad can run any program", "", true},
 		{"once", "ls", []string{"approvals", "approve", "ID"}, 0, "", "", false},
 		{"session", "ls", []string{"approvals", "approve", "--scope", "session", "ID", "--json"}, 0, `"scope": "session"`, "", false},

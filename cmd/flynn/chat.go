@@ -57,7 +57,7 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// gatewayFlags are the flags that gatewayAddress reads.
+// gatewayFlags returns the flags that gatewayAddress reads.
 func gatewayFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "url", Usage: "reach the gateway at `URL` (default: $FLYNN_URL, else [gateway] listen)"},

@@ -49,7 +49,7 @@ func loadConfig(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
 
-// loadWhole is loadConfig for commands that need the secrets as well.
+// loadWhole is like loadConfig for commands that also need the secrets.
 func loadWhole(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.Load(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
@@ -83,7 +83,7 @@ func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// contents counts what a configuration has.
+// contents returns the counts of a configuration's parts in words.
 func contents(c *config.Config) string {
 	var counts []string
 	for _, part := range []struct {

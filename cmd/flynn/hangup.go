@@ -27,7 +27,7 @@ func hangups(ctx context.Context) (context.Context, <-chan os.Signal, func()) {
 	}
 }
 
-// sortHangups is hangups for signals that tests can send. terminal reports whether the process has a controlling terminal.
+// sortHangups is like hangups for signals that tests can send. terminal reports whether the process has a controlling terminal.
 func sortHangups(ctx context.Context, signals <-chan os.Signal, attached bool, terminal func() bool) (context.Context, <-chan os.Signal, func()) {
 	if !attached {
 		return ctx, signals, func() {}

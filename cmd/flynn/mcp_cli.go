@@ -104,8 +104,8 @@ func openCLI(ctx context.Context, cmd *cli.Command, log *slog.Logger) (h *host.H
 	}
 }
 
-// cliState is the folder for what outlasts the process: one for each agent CLI and way to run it, because a session can only be continued
-// in its own.
+// cliState returns the folder of the data that outlasts the process: one for each agent CLI and way to run it, because a session can only
+// be continued in its own.
 func cliState(ctx context.Context, cmd *cli.Command) (string, error) {
 	dir := cmd.String(mcpState)
 	if dir == "" {
@@ -115,7 +115,7 @@ func cliState(ctx context.Context, cmd *cli.Command) (string, error) {
 			base = filepath.Join(home, ".local", "state")
 		}
 		if base == "" {
-			return "", usagef("there is no HOME to keep sessions in: name a folder with --%s", mcpState)
+			return "", usagef("HOME is not set: name a folder for the sessions with --%s", mcpState)
 		}
 		dir = filepath.Join(base, "flynn", "mcp")
 	}
@@ -191,7 +191,7 @@ func cliRoots(cmd *cli.Command) ([]string, error) {
 			return nil, err
 		}
 		if info, err := os.Stat(roots[i]); err != nil || !info.IsDir() {
-			return nil, usagef("--%s %s is no folder", mcpRoot, root)
+			return nil, usagef("--%s %s is not a folder", mcpRoot, root)
 		}
 	}
 	return roots, nil

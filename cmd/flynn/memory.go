@@ -69,7 +69,7 @@ func showNotes(o *output, notes []memory.Note) error {
 	})
 }
 
-// beginning is as much of a note as a table shows.
+// beginning returns the part of a note that a table shows.
 func beginning(text string) string {
 	const most = 80
 	if runes := []rune(text); len(runes) > most {
@@ -103,7 +103,7 @@ func forgetNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	return errors.Join(err, unknownNotes(f.IDs, gone))
 }
 
-// unknownNotes is the error for ids that are not among the deleted notes.
+// unknownNotes returns the error for ids that are not among the deleted notes.
 func unknownNotes(ids []int64, gone []memory.Note) error {
 	var none []string
 	for _, id := range ids {

@@ -110,7 +110,7 @@ func (o *output) result(v any, format string, args ...any) error {
 	return nil
 }
 
-// success is result for what yields nothing to read: its line goes to stderr.
+// success is like result for commands without output to read: its line goes to stderr.
 func (o *output) success(v any, format string, args ...any) error {
 	if o.asJSON {
 		return o.json(v)
@@ -150,7 +150,7 @@ func printList[T any](o *output, items []T, header []string, row func(T) []strin
 
 func number[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// localTime is a time for people, in this machine's zone; "" for none.
+// localTime returns a time for people, in this machine's zone; "" for none.
 func localTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -197,7 +197,7 @@ func (o *output) fail(err error) {
 	}
 }
 
-// inWords is an error for people. A command that a signal ended says that it was interrupted.
+// inWords returns the text of an error for people. A command that a signal ended reports that it was interrupted.
 func (o *output) inWords(err error) string {
 	text := inOneLine(err)
 	if o.interrupted && errors.Is(err, context.Canceled) {

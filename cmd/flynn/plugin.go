@@ -54,7 +54,7 @@ func pluginStore(ctx context.Context, cmd *cli.Command) (*plugin.Store, error) {
 	return plugin.OpenStore(c.Plugins.Dir)
 }
 
-// configOf is the configuration that the command works on; nil if --dir is set or the configuration cannot be loaded.
+// configOf returns the configuration that the command works on; nil if --dir is set or the configuration cannot be loaded.
 func configOf(ctx context.Context, cmd *cli.Command) *config.Config {
 	if cmd.String("dir") != "" {
 		return nil

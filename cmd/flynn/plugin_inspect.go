@@ -47,7 +47,7 @@ func inspectPlugin(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-// probeOf takes an argument for a folder if it holds a manifest or has a slash in it, and else for the name of an installed plugin.
+// probeOf treats an argument as a folder if it contains a manifest or a slash, and otherwise as the name of an installed plugin.
 func probeOf(ctx context.Context, cmd *cli.Command, what string) (plugin.ProbeConfig, error) {
 	if _, err := os.Stat(filepath.Join(what, plugin.ManifestName)); err == nil || strings.ContainsRune(what, filepath.Separator) {
 		return plugin.ProbeConfig{Dir: what}, nil

@@ -37,7 +37,7 @@ func obtain(ctx context.Context, cmd *cli.Command) plugin.Obtain {
 	return o
 }
 
-// againstSettings is the error for a version of a plugin that does not accept the settings of its configured instances.
+// againstSettings returns the error for a version of a plugin that does not accept the settings of its configured instances.
 func againstSettings(wrong config.Errors, name, version string) error {
 	if len(wrong) == 0 {
 		return nil
@@ -208,7 +208,7 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 	return newOutput(ctx, cmd).success(answer, "%s is %s", name, map[bool]string{true: "disabled", false: "enabled"}[disabled])
 }
 
-// authorCommands are the commands for authors of plugins.
+// authorCommands returns the commands for authors of plugins.
 func authorCommands() []*cli.Command {
 	return []*cli.Command{
 		{Name: "build", Usage: "compile a Go plugin to the path in plugin.toml", ArgsUsage: "DIR", Action: buildPlugin},

@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
-// runningCommands are the commands that need a running flynn.
+// runningCommands returns the commands that need a running flynn.
 func runningCommands() []*cli.Command {
 	return []*cli.Command{
 		{
@@ -201,7 +201,7 @@ func (a pluginAccount) show(out *output) error {
 	return nil
 }
 
-// runningConfig is the configuration of the flynn to ask, and the path of the instance that the command names.
+// runningConfig returns the configuration of the flynn to ask, and the path of the instance that the command names.
 func runningConfig(ctx context.Context, cmd *cli.Command) (*config.Config, string, error) {
 	c, err := config.LoadBeside(configPath(ctx, cmd), getenvOf(ctx))
 	return c, "/api/v1/plugins/" + url.PathEscape(cmd.Args().First()), err

@@ -71,7 +71,7 @@ func newPolicy(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
-// policyDirs are the folders on the command line, or this one.
+// policyDirs returns the folders on the command line, or this one.
 func policyDirs(cmd *cli.Command) []string {
 	if cmd.Args().Len() == 0 {
 		return []string{"."}

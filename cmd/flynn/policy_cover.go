@@ -21,7 +21,7 @@ func testPolicy(ctx context.Context, cmd *cli.Command, dir string, only *regexp.
 	return author.Test(ctx, dir, only)
 }
 
-// printCoverage prints the share of the code that ran and every place that did not run; verbose adds the functions.
+// printCoverage prints the share of the code that ran and every line that did not run; verbose adds the functions.
 func printCoverage(o *output, r *cover.Report, verbose bool) {
 	if r == nil {
 		return

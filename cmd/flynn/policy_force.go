@@ -82,7 +82,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command, c *config.Config) 
 	})
 }
 
-// mustName is the error for the name of a policy that the configuration does not have. The empty name stands for all.
+// mustName returns the error for the name of a policy that the configuration does not have. The empty name stands for all.
 func mustName(c *config.Config, name string) error {
 	if name == "" || slices.ContainsFunc(c.Policies, func(p config.Policy) bool { return p.Name == name }) {
 		return nil
@@ -93,7 +93,7 @@ func mustName(c *config.Config, name string) error {
 func rollbackPolicy(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	name, r := cmd.Args().First(), gateway.Rollback{To: cmd.String("to"), Clear: cmd.Bool("clear")}
 	if r.Clear && r.To != "" {
-		return usagef("--clear goes with no --to")
+		return usagef("--clear and --to exclude each other")
 	}
 	when := ""
 	now, err := askOrRead(ctx, c, "/api/v1/policies/"+url.PathEscape(name)+"/rollback", r, func() (gateway.PolicyStatus, error) {

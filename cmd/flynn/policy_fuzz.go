@@ -36,7 +36,7 @@ func fuzzPolicy(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	if len(r.Finds) > 0 {
-		return reported{errors.New("the policy answers badly")}
+		return reported{errors.New("the policy gave bad answers")}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
-// distributionCommands are the commands that sign, pack and install policies.
+// distributionCommands returns the commands that sign, pack and install policies.
 func distributionCommands() []*cli.Command {
 	return []*cli.Command{
 		{Name: "keygen", Usage: "generate a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},

@@ -104,7 +104,7 @@ func when(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usagef("--%s: %q is not a time; write 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z", flag, text)
 }
 
-// maxChange is the share of changes that is allowed, or -1 for any.
+// maxChange returns the share of changes that is allowed, or -1 for any.
 func maxChange(cmd *cli.Command) (float64, error) {
 	text := cmd.String("max-change")
 	switch {
@@ -194,7 +194,7 @@ func answerAndWhy(answer, why string) string {
 	return answer + " (" + why + ")"
 }
 
-// effectOf is the direction of a changed answer, or what else differs if the answer is the same.
+// effectOf returns the direction of a changed answer, or what else differs if the answer is the same.
 func effectOf(g *compare.Group) string {
 	if g.Change == compare.KindAnswer {
 		return string(g.Effect)

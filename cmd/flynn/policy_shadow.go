@@ -61,7 +61,7 @@ func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	return nil
 }
 
-// policyState is a policy's state, with marks for shadow and stateful policies.
+// policyState returns a policy's state, with marks for shadow and stateful policies.
 func policyState(p gateway.PolicyStatus) string {
 	state := p.State
 	if p.Shadow {

@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// leaveShadows is the script command "shadows CONFIG": it leaves in the configuration's store what a shadow policy does, and keeps that open
-// to the end of the script as a host would.
+// leaveShadows is the script command "shadows CONFIG": it leaves in the configuration's store what a shadow policy does, and keeps that
+// open to the end of the script as a host would.
 func leaveShadows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shadows CONFIG")

@@ -49,7 +49,7 @@ func commands() []*cli.Command {
 	}
 }
 
-// renamed is a command under the name that it had before, for one release: it works, and names the new one. Those of a group pass the
+// renamed returns a command under its old name, for one release: it works, and names the new one. Those of a group pass the
 // group's name.
 func renamed(old string, c *cli.Command, group ...string) *cli.Command {
 	now, action := strings.Join(slices.Concat([]string{"flynn"}, group, []string{c.Name}), " "), c.Action
@@ -148,7 +148,7 @@ func prepare(c *cli.Command) {
 	}
 }
 
-// unknownCommand is the action of a group: it was called alone, or with a name that none of its subcommands has.
+// unknownCommand is the action of a group that was called alone or with an unknown subcommand.
 func unknownCommand(_ context.Context, cmd *cli.Command) error {
 	name := cmd.Args().First()
 	if name == "" {
@@ -205,7 +205,7 @@ func checkArguments(_ context.Context, cmd *cli.Command) error {
 	return usagef("needs %s: %s %s", needs, cmd.FullName(), cmd.ArgsUsage)
 }
 
-// withConfig is an action on the configuration, as loadConfig returns it.
+// withConfig returns an action on the configuration, as loadConfig returns it.
 func withConfig(do func(context.Context, *cli.Command, *config.Config) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
 		c, err := loadConfig(ctx, cmd)
@@ -235,7 +235,7 @@ func getenvOf(ctx context.Context) func(string) string {
 	return ctx.Value(getenvKey{}).(func(string) string)
 }
 
-// configPath is the configuration file that the command works on.
+// configPath returns the configuration file that the command works on.
 func configPath(ctx context.Context, cmd *cli.Command) string {
 	return cmp.Or(cmd.String("config"), getenvOf(ctx)("FLYNN_CONFIG"), "flynn.toml")
 }

@@ -59,7 +59,7 @@ func withSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) 
 	return onSandboxes(ctx, cmd, c, action)
 }
 
-// besideSandboxes is withSandboxes for actions that run no program in a sandbox: they need no secrets.
+// besideSandboxes is like withSandboxes for actions that run no program in a sandbox: they need no secrets.
 func besideSandboxes(ctx context.Context, cmd *cli.Command, action sandboxAction) error {
 	c, err := loadConfig(ctx, cmd)
 	if err != nil {
@@ -187,7 +187,7 @@ func explainSandboxes(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// ofAgents keeps the places of the agents named; without names, all.
+// ofAgents keeps the entries of the named agents; without names, all.
 func ofAgents(places []sandboxes.Placement, names []string) ([]sandboxes.Placement, error) {
 	if len(names) == 0 {
 		return places, nil
@@ -207,7 +207,7 @@ func ofAgents(places []sandboxes.Placement, names []string) ([]sandboxes.Placeme
 	return kept, nil
 }
 
-// matching makes the filter of --run.
+// matching returns the filter of --run.
 func matching(pattern string) (func(string) bool, error) {
 	if pattern == "" {
 		return nil, nil

@@ -65,7 +65,7 @@ func egressTarget(r egress.Record) string {
 	return fmt.Sprintf("%s:%d", r.Host, r.Port)
 }
 
-// byteCount is a number of bytes, which is known once the connection has ended.
+// byteCount returns a number of bytes as text, or "" while the connection is open.
 func byteCount(n int64, ended time.Time) string {
 	if ended.IsZero() {
 		return ""

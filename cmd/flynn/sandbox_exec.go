@@ -97,7 +97,7 @@ func execScript(ctx context.Context, cmd *cli.Command) error {
 	})
 }
 
-// execCode is the exit code of a command, as a shell reports it.
+// execCode returns the exit code of a command, as a shell reports it.
 func execCode(r machine.Result) int {
 	switch {
 	case r.TimedOut:

@@ -82,7 +82,7 @@ func scheduleState(s gateway.ScheduleStatus, atRest bool) string {
 	return "waiting"
 }
 
-// clock is a time with its zone for people; "" for none.
+// clock returns a time with its zone for people; "" for none.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -75,7 +75,7 @@ func because(reason string) string {
 	return " (" + cell(reason) + ")"
 }
 
-// rows are the parts of the host; a state that needs attention ends with "!".
+// rows returns the parts of the host; a state that needs attention ends with "!".
 func (s state) rows() (rows [][]string) {
 	add := func(part, name, state string, ok bool, details ...string) {
 		details = slices.DeleteFunc(details, func(d string) bool { return d == "" })

@@ -39,7 +39,7 @@ func (d *dice) Tools(context.Context) ([]tool.Tool, error) {
 
 func (d *dice) Call(_ context.Context, c *tool.Call) (tool.Result, error) {
 	args := struct{ Sides, Dice int }{Dice: 1}
-	if err := c.Decode(&args); err != nil || args.Sides < 1 { // the host has checked the schema; who calls it otherwise learns why
+	if err := c.Decode(&args); err != nil || args.Sides < 1 { // the host has checked the schema; other callers get an explanation
 		return tool.Failed(fmt.Sprintf("want sides and dice: %v", err)), nil
 	}
 	sum, rolls := 0, []int{}

@@ -1,4 +1,4 @@
-// Command echo-channel is a whole channel plugin: it says something once in a while and hears the answer. Copy it to begin one.
+// Command echo-channel is a complete channel plugin: it sends a message once in a while and receives the answer. Copy it to start a plugin.
 package main
 
 import (

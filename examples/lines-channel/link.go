@@ -94,7 +94,7 @@ func (l *link) take(ctx context.Context, in channel.Inbox, m line) error {
 	case "sent", "duplicate", "done", "refused":
 		l.answer(m)
 	}
-	return nil // other types are for versions to come
+	return nil // other types belong to future versions
 }
 
 func (m line) event() channel.Event {
@@ -118,7 +118,7 @@ func (l *link) answer(m line) {
 	}
 }
 
-// ask writes a line with a key and waits for the answer. Without one, nobody knows what became of it.
+// ask writes a line with a key and waits for the answer. Without one, the outcome is unknown.
 func (l *link) ask(ctx context.Context, m line) (line, error) {
 	answer := make(chan line, 1)
 	l.mu.Lock()
@@ -159,7 +159,7 @@ func (l *link) send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	return channel.Sent{}, fmt.Errorf("the answer to a send is %q", a.Type)
 }
 
-// put adds a line to what is to be written.
+// put appends a line to those to be written.
 func (l *link) put(m line) {
 	text, err := json.Marshal(m)
 	if err != nil { // strings, numbers and truth values always encode

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Roles returns the roles of a configuration, including the pairings in its store. A host may be running.
+// Roles returns the roles of a configuration, including the requests in its store. A host may be running.
 func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
 		rows, err := r.ListPairings(ctx)
@@ -21,18 +21,18 @@ func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 	})
 }
 
-// Pairings opens the pairings of a configuration; call release when done. It fails while a host runs. Replies are sent by the next host.
+// Pairings opens the requests of a configuration; call release when done. It fails while a host runs. Replies are sent by the next host.
 func Pairings(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
 	s, err := sqlite.Open(ctx, c.Store.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	pairings, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
+	requests, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	roles := rolesWith(c, pairings)
-	return backend.Access{Pairings: pairings, Roles: func() *route.Roles { return roles }}, s.Close, nil
+	roles := rolesWith(c, requests)
+	return backend.Access{Pairings: requests, Roles: func() *route.Roles { return roles }}, s.Close, nil
 }
 
 func rolesWith(c *config.Config, p route.Pairings) *route.Roles {

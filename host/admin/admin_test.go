@@ -116,7 +116,7 @@ func TestDeleteSession(t *testing.T) {
 		t.Error(err)
 	}
 	stored(t, c, func(s *sqlite.Store) error {
-		left, err := s.ListLeftovers(ctx, turnlog.LeftHome)
+		left, err := s.ListLeftovers(ctx, turnlog.LeftContainers)
 		if len(left) != 1 || left[0].Name != "irc/dm:ann:main" { // the engine may have something, once [sandbox] is enabled again
 			t.Errorf("left for a later start: %v", left)
 		}

@@ -34,7 +34,7 @@ func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archi
 	return err
 }
 
-// Place returns the settings that people have chosen for a conversation scope. A host may be running.
+// Scope returns the settings that people have chosen for a conversation scope. A host may be running.
 func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }
@@ -47,13 +47,13 @@ func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left,
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {
 			return nil, err
 		}
-		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftHome, Name: message.ParseSession(key).Home()}), nil
+		return forget(ctx, c, s, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: message.ParseSession(key).WorkspaceKey()}), nil
 	})
 }
 
 // forget removes what the sessions of a home have outside of the store, if none of them is left.
 func forget(ctx context.Context, c *config.Config, s turnlog.Leftovers, home turnlog.Leftover) error {
-	gone, err := s.ListLeftovers(ctx, turnlog.LeftHome)
+	gone, err := s.ListLeftovers(ctx, turnlog.LeftContainers)
 	if err != nil || !slices.Contains(gone, home) {
 		return err
 	}

@@ -40,7 +40,7 @@ func (v *modelVoice) askShorter(ctx context.Context, req model.Request, answer m
 	if done, failed := v.condense(ctx, req, true); !done {
 		return answer, cmp.Or(failed, err)
 	}
-	return v.callWith(ctx, v.request(), past{})
+	return v.callWith(ctx, v.request(), earlier{})
 }
 
 func tooLong(err error) bool {
@@ -49,7 +49,7 @@ func tooLong(err error) bool {
 }
 
 // callWith makes one call with part of the earlier conversation.
-func (v *modelVoice) callWith(ctx context.Context, req model.Request, before past) (model.Response, error) {
+func (v *modelVoice) callWith(ctx context.Context, req model.Request, before earlier) (model.Response, error) {
 	req.Messages, req.Rough = append(before.messages, req.Messages...), req.Rough+before.size
 	answer, err := v.stream(ctx, v.agent.Programs.request(req), func(d model.Delta) {
 		kind := message.TextDelta
@@ -90,17 +90,17 @@ func (v *modelVoice) counted(req model.Request) int {
 
 // history returns the end of the earlier conversation that fits into room: first the texts, then the images. own is the number of
 // images in the turn itself.
-func (v *modelVoice) history(room, own int) past {
+func (v *modelVoice) history(room, own int) earlier {
 	before := v.session.context(room, own)
 	if !slices.ContainsFunc(before.messages, model.Message.HasImages) {
 		return before
 	}
 	left := latestImages(slices.Clone(before.messages), (room-roughly(before.messages))/model.ImageTokens)
-	return past{left, model.Rough(model.Request{Messages: left})}
+	return earlier{left, model.Rough(model.Request{Messages: left})}
 }
 
-// past is part of the conversation before a turn.
-type past struct {
+// earlier is the part of the conversation before a turn.
+type earlier struct {
 	messages []model.Message
 	size     int // estimated by model.Rough
 }

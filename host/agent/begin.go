@@ -162,7 +162,7 @@ func (t *turn) load(ctx context.Context) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			t.cfg.Log.Error("cannot begin turn", "session", t.row.Session, "error", err)
-			t.fail(ctx, plainError("the conversation could not be read back"))
+			t.fail(ctx, plainError("the conversation could not be read"))
 		}
 		return false
 	}

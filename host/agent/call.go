@@ -20,7 +20,7 @@ type caller struct {
 	*identity
 	*bounds
 	performer *performer
-	people    people
+	approver  approver
 	prompts   prompts
 	underWay  []string // ids of the calls that run side by side
 }
@@ -36,7 +36,7 @@ type prompts interface {
 func (t *turn) newCaller() *caller {
 	c := &caller{
 		recorder: t.recorder, publisher: t.publisher, identity: t.identity, bounds: t.bounds, performer: t.newPerformer(),
-		people: people{t.recorder, t.bounds, t.cfg.Approvals, t.slots}, prompts: t,
+		approver: approver{t.recorder, t.bounds, t.cfg.Approvals, t.slots}, prompts: t,
 	}
 	c.performer.helper = c.helper
 	return c
@@ -44,8 +44,8 @@ func (t *turn) newCaller() *caller {
 
 // run carries out the first of the calls, and in parallel those after it that may run beside it.
 func (l *caller) run(ctx context.Context, calls []model.ToolCall) error {
-	if len(calls) > 1 && l.onlyLooks(calls[0]) && l.onlyLooks(calls[1]) {
-		if asks, err := l.sideBySide(ctx); !asks || err != nil {
+	if len(calls) > 1 && l.readOnly(calls[0]) && l.readOnly(calls[1]) {
+		if asks, err := l.inParallel(ctx); !asks || err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (l *caller) run(ctx context.Context, calls []model.ToolCall) error {
 // call admits one call and runs it.
 func (l *caller) call(ctx context.Context, c model.ToolCall) error {
 	l.announce(c)
-	v, err := l.admit(ctx, l.subject(), c, l.people)
+	v, err := l.admit(ctx, l.subject(), c, l.approver)
 	if err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func (l *caller) came(r transcript.ToolResult) {
 	})
 }
 
-// people asks people to approve the calls of a turn.
-type people struct {
+// approver asks people to approve the calls of a turn.
+type approver struct {
 	*recorder
 	bounds    *bounds
 	approvals Approvals
@@ -154,7 +154,7 @@ type people struct {
 
 // Request commits the model's answer with the call before anybody is asked, so that the request survives a crash together with its
 // turn.
-func (p people) Request(ctx context.Context, ask approval.Ask) (consent.Approval, error) {
+func (p approver) Request(ctx context.Context, ask approval.Ask) (consent.Approval, error) {
 	if err := p.commit(ctx); err != nil {
 		return consent.Approval{}, err
 	}
@@ -162,7 +162,7 @@ func (p people) Request(ctx context.Context, ask approval.Ask) (consent.Approval
 }
 
 // Wait frees the turn's slot and stops its clock while a person decides.
-func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+func (p approver) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	<-p.slots
 	resume := p.bounds.pause()
 	defer func() {
@@ -173,12 +173,12 @@ func (p people) Wait(ctx context.Context, id string) (granted bool, decider stri
 }
 
 // Consume uses up a grant.
-func (p people) Consume(ctx context.Context, id string, b approval.Binding) error {
+func (p approver) Consume(ctx context.Context, id string, b approval.Binding) error {
 	return p.approvals.Consume(ctx, id, b)
 }
 
 // Use uses a lease once.
-func (p people) Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error) {
+func (p approver) Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error) {
 	return p.approvals.Use(ctx, ask)
 }
 

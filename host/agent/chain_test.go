@@ -137,7 +137,7 @@ func TestProgramsTakeNoWork(t *testing.T) {
 	gen := &Generation{Delegation: Delegation{MaxDepth: 3}, Agents: map[string]*Agent{
 		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
 	}}
-	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
+	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs an agent CLI with its own tools, `+
 		`which cannot be limited to the rights of agent "lead".` {
 		t.Errorf("%v", err)
 	}

@@ -67,7 +67,7 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	if err != nil {
 		return child{}, err
 	}
-	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.home(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.workspaceKey(), Turns: t.session.count}
 	if args.Background {
 		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
 		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls
@@ -236,6 +236,6 @@ func (r *Runner) abandon(ctx context.Context, row turnlog.Turn, cause error) {
 	row.State, row.Error, row.Ended = turnlog.TurnFailed, cause.Error(), r.cfg.Now().UTC()
 	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), turnlog.Commit{Turn: row, InboxState: mailbox.InboxFailed})
 	if err != nil && !errors.Is(err, store.ErrConflict) {
-		r.cfg.Log.Error("end a delegated turn", "turn", row.ID, "error", err)
+		r.cfg.Log.Error("cannot end a delegated turn", "turn", row.ID, "error", err)
 	}
 }

@@ -91,7 +91,7 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
-	for w := (lateness{runner: r, scope: key}); ; {
+	for w := (toolWait{runner: r, scope: key}); ; {
 		var unequipped string
 		if items, unequipped = r.workOnce(ctx, key, items, &w); unequipped == "" {
 			return items
@@ -102,9 +102,9 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	}
 }
 
-// workOnce is Work, except that it returns the agent's name, and leaves all items but dropped ones, if the agent's tools are not there
+// workOnce is like Work, except that it returns the agent's name, and leaves all items but dropped ones, if the agent's tools are not there
 // yet.
-func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *lateness) (rest []Item, unequipped string) {
+func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *toolWait) (rest []Item, unequipped string) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -123,7 +123,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			r.cfg.Log.Error("cannot read the state of a conversation; trying again", "place", key, "error", err)
+			r.cfg.Log.Error("cannot read the state of a conversation; trying again", "scope", key, "error", err)
 			pause(ctx)
 		}
 		return items, ""
@@ -172,7 +172,7 @@ func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 	for _, row := range rows {
 		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, mailbox.InboxFailed, "the host failed on this message; see its log")
 		if err != nil && !errors.Is(err, store.ErrConflict) {
-			r.cfg.Log.Error("give up on message", "inbox", row.ID, "error", err)
+			r.cfg.Log.Error("cannot give up on message", "inbox", row.ID, "error", err)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, dec
 	case err == nil:
 		r.cfg.Log.Info("message is not answered", "channel", row.Message.Channel, "sender", row.Message.Sender.ID, "inbox", row.ID, "why", why)
 	case ctx.Err() == nil:
-		r.cfg.Log.Error("drop message", "inbox", row.ID, "error", err)
+		r.cfg.Log.Error("cannot drop message", "inbox", row.ID, "error", err)
 	}
 	return err == nil || errors.Is(err, store.ErrConflict)
 }

@@ -85,7 +85,7 @@ func (v cliVoice) answer(ctx context.Context) error {
 	return nil
 }
 
-// attempt is the reservation for a run: the tokens of the prompt. Its further use is unknown.
+// attempt returns the reservation for a run: the tokens of the prompt. Its further use is unknown.
 func (v cliVoice) attempt() model.Attempt {
 	return model.Attempt{
 		Provider: KindCLI, Model: v.agent.CLI.Name, Number: 1, Start: v.clock(), Worst: model.Usage{Input: roughText(v.state.User.Text()), Estimated: true},

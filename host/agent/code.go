@@ -67,7 +67,7 @@ func compact(schema json.RawMessage) string {
 // mayRun checks whether a program can run, before a model is called.
 func (p *Programs) mayRun() error {
 	if p == nil {
-		return plainError("this agent has nothing to run programs with")
+		return plainError("this agent has no tool to run programs")
 	}
 	if err := p.Available(); err != nil {
 		return plainError("programs cannot be run: the sandbox is unavailable: " + machine.Reason(err))
@@ -158,7 +158,7 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 		return tool.Result{}, err
 	}
 	l.announce(c)
-	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.people, pause})
+	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.approver, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -179,14 +179,14 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 
 // pausingApprover asks people for approval while the program's clock stands still.
 type pausingApprover struct {
-	people
+	approver
 	pause func() (resume func())
 }
 
 // Wait implements tool.Approver.
 func (p pausingApprover) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	defer p.pause()()
-	return p.people.Wait(ctx, id)
+	return p.approver.Wait(ctx, id)
 }
 
 var _ tool.Approver = pausingApprover{}

@@ -136,7 +136,7 @@ func (r *Runner) Compact(ctx context.Context, gen *Generation, at turnlog.Scope,
 	if older <= 0 {
 		return fmt.Sprintf("There is nothing to compact: the last %d turns always stay whole.", gen.Tasks.KeepTurns), nil, nil, nil
 	}
-	var used uses
+	var used taskUsage
 	account := Account{Session: s.key, Sender: m.SenderKey(), Agent: d.Agent}
 	v, err := s.summarise(ctx, r.tasksFor(ctx, gen, account, used.add), gen.Tasks, older)
 	switch {

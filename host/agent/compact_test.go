@@ -474,7 +474,8 @@ func TestCompactionWithoutBudget(t *testing.T) {
 	}
 }
 
-// TestRequestsKnowTheirSize: what a request says of its size is what counting it would say, give or take the message into which a summary is put.
+// TestRequestsKnowTheirSize: what a request says of its size is what counting it would say, give or take the message into which a summary
+// is put.
 func TestRequestsKnowTheirSize(t *testing.T) {
 	m := newByTier(map[string]script{"default": parrot, "fast": counting()})
 	h := compacting(t, openStore(t), m, nil)
@@ -500,8 +501,8 @@ func TestRequestsKnowTheirSize(t *testing.T) {
 	}
 }
 
-// TestConversationIsKeptOnce: a call gets the session's own messages with the turn's behind them, and what a later turn or call puts there does
-// not change what was said before.
+// TestConversationIsKeptOnce: a call gets the session's own messages with the turn's behind them, and what a later turn or call puts there
+// does not change what was said before.
 func TestConversationIsKeptOnce(t *testing.T) {
 	s := &session{}
 	turn := func(n int) *transcript.State {

@@ -56,7 +56,7 @@ func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 		waiting, err := r.cfg.Store.PendingExtractions(ctx, extractBatch+len(tried))
 		if err != nil {
 			if ctx.Err() == nil {
-				r.cfg.Log.Error("list turns to extract memories from", "error", err)
+				r.cfg.Log.Error("cannot list turns to extract memories from", "error", err)
 			}
 			return true
 		}
@@ -98,7 +98,7 @@ func (r *Runner) remember(ctx context.Context, e memory.Extraction) {
 		err = r.cfg.Store.FinishExtraction(ctx, e.Turn.ID, nil, gen.Tasks.MaxNotes)
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Error("keep memories extracted from a turn", "error", err)
+		log.Error("cannot keep memories extracted from a turn", "error", err)
 	}
 }
 

@@ -18,7 +18,7 @@ func (t *turn) takeFiles(ctx context.Context, rows []mailbox.InboxRow) map[int64
 	files := map[int64][]message.File{}
 	for _, r := range rows {
 		if len(r.Message.Attachments) > 0 {
-			files[r.ID] = t.cfg.Attachments.Take(ctx, t.home(), r.Message)
+			files[r.ID] = t.cfg.Attachments.Take(ctx, t.workspaceKey(), r.Message)
 		}
 	}
 	return files

@@ -28,8 +28,8 @@ func guarded(t *testing.T, r *room, wasm string) *room {
 	return r
 }
 
-// TestNoShellWithoutAPersonAfterAPage is the whole way: what a tool has read, through labels, the frame and the module, to the question to a
-// person, and again in another process.
+// TestNoShellWithoutAPersonAfterAPage is the whole way: what a tool has read, through labels, the frame and the module, to the question to
+// a person, and again in another process.
 func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 	need.Source(t)
 	wasm := filepath.Join(t.TempDir(), "policy.wasm")

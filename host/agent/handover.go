@@ -95,7 +95,7 @@ func (resultTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return refuse("only an agent in a turn of its own can ask for a result")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
-	if err == nil && c.turn.delegated.record.Scope != t.home() {
+	if err == nil && c.turn.delegated.record.Scope != t.workspaceKey() {
 		err = store.ErrNotFound // it belongs to another conversation
 	}
 	switch {
@@ -112,13 +112,13 @@ func (resultTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 	return res, nil
 }
 
-// hostsVoice is shown as the speaker when the host itself writes into a group.
-const hostsVoice = "(host)"
+// hostSpeaker is shown as the speaker when the host itself writes into a group.
+const hostSpeaker = "(host)"
 
 // by returns who wrote a message.
 func by(m message.Message) string {
 	if m.Act == message.Delegated {
-		return hostsVoice
+		return hostSpeaker
 	}
 	return speaker(m.Sender)
 }

@@ -44,7 +44,7 @@ func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Frontend(row.Channel), Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: i.session.labels,
 		CallsInTurn: i.bounds.spent(&i.record.state).ToolCalls, Used: i.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
-		Dir: i.machines.Dir(i.home()), Elevation: i.elevation(a),
+		Dir: i.machines.Dir(i.workspaceKey()), Elevation: i.elevation(a),
 	}
 }
 
@@ -132,12 +132,12 @@ func (i *identity) sandbox(a *Agent) string {
 	return a.Sandbox
 }
 
-// home returns the name of the session's workspace and sandboxes. It stays the same when the session begins anew.
-func (i *identity) home() string {
+// workspaceKey returns the name of the session's workspace and sandboxes. It stays the same when the session begins anew.
+func (i *identity) workspaceKey() string {
 	if i.delegated != nil {
 		return i.delegated.record.Scope
 	}
-	return message.ParseSession(i.record.row.Session).Home()
+	return message.ParseSession(i.record.row.Session).WorkspaceKey()
 }
 
 // private reports whether only the turn's sender reads its conversation.

@@ -18,8 +18,8 @@ import (
 // lookAgain is the interval at which waiting work checks for its tools.
 const lookAgain = 50 * time.Millisecond
 
-// lateness is the wait of one item for its tools.
-type lateness struct {
+// toolWait is the wait of one item for its tools.
+type toolWait struct {
 	runner *Runner
 	scope  string
 	since  time.Time // zero before it waits
@@ -27,7 +27,7 @@ type lateness struct {
 }
 
 // wait returns true when the tools of an agent are there or need not be waited for any longer, and false if ctx ends first.
-func (w *lateness) wait(ctx context.Context, agent string) bool {
+func (w *toolWait) wait(ctx context.Context, agent string) bool {
 	for {
 		gen, policies := w.runner.cfg.Generations.InForce()
 		policies.Release()
@@ -44,10 +44,10 @@ func (w *lateness) wait(ctx context.Context, agent string) bool {
 	}
 }
 
-func (w *lateness) note(agent string, late []string) {
+func (w *toolWait) note(agent string, late []string) {
 	if w.since.IsZero() {
 		w.since = w.runner.cfg.Now()
-		w.runner.cfg.Log.Info("work waits for tools", "place", w.scope, "agent", agent, "providers", late)
+		w.runner.cfg.Log.Info("work waits for tools", "scope", w.scope, "agent", agent, "providers", late)
 	}
 	for _, name := range late {
 		if !slices.Contains(w.names, name) {
@@ -57,7 +57,7 @@ func (w *lateness) note(agent string, late []string) {
 }
 
 // over returns decision log entries about the wait, if there was one.
-func (w *lateness) over(gen *Generation) []journal.Decision {
+func (w *toolWait) over(gen *Generation) []journal.Decision {
 	if w.since.IsZero() {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (w *lateness) over(gen *Generation) []journal.Decision {
 		d.Reason += fmt.Sprintf("; goes on without those of %s, which are not there", strings.Join(missing, ", "))
 		log = w.runner.cfg.Log.Warn
 	}
-	log("work goes on after a wait for tools", "place", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
+	log("work goes on after a wait for tools", "scope", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
 	w.since = time.Time{} // report it once
 	return []journal.Decision{d}
 }

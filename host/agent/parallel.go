@@ -13,11 +13,11 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// maxSideBySide bounds the calls of one answer that run in parallel.
-const maxSideBySide = 4
+// maxParallel bounds the calls of one answer that run in parallel.
+const maxParallel = 4
 
-// onlyLooks reports whether a call is of a read-only tool. Admit still decides about every call.
-func (l *caller) onlyLooks(c model.ToolCall) bool {
+// readOnly reports whether a call is of a read-only tool. Admit still decides about every call.
+func (l *caller) readOnly(c model.ToolCall) bool {
 	known, ok := l.gen.Registry.Get(c.Name)
 	if !ok {
 		return false
@@ -26,8 +26,8 @@ func (l *caller) onlyLooks(c model.ToolCall) bool {
 	return effect == tool.Read || effect == tool.Network
 }
 
-// errAsks is returned for a call that needs a person's approval. The turn asks when no other call runs.
-var errAsks = errors.New("this call needs a person's approval")
+// errNeedsApproval is returned for a call that needs a person's approval. The turn asks when no other call runs.
+var errNeedsApproval = errors.New("this call needs a person's approval")
 
 // refusingApprover approves nothing and uses no lease.
 type refusingApprover struct{}
@@ -35,37 +35,39 @@ type refusingApprover struct{}
 var _ tool.Approver = refusingApprover{}
 
 func (refusingApprover) Request(context.Context, approval.Ask) (consent.Approval, error) {
-	return consent.Approval{}, errAsks
+	return consent.Approval{}, errNeedsApproval
 }
 func (refusingApprover) Wait(context.Context, string) (bool, string, error) {
-	return false, "", errAsks
+	return false, "", errNeedsApproval
 }
-func (refusingApprover) Consume(context.Context, string, approval.Binding) error { return errAsks }
+func (refusingApprover) Consume(context.Context, string, approval.Binding) error {
+	return errNeedsApproval
+}
 func (refusingApprover) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
 	return consent.Grant{}, false, nil
 }
 
-// looks are calls that run in parallel. The turn's own goroutine decides, records and commits; the others only run tools.
-type looks struct {
+// parallelCalls are calls that run in parallel. The turn's own goroutine decides, records and commits; the others only run tools.
+type parallelCalls struct {
 	*caller
 	ctx  context.Context
 	done chan transcript.ToolResult
 }
 
-// sideBySide decides about calls in order and runs those that may run in parallel. It stops before the first call that is not read-only
+// inParallel decides about calls in order and runs those that may run in parallel. It stops before the first call that is not read-only
 // or needs a person's approval, waits for the calls before it, and reports whether that call is the first. Each start is committed
 // before its call runs, and each result when it arrives; the transcript restores the order.
-func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
+func (l *caller) inParallel(ctx context.Context) (asks bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &looks{caller: l, ctx: ctx, done: make(chan transcript.ToolResult)}
+	s := &parallelCalls{caller: l, ctx: ctx, done: make(chan transcript.ToolResult)}
 	l.performer.callbacks = make(chan func())
 	defer func() { l.performer.callbacks = nil }()
 	for settled := 0; ; settled++ {
 		now := l.now(ctx)
 		now.Running = l.underWay
 		next, ok := transcript.Next(&l.state, now).(transcript.Run)
-		if !ok || !l.onlyLooks(next.Calls[0]) {
+		if !ok || !l.readOnly(next.Calls[0]) {
 			break
 		}
 		var more bool
@@ -84,10 +86,10 @@ func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
 }
 
 // begin decides about a call and starts it if it may run. It returns false if a person must approve the call.
-func (l *looks) begin(c model.ToolCall) (bool, error) {
+func (l *parallelCalls) begin(c model.ToolCall) (bool, error) {
 	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, refusingApprover{}, nil)
 	switch {
-	case errors.Is(err, errAsks):
+	case errors.Is(err, errNeedsApproval):
 		// The call is decided about again in its turn; the policies' present answers are logged as well.
 		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.clock(), v.Records)...)
 		return false, nil
@@ -103,7 +105,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 		l.result(transcript.ToolResult{ToolStart: start, Result: l.performer.refused(l.ctx, v)})
 		return true, nil
 	}
-	for len(l.underWay) == maxSideBySide {
+	for len(l.underWay) == maxParallel {
 		if err := l.await(); err != nil {
 			return false, err
 		}
@@ -117,7 +119,7 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 }
 
 // start runs a call on a goroutine of its own, which the turn waits for.
-func (l *looks) start(v tool.Decision, c model.ToolCall, start transcript.ToolStart) {
+func (l *parallelCalls) start(v tool.Decision, c model.ToolCall, start transcript.ToolStart) {
 	call := l.performer.toolCall(v, c)
 	l.underWay = append(l.underWay, c.ID)
 	go func() {
@@ -129,7 +131,7 @@ func (l *looks) start(v tool.Decision, c model.ToolCall, start transcript.ToolSt
 }
 
 // await takes the next result. Meanwhile it runs the callbacks of the running calls on the turn's goroutine.
-func (l *looks) await() error {
+func (l *parallelCalls) await() error {
 	for {
 		select {
 		case do := <-l.performer.callbacks:

@@ -114,7 +114,7 @@ func TestLooksRunSideBySide(t *testing.T) {
 	if !strings.HasPrefix(got, "saw a; saw b; refused: ") || !strings.HasSuffix(got, "; saw c; saw d; saw e; touched f; saw g; saw h") {
 		t.Errorf("the model was told %q", got)
 	}
-	if l.most != maxSideBySide || !slices.Equal(counted, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+	if l.most != maxParallel || !slices.Equal(counted, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}) {
 		t.Errorf("%d ran at a time; calls counted as %v", l.most, counted)
 	}
 	if slices.Index(l.runs, "g") < 5 || h.touch.counts["f"] != 1 {

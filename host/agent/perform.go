@@ -45,7 +45,7 @@ func (p *performer) refused(ctx context.Context, v tool.Decision) tool.Result {
 // toolCall returns a call with the facts of the turn that its tool gets.
 func (p *performer) toolCall(v tool.Decision, c model.ToolCall) tool.Call {
 	return tool.Call{
-		ID: c.ID, Name: c.Name, Args: v.Args, Session: p.row.Session, Workspace: p.home(), Agent: p.agent.Name, Sender: p.row.Sender, Labels: p.session.labels,
+		ID: c.ID, Name: c.Name, Args: v.Args, Session: p.row.Session, Workspace: p.workspaceKey(), Agent: p.agent.Name, Sender: p.row.Sender, Labels: p.session.labels,
 		Turn: p.row.ID, Persons: p.gen.persons(p.row.Sender), Private: p.private(), Owner: p.role() == route.Owner,
 		Progress: func(b []byte) {
 			p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: string(b)})
@@ -76,9 +76,9 @@ func (p *performer) machine(ctx context.Context, v tool.Decision) (machine.Machi
 	case !v.OnMachine():
 		return nil, nil
 	case v.Sandbox:
-		return p.machines.Sandbox(ctx, p.home(), v.SandboxName)
+		return p.machines.Sandbox(ctx, p.workspaceKey(), v.SandboxName)
 	}
-	return p.machines.Host(p.home())
+	return p.machines.Host(p.workspaceKey())
 }
 
 // think answers a question of the tool think.hard.

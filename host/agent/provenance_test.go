@@ -55,27 +55,27 @@ func (s stub) Spec() tool.Spec {
 
 func (s stub) Run(context.Context, tool.Call) (tool.Result, error) { return s.result, s.err }
 
-// place is a machine under another name.
-type scope struct {
+// namedMachine is a machine under another name.
+type namedMachine struct {
 	machine.Machine
 	name string
 }
 
-func (p scope) Name() string { return p.name }
+func (p namedMachine) Name() string { return p.name }
 
-// places are the host's workspace under several names: as the host, and as sandboxes.
-type scopes struct {
+// namedMachines are the host's workspace under several names: as the host, and as sandboxes.
+type namedMachines struct {
 	noMachines
 	host machine.Machine
 }
 
-func (p scopes) Host(string) (machine.Machine, error) { return p.host, nil }
+func (p namedMachines) Host(string) (machine.Machine, error) { return p.host, nil }
 
-func (p scopes) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
+func (p namedMachines) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
 	if name == "" {
 		name = "sandbox"
 	}
-	return scope{p.host, name}, nil
+	return namedMachine{p.host, name}, nil
 }
 
 // room is a house with Flynn's own tools, some foreign ones, and a probe that tells the labels at its call.
@@ -120,7 +120,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	r.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
 	r.gen.Offline, r.gen.Sandboxes = map[string]bool{"quiet": true}, []string{"", "quiet"}
 	r.gen.Agents["helper"].Offered, r.gen.Agents["helper"].Approve = offered, tool.ApproveNone
-	r.runner.cfg.Machines = scopes{host: host}
+	r.runner.cfg.Machines = namedMachines{host: host}
 	r.chain.tool = r.judge
 	r.chain.route = func(f policy.RouteFacts) policy.RouteAnswer {
 		r.routed = slices.Clone(f.Labels)

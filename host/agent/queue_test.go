@@ -207,7 +207,8 @@ func TestQuestionsOfAProgramAreNotJoined(t *testing.T) {
 	h.want("echo: question-A", "echo: question-B")
 }
 
-// TestWhoWaitsBehindARequestHearsOfIt puts messages and orders behind a call that waits for an approval: each conversation hears of it once.
+// TestWhoWaitsBehindARequestHearsOfIt puts messages and orders behind a call that waits for an approval: each conversation hears of it
+// once.
 func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	h := newHouse(t, openStore(t), nil)
 	h.chain.tool = func(policy.ToolFacts) policy.Restrictions { return policy.Restrictions{Ask: true} }

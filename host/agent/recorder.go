@@ -34,9 +34,9 @@ type recorder struct {
 	row   turnlog.Turn
 	state transcript.State
 	// pending is the next commit. The lock is held only briefly.
-	pending turnlog.Commit
-	held    *held
-	uses    uses // model usage of the host itself
+	pending   turnlog.Commit
+	held      *held
+	taskUsage taskUsage // model usage of the host itself
 }
 
 // step adds a step to the next commit.
@@ -81,7 +81,7 @@ func (r *recorder) commit(ctx context.Context) error {
 // complete adds steps for the tasks that ran since the last commit. Their usage counts for the session, but not towards the turn's
 // limits.
 func (r *recorder) complete() {
-	list, kept, paid := r.uses.take()
+	list, kept, paid := r.taskUsage.take()
 	for i := range paid { // here, because tasks may run on other goroutines
 		paid[i].Step = r.state.Steps()
 	}
@@ -100,7 +100,7 @@ func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 		if err == nil || errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		r.log.Error("commit turn; trying again", "turn", c.Turn.ID, "error", err)
+		r.log.Error("cannot commit turn; trying again", "turn", c.Turn.ID, "error", err)
 		if pause(ctx); ctx.Err() != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (r *recorder) letGo(ctx context.Context) {
 func (r *recorder) keepUsage(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 	defer cancel()
-	_, _, paid := r.uses.take()
+	_, _, paid := r.taskUsage.take()
 	if err := r.store.AddUsage(ctx, append(r.pending.Usage, paid...)); err != nil {
 		r.log.Error("cannot record usage", "turn", r.row.ID, "error", err)
 	}

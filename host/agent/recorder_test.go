@@ -122,7 +122,7 @@ func TestACommitIsTriedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r.step(say("done"))
-		r.uses.pay([]usage.Row{{Turn: "t1"}})
+		r.taskUsage.pay([]usage.Row{{Turn: "t1"}})
 		if err := r.commit(ctx); err == nil || len(r.pending.Steps) != 1 {
 			t.Fatalf("%v, %d steps left", err, len(r.pending.Steps))
 		}

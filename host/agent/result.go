@@ -46,7 +46,7 @@ func (p *performer) shorten(ctx context.Context, c model.ToolCall, res tool.Resu
 	kept := turnlog.KeptResult{
 		ID: store.NewID(p.clock()), Session: p.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: p.clock().UTC(),
 	}
-	p.uses.keep(kept)
+	p.taskUsage.keep(kept)
 	limit := p.gen.Tasks.ResultMax
 	where := fmt.Sprintf("The whole can be read with %s, id %q.", tool.ReadResult, kept.ID)
 	summary, err := p.tasks.ShortenResult(ctx, c.Name, res.Text)

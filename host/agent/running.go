@@ -150,7 +150,7 @@ func (t *turn) withdraw(ctx context.Context, requests []string) {
 			return
 		}
 		if err := t.cfg.Approvals.Withdraw(context.WithoutCancel(ctx), id); err != nil {
-			t.log.Error("withdraw a request for approval", "turn", t.row.ID, "id", id, "error", err)
+			t.log.Error("cannot withdraw a request for approval", "turn", t.row.ID, "id", id, "error", err)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (t *turn) withdraw(ctx context.Context, requests []string) {
 func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
 	err := r.cfg.Approvals.WithdrawAll(context.WithoutCancel(ctx), func(t string) bool { return t == turn })
 	if err != nil {
-		r.cfg.Log.Error("withdraw the requests for approval of a turn", "turn", turn, "error", err)
+		r.cfg.Log.Error("cannot withdraw the requests for approval of a turn", "turn", turn, "error", err)
 	}
 }
 

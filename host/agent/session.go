@@ -95,7 +95,7 @@ func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, 
 // context returns the latest whole turns that fit into a window, oldest first, preceded by the summary of the earlier ones. Images are
 // not counted. The slice has capacity for spare more messages and belongs to the session until its next turn is added: callers must
 // copy messages before changing them.
-func (s *session) context(window, spare int) past {
+func (s *session) context(window, spare int) earlier {
 	first, size := len(s.turns), s.told.size
 	for first > 0 && size+s.turns[first-1].size <= window {
 		first--
@@ -104,9 +104,9 @@ func (s *session) context(window, spare int) past {
 	s.grow(spare)
 	ms := last(s.said, messagesIn(s.turns[first:]))
 	if s.told.text == "" {
-		return past{ms, size}
+		return earlier{ms, size}
 	}
-	return past{s.withSummary(append(make([]model.Message, 0, 1+len(ms)+spare), ms...)), size - s.told.size + s.told.full}
+	return earlier{s.withSummary(append(make([]model.Message, 0, 1+len(ms)+spare), ms...)), size - s.told.size + s.told.full}
 }
 
 // grow makes room for more messages, so that a turn appends its own without copying the others for each call.

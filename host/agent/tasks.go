@@ -25,33 +25,33 @@ type Tasks struct {
 	MaxNotes        int
 }
 
-// uses are the task calls and results that are not committed yet. Tasks of one turn may run in parallel.
-type uses struct {
+// taskUsage holds the task calls and results that are not committed yet. Tasks of one turn may run in parallel.
+type taskUsage struct {
 	mu   sync.Mutex
 	list []task.Use
 	kept []turnlog.KeptResult // whole results that are not committed yet
 	paid []usage.Row
 }
 
-func (u *uses) add(use task.Use) {
+func (u *taskUsage) add(use task.Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.list = append(u.list, use)
 }
 
-func (u *uses) keep(r turnlog.KeptResult) {
+func (u *taskUsage) keep(r turnlog.KeptResult) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.kept = append(u.kept, r)
 }
 
-func (u *uses) pay(rows []usage.Row) {
+func (u *taskUsage) pay(rows []usage.Row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.paid = append(u.paid, rows...)
 }
 
-func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
+func (u *taskUsage) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list, kept, paid := u.list, u.kept, u.paid
@@ -62,7 +62,7 @@ func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 // hostTasks returns the service for the host's own model calls in this turn.
 func (t *turn) hostTasks() task.Service {
 	return task.Service{
-		Models: taskModels{t.Runner, t.gen, t.account(), t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
+		Models: taskModels{t.Runner, t.gen, t.account(), t.taskUsage.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.taskUsage.add,
 	}
 }
 

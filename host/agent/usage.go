@@ -46,7 +46,7 @@ func (k sessionFacts) Route(ctx context.Context, f policy.RouteFacts) (policy.Ro
 			if ctx.Err() == nil {
 				k.runner.cfg.Log.Error("cannot read the session for the route policies", "session", key, "error", err)
 			}
-			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read back", Failed: true}, nil
+			return policy.RouteAnswer{Decided: true, Policy: "host", Reason: "the conversation could not be read", Failed: true}, nil
 		}
 		f.Labels, f.Used = s.labels, policyUsage(s.used, s.count, f.Now)
 	}

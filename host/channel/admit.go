@@ -82,8 +82,8 @@ type Sessions interface {
 // configuration may have changed by then, or a pairing may be revoked.
 //
 // It decides by Message.Channel and Message.Sender.ID, which the frontend or channel sets and a sender cannot choose. A sender on
-// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by [clients];
-// every other instance is a channel.
+// config.LocalFrontends has the token of this machine and is its owner; API clients on the other config.BuiltinChannels are bound by
+// [clients]; every other instance is a channel.
 type Gate struct {
 	GateConfig
 	// The rates of known and other senders are kept apart, so that many strangers cannot displace those of known senders.
@@ -91,7 +91,7 @@ type Gate struct {
 	unknown                      *rate.Limiter
 }
 
-// NewGate makes a gate.
+// NewGate returns a gate.
 func NewGate(cfg GateConfig) *Gate {
 	a := cfg.Config.Access
 	return &Gate{

@@ -43,7 +43,7 @@ func newGate(c *config.Config, now func() time.Time) *Gate {
 	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p), Now: now})
 }
 
-// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the decision in a private chat, in a group
+// TestGate is mode x person x conversation. A line has, for the modes allowlist, pair and open, the decision in a private chat, in a group
 // addressed, in a group not addressed, and in a group not addressed where groups is all.
 func TestGate(t *testing.T) {
 	decisions := map[rune]Decision{

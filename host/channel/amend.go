@@ -53,7 +53,7 @@ func (d *delivery) amended(ctx context.Context) (mailbox.OutboxRow, bool, error)
 		if ctx.Err() != nil {
 			return mailbox.OutboxRow{}, false, err
 		}
-		d.logger().Error("look for the reply to amend", "error", err)
+		d.logger().Error("cannot look up the reply to amend", "error", err)
 		return mailbox.OutboxRow{}, false, nil
 	}
 	for _, r := range rows {

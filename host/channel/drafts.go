@@ -109,8 +109,8 @@ func (b *drafts) settle(ctx context.Context, inbox int64) (mailbox.Draft, bool, 
 	return d, ok, nil
 }
 
-// draftKey is the idempotency key of the draft of a reply. It differs from the reply's, because the outcome of the draft says nothing about
-// the reply.
+// draftKey returns the idempotency key of the draft of a reply. It differs from the reply's, because the outcome of the draft says nothing
+// about the reply.
 func draftKey(key string) string { return key + "/draft" }
 
 // find looks up the platform's id of a draft whose sending was cut off. Without an id the draft is lost, and people see the beginning of

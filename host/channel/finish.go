@@ -37,7 +37,7 @@ func (d *delivery) draft(ctx context.Context, s Sender) (mailbox.Draft, Drafter,
 	return draft, to, nil
 }
 
-// first is the reply with the text of its draft.
+// first returns the reply with the text of its draft.
 func (d *delivery) first(s Sender) message.Reply {
 	r := d.row.Reply
 	r.Text = split(r.Text, s.Capabilities().MaxTextRunes)[0]

@@ -257,7 +257,7 @@ func (v *view) stream(ctx context.Context, b *drafts) {
 	}
 }
 
-// first is the part of the text that fits one message, and whether there is more. The rest comes with the reply.
+// first returns the part of the text that fits one message, and whether there is more. The rest comes with the reply.
 func (v *view) first() (text string, full bool) {
 	v.mu.Lock()
 	text = string(v.text)

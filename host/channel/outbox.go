@@ -407,5 +407,5 @@ const maxAttempts = 300
 // maxPause is the longest pause between attempts that the channel did not ask for.
 const maxPause = 5 * time.Minute
 
-// pauseAfter is the wait after attempt n.
+// pauseAfter returns the wait after attempt n.
 func pauseAfter(n int) time.Duration { return backoff.Delay(n, 500*time.Millisecond, maxPause) }

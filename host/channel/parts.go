@@ -29,7 +29,7 @@ func takes(s Sender, a message.Attachment) bool {
 	return can
 }
 
-// due is the next message to send of a row. Attachments and buttons go with the last one.
+// due returns the next message to send of a row. Attachments and buttons go with the last one.
 func due(row mailbox.OutboxRow) message.Reply {
 	r := row.Reply
 	if len(row.Parts) == 0 {

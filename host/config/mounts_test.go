@@ -30,10 +30,10 @@ func TestMounts(t *testing.T) {
 	for name, c := range map[string]struct{ sandbox, rest, want string }{
 		"allowed":             {sandbox: `mounts = [{ source = "root/data", target = "/data" }, { source = "root/other", target = "/o", read_only = false }]`},
 		"the same, inherited": {sandbox: `mounts = [{ source = "root/data", target = "/data" }]`, rest: "[sandboxes.x]\nimage = \"i\""},
-		"no root":             {sandbox: `mounts = [{ source = "else", target = "/data" }]`, want: "7: sandbox.mounts[0].source: DIR/else, which lies below no folder"},
+		"no root":             {sandbox: `mounts = [{ source = "else", target = "/data" }]`, want: "7: sandbox.mounts[0].source: DIR/else, which is not below a folder"},
 		"a link":              {sandbox: `mounts = [{ source = "root/link", target = "/data" }]`, want: "leads to DIR/else"},
 		"missing":             {sandbox: `mounts = [{ source = "root/none", target = "/data" }]`, want: "no such file or directory"},
-		"options":             {sandbox: `mounts = [{ source = "root/data:/data:rw", target = "/data" }]`, want: "(write source, target and read_only as keys of their own)"},
+		"options":             {sandbox: `mounts = [{ source = "root/data:/data:rw", target = "/data" }]`, want: "(write source, target and read_only as separate keys)"},
 		"no source":           {sandbox: `mounts = [{ target = "/data" }]`, want: "sandbox.mounts[0].source: missing"},
 		"no target":           {sandbox: `mounts = [{ source = "root/data" }]`, want: "sandbox.mounts[0].target: missing"},
 		"the configuration":   {sandbox: `mounts = [{ source = ".", target = "/data" }]`, want: "which contains DIR/flynn.toml"},
@@ -46,8 +46,8 @@ func TestMounts(t *testing.T) {
 		"a tool's bearer":     {sandbox: `mounts = [{ source = "root/other", target = "/data" }]`, rest: "[tools.t]\nplugin = \"mcp\"\nbearer_file = \"root/other/token\"", want: "which contains DIR/root/other/token"},
 		"inside a writable":   {sandbox: `mounts = [{ source = "root/data", target = "/a", read_only = false }, { source = "root/data/in", target = "/b" }]`, want: "sandbox.mounts[1].source: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
 		"inside another's":    {sandbox: `mounts = [{ source = "root/data/in", target = "/b" }]`, rest: "[sandboxes.x]\nmounts = [{ source = \"root/data\", target = \"/a\", read_only = false }]", want: "which a sandbox may write to"},
-		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" lies over /proc`},
-		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "lie over each other"},
+		"target":              {sandbox: `tmpfs = [{ target = "/proc/x" }]`, want: `sandbox.tmpfs[0].target: target "/proc/x" overlaps /proc`},
+		"targets":             {sandbox: `tmpfs = [{ target = "/x" }]` + "\n" + `volumes = [{ name = "v", target = "/x/y" }]`, want: "overlap"},
 		"volume's name":       {sandbox: `volumes = [{ name = "../v", target = "/x" }]`, want: `sandbox.volumes[0].name: bad name "../v"`},
 		"volume's scope":      {sandbox: `volumes = [{ name = "v", target = "/x", scope = "all" }]`, want: `no such value "all"`},
 		"roots elsewhere":     {rest: "[sandboxes.x]\nmount_roots = [\"/srv\"]", want: "sandboxes.x.mount_roots: all sandboxes share one list"},
@@ -59,7 +59,7 @@ func TestMounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := mountable(t)
 			src := "[agent_configs.main]\nsystem_prompt = \"x\"\n[routing]\ndefault_agent = \"main\"\n[sandbox]\nmount_roots = [\"root\", \".\"]\n" + c.sandbox + "\n" + c.rest + "\n"
-			if strings.Contains(c.want, "below no folder") || strings.Contains(c.want, "leads to") {
+			if strings.Contains(c.want, "not below a folder") || strings.Contains(c.want, "leads to") {
 				src = strings.Replace(src, `, "."`, "", 1)
 			}
 			if !strings.Contains(c.rest, "[store]") {
@@ -90,7 +90,7 @@ func TestCompose(t *testing.T) {
 		"missing":        {sandbox: "compose = \"none.yaml\"\nservice = \"db\"", want: "flynn.toml:7: sandbox.compose: no such file or directory"},
 		"no service":     {file: good, sandbox: "compose = \"stack.yaml\"\nservice = \"dp\"", want: "8: sandbox.service: no service \"dp\""},
 		"wrong":          {file: good + "    ports: [1]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.ports: it is not supported"},
-		"forbidden bind": {file: good + "    volumes: [\"./else:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.volumes: DIR/else, which lies below no folder"},
+		"forbidden bind": {file: good + "    volumes: [\"./else:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"", want: "DIR/stack.yaml:6: services.db.volumes: DIR/else, which is not below a folder"},
 		"inside a writable": {file: good + "    volumes: [\"./root/data/in:/x:ro\", \"./root/data:/y\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\"",
 			want: "services.db.volumes: DIR/root/data/in lies in DIR/root/data, which a sandbox may write to"},
 		"allowed bind": {file: good + "    volumes: [\"./root/data:/x\"]\n", sandbox: "compose = \"stack.yaml\"\nservice = \"db\""},
@@ -128,18 +128,18 @@ func TestWorkspacePlaces(t *testing.T) {
 		{"/deep/er/ws", ""},
 		{"/home/u", ""},
 		{`/a\\b`, ""},
-		{"/etc", `"/etc" hides /etc of the image, which its programs need (choose a folder of its own)`},
+		{"/etc", `"/etc" hides /etc of the image, which its programs need (choose a separate folder)`},
 		{"/bin", `"/bin" hides /bin of the image`},
 		{"/usr", `"/usr" hides /usr/bin of the image`},
 		{"/run", `"/run" hides /run of the image`},
-		{"/proc", `"/proc" lies over /proc, which the container needs`},
-		{"/dev/x", `"/dev/x" lies over /dev`},
-		{"/sys", `"/sys" lies over /sys`},
-		{"/workspace/", `"/workspace/" is not the shortest way to write it (write "/workspace")`},
+		{"/proc", `"/proc" overlaps /proc, which the container needs`},
+		{"/dev/x", `"/dev/x" overlaps /dev`},
+		{"/sys", `"/sys" overlaps /sys`},
+		{"/workspace/", `"/workspace/" is not a clean path (write "/workspace")`},
 		{"/a/../b", `(write "/b")`},
-		{"/a:b", `"/a:b" has a colon`},
-		{`/a\nb`, "has a colon or another character that no such path should have"},
-		{"/.flynn/x", `"/.flynn/x" is Flynn's own`},
+		{"/a:b", `"/a:b" contains a colon`},
+		{`/a\nb`, "contains a colon or another unsuitable character"},
+		{"/.flynn/x", `"/.flynn/x" is reserved by Flynn`},
 		{"ws", `"ws" is not a folder inside the container`},
 		{"/", `"/" is not a folder inside the container`},
 	} {

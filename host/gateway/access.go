@@ -27,9 +27,9 @@ type AccessEntry struct {
 	Name   string            `json:"name,omitempty"` // display name, chosen by the sender
 	State  string            `json:"state"`          // "open", "paired", "denied"
 	Role   string            `json:"role,omitempty"` // that the pairing gives
-	// Configured is what flynn.toml says about the sender: a role that overrides the pairing's, or "blocked".
+	// Configured is the entry of flynn.toml about the sender: a role that overrides the pairing's, or "blocked".
 	Configured string `json:"configured,omitempty"`
-	// Identity says whether the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".
+	// Identity reports how well the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".
 	Identity string    `json:"identity"`
 	Code     string    `json:"code,omitempty"` // of an open request
 	Asked    time.Time `json:"asked,omitzero"`

@@ -108,7 +108,7 @@ type ToolCall struct {
 	ID       string          `json:"id"` // as in message.Event.Call
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args,omitempty"`
-	Verdict  string          `json:"verdict,omitempty"` // as in message.Event.Verdict
+	Decision string          `json:"verdict,omitempty"` // as in message.Event.Decision
 	Where    string          `json:"where,omitempty"`
 	Reasons  []string        `json:"reasons,omitempty"`
 	Approval string          `json:"approval,omitempty"` // id, while or after a person is asked

@@ -226,7 +226,7 @@ func pageApprovalHidesNothing(t *testing.T, b context.Context) {
 	spoof := "ls \u202e hs.tnecnoni/ \u200bx\x1b[2K"
 	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, text string) (string, error) {
 		command := map[string]string{"long": long, "spoof": spoof}[text]
-		_, err := turn.Run(ctx, gatewaytest.Call{Tool: "shell", Args: map[string]any{"command": command, "timeout": 5}, Verdict: "ask", Where: "host"})
+		_, err := turn.Run(ctx, gatewaytest.Call{Tool: "shell", Args: map[string]any{"command": command, "timeout": 5}, Decision: "ask", Where: "host"})
 		return "done", err
 	})
 	p := visit(t, b, d)
@@ -255,7 +255,7 @@ func pageApprovalFitsAPhone(t *testing.T, b context.Context) {
 			return "", err
 		}
 		_, err = turn.Run(ctx, gatewaytest.Call{
-			Tool: "shell.exec", Args: map[string]any{"command": commands[i].Text, "cwd": "some/folder", "timeout": 5000}, Verdict: "ask", Where: "host",
+			Tool: "shell.exec", Args: map[string]any{"command": commands[i].Text, "cwd": "some/folder", "timeout": 5000}, Decision: "ask", Where: "host",
 			Reasons: []string{"guard-tools: the command is none of those that are known", strings.Repeat("because ", 60)},
 		})
 		return "done", err
@@ -418,9 +418,9 @@ func pageIsInert(t *testing.T, b context.Context) {
 	}
 	all := strings.Join(attacks, "\n\n")
 	d := open(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
-		for _, verdict := range []string{"run", "ask"} {
+		for _, decision := range []string{"run", "ask"} {
 			_, err := turn.Run(ctx, gatewaytest.Call{
-				Tool: attacks[1], Args: map[string]string{"command": all, attacks[1]: attacks[0]}, Verdict: verdict, Where: attacks[8],
+				Tool: attacks[1], Args: map[string]string{"command": all, attacks[1]: attacks[0]}, Decision: decision, Where: attacks[8],
 				Reasons: attacks, Output: all,
 			})
 			if err != nil {
@@ -602,16 +602,16 @@ func showcase(ctx context.Context, t *gatewaytest.Turn, text string) (string, er
 	if strings.HasPrefix(text, "Clean") {
 		t.Interim("Two steps. First I remove the stale cache, then I build.")
 		_, err := t.Run(ctx, gatewaytest.Call{
-			Tool: "shell", Args: map[string]any{"command": "rm -rf .cache/build &&\n  make clean all 2>&1 | tee build.log", "timeout_seconds": 120}, Verdict: "ask", Where: "host",
+			Tool: "shell", Args: map[string]any{"command": "rm -rf .cache/build &&\n  make clean all 2>&1 | tee build.log", "timeout_seconds": 120}, Decision: "ask", Where: "host",
 			Reasons: []string{"approve: shell commands on the host wait for a person"},
 		})
 		return "Done.", err
 	}
 	t.Interim("I will look at the log first.")
 	calls := []gatewaytest.Call{
-		{Tool: "shell", Args: map[string]string{"command": "git log --oneline -3 -- go.mod"}, Verdict: "run_in_sandbox", Where: "default", Output: "4f1c2ab go.mod: raise the TLS library\n91d03ce Lay the floor plan\n0a7be11 First commit\n"},
-		{Tool: "read_file", Args: map[string]string{"path": "build.log"}, Verdict: "run", Where: "host", Output: strings.Repeat("compile pkg/module: ok\n", 40)},
-		{Tool: "web_fetch", Args: map[string]string{"url": "http://169.254.169.254/latest/meta-data/"}, Verdict: "deny", Reasons: []string{"no-metadata: link-local addresses are not for agents"}},
+		{Tool: "shell", Args: map[string]string{"command": "git log --oneline -3 -- go.mod"}, Decision: "run_in_sandbox", Where: "default", Output: "4f1c2ab go.mod: raise the TLS library\n91d03ce Lay the floor plan\n0a7be11 First commit\n"},
+		{Tool: "read_file", Args: map[string]string{"path": "build.log"}, Decision: "run", Where: "host", Output: strings.Repeat("compile pkg/module: ok\n", 40)},
+		{Tool: "web_fetch", Args: map[string]string{"url": "http://169.254.169.254/latest/meta-data/"}, Decision: "deny", Reasons: []string{"no-metadata: link-local addresses are not for agents"}},
 	}
 	for _, c := range calls {
 		if _, err := t.Run(ctx, c); err != nil {

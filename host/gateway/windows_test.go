@@ -203,7 +203,7 @@ func (w *windows) call() {
 			t.Keep(text)
 		}
 		if _, err := t.Run(context.Background(), gatewaytest.Call{
-			Tool: "shell", Args: map[string]string{"command": w.run.name}, Verdict: "run", Where: "host", Output: "out of " + w.run.name,
+			Tool: "shell", Args: map[string]string{"command": w.run.name}, Decision: "run", Where: "host", Output: "out of " + w.run.name,
 			Before: stage, During: stage,
 		}); err != nil {
 			w.t.Error(err)

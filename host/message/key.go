@@ -84,6 +84,6 @@ func (k SessionKey) String() string {
 	return k.Scope + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
 }
 
-// Home returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay when a
-// new session begins.
-func (k SessionKey) Home() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }
+// WorkspaceKey returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay
+// when a new session begins.
+func (k SessionKey) WorkspaceKey() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }

@@ -40,8 +40,8 @@ func TestSession(t *testing.T) {
 		{"matrix:!room:example.org:main#17", SessionKey{"matrix:!room:example.org", "main", 17}},
 		{"@ann:main", SessionKey{"@ann", "main", 1}},
 	} {
-		if got := ParseSession(c.key); got != c.want || got.String() != c.key || got.Home() != c.want.Scope+":"+c.want.Agent {
-			t.Errorf("%q is %+v, and then %q with the home %q", c.key, got, got.String(), got.Home())
+		if got := ParseSession(c.key); got != c.want || got.String() != c.key || got.WorkspaceKey() != c.want.Scope+":"+c.want.Agent {
+			t.Errorf("%q is %+v, and then %q with the workspace %q", c.key, got, got.String(), got.WorkspaceKey())
 		}
 	}
 }

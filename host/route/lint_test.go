@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 		"same id and agent": {
 			routing:  "[routing.senders]\n'irc:*x' = 'a'\n'irc:[*]x' = 'b'\n'irc:[*][x]' = 'b'",
 			warnings: []string{`:8: routing.senders."irc:[*][x]": brackets are read as a glob (if this is an id, write "irc:[[][*]][[]x]")`},
-			errors:   []string{`:8: routing.senders."irc:[*][x]": rule stands twice (line 7 is for the same sender; keep one)`},
+			errors:   []string{`:8: routing.senders."irc:[*][x]": duplicate rule (line 7 is for the same sender; keep one)`},
 		},
 		"glob behind the same glob": {
 			routing: "[routing.senders]\n'irc:*' = 'a'\n'irc:**' = 'b'\n'irc:?*' = 'c'",

@@ -101,9 +101,9 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 	return all
 }
 
-// home returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
+// ownInstance returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
 // others.
-func home(channel string, senderKey message.SenderKey) string {
+func ownInstance(channel string, senderKey message.SenderKey) string {
 	if channel == message.ScheduleChannel {
 		return senderKey.Channel()
 	}
@@ -125,7 +125,7 @@ func (r *Roles) Known(channel string, senderKey message.SenderKey) bool {
 
 // Blocked reports whether a sender is blocked. The holder of this machine's token and an owner listed by exact id never are.
 func (r *Roles) Blocked(channel string, senderKey message.SenderKey) bool {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == message.NewSenderKey(channel, config.Gatekeeper) {
 		return false
 	}
@@ -136,7 +136,7 @@ func (r *Roles) Blocked(channel string, senderKey message.SenderKey) bool {
 // taken, whatever the channel proves about others: an operator's glob for everybody with an account is not meant for senders without
 // one.
 func (r *Roles) Proof(channel string, senderKey message.SenderKey) message.SenderProof {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	switch {
 	case Local(channel) || Frontend(channel) != FrontendChannel: // authenticated by token
 		return message.SendersProved
@@ -147,7 +147,7 @@ func (r *Roles) Proof(channel string, senderKey message.SenderKey) message.Sende
 }
 
 func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, known bool) {
-	channel = home(channel, senderKey)
+	channel = ownInstance(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false

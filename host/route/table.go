@@ -1,11 +1,10 @@
-// Package route is the static table: which agent answers a sender, by the rules
-// of the configuration alone, and Decide, which joins it with the route policies.
+// Package route decides which agent answers a message: by a static table, made of the rules of the configuration, and by the route
+// policies.
 //
-// Start with New and Table.Resolve. An exact sender comes before what people chose in chat, this before a sender glob, a glob
-// before the channel, the channel before the default. Of several globs that match, the
-// one with the longest literal prefix decides, then the one with more literal characters,
-// then the one that stands first in the file. New also tells what is wrong with the rules;
-// Check hands that to the loader. The package runs no policy itself and answers nobody.
+// Start with New and Table.Resolve for the table, and with Decide, which asks the policies as well. An exact sender comes before people's
+// choice in chat, then a sender glob, then the channel, then the default. Of several matching globs, the one with the longest literal
+// prefix decides, then the one with more literal characters, then the first one in the file. New also returns the errors in the rules,
+// which Check passes to the loader. The package runs no policy itself and answers nobody.
 package route
 
 import (

@@ -237,11 +237,11 @@ func TestLiarsAtTheControlSocket(t *testing.T) {
 func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 1, PID: 7, Script: []byte("sleep 9"), Started: 1}
 	for name, f := range map[string]frame.Frame{
-		"adopt again":       {Type: frame.Adopt, Payload: []byte("{}")},
+		"adopt again":      {Type: frame.Adopt, Payload: []byte("{}")},
 		"result on nobody": {Type: frame.Exit, ID: 6, Payload: frame.Encode(frame.ExitBody{})},
-		"started again":     {Type: frame.Started, ID: 5, Payload: frame.Encode(frame.StartedBody{PID: 8})},
-		"output unasked":    {Type: frame.Data, Stream: frame.Out, ID: 5, Payload: []byte("x")},
-		"impossible code":   {Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{ExitCode: 300})},
+		"started again":    {Type: frame.Started, ID: 5, Payload: frame.Encode(frame.StartedBody{PID: 8})},
+		"output unasked":   {Type: frame.Data, Stream: frame.Out, ID: 5, Payload: []byte("x")},
+		"impossible code":  {Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{ExitCode: 300})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

@@ -148,7 +148,7 @@ func TestCredentialSpec(t *testing.T) {
 		{"another port", "example.com:8443", "Authorization", "does not cover"},
 		{"below it", "*.example.com", "Authorization", "does not cover"},
 		{"methods", "GET example.com", "Authorization", "methods"},
-		{"header", "example.com", "Content-Length", "proxy's own"},
+		{"header", "example.com", "Content-Length", "set by the proxy itself"},
 	} {
 		wanted := config.Spec
 		wanted.Network, wanted.Allowlist = "allowlist", []string{"example.com"}
@@ -174,7 +174,7 @@ func TestAddressOfACredential(t *testing.T) {
 		{"another port of the host", []spec.Credential{at, {Host: "example.com:80", Header: "Authorization"}}, "another credential is for the same host"},
 		{"a name", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://gateway.lan:4000"}}, "names are not resolved"},
 		{"metadata", []spec.Credential{{Host: "example.com", Header: "X-Key", Address: "http://169.254.169.254:80"}}, "neither a loopback address nor one of a private network"},
-		{"all names below", []spec.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host by its name"},
+		{"all names below", []spec.Credential{{Host: "*.example.com", Header: "X-Key", Address: "http://192.168.1.10:4000"}}, "one host name"},
 	} {
 		wanted.Credentials = c.creds
 		if err := wanted.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -157,7 +157,7 @@ func TestMountSwappedAtTheLastMoment(t *testing.T) {
 	wanted := config.Spec
 	wanted.Mounts = []spec.HostMount{{Source: data, Target: "/data"}}
 	_, err := m.Get(t.Context(), "a", "default", wanted)
-	if err == nil || !strings.Contains(err.Error(), "swapped meanwhile") {
+	if err == nil || !strings.Contains(err.Error(), "replaced meanwhile") {
 		t.Errorf("got %v", err)
 	}
 	if left := containers(t, h, config.Instance); len(left) != 0 {

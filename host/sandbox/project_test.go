@@ -359,7 +359,7 @@ services:
 	}
 	eventually(t, "its end is seen", ended)
 	r, err := s.Exec(t.Context(), machine.Command{Script: "nc db 9000 < /dev/null; true"})
-	if err != nil || len(r.News) != 1 || !strings.HasPrefix(r.News[0], "service db has ended with exit code 137; after 3 new starts it is not started again") {
+	if err != nil || len(r.News) != 1 || !strings.HasPrefix(r.News[0], "service db has ended with exit code 137; after 3 restarts it is not restarted again") {
 		t.Errorf("result %+v, %v", r, err)
 	}
 	if err := m.Destroy(t.Context(), "a"); err != nil {
@@ -401,7 +401,7 @@ func TestServiceIsNotStartedAgainElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(r.News, func(line string) bool {
-			return line == "service db has ended with exit code 137 and cannot be started again: what it mounts was swapped for something else"
+			return line == "service db has ended with exit code 137 and cannot be restarted: a folder that it mounts was replaced"
 		})
 	})
 	if list, err := s.Processes(t.Context()); err != nil || list[0].Running {
@@ -464,8 +464,8 @@ func TestProjectIsRefused(t *testing.T) {
 		"over the workspace":  {strings.Replace(web, "pages:/pages\"]\n  web", "pages:/workspace/x\"]\n  web", 1), nil, "lies in the workspace"},
 		"over proc":           {strings.Replace(web, "own:/own", "own:/proc/x", 1), nil, "services.web.volumes: target"},
 		"waits for their end": {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_completed_successfully } } } }", nil, "does not end"},
-		"another user":        {"services: { app: { image: IMAGE, user: '0' } }", nil, "services.app.user is not honoured where commands run"},
-		"waits for commands":  {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is not looked at where commands run"},
+		"another user":        {"services: { app: { image: IMAGE, user: '0' } }", nil, "services.app.user is ignored"},
+		"waits for commands":  {"services: { app: { image: IMAGE }, b: { image: IMAGE, depends_on: { app: { condition: service_healthy } } } }", nil, "is ignored for the service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := composed(t, config, c.file)

@@ -11,8 +11,8 @@ import (
 // does not match ErrConflict: the row may be in the state that the call needs.
 var ErrFenced = errors.New("another host has taken over")
 
-// HomeHost is the host that owns every key that no host has taken.
-const HomeHost = "home"
+// DefaultHost is the host that owns every key that no host has taken.
+const DefaultHost = "home"
 
 // OwnerKey names something for which only one host may write at a time.
 type OwnerKey string

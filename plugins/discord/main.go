@@ -4,11 +4,11 @@
 // converts events, catchup.go fetches missed messages, send.go and the files next to it are the other direction. position.go is the state
 // on disk.
 //
-// The types of the wire are those of github.com/bwmarrin/discordgo. Its Session is not used, for reasons that matter here: what
-// it needs for a resume is private to it, so that nothing survives a restart; it moves the sequence before anybody has taken the
-// event over; after an invalid session it identifies with the old one still in force; it asks for 1000 on closing, after
-// which Discord forgets the session; the reason of a close is lost, and a wrong token is tried for ever. Its REST client sleeps out
-// rate limits without a deadline, repeats a POST by itself after 502, and knows no nonce.
+// The types of the protocol are those of github.com/bwmarrin/discordgo. Its Session is not used: the data for a resume are private to it,
+// so that nothing survives a restart; it advances the sequence number before the event is handled; after an invalid session it identifies
+// while the old one is still in use; it closes with code 1000, after which Discord forgets the session; it loses the reason of a close, and
+// retries a wrong token for ever. Its REST client waits out rate limits without a deadline, repeats a POST by itself after 502, and does
+// not support nonces.
 package main
 
 import "github.com/flynnhost/flynn/sdk/channel"

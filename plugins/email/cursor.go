@@ -19,8 +19,8 @@ type position struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// cursor is how far the mailbox was read, and how far the host has it. Reading does not wait for the host: mails are handed over as they come, and
-// the host acks them in order.
+// cursor is how far the mailbox was read, and how far the host has it. Reading does not wait for the host: mails are delivered as they
+// arrive, and the host acks them in order.
 type cursor struct {
 	mu            sync.Mutex
 	handed, acked position

@@ -42,6 +42,6 @@ func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	return out, out.Text != "" || len(out.Attachments) > 0
 }
 
-// unproven returns the id of a sender who may be anybody. It holds no "@" and ends in "?", so that no rule for an address, a domain or a part of
-// one matches it.
+// unproven returns an id for a sender whose identity is not verified. It contains no "@" and ends in "?", so that no rule for an address, a
+// domain or a part of one matches it.
 func unproven(address string) string { return "?" + strings.Replace(address, "@", "(at)", 1) + "?" }

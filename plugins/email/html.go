@@ -18,8 +18,8 @@ func hidden(a atom.Atom) bool {
 	return a == atom.Script || a == atom.Style || a == atom.Title || a == atom.Template || a == atom.Noscript
 }
 
-// textOfHTML returns the text that a person sees, with what is quoted marked by "> ". It reads tags as they come and needs no tree: the markup of a
-// stranger may nest as deep as it likes.
+// textOfHTML returns the visible text, with quotations marked by "> ". It processes tags one by one and builds no tree, because hostile
+// markup may be nested to any depth.
 func textOfHTML(source string) string {
 	z := html.NewTokenizer(strings.NewReader(source))
 	z.SetMaxBuf(maxText)

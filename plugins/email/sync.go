@@ -61,8 +61,8 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 	}
 }
 
-// begin opens the mailbox, without changing anything in it, and finds out where to go on. Where the server has numbered the mails anew, that is not
-// known: all of the last days are read again, and the host recognises by their ids those that it has.
+// begin opens the mailbox, without changing anything in it, and determines where to continue. If the server has renumbered the mails, that
+// is not known: the mails of the last days are read again, and the host recognises those that it has by their ids.
 func (p *plugin) begin(ctx context.Context, c *session) error {
 	now, err := c.open(p.settings.Mailbox)
 	if err != nil {

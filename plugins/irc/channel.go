@@ -85,7 +85,7 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	defer p.setLink(nil)
 	if p.settings.Identity == identityAccount && !l.accounts {
 		p.log.Warn("the network does not report logins: everybody is a guest here", "missing", accountTag)
-		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": nobody is more than a guest here; see identity in the plugin's README")
+		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": everybody is a guest here; see identity in the plugin's README")
 	} else {
 		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
 	}
@@ -188,8 +188,8 @@ func (p *plugin) eventID(l *link, m line) string {
 	return fmt.Sprintf("%s-%d", l.id, p.events.Add(1))
 }
 
-// sender returns who wrote a line. With identity "account" the id of a person who is not logged in is one that no account can have, and to
-// which the host gives no rights.
+// sender returns the author of a line. With identity "account" the id of a person who is not logged in is one that no account can have, and
+// to which the host gives no rights.
 func (p *plugin) sender(l *link, m line) channel.Sender {
 	_, bot := m.tags["bot"]
 	s := channel.Sender{ID: fold(m.nick()), Name: m.nick(), Bot: bot}

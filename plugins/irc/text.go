@@ -12,9 +12,9 @@ type piece struct {
 	next int
 }
 
-// splitText cuts what follows from in a text that clean has made into pieces that each fit a line of at most size bytes: at line
-// breaks, else at spaces, else between runes. Empty lines are left out, since IRC has none. More than most pieces are cut off, and the
-// last one says so.
+// splitText splits the text after from, which clean has prepared, into pieces that each fit a line of at most size bytes: at line breaks,
+// otherwise at spaces, otherwise between runes. Empty lines are left out, since IRC has none. If there are more than most pieces, the rest
+// is cut off, and the last piece says so.
 func splitText(text string, from, size, most int) []piece {
 	var pieces []piece
 	for from < len(text) {

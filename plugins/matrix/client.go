@@ -127,8 +127,8 @@ func says(err error, code string) bool {
 	return ok && e.Code == code
 }
 
-// refusals are the codes with which a homeserver turns down a request for good. A page of a proxy has no code, and M_UNRECOGNIZED comes from
-// servers that are not, or not yet, the homeserver.
+// refusals are the codes with which a homeserver refuses a request finally. The error page of a proxy has no code, and M_UNRECOGNIZED comes
+// from servers that are not, or not yet, the homeserver.
 var refusals = map[string]bool{
 	"M_FORBIDDEN": true, "M_TOO_LARGE": true, "M_NOT_FOUND": true, "M_BAD_JSON": true, "M_NOT_JSON": true, "M_INVALID_PARAM": true,
 	"M_MISSING_PARAM": true, "M_BAD_STATE": true, "M_GUEST_ACCESS_FORBIDDEN": true, "M_UNSUPPORTED_ROOM_VERSION": true,

@@ -8,7 +8,7 @@ import (
 // maxRooms bounds the rooms that are remembered.
 const maxRooms = 10_000
 
-// private reports whether a room has nobody in it but one person and Flynn. A room whose members cannot be counted is a group, in which Flynn
+// private reports whether a room has no members but one person and Flynn. A room whose members cannot be counted is a group, in which Flynn
 // answers only messages addressed to it.
 func (p *plugin) private(ctx context.Context, id string) bool {
 	n, known := p.members.Get(id)

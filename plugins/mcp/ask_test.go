@@ -28,6 +28,6 @@ func TestServerCanAskNothingOfUs(t *testing.T) {
 	session := at.sessions[0]
 	at.mu.Unlock()
 	if c := session.InitializeParams().Capabilities; c.Sampling != nil || c.Elicitation != nil || c.RootsV2 == nil {
-		t.Errorf("the server is told of %+v", c)
+		t.Errorf("the server got the capabilities %+v", c)
 	}
 }

@@ -35,8 +35,7 @@ func (s settings) dialer(log *slog.Logger) dialer {
 	return func(context.Context) (mcp.Transport, func() error, error) { return s.start(log) }
 }
 
-// passedOn are the variables of this process that a server may see, besides those of the settings. The host has taken care that there is
-// nothing secret among them.
+// passedOn are the variables of this process that a server may see, besides those of the settings. The host passes no secrets in them.
 var passedOn = []string{"PATH", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT"}
 
 // environment returns everything that the server's program finds in its environment.
@@ -115,8 +114,8 @@ const (
 	linesAtOnce    = 100
 )
 
-// outOfSight names the first file of the server's command line that is not there for this plugin, whose jail the server shares: a program
-// says of such a file that it does not exist.
+// outOfSight names the first file of the server's command line that this plugin cannot see: the server shares its jail, and would report
+// the file as missing.
 func (s settings) outOfSight() string {
 	for _, word := range append([]string{s.Command}, s.Args...) {
 		if !filepath.IsAbs(word) {

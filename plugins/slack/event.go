@@ -97,8 +97,8 @@ func (p *plugin) readMessage(ctx context.Context, m message) (happening, bool, e
 	return p.readNew(ctx, m)
 }
 
-// readNew turns a message into an event. Its id is its place and time: a mention comes as a message and as an app_mention, with an event_id
-// each, and once more out of the history.
+// readNew converts a message to an event. Its id consists of channel and time, because a mention arrives both as a message and as an
+// app_mention, with different event_ids, and a third time from the history.
 func (p *plugin) readNew(ctx context.Context, m message) (happening, bool, error) {
 	if err := m.check(); err != nil {
 		return happening{}, false, err

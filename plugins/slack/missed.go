@@ -20,8 +20,8 @@ const (
 	missedTimeout = time.Minute
 )
 
-// catchUp reads the messages of known conversations after the last one that the host has. Slack sends an event to an app that is away three
-// times within some minutes, and then no more. A message that came both ways has one id, and the host drops the second.
+// catchUp reads the messages of known conversations after the last one that the host has. Slack tries to send an event three times within
+// some minutes, and then gives up. A message that arrives both ways has one id, and the host drops the second.
 func (p *plugin) catchUp(ctx context.Context, in channel.Inbox) {
 	if p.settings.CatchUpHours == 0 {
 		return

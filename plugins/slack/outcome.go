@@ -38,9 +38,9 @@ const (
 	permanentPause = 5 * time.Minute  // delay after an error that only a person can resolve
 )
 
-// sentBy returns what an error means for the message that was to be sent. A message waits while the app's own credential is at fault, until a
-// person renews it. Every other refusal is about the message or its conversation, and final: somebody who invites Flynn to a channel does not
-// want the answers of last week.
+// sentBy returns the outcome of a message for an error. A message waits while the app's own credential is invalid, until a person renews
+// it. Every other refusal concerns the message or its conversation, and is final: a person who invites Flynn to a channel does not want
+// last week's answers.
 func sentBy(err error) (channel.Sent, error) {
 	notSent := func(after time.Duration, err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: after}, err

@@ -70,8 +70,8 @@ func personOf(u slack.User) person {
 // name returns a person's display name, or "".
 func (p *people) name(ctx context.Context, id string) string { return p.get(ctx, id).name }
 
-// sender returns who wrote a message. The id of a person of another workspace begins with that workspace's id, and ranks there do not count
-// here. When Slack does not name the workspace, the id begins with "?", which no rule for a member matches.
+// sender returns the author of a message. The id of a person of another workspace begins with that workspace's id, and roles there do not
+// count here. If Slack does not name the workspace, the id begins with "?", which no rule for a member matches.
 func (p *plugin) sender(ctx context.Context, m message) channel.Sender {
 	if m.User == "" {
 		return channel.Sender{ID: m.BotID, Name: m.Username, Bot: true}

@@ -16,8 +16,8 @@ const (
 	placesFile = "places.json"
 )
 
-// places remembers conversations: the latest message that the host has of each, and the threads into which Flynn was called. catchUp asks
-// Slack about them after a gap, also after one between two processes.
+// places remembers conversations: the latest message that the host has of each, and the threads in which Flynn takes part. catchUp reads
+// them after a gap, including one between two processes.
 type places struct {
 	mu    sync.Mutex
 	known map[string]place // by conversation id

@@ -27,8 +27,8 @@ const (
 // again marks a message that may have been sent before, where Slack could not be asked.
 const again = "(possibly again) "
 
-// Send implements channel.Channel. chat.postMessage knows no idempotency key; the key goes into the message's metadata, where
-// Reconcile finds it. A message with files is two: the text, then the files.
+// Send implements channel.Channel. chat.postMessage does not support idempotency keys; the key is stored in the message's metadata, where
+// Reconcile finds it. A message with files becomes two: the text, then the files.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	var before []string // of a text that was unclear and is there
 	if s.PossibleDuplicate && s.Delivered() == 0 {

@@ -245,7 +245,7 @@ func TestFiles(t *testing.T) {
 	}
 	for name, handle := range map[string]string{
 		"elsewhere":     s.AddFileAt("x", "image/png", "https://evil.test/x").ID,
-		"next door":     s.AddFileAt("x", "image/png", "https://slack.com.evil.test/x").ID,
+		"look-alike":    s.AddFileAt("x", "image/png", "https://slack.com.evil.test/x").ID,
 		"not encrypted": s.AddFileAt("x", "image/png", "http://files.slack.com/x").ID,
 		"unknown":       "F99",
 		"no id":         "../F1",

@@ -21,8 +21,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// api is the Bot API of one bot: the library's methods, on a wire whose errors report what may have been carried out and never show the token,
-// and getUpdates, which the library keeps for its own loop.
+// api is the Bot API of one bot: the library's methods, over a transport whose errors report what may have been carried out and never
+// contain the token, and getUpdates, which the library reserves for its own loop.
 type api struct {
 	*bot.Bot
 	wire  *wire
@@ -125,7 +125,7 @@ func wanted() []string {
 	return []string{"message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "message_reaction"}
 }
 
-// updates asks for what comes after offset, each update by itself: one that cannot be read must not hold up the others. An offset
+// updates requests the updates after offset and decodes each one separately, so that a malformed one does not block the others. An offset
 // above zero confirms everything below it.
 func (a *api) updates(ctx context.Context, offset int64) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTime+callTime)

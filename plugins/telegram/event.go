@@ -12,9 +12,9 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// Ids of events are made of what Telegram never uses twice: chat, message, time. The update's own id is none of that: after a week
-// without updates Telegram goes on from a random number, and an old number that came again would be taken for a repeat and dropped. It
-// only tells apart what is otherwise the same, such as two edits within a second.
+// Ids of events consist of what Telegram never reuses: chat, message, time. The id of the update is not enough: after a week without
+// updates Telegram continues from a random number, and an event with a reused number would be dropped as a repeat. It only distinguishes
+// events that are otherwise equal, such as two edits within a second.
 
 // readUpdate reads one update. An id alone comes back with the error when the rest is not understood.
 func readUpdate(raw json.RawMessage) (*models.Update, error) {
@@ -130,8 +130,8 @@ func (p *plugin) pressed(q *models.CallbackQuery) []channel.Event {
 	return []channel.Event{e}
 }
 
-// reacted is every reaction that is new. That one was taken away is not told: the contract has no word for it. Telegram does not
-// say in which topic the message is.
+// reacted returns an event for every new reaction. Removed reactions are not reported, because the contract does not support them. Telegram
+// does not say in which topic the message is.
 func (p *plugin) reacted(update int64, r *models.MessageReactionUpdated) []channel.Event {
 	before := map[string]bool{}
 	for _, old := range r.OldReaction {
@@ -189,8 +189,8 @@ func (p *plugin) membership(m *models.Message) []channel.Event {
 	return list
 }
 
-// sender returns who wrote a message: a person by the number that Telegram gave him for ever; or a chat, for posts of a channel
-// and for administrators who write in the name of their group. Behind those Telegram shows a stand-in account, which is nobody.
+// sender returns the author of a message: a person by the permanent number that Telegram assigns; or a chat, for posts of a channel and for
+// administrators who write in the name of their group. For those Telegram also sends a placeholder account, which is ignored.
 func (p *plugin) sender(m *models.Message) channel.Sender {
 	switch {
 	case m.SenderChat != nil:

@@ -11,9 +11,9 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// poll asks for updates until something goes wrong. A poll's offset confirms what came before it, so it moves only when the host
-// has all of that. As soon as Telegram has heard the offset it is forgotten: without one Telegram begins with the first update that
-// is not confirmed, also when its ids went on from a lower number.
+// poll requests updates until an error. The offset of a request confirms the updates before it, so it advances only when the host has all
+// of those. Once Telegram has received the offset it is reset: without one, Telegram begins with the first unconfirmed update, even if its
+// ids have continued from a lower number.
 func (p *plugin) poll(ctx context.Context, in channel.Inbox) error {
 	if err := p.dropWebhook(ctx); err != nil {
 		return err

@@ -127,8 +127,8 @@ func (t *part) mark() {
 	}
 }
 
-// marking puts the mark in front of a text, and on a line of its own where the text may begin with what is markup only at the beginning
-// of a line.
+// marking puts the mark in front of a text, and on a separate line if the text may begin with markup that is valid only at the beginning of
+// a line.
 func marking(text string) string {
 	if r, _ := utf8.DecodeRuneInString(text); unicode.IsLetter(r) {
 		return again + text

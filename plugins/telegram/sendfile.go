@@ -46,8 +46,8 @@ func (p *plugin) sendFile(ctx context.Context, to place, t part) (*models.Messag
 	})
 }
 
-// uploaded opens a file that the host keeps until it is sent. Each try opens it anew: the library may still read for the last try when Telegram
-// has answered.
+// uploaded opens a file that the host stores until it is sent. Each attempt opens it again, because the library may still be reading for
+// the last attempt when Telegram has answered.
 func (p *plugin) uploaded(ctx context.Context, a channel.Attachment) (models.InputFile, int64, error) {
 	m, err := p.Host.OpenMedia(ctx, a.Handle)
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 // maxConnections is how many updates Telegram may deliver at the same time; those of one chat are delivered one by one.
 const maxConnections = 16
 
-// listen takes updates through the host's listener until something goes wrong. Telegram brings an update again until it is
-// answered with success, and that it is when the host has it. The webhook stays when the plugin ends: Telegram keeps for a day what
-// it cannot bring.
+// listen receives updates through the host's listener until an error. Telegram repeats an update until it gets a success status, which is
+// sent when the host has the update. The webhook stays when the plugin ends: Telegram stores updates that it cannot deliver for a day.
 func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

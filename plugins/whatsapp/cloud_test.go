@@ -393,7 +393,7 @@ func TestMedia(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(got), err)
 	}
 	for name, handle := range map[string]string{
-		"elsewhere": s.AddMediaAt("image/png", "https://evil.test/x").ID, "next door": s.AddMediaAt("image/png", "https://evilfbsbx.com/x").ID,
+		"elsewhere": s.AddMediaAt("image/png", "https://evil.test/x").ID, "look-alike": s.AddMediaAt("image/png", "https://evilfbsbx.com/x").ID,
 		"not encrypted": s.AddMediaAt("image/png", "http://lookaside.fbsbx.com/x").ID, "unknown": "1", "no id": "../messages",
 	} {
 		if _, err := h.Fetch(handle); err == nil {

@@ -23,8 +23,8 @@ const (
 	sha256Len = 32
 )
 
-// keys are what is needed to get and to read a medium: where it is, its hashes, and the key. A handle is made of nothing else, so
-// that there is no table of media to be kept.
+// keys are what is needed to download and decrypt a medium: its path, its hashes, and the key. A handle consists of these, so no table of
+// media has to be stored.
 type keys interface {
 	whatsmeow.DownloadableMessage
 	GetFileLength() uint64
@@ -108,7 +108,7 @@ func handleOf(m *waE2E.Message) (string, error) {
 	return handle, nil
 }
 
-// parseHandle reads a handle. It takes only what handleOf writes: a path below WhatsApp's own servers, never an address.
+// parseHandle parses a handle. It accepts only what handleOf writes: a path on WhatsApp's own servers, never an address.
 func parseHandle(handle string) (*waE2E.Message, error) {
 	wrong := status.Error(codes.InvalidArgument, "this is not the handle of a file in WhatsApp")
 	wire, err := base64.RawURLEncoding.DecodeString(handle)
@@ -130,7 +130,7 @@ func parseHandle(handle string) (*waE2E.Message, error) {
 	return m, nil
 }
 
-// Fetch implements line. A medium is read into a file of the state folder, which goes with the body.
+// Fetch implements line. A medium is downloaded to a file of the state folder, which is removed with the body.
 func (l *linked) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	m, err := parseHandle(handle)
 	if err != nil {

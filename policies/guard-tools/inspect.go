@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// finding is what is wrong with a command line, if anything.
+// finding is the objection to a command line, if any.
 type finding struct {
 	kind kind
 	what string

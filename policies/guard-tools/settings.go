@@ -2,7 +2,7 @@ package main
 
 import "github.com/flynnhost/flynn/sdk/policy"
 
-// setting is a value of the policy's data, or its default. A list is words with blanks between them.
+// setting is a value of the policy's data, or its default. A list is words separated by blanks.
 func setting(key string) string {
 	if v, ok := policy.Data(key); ok {
 		return v

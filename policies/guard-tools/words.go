@@ -14,8 +14,8 @@ type word struct {
 	evaluates bool
 }
 
-// lexer cuts a command line into words by the POSIX rules. Where the rules let a shell run or read
-// something that is not written there, it stops and says why.
+// lexer splits a command line into words by the POSIX rules. If the rules let a shell run or read something that is not part of the line,
+// it stops and sets why.
 type lexer struct {
 	src string
 	pos int

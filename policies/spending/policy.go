@@ -57,7 +57,7 @@ type finding struct {
 	reason string
 }
 
-// judge holds what was used against the limits. calls are those of the turn.
+// judge compares the usage with the limits. calls are those of the turn.
 func judge(f policy.Facts, calls int64) finding {
 	used := [...]struct {
 		what string

@@ -48,7 +48,7 @@ const (
 	unreadable
 )
 
-// limitedAs is the role whose limits hold. One that a later Flynn may have, and this policy does not know, is the least.
+// limitedAs returns the role whose limits apply. A role that this policy does not know, from a later Flynn, counts as the lowest.
 func limitedAs(role string) string {
 	if role == "owner" || role == "member" {
 		return role

@@ -1,8 +1,8 @@
 // Untrusted-content guards an agent that has read what strangers wrote.
 //
 // A session carries labels of what it has touched. As soon as one of them is untrusted, every tool call of the session is held to
-// what the data says for the tool's effect: a person is asked, the call goes into a sandbox, or it is denied. What was read
-// stays read, so this holds for the rest of the session.
+// what the data says for the tool's effect: a person is asked, the call goes into a sandbox, or it is denied. The content
+// stays in the agent's context, so this holds for the rest of the session.
 //
 // Rules:
 //
@@ -45,7 +45,7 @@ func restrict(f policy.ToolFacts) policy.Restriction {
 	return r
 }
 
-// untrusted is the first label of the session that is on the list of what is not trusted, and not on the list of what is.
+// untrusted returns the first label of the session that matches the list of untrusted labels and not the list of trusted ones.
 func untrusted(f policy.ToolFacts) string {
 	doubted, trusted := policy.ParseGlobs(setting("untrusted")), policy.ParseGlobs(setting("trusted"))
 	for label := range f.Labels().All() {

@@ -178,7 +178,7 @@ func TestSplitFitsAndLosesNothing(t *testing.T) {
 	})
 }
 
-// missing returns the rest of the source that is not in joined, in order. What pieces repeat and escape is passed over.
+// missing returns the rest of the source that is not in joined, in order. It skips the parts that pieces repeat or escape.
 func missing(source, joined string) string {
 	joined = strings.ToValidUTF8(joined, "\uFFFD")
 	for i, r := range source {

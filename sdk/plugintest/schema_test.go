@@ -37,7 +37,7 @@ func TestSchemaOfSettings(t *testing.T) {
 			struct {
 				A []func() `json:"a"`
 			}{},
-			"!the type func()",
+			"!settings of type func()",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

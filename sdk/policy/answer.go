@@ -40,21 +40,21 @@ func (a RouteAnswer) encode(region []byte) int64 {
 }
 
 func (r Restriction) encode(region []byte) int64 {
-	var verdict int64
+	var decision int64
 	if r.Deny {
-		verdict |= abi.ToolDeny
+		decision |= abi.ToolDeny
 	}
 	if r.Ask {
-		verdict |= abi.ToolAsk
+		decision |= abi.ToolAsk
 	}
 	if r.Sandbox || r.SandboxName != "" {
-		verdict |= abi.ToolSandbox
+		decision |= abi.ToolSandbox
 	}
-	return pack(verdict, r.Rule, region, abi.OutSandbox, r.SandboxName, r.Reason)
+	return pack(decision, r.Rule, region, abi.OutSandbox, r.SandboxName, r.Reason)
 }
 
-func pack(verdict int64, rule uint32, region []byte, id abi.Field, name, reason string) int64 {
-	head := verdict | int64(min(rule, 1<<24-1))<<8
+func pack(decision int64, rule uint32, region []byte, id abi.Field, name, reason string) int64 {
+	head := decision | int64(min(rule, 1<<24-1))<<8
 	if name == "" && reason == "" {
 		return head
 	}

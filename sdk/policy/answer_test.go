@@ -15,7 +15,7 @@ func TestAnswersHaveOneEncoding(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		raw     func(region []byte) int64
-		verdict int64
+		decision int64
 		rule    int64
 		fields  map[abi.Field]string
 	}{
@@ -32,8 +32,8 @@ func TestAnswersHaveOneEncoding(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			region := make([]byte, maxOutput)
 			raw := c.raw(region)
-			if raw&0xff != c.verdict || raw>>8&0xffffff != c.rule {
-				t.Errorf("verdict %d, rule %d; want %d, %d", raw&0xff, raw>>8&0xffffff, c.verdict, c.rule)
+			if raw&0xff != c.decision || raw>>8&0xffffff != c.rule {
+				t.Errorf("decision %d, rule %d; want %d, %d", raw&0xff, raw>>8&0xffffff, c.decision, c.rule)
 			}
 			if (raw>>32 == 0) != (c.fields == nil) {
 				t.Fatalf("output frame of %d bytes, want fields %v", raw>>32, c.fields)

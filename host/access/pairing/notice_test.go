@@ -21,7 +21,7 @@ type told []owners.Chat
 
 func (p told) ToldOfStrangers(context.Context) []owners.Chat { return p }
 
-// owners has s tell owners in places.
+// owners has s tell owners in conversations.
 func (s *site) owners(scopes ...owners.Chat) {
 	s.service.cfg.Owners = told(scopes)
 }

@@ -87,7 +87,7 @@ func TestPolicies(t *testing.T) {
 		{"fails open", guard("a", "dangerously_allow_on_error = true\n"), []string{`14 policies[0].dangerously_allow_on_error calls pass this policy where it fails`}},
 		{"no such sandbox", guard("a", "agents = [\"main\"]\n[policies.data]\nsandbox = \"stric\"\n"), []string{`16 policies[0].data.sandbox no sandbox "stric"`}},
 		{"not that of the agent", guard("a", "agents = [\"coder\"]\n[policies.data]\nsandbox = \"strict\"\n"),
-			[]string{`16 policies[0].data.sandbox agent coder has a sandbox of its own, "box"`}},
+			[]string{`16 policies[0].data.sandbox agent coder has its own sandbox, "box"`}},
 		{"two sandboxes", guard("a", "agents = [\"main\"]\n[policies.data]\nsandbox = \"strict\"\n") + guard("b", "agents = [\"m*\"]\n[policies.data]\nsandbox = \"box\"\n"),
 			[]string{`23 policies[1].data.sandbox it and policy "a" demand different sandboxes (their data name the sandboxes "strict" and "box"; agent main, channel mcp)`}},
 		{"two sandboxes at different places", guard("a", "agents = [\"main\"]\nchannels = [\"web\"]\n[policies.data]\nsandbox = \"strict\"\n") +
@@ -178,7 +178,7 @@ func TestChain(t *testing.T) {
 			[]string{`14 policies[1] it and policy "a" demand different sandboxes ("box" and "strict" in its cases`}, 2},
 		{"two sandboxes for different agents", []one{{"a", "tool", sandbox("box"), 1, "agents = [\"main\"]\n"}, {"b", "tool", sandbox("strict"), 1, "agents = [\"coder\"]\n"}}, nil, 2},
 		{"the same sandbox", []one{{"a", "tool", sandbox("box"), 1, ""}, {"b", "tool", sandbox("box"), 1, ""}}, nil, 2},
-		{"shadowed", []one{{"a", "route", drop, 5, ""}, {"b", "route", abstain, 3, ""}}, []string{`15 policies[1].name it was never asked: policy "a" before it has decided everything in its cases, 8 times`}, 8},
+		{"shadowed", []one{{"a", "route", drop, 5, ""}, {"b", "route", abstain, 3, ""}}, []string{`15 policies[1].name it was never asked: the earlier policy "a" has decided everything in its cases, 8 times`}, 8},
 		{"too few cases to say", []one{{"a", "route", drop, 2, ""}, {"b", "route", abstain, 1, ""}}, nil, 3},
 		{"an earlier one that abstains", []one{{"a", "route", abstain, 5, ""}, {"b", "route", drop, 3, ""}}, nil, 8},
 		{"shadowed only on one channel", []one{{"a", "route", drop, 5, "channels = [\"web\"]\n"}, {"b", "route", abstain, 3, ""}}, nil, 8},
@@ -224,7 +224,7 @@ func TestLog(t *testing.T) {
 			[]string{`14 policies[1] it and policy "a" demand different sandboxes ("box" and "strict" in the decision log`}, 4},
 		{"two sandboxes for two calls", []journal.Decision{row("tool", "a", "f", "sandbox box"), row("tool", "b", "g", "sandbox strict")}, nil, 2},
 		{"a sandbox without a name", []journal.Decision{row("tool", "a", "f", "sandbox"), row("tool", "b", "f", "sandbox strict")}, nil, 2},
-		{"always decided", repeat(6, row("route", "a", "f", "drop")), []string{`15 policies[1].name it was never asked: policy "a" before it has decided everything in the decision log, 6 times`}, 6},
+		{"always decided", repeat(6, row("route", "a", "f", "drop")), []string{`15 policies[1].name it was never asked: the earlier policy "a" has decided everything in the decision log, 6 times`}, 6},
 		{"mostly decided", append(repeat(6, row("route", "a", "f", "drop")), row("route", "a", "f", "abstain"), row("route", "b", "f", "abstain")), nil, 8},
 		{"policies of yore", repeat(9, row("route", "old", "f", "drop")), nil, 0},
 	} {

@@ -194,7 +194,7 @@ func (s *Supervisor) HandOver(ctx context.Context, turn string, m message.Messag
 		if err == nil {
 			return true
 		}
-		s.cfg.Log.Error("hand over the answer of a delegated turn; trying again", "turn", turn, "error", err)
+		s.cfg.Log.Error("cannot hand over the answer of a delegated turn; trying again", "turn", turn, "error", err)
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():

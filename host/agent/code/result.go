@@ -110,7 +110,7 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 	}
 	for _, v := range violations(c, r.spec) {
 		result.Violations = append(result.Violations, string(v.Kind)+": "+v.Detail)
-		r.Log.Warn("a code run was contained", "agent", r.call.Agent, "kind", v.Kind, "detail", v.Detail)
+		r.Log.Warn("a program was kept from violating its limits", "agent", r.call.Agent, "kind", v.Kind, "detail", v.Detail)
 		r.Events.Publish(Violated{r.call.Agent, v})
 	}
 	result.Record, _ = jsonform.Marshal(rec) // cannot fail: numbers and strings only

@@ -155,7 +155,7 @@ func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Re
 // say sends people a message about a schedule. A failure is logged.
 func (s *Scheduler) say(ctx context.Context, e Entry, key, text string) {
 	if err := s.send(ctx, e, "schedule-"+e.Name, message.Reply{Key: "schedule/" + key, Text: text}); err != nil {
-		s.cfg.Log.Error("report on a schedule", "schedule", e.Name, "error", err)
+		s.cfg.Log.Error("cannot report on a schedule", "schedule", e.Name, "error", err)
 	}
 }
 

@@ -68,13 +68,13 @@ func (k *Keeper) DeleteConversation(ctx context.Context, scope, by string, stop 
 
 // Deleted removes what deleted sessions have outside the store. No turn may run in their scope.
 func (k *Keeper) Deleted(ctx context.Context, keys []string) {
-	homes := map[string]bool{}
+	workspaces := map[string]bool{}
 	for _, key := range keys {
 		k.Turns.Forget(key)
-		homes[message.ParseSession(key).Home()] = true
+		workspaces[message.ParseSession(key).WorkspaceKey()] = true
 		k.Log.Info("session deleted", "session", key)
 	}
-	if err := k.Sandboxes.Forget(ctx, homes); err != nil {
+	if err := k.Sandboxes.Forget(ctx, workspaces); err != nil {
 		k.Log.Warn("cannot remove a deleted session from the engine yet; trying again later", "error", err)
 	}
 	select {

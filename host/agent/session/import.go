@@ -78,7 +78,7 @@ func (p *parser) next(v any) error {
 	}
 	text := p.lines.Bytes()
 	if !utf8.Valid(text) {
-		return errors.New("it is not valid UTF-8")
+		return errors.New("not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()

@@ -63,13 +63,13 @@ type Queue interface {
 
 // Sandboxes removes what commands of sessions have outside the workspace.
 type Sandboxes interface {
-	// Forget removes what deleted sessions have on the host and on the engine, by message.SessionKey.Home.
-	Forget(ctx context.Context, homes map[string]bool) error
+	// Forget removes what deleted sessions have on the host and on the engine, by message.SessionKey.WorkspaceKey.
+	Forget(ctx context.Context, workspaces map[string]bool) error
 }
 
-// Quota counts the disk space of sessions, by message.SessionKey.Home.
+// Quota counts the disk space of sessions, by message.SessionKey.WorkspaceKey.
 type Quota interface {
-	Restore(home string, sender message.SenderKey)
+	Restore(workspaceKey string, sender message.SenderKey)
 }
 
 // Media stores the files that people sent.
@@ -101,7 +101,7 @@ func (k *Keeper) In(ctx context.Context, scope string) ([]turnlog.Session, bool,
 func (k *Keeper) RestoreQuota(ctx context.Context) error {
 	list, err := k.Store.Holders(ctx)
 	for _, h := range list {
-		k.Quota.Restore(message.ParseSession(h.Session).Home(), h.Sender)
+		k.Quota.Restore(message.ParseSession(h.Session).WorkspaceKey(), h.Sender)
 	}
 	return err
 }

@@ -66,15 +66,15 @@ func (a *around) End(_ context.Context, conversation message.ConversationKey, by
 	return true, nil
 }
 
-func (a *around) Restore(home string, sender message.SenderKey) {
-	a.note("quota restore " + home + " " + string(sender))
+func (a *around) Restore(workspaceKey string, sender message.SenderKey) {
+	a.note("quota restore " + workspaceKey + " " + string(sender))
 }
 
 // engine is where sessions have sandboxes.
 type engine struct{ *around }
 
-func (e engine) Forget(_ context.Context, homes map[string]bool) error {
-	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(homes))))
+func (e engine) Forget(_ context.Context, workspaces map[string]bool) error {
+	e.note(fmt.Sprint("sandboxes forget ", slices.Sorted(maps.Keys(workspaces))))
 	return nil
 }
 

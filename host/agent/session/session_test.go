@@ -81,7 +81,8 @@ func TestAnOlderPrivateSessionIsPrivate(t *testing.T) {
 	}
 }
 
-// TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not touched.
+// TestThereAndBack: what is imported is exported again byte for byte, but for the label that says so; a session that is there is not
+// touched.
 func TestThereAndBack(t *testing.T) {
 	for _, key := range []string{"irc/dm:ann:main", "irc/dm:ann:main#4"} {
 		t.Run(key, func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an empty summary", `{"end":`, strings.Replace(sumLine(id1, id2, 1), "hi and hello", " ", 1) + `{"end":`, "line 5: the summary has an invalid text"},
 		{"labels that are none", `"labels":["sender:guest"]`, `"labels":"owner"`, "line 5: decode step 0"},
 		{"no JSON", `{"end"`, `end"`, "line 5: invalid character"},
-		{"no UTF-8", `hi <b>`, "\xff", "line 3: it is not valid UTF-8"},
+		{"no UTF-8", `hi <b>`, "\xff", "line 3: not valid UTF-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := strings.Replace(good, c.old, c.new, 1)

@@ -135,12 +135,12 @@ func keptSince(days int, now time.Time) time.Time {
 func MoveWorkspaces(ctx context.Context, s turnlog.Leftovers, root string) error {
 	left, err := s.ListLeftovers(ctx, turnlog.LeftMoved)
 	for _, l := range left {
-		var homes [2]string
+		var workspaces [2]string
 		if err == nil {
-			err = json.Unmarshal([]byte(l.Name), &homes)
+			err = json.Unmarshal([]byte(l.Name), &workspaces)
 		}
 		if err == nil {
-			err = workspace.Rename(root, homes[0], homes[1])
+			err = workspace.Rename(root, workspaces[0], workspaces[1])
 		}
 		if err == nil {
 			err = s.DropLeftover(ctx, l)

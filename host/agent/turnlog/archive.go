@@ -46,10 +46,10 @@ type LeftoverKind string
 
 // Kinds of leftovers.
 const (
-	LeftHome    LeftoverKind = "home"    // containers and volumes, by message.SessionKey.Home
-	LeftMedia   LeftoverKind = "media"   // file of one of its turns, by digest; it may be gone, and others may use it
-	LeftMoved   LeftoverKind = "moved"   // workspace of a session whose key has changed: a JSON array of the old and the new home
-	LeftReplies LeftoverKind = "replies" // unsent replies, by turn; Prune removes them
+	LeftContainers LeftoverKind = "home"    // containers and volumes, by message.SessionKey.WorkspaceKey
+	LeftMedia      LeftoverKind = "media"   // file of one of its turns, by digest; it may be gone, and others may use it
+	LeftMoved      LeftoverKind = "moved"   // workspace of a session whose key has changed: a JSON array of the old and the new key
+	LeftReplies    LeftoverKind = "replies" // unsent replies, by turn; Prune removes them
 )
 
 // Leftovers stores leftovers until they are dropped.

@@ -151,7 +151,7 @@ func (f *Files) share(sender message.SenderKey) (most int64, why error) {
 	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and your files use all of it: try again in an hour", quota.Size(share)))
 }
 
-// needed are the files of waiting messages, running turns and undelivered replies, in this order: what moves on meanwhile is found in a
+// needed returns the files of waiting messages, running turns and undelivered replies, in this order: what moves on meanwhile is found in a
 // later step.
 func (f *Files) needed(ctx context.Context) (map[string]bool, error) {
 	waiting, err := f.cfg.Store.PendingInbox(ctx)

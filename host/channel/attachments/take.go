@@ -170,7 +170,7 @@ func sameBytes(ctx context.Context, m machine.Machine, name string, data []byte,
 	return true, nil
 }
 
-// numbered is the n-th name for a file: "a.txt", "a-2.txt".
+// numbered returns the n-th name for a file: "a.txt", "a-2.txt".
 func numbered(base string, n int) string {
 	if n == 1 {
 		return base

@@ -50,8 +50,8 @@ func Parse(text string) (Command, bool) {
 // bare are the commands without an argument.
 var bare = []string{"stop", "status", "help", "new", "compact", "resume"}
 
-// misspelt is the command that a word differs from by one letter, or by two swapped ones; "" if there is none, or if the rest of the line
-// cannot be its argument. Words of three letters or less are never taken for a misspelt command.
+// misspelt returns the command that a word differs from by one letter, or by two swapped ones; "" if there is none, or if the rest of the
+// line cannot be its argument. Words of three letters or less are never taken for a misspelt command.
 func misspelt(name, arg string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return "" // such as a path

@@ -124,7 +124,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// Refusal, Role, Place and Persons implement Rules: ann and eve are owners, and mallory is not answered any more.
+// Refusal, Role, Scope and Persons implement Rules: ann and eve are owners, and mallory is not answered any more.
 func (h *house) Refusal(m message.Message) string {
 	if m.Sender.ID == "mallory" {
 		return "revoked"
@@ -162,7 +162,7 @@ func (h *house) Untold(string) []int64 {
 	return ids
 }
 
-// Look and Compact implement Places, In and Deleted Sessions.
+// Look and Compact implement Scopes, In and Deleted Sessions.
 func (h *house) Look(ctx context.Context, scope string, _ message.Message) (Session, error) {
 	now := h.session
 	var err error

@@ -54,7 +54,7 @@ func TestDelete(t *testing.T) {
 				t.Errorf("%d sessions are left, deleted %q (%v)", len(left), h.deleted, err)
 			}
 			if p := h.scope(); len(c.deleted) > 0 && (p.Epoch != 2 || time.Since(p.Began) > time.Minute) {
-				t.Errorf("the place is %+v", p)
+				t.Errorf("the scope is %+v", p)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func (d *Service) elevatedNow(ctx context.Context, conversation message.Conversa
 	return strings.TrimSpace(text), err
 }
 
-// banner says that elevated mode is on; "" if it is off.
+// banner returns the text about elevated mode, or "" if it is off.
 func (d *Service) banner(ctx context.Context, conversation message.ConversationKey) (string, error) {
 	e, holds, err := d.cfg.Elevated.Of(ctx, conversation)
 	if err != nil || !holds {

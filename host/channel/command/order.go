@@ -62,7 +62,7 @@ func (d *Service) Order(ctx context.Context, scope string, row mailbox.InboxRow)
 		case errors.Is(err, store.ErrConflict) || ctx.Err() != nil:
 			return
 		}
-		d.cfg.Log.Error("carry out command; trying again", "inbox", row.ID, "error", err)
+		d.cfg.Log.Error("cannot carry out command; trying again", "inbox", row.ID, "error", err)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -205,7 +205,7 @@ func chooseTier(s Session, tier string, at *turnlog.Scope) (text string, changed
 	return fmt.Sprintf("The model of tier %s answers here from now on. `/model %s` undoes it.", tier, back(s)), true
 }
 
-// back is the argument that undoes the choice of a tier. If a tier is called default, that word chooses it.
+// back returns the argument that undoes the choice of a tier. If a tier is called default, that word chooses it.
 func back(s Session) string {
 	if slices.Contains(s.Tiers, undo) {
 		return s.Tiers[0]

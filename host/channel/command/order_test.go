@@ -79,7 +79,7 @@ func TestOrders(t *testing.T) {
 				t.Errorf("says %q, want %q in it", got, c.says)
 			}
 			if p := h.scope(); p.Epoch != c.epoch || p.Agent != c.agent || p.Tier != c.tier {
-				t.Errorf("the place is %+v", p)
+				t.Errorf("the scope is %+v", p)
 			}
 			if pending, err := h.store.PendingInbox(t.Context()); err != nil || len(pending) != 0 {
 				t.Errorf("%d messages are left, %v", len(pending), err)
@@ -115,7 +115,7 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 	h.service.Order(t.Context(), "irc:#busy", row)
 	h.service.Order(t.Context(), "irc:#busy", row)
 	if p := h.scope(); p.Epoch != 2 || p.Why != turnlog.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
-		t.Errorf("the place is %+v after %d replies", p, len(h.replied))
+		t.Errorf("the scope is %+v after %d replies", p, len(h.replied))
 	}
 	if rows, err := h.store.NotedInbox(t.Context()); err != nil || len(rows) != 0 {
 		t.Errorf("%d notes about the session before are left, %v", len(rows), err)
@@ -126,10 +126,10 @@ func TestAnUndoneTierMayBeCalledDefault(t *testing.T) {
 	h := newHouse(t)
 	h.session = Session{Agent: "helper", Tier: "complex", Tiers: []string{"complex", "default"}}
 	if got := h.order("e1", "bob", "/model default", message.DM); !strings.Contains(got, "`/model complex` undoes it") || h.scope().Tier != "default" {
-		t.Errorf("says %q, the place is %+v", got, h.scope())
+		t.Errorf("says %q, the scope is %+v", got, h.scope())
 	}
 	if h.order("e2", "bob", "/model complex", message.DM); h.scope().Tier != "complex" {
-		t.Errorf("the place is %+v", h.scope())
+		t.Errorf("the scope is %+v", h.scope())
 	}
 }
 

@@ -77,7 +77,7 @@ func (d *Service) guess(ctx context.Context, m message.Message, isCode bool) (st
 	return "Only an owner can let somebody in.", nil
 }
 
-// sentence is the text of an error as a sentence.
+// sentence returns the text of an error as a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."

@@ -159,7 +159,7 @@ func (d *Service) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) [
 		case ctx.Err() != nil:
 			return nil
 		}
-		d.cfg.Log.Error("carry out command; trying again", "inbox", row.ID, "error", err)
+		d.cfg.Log.Error("cannot carry out command; trying again", "inbox", row.ID, "error", err)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -197,7 +197,7 @@ func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	return d.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDone, "command "+c.Name)
 }
 
-// reply is the answer to a command, with a key derived from its message.
+// reply returns the answer to a command, with a key derived from its message.
 func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 	turn, m := mailbox.CommandTurn(row.ID), row.Message
 	return turn, message.Reply{Key: turn + "/0", Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID, Text: text}
@@ -345,7 +345,7 @@ func (d *Service) leased(ctx context.Context, id string) (string, error) {
 	return fmt.Sprintf("Approved, and allowed from now on: %s. `flynn approvals revoke %s` ends it.", approval.Covers(g), g.ID), nil
 }
 
-// unwrapped is why a grant is not possible, as a sentence without its full stop.
+// unwrapped returns why a grant is not possible, as a sentence without its full stop.
 func unwrapped(err error) string {
 	_, why, _ := strings.Cut(err.Error(), approval.ErrNoLease.Error()+": ")
 	return "This call cannot be allowed like that: " + why

@@ -83,11 +83,11 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 		told = append(told, to)
 	}
 	if err := n.send(context.WithoutCancel(ctx), t.ID, requests(told, t, replyTo, a, n.cfg.Requests.Offer(a))); err != nil {
-		n.cfg.Log.Error("send a request for approval", "id", a.ID, "error", err)
+		n.cfg.Log.Error("cannot send a request for approval", "id", a.ID, "error", err)
 	}
 }
 
-// delivery is the conversation that gets the answer of a schedule's turn; "" for other turns.
+// delivery returns the conversation that gets the answer of a schedule's turn; "" for other turns.
 func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
 		if t.Channel == message.ScheduleChannel && t.Conversation.ID == s.Name {
@@ -109,7 +109,7 @@ func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) 
 		Text: fmt.Sprintf("Your message waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {
-		n.cfg.Log.Error("send a notice that a message waits", "id", a.ID, "error", err)
+		n.cfg.Log.Error("cannot send a notice that a message waits", "id", a.ID, "error", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (n *Notices) Refused(row mailbox.InboxRow, r channel.Decision) {
 		Text: "This message is not answered: you have started as many conversations within a day as this host allows. Continue one of them.",
 	}})
 	if err != nil {
-		n.cfg.Log.Error("send a notice of limits.sender_sessions", "error", err)
+		n.cfg.Log.Error("cannot send a notice of limits.sender_sessions", "error", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// requests are the messages that show a request: in the conversation that it comes from, and in others.
+// requests returns the messages that show a request: in the conversation that it comes from, and in others.
 func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approval, o approval.Offer) []message.Reply {
 	text := approval.Text(a, o, time.Now())
 	buttons := answers(a, o)

@@ -34,10 +34,10 @@ func TestHistoryShowsARequestAtItsOwnCall(t *testing.T) {
 	for _, e := range entries(turn, pieces, waiting) {
 		got = append(got, *e.Call)
 	}
-	if got[0].Approval != "" || got[2].Approval != "" || got[2].Verdict == "ask" {
+	if got[0].Approval != "" || got[2].Approval != "" || got[2].Decision == "ask" {
 		t.Errorf("calls that wait for nobody: %+v and %+v", got[0], got[2])
 	}
-	if b := got[1]; b.Approval != "r1" || b.Verdict != "ask" || string(b.Args) != `{"command":"rm -r ."}` {
+	if b := got[1]; b.Approval != "r1" || b.Decision != "ask" || string(b.Args) != `{"command":"rm -r ."}` {
 		t.Errorf("the call that waits: %+v", b)
 	}
 }

@@ -136,7 +136,7 @@ func entries(t turnlog.Turn, pieces []transcript.Piece, waiting []consent.Approv
 			i := slices.IndexFunc(waiting, func(a consent.Approval) bool { return a.Turn == t.ID && a.Tool == p.Call.Tool })
 			if i >= 0 {
 				a := waiting[i]
-				e.Call.Approval, e.Call.Verdict, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
+				e.Call.Approval, e.Call.Decision, e.Call.Args, e.Call.Where, e.Call.Reasons = a.ID, "ask", a.Args, a.Where, a.Reasons
 			}
 		}
 		out = append(out, e)
@@ -155,7 +155,7 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 		e.From = gateway.FromTool
 		c := p.Call
 		e.Call = &gateway.ToolCall{
-			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Decision, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
+			ID: c.Call, Tool: c.Tool, Args: c.Args, Decision: c.Decision, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
 		}
 	}
 	return e
@@ -171,7 +171,7 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 		return nil, err
 	}
 	var out []gateway.ConversationInfo
-	at := map[string]int{} // by place
+	at := map[string]int{} // by conversation scope
 	for _, s := range sessions {
 		scope := message.ParseSession(s.Key).Scope
 		channel, id, _ := message.ConversationKey(scope).Cut()

@@ -55,7 +55,7 @@ func Held(in quota.Holdings) []gateway.Held {
 func Senders(holders []turnlog.Holder) map[string]message.SenderKey {
 	senders := map[string]message.SenderKey{}
 	for _, h := range holders {
-		senders[message.ParseSession(h.Session).Home()] = h.Sender
+		senders[message.ParseSession(h.Session).WorkspaceKey()] = h.Sender
 	}
 	return senders
 }

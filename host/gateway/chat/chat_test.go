@@ -339,7 +339,7 @@ func TestInteractive(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	h := start(t, func(ctx context.Context, turn *gatewaytest.Turn, _ string) (string, error) {
 		_, err := turn.Run(ctx, gatewaytest.Call{
-			Tool: "sh\x1b[2Kell", Args: map[string]string{"command": "ls \u202e hs.x/\u200b\x1b[1A"}, Verdict: "ask", Where: "host",
+			Tool: "sh\x1b[2Kell", Args: map[string]string{"command": "ls \u202e hs.x/\u200b\x1b[1A"}, Decision: "ask", Where: "host",
 		})
 		reply := "a\x1b]0;title\x07b \u202ec 👩‍🚀\n"
 		turn.Say(reply)

@@ -68,7 +68,7 @@ func (p *printer) event(e message.Event) {
 		p.streamed = ""
 		p.calls[e.Call] = e
 	case message.ToolDecision:
-		p.verdict(e)
+		p.decision(e)
 	case message.ToolProgress:
 		if e.Waiting {
 			p.note("  " + strings.TrimRight(e.Text, "\n"))
@@ -134,7 +134,7 @@ func (p *printer) write(text string) {
 	p.open = !strings.HasSuffix(text, "\n")
 }
 
-func (p *printer) verdict(e message.Event) {
+func (p *printer) decision(e message.Event) {
 	words := map[string]string{
 		"run": place(e.Where), "run_in_sandbox": place(e.Where), "ask": "asks first, " + place(e.Where), "deny": "denied",
 	}[e.Decision]

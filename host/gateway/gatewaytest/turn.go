@@ -52,18 +52,18 @@ func (t *Turn) Keep(text string) {
 
 // Call is a tool call with what enforcement says about it. Output is what it would print.
 type Call struct {
-	Tool    string
-	Args    any
-	Verdict string // run, run_in_sandbox, ask or deny
-	Where   string
-	Reasons []string
-	Output  string
-	IsError bool
+	Tool     string
+	Args     any
+	Decision string // run, run_in_sandbox, ask or deny
+	Where    string
+	Reasons  []string
+	Output   string
+	IsError  bool
 	// Before runs between the announcement of the call and its commit, During after its output has come; both may be nil.
 	Before, During func()
 }
 
-// Run plays a tool call: it waits for a person if the verdict is ask, and returns whether the tool ran.
+// Run plays a tool call: it waits for a person if the decision is ask, and returns whether the tool ran.
 func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 	args, err := json.Marshal(call.Args)
 	if err != nil {
@@ -83,12 +83,12 @@ func (t *Turn) Run(ctx context.Context, call Call) (bool, error) {
 	if call.Before != nil {
 		call.Before()
 	}
-	t.publish(with(message.ToolDecision, func(e *message.Event) { e.Decision, e.Reasons = call.Verdict, call.Reasons }), func(*conversation) {
-		view.Verdict, view.Where, view.Reasons = call.Verdict, call.Where, call.Reasons
+	t.publish(with(message.ToolDecision, func(e *message.Event) { e.Decision, e.Reasons = call.Decision, call.Reasons }), func(*conversation) {
+		view.Decision, view.Where, view.Reasons = call.Decision, call.Where, call.Reasons
 		t.commit()
 	})
-	ran := call.Verdict != "deny"
-	if call.Verdict == "ask" {
+	ran := call.Decision != "deny"
+	if call.Decision == "ask" {
 		if ran, err = t.ask(ctx, call, args, view); err != nil {
 			return false, err
 		}
@@ -167,20 +167,20 @@ func (t *Turn) name(what string) string {
 	return t.backend.id(what)
 }
 
-// Demo answers by the first word: "!ask", "!box", "!run" and "!deny" play a shell call with that verdict, "!fail" fails,
+// Demo answers by the first word: "!ask", "!box", "!run" and "!deny" play a shell call with that decision, "!fail" fails,
 // "!hang" streams and then waits to be stopped; anything else is repeated.
 func Demo(ctx context.Context, t *Turn, text string) (string, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	call := Call{Tool: "shell", Args: map[string]string{"command": rest}, Output: "ran: " + rest + "\n"}
 	switch word {
 	case "!ask":
-		call.Verdict, call.Where, call.Reasons = "ask", "host", []string{"approve: shell commands on the host wait for a person"}
+		call.Decision, call.Where, call.Reasons = "ask", "host", []string{"approve: shell commands on the host wait for a person"}
 	case "!box":
-		call.Verdict, call.Where = "run_in_sandbox", "default"
+		call.Decision, call.Where = "run_in_sandbox", "default"
 	case "!run":
-		call.Verdict, call.Where = "run", "host"
+		call.Decision, call.Where = "run", "host"
 	case "!deny":
-		call.Verdict, call.Reasons = "deny", []string{"no-curl: " + rest + " is not allowed"}
+		call.Decision, call.Reasons = "deny", []string{"no-curl: " + rest + " is not allowed"}
 	case "!fail":
 		return "", fmt.Errorf("the model could not be reached")
 	case "!hang":

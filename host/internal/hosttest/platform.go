@@ -67,7 +67,7 @@ type Platform struct {
 	peers sync.WaitGroup
 }
 
-// NewPlatform listens on a port of its own.
+// NewPlatform listens on a free port.
 func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

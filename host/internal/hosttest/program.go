@@ -74,7 +74,7 @@ type Program struct {
 
 	cfg    Config
 	config string // path of flynn.toml
-	text   string // what it says
+	text   string // the output
 	log    *os.File
 	cmd    *exec.Cmd     // nil while no process was started that was not stopped
 	ended  chan struct{} // closed when the process is gone; exit is valid then
@@ -129,7 +129,7 @@ func (p *Program) prepare() error {
 	return p.Configure("")
 }
 
-// Configure writes the configuration anew, followed by more. A process that runs notices.
+// Configure writes a new configuration, followed by more. A running process notices.
 func (p *Program) Configure(more string) error {
 	next := p.config + ".next"
 	if err := os.WriteFile(next, []byte(p.text+more), 0o600); err != nil {
@@ -149,7 +149,7 @@ func freeAddress() (string, error) {
 			return address, lis.Close()
 		}
 	}
-	return "", errors.New("find a free port: none of 100")
+	return "", errors.New("find a free port: none of 100 is free")
 }
 
 const baseConfig = `
@@ -250,7 +250,7 @@ fetch = true
 upload = true
 `
 
-// Start starts a process. It returns as soon as there is one.
+// Start starts a process. It returns as soon as the process exists.
 func (p *Program) Start() error {
 	if p.cmd != nil {
 		return errors.New("start flynn: it runs")
@@ -278,7 +278,7 @@ func (p *Program) Ended() <-chan struct{} { return p.ended }
 // PID is the number of the process that runs.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// Ready waits until the gateway says that the host is ready.
+// Ready waits until the gateway reports that the host is ready.
 func (p *Program) Ready(ctx context.Context) error {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for tick := time.NewTicker(readyEvery); ; {
@@ -295,7 +295,7 @@ func (p *Program) Ready(ctx context.Context) error {
 	}
 }
 
-// readyEvery is short against what is measured with Ready.
+// readyEvery is short compared to what is measured with Ready.
 const readyEvery = 250 * time.Microsecond
 
 func ready(ctx context.Context, client *http.Client, url string) bool {

@@ -105,7 +105,7 @@ func (g *Group[T]) worker(key string) {
 	}
 }
 
-// rest puts a worker among the idle ones, and reports whether there is room for it.
+// rest returns a worker to the idle ones, and reports whether there is room for it.
 func (g *Group[T]) rest(next chan string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

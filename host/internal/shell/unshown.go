@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// follower is a group of programs that obey files of their working directory, whatever their arguments.
+// follower is a group of programs that obey files in their working directory, whatever their arguments.
 type follower struct{ names, files string }
 
 var followers = []follower{
@@ -132,7 +132,7 @@ func Unshown(text string, sandboxed bool) []string {
 func programsIn(text string) []string {
 	const separators = "\n;&|(){}`$'\""
 	var found []string
-	first := true // whether a program may come next
+	first := true // whether a program may be next
 	for text != "" {
 		end := strings.IndexAny(text, separators+" \t\r")
 		if end < 0 {

@@ -188,14 +188,14 @@ var broken = []struct{ mode, check, says string }{
 	{"edits-stale", "edit-stale", "revision 4 was applied after that to revision 5"},
 	{"types-for-ever", "typing", "one call shows typing"},
 	{"large-chunks", "fetch", "a chunk has 524288 bytes, at most 262144"},
-	{"short-media", "fetch", "the head says 525289 bytes, 525288 came"},
+	{"short-media", "fetch", "the head says 525289 bytes, but 525288 arrived"},
 	{"crash-fetch", "fetch-unknown", "the process ended (exit status 2)"},
 	{"no-handle", "upload", "the answer has no handle"},
 	{"broken-schema", "tools-list", "the input schema of tool echo is not a JSON object"},
 	{"tool-twice", "tools-list", "tool echo is there twice"},
 	{"silent-watch", "tools-watch", "no revision came"},
-	{"no-result", "call", "the call ends without a result"},
-	{"progress-last", "call", "after the result comes another frame"},
+	{"no-result", "call", "the call ended without a result"},
+	{"progress-last", "call", "another frame after the result"},
 	{"any-tool", "call-unknown", "the call succeeds"},
 	{"any-arguments", "call-arguments", "the call succeeds"},
 	{"crash-cancel-call", "call-cancel", "the process ended (exit status 2)"},
@@ -292,7 +292,7 @@ func TestNothingToTry(t *testing.T) {
 func TestEveryCheckHasItsLimit(t *testing.T) {
 	began := time.Now()
 	report, err := Run(t.Context(), Config{Dir: makePlugin(t, "never-ready"), Config: suite.Config{Only: []string{"status"}, Limit: 500 * time.Millisecond}})
-	if err != nil || report.Results[0].Outcome != suite.Fail || !strings.Contains(report.Results[0].Detail, "did not come to an end within 500ms") {
+	if err != nil || report.Results[0].Outcome != suite.Fail || !strings.Contains(report.Results[0].Detail, "did not end within 500ms") {
 		t.Errorf("got %+v, %v", report, err)
 	}
 	if took := time.Since(began); took > 20*time.Second {

@@ -25,7 +25,7 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 	}
 	head := first.GetHead()
 	if head == nil {
-		return status.Error(codes.InvalidArgument, "the first frame has to be the head")
+		return status.Error(codes.InvalidArgument, "the first frame must be the head")
 	}
 	body := &putBody{stream: stream, guest: guestOf(ctx)}
 	info, err := s.config.Media.Put(ctx, media.Head{

@@ -14,7 +14,7 @@ import (
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey {
-		return status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes", maxKey)
+		return status.Errorf(codes.InvalidArgument, "a key must have 1 to %d bytes", maxKey)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (s *Server) SetValue(ctx context.Context, r *hostv1.SetValueRequest) (*host
 		return nil, err
 	}
 	if len(r.GetValue()) > maxValue {
-		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes", maxValue)
+		return nil, status.Errorf(codes.InvalidArgument, "a value must have at most %d bytes", maxValue)
 	}
 	g := guestOf(ctx)
 	if err := spend(g.writes, 1, "too many values are written"); err != nil {

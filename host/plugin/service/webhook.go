@@ -135,7 +135,7 @@ func (h *hook) read(stream webhookStream, path chan<- string) error {
 	}
 	frame, ok := first.GetFrame().(*hostv1.WebhookRequest_Path)
 	if !ok {
-		return status.Error(codes.InvalidArgument, "the first frame has to be the path")
+		return status.Error(codes.InvalidArgument, "the first frame must be the path")
 	}
 	path <- frame.Path
 	for {

@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		"processes":           {service("pids_limit: -1"), `"-1" is not a number from 1`},
 		"yes":                 {service("read_only: y"), `"y" is not true or false`},
 		"health":              {service("healthcheck: {test: [pg_isready]}"), "services.app.healthcheck.test: it is not a test"},
-		"health's time":       {service("healthcheck: {test: x, interval: soon}"), `"soon" is not a time`},
+		"health's time":       {service("healthcheck: {test: x, interval: soon}"), `"soon" is not a duration`},
 		"health's key":        {service("healthcheck: {test: x, start_interval: 1s}"), "start_interval: it is not supported"},
 		"dependency":          {service("depends_on: [db]"), `no service "db"`},
 		"itself":              {service("depends_on: [app]"), `services "app" and "app" wait for each other`},

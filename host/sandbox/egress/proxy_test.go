@@ -226,7 +226,7 @@ func TestForward(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want, decision string
-		resolved                  bool
+		resolved                   bool
 	}{
 		{"not listed", get("evil.org"), "403", "GET evil.org:80 false", false},
 		{"port not listed", get("example.com:8080"), "403", "GET example.com:8080 false", false},

@@ -129,9 +129,9 @@ func TestParseRequestRefuses(t *testing.T) {
 		{"HTTP/2 with prior knowledge", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1"},
 		{"HTTP/1.10", "GET http://example.com/ HTTP/1.10\r\n" + good + "\r\n", "HTTP/1.1"},
 		{"method in lower case", "Get http://example.com/ HTTP/1.1\r\n" + good + "\r\n", "method"},
-		{"TLS", "\x16\x03\x01\x00\x05hello", "is not a request"},
-		{"SOCKS 5", "\x05\x01\x00", "is not a request"},
-		{"empty line first", "\r\n" + get("http://example.com/", good), "is not a request"},
+		{"TLS", "\x16\x03\x01\x00\x05hello", "not a request to an HTTP proxy"},
+		{"SOCKS 5", "\x05\x01\x00", "not a request to an HTTP proxy"},
+		{"empty line first", "\r\n" + get("http://example.com/", good), "not a request to an HTTP proxy"},
 		{"head too long", get("http://example.com/", good+"X: "+strings.Repeat("x", 5000)+"\r\n"), "too long"},
 		{"too many fields", get("http://example.com/", good+strings.Repeat("X: y\r\n", maxFields)), "header lines"},
 	} {

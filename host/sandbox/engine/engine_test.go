@@ -17,8 +17,8 @@ func TestParse(t *testing.T) {
 		{"tcp://[::1]:99", Address{Scheme: "tcp", Host: "::1", Port: "99"}, ""},
 		{"ssh://me@build:22", Address{Scheme: "ssh", User: "me", Host: "build", Port: "22"}, ""},
 		{"ssh://build/run/d.sock", Address{Scheme: "ssh", Host: "build", Path: "/run/d.sock"}, ""},
-		{"", Address{}, "none of unix, tcp and ssh"},
-		{"/var/run/docker.sock", Address{}, "none of unix, tcp and ssh"},
+		{"", Address{}, "must be unix, tcp or ssh"},
+		{"/var/run/docker.sock", Address{}, "must be unix, tcp or ssh"},
 		{"unix://docker.sock", Address{}, "absolute path"},
 		{"unix:///a/../b", Address{}, "absolute path"},
 		{"tcp://", Address{}, "a host and a port"},
@@ -31,8 +31,8 @@ func TestParse(t *testing.T) {
 		{"ssh://-l@h", Address{}, "malformed"},
 		{"ssh://h/$(id)", Address{}, "malformed"},
 		{"ssh://h/a%20b", Address{}, "malformed"},
-		{"ssh://", Address{}, "wants a host"},
-		{"https://h", Address{}, "none of unix"},
+		{"ssh://", Address{}, "must have a host"},
+		{"https://h", Address{}, "must be unix"},
 		{"tcp://h:1?x", Address{}, "not an engine address"},
 	} {
 		t.Run(c.text, func(t *testing.T) {

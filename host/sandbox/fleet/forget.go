@@ -24,7 +24,7 @@ func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
 	for home := range homes {
 		f.quota.Forget(home)
 	}
-	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftHome)
+	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
 		if homes[l.Name] {
 			err = errors.Join(err, f.hosts.forget(l.Name), f.forgetOnEngine(ctx, l))
@@ -59,7 +59,7 @@ func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Le
 // forgetLeft removes what could not be removed when sessions were deleted. No sandbox is handed out before it returns, so nothing that it
 // finds on the engine belongs to a newer session.
 func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
-	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftHome)
+	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftContainers)
 	for _, l := range left {
 		err = errors.Join(err, f.folders.RemoveHome(l.Name), f.drop(ctx, manager, l))
 	}
@@ -80,7 +80,7 @@ func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	}
 	known := make(map[string]bool, len(list))
 	for _, s := range list {
-		known[message.ParseSession(s.Key).Home()] = true
+		known[message.ParseSession(s.Key).WorkspaceKey()] = true
 	}
 	err = manager.RemoveVolumes(ctx, func(v driver.Owned) bool {
 		session := v.Labels[driver.LabelSession]

@@ -37,7 +37,7 @@ func (f *Fleet) Holdings() quota.Holdings {
 	if m := f.sandboxes(); m != nil {
 		held.Processes, held.Sandboxes = m.Running(), map[string]int{}
 		for session, n := range m.Living() {
-			held.Sandboxes[message.ParseSession(session).Home()] += n
+			held.Sandboxes[message.ParseSession(session).WorkspaceKey()] += n
 		}
 	}
 	return held

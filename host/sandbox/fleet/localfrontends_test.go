@@ -21,7 +21,7 @@ func TestTheStartSaysWhereLocalCallsAct(t *testing.T) {
 		if err := f.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Contains(log.String(), "act on the host; local_frontends = true"); said == local {
+		if said := strings.Contains(log.String(), "run on the host; local_frontends = true"); said == local {
 			t.Errorf("local_frontends = %v: the log says\n%s", local, log.String())
 		}
 	}

@@ -155,3 +155,12 @@ func cut(err error) error {
 	}
 	return err
 }
+
+// Zeros is an endless stream of zeros, for the content of a file that shrank after its record was sent.
+type Zeros struct{}
+
+// Read implements io.Reader.
+func (Zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

@@ -126,7 +126,7 @@ func (e Entry) Send(w io.Writer) error {
 	}
 	n, err := io.Copy(w, io.LimitReader(file, e.Size))
 	if err == nil && n < e.Size {
-		_, err = io.CopyN(w, zeros{}, e.Size-n)
+		_, err = io.CopyN(w, frame.Zeros{}, e.Size-n)
 	}
 	return err
 }
@@ -142,12 +142,4 @@ func (t Tree) openRegular(name string) (*os.File, error) {
 		return nil, errors.Join(err, &fs.PathError{Op: "read", Path: name, Err: unix.ENXIO})
 	}
 	return file, nil
-}
-
-// zeros is an endless stream of zeros.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }

@@ -105,7 +105,7 @@ func TestBinaryRefused(t *testing.T) {
 		{"redirect in a circle", image.Binary{URL: server.URL + "/round", SHA256: sumOf(program)}, []string{"more than 5 times"}},
 		{"not there", image.Binary{URL: server.URL + "/nothing", SHA256: sumOf(program)}, []string{"404"}},
 		{"too large", image.Binary{URL: server.URL + "/huge", SHA256: sumOf(program)}, []string{"larger than 512 MiB"}},
-		{"plain HTTP", image.Binary{URL: "http://example.com/x", SHA256: wrong}, []string{"must be one such as https://"}},
+		{"plain HTTP", image.Binary{URL: "http://example.com/x", SHA256: wrong}, []string{"must be an https address such as https://"}},
 		{"no sum", image.Binary{URL: server.URL + "/program"}, []string{"has no sha256", "sha256sum"}},
 		{"file of another sum", image.Binary{File: "/bin/busybox", SHA256: wrong}, []string{"/bin/busybox", wrong}},
 		{"no such file", image.Binary{File: "/nonexistent", SHA256: wrong}, []string{"/nonexistent"}},

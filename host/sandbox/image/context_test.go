@@ -250,7 +250,7 @@ func TestHidden(t *testing.T) {
 		}
 	}
 	for _, hidden := range []string{dir, filepath.Dir(dir)} {
-		if _, err := readSource(t.Context(), r, []string{hidden}); err == nil || !strings.Contains(err.Error(), "no image may hold") {
+		if _, err := readSource(t.Context(), r, []string{hidden}); err == nil || !strings.Contains(err.Error(), "must not get into images") {
 			t.Errorf("a context in %s: %v", hidden, err)
 		}
 	}

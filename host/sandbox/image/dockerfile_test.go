@@ -31,7 +31,7 @@ func TestBasesOf(t *testing.T) {
 		{"byte order mark and CRLF", "\xef\xbb\xbfFROM a\r\nCOPY --from=b /x /y\r\n", []string{"a", "b"}, ""},
 		{"twice", "FROM a\nFROM a", []string{"a"}, ""},
 		{"default without a colon", "ARG A=\nARG C\nFROM x:${C-0}${A-1}${B-2}${A+3}${B+4}${A:-5}${A:+6}", []string{"x:0235"}, ""},
-		{"here-document", "FROM a\n\nRUN --network=none <<-'EOF' \\\n true\nFROM users\nEOF", nil, "line 3: the engine's builder knows no here-documents"},
+		{"here-document", "FROM a\n\nRUN --network=none <<-'EOF' \\\n true\nFROM users\nEOF", nil, "line 3: the engine's builder does not support here-documents"},
 		{"copied here-document", "FROM a\nCOPY <<EOF /x\nFROM users\nEOF", nil, "line 2: the"},
 		{"no here-document", "FROM a\nRUN cat <<<EOF; echo $((1<<X)) 'a <<'", []string{"a"}, ""},
 		{"nothing", "RUN true", nil, "no FROM"},
@@ -158,13 +158,13 @@ func TestRecipeValidate(t *testing.T) {
 		{"two", Recipe{Image: "a", Dockerfile: "/d"}, "image and dockerfile clash"},
 		{"packages in a dockerfile", Recipe{Dockerfile: "/d", Packages: []string{"git"}}, "packages and dockerfile clash"},
 		{"binaries in a dockerfile", Recipe{Dockerfile: "/d", Binaries: []Binary{{}}}, "binaries and dockerfile clash"},
-		{"context alone", Recipe{Image: "a", Context: "/c"}, "build_context is of no use"},
+		{"context alone", Recipe{Image: "a", Context: "/c"}, "build_context requires"},
 		{"relative", Recipe{Dockerfile: "d"}, "absolute"},
 		{"network", Recipe{Image: "a", Network: "container:x"}, "build_network"},
 		{"twice", Recipe{Image: "a", Binaries: []Binary{{Name: "x", File: "/x", SHA256: sum}, {Name: "x", File: "/y", SHA256: sum}}}, "twice"},
-		{"name with a path", Recipe{Image: "a", Binaries: []Binary{{Name: "../x", File: "/x", SHA256: sum}}}, "not the name of a program"},
+		{"name with a path", Recipe{Image: "a", Binaries: []Binary{{Name: "../x", File: "/x", SHA256: sum}}}, "not a program name"},
 		{"sum in capitals", Recipe{Image: "a", Binaries: []Binary{{Name: "x", File: "/x", SHA256: strings.Repeat("A", 64)}}}, "64 lower-case"},
-		{"password in the url", Recipe{Image: "a", Binaries: []Binary{{Name: "x", URL: "https://a:b@x/", SHA256: sum}}}, "must be one such as"},
+		{"password in the url", Recipe{Image: "a", Binaries: []Binary{{Name: "x", URL: "https://a:b@x/", SHA256: sum}}}, "must be an https address such as"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.recipe.Validate()

@@ -53,7 +53,7 @@ func TestCheckWelcome(t *testing.T) {
 			w.NoNewPrivs, w.RootReadOnly, o.container.Runtime = false, false, spec.GVisor
 		}, ""},
 		{"another container of that runtime", func(w *frame.WelcomeBody, o *launchSpec) { w.Nonce, o.container.Runtime = "m", spec.GVisor }, "another container"},
-		{"mounts that nobody ordered", func(w *frame.WelcomeBody, _ *launchSpec) { w.Mounts = []frame.FileID{{}} }, "what is mounted"},
+		{"mounts that nobody ordered", func(w *frame.WelcomeBody, _ *launchSpec) { w.Mounts = []frame.FileID{{}} }, "does not report its mounts"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, o := good()

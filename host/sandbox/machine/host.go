@@ -78,7 +78,7 @@ func NewHost(c HostConfig) (*Host, error) {
 		homes:     homes,
 		workspace: filepath.Clean(c.Workspace),
 		resolved:  resolved,
-		table:     newProcessTable(),
+		table:     &processTable{},
 		life:      life,
 		stop:      stop,
 	}, nil

@@ -37,8 +37,6 @@ type background struct {
 	view Process
 }
 
-func newProcessTable() *processTable { return &processTable{} }
-
 // enter counts a command, for which close waits. It fails once the machine is closed.
 func (t *processTable) enter() error {
 	t.mu.Lock()

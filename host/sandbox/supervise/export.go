@@ -221,15 +221,7 @@ func (e *exporter) send(entry found, depth int) error {
 	n, err := io.Copy(e.out, io.LimitReader(entry.file, entry.record.Size))
 	if err == nil && n < entry.record.Size {
 		e.reply.Torn++
-		_, err = io.CopyN(e.out, zeros{}, entry.record.Size-n)
+		_, err = io.CopyN(e.out, frame.Zeros{}, entry.record.Size-n)
 	}
 	return err
-}
-
-// zeros is an endless stream of zeros.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }

@@ -60,7 +60,7 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) prune(ctx context.Context, more func() bool, of *message.SenderKey) (Pruned, error) {
 	keep, err := s.config.Keep(ctx) // before the lock: a later need is of media younger than Grace
 	if err != nil {
-		return Pruned{}, fmt.Errorf("ask what is needed: %w", err)
+		return Pruned{}, fmt.Errorf("list needed media: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *message.SenderK
 func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) {
 	keep, err := s.config.Keep(ctx) // before the lock, as in prune
 	if err != nil {
-		return false, fmt.Errorf("drop media: ask what is needed: %w", err)
+		return false, fmt.Errorf("drop media: list needed media: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -138,7 +138,7 @@ func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Sum
 // scopesVersion is the first schema version with conversation scopes.
 const scopesVersion = 8
 
-// Scope is like that of turnlog.Scopes.
+// Scope implements the method of turnlog.Scopes for reading.
 func (r *Reader) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
 	if r.version < scopesVersion {
 		return turnlog.Scope{Key: key, Epoch: 1}, nil

@@ -39,7 +39,7 @@ func vanished(lock *os.File, path string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s is missing or empty, although this folder has had one: restore it from a backup, or start with another store.dir", path)
+	return fmt.Errorf("%s is missing or empty, but this folder has had a database: restore it from a backup, or start with another store.dir", path)
 }
 
 // check checks that every page is where the database says, and readable. It does not compare indexes, which takes far longer.

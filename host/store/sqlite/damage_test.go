@@ -48,12 +48,12 @@ func TestADamagedStoreIsFoundAtOpen(t *testing.T) {
 		"cut in half":       {func(t *testing.T, path string) { truncate(t, path, size(t, path)/2) }, "is damaged: "},
 		"cut in a page":     {func(t *testing.T, path string) { truncate(t, path, 5000) }, "is damaged: "},
 		"broken header":     {func(t *testing.T, path string) { overwrite(t, path, 0, 100) }, "is damaged: "},
-		"no bytes":          {func(t *testing.T, path string) { truncate(t, path, 0) }, "is missing or empty, although this folder has had one: put it back"},
+		"no bytes":          {func(t *testing.T, path string) { truncate(t, path, 0) }, "is missing or empty, but this folder has had a database: restore it"},
 		"gone": {func(t *testing.T, path string) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-		}, "is missing or empty, although this folder has had one: put it back"},
+		}, "is missing or empty, but this folder has had a database: restore it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

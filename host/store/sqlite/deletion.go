@@ -244,19 +244,19 @@ func (w *writer) dropGrants(d deletedSession) error {
 	return nil
 }
 
-// leaveBehind records what the store cannot remove: files and, with the last session of a home, its data on the engine.
+// leaveBehind records what the store cannot remove: files and, with the last session of a workspace, its data on the engine.
 func (w *writer) leaveBehind(d deletedSession) error {
 	left := make([]turnlog.Leftover, 0, len(d.digests)+1)
 	for _, name := range d.digests {
 		left = append(left, turnlog.Leftover{Kind: turnlog.LeftMedia, Name: name})
 	}
-	home := message.ParseSession(d.Key).Home()
-	others, err := list(context.Background(), w.conn, scanText[string], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
+	workspace := message.ParseSession(d.Key).WorkspaceKey()
+	others, err := list(context.Background(), w.conn, scanText[string], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", workspace)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(others, func(key string) bool { return message.ParseSession(key).Home() == home }) {
-		left = append(left, turnlog.Leftover{Kind: turnlog.LeftHome, Name: home})
+	if !slices.ContainsFunc(others, func(key string) bool { return message.ParseSession(key).WorkspaceKey() == workspace }) {
+		left = append(left, turnlog.Leftover{Kind: turnlog.LeftContainers, Name: workspace})
 	}
 	for _, l := range left {
 		if err := w.exec("INSERT INTO leftovers (kind, name) VALUES (?, ?) ON CONFLICT DO NOTHING", l.Kind, l.Name); err != nil {

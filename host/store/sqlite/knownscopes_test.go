@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
-// A reader that asks after a change of a place was made sees it, whatever others read meanwhile.
+// A reader that asks after a change of a scope sees it, whatever others read meanwhile.
 func TestScopesAreKnownAsTheyAre(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir())
 	if err != nil {

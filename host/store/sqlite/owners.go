@@ -65,13 +65,13 @@ func (w *writer) confirm() error {
 }
 
 // all reports whether the host owns everything, because no other host has taken a key.
-func (o *ownership) all() bool { return len(o.taken) == 0 && o.host == store.HomeHost }
+func (o *ownership) all() bool { return len(o.taken) == 0 && o.host == store.DefaultHost }
 
 // owns returns store.ErrFenced unless the host owns a key.
 func (w *writer) owns(key store.OwnerKey) error {
 	host, taken := w.own.taken[key]
 	if !taken {
-		host = store.HomeHost
+		host = store.DefaultHost
 	}
 	if host != w.own.host {
 		return fmt.Errorf("%s: %w", key, store.ErrFenced)
@@ -124,14 +124,14 @@ func scanOwner(scan func(...any) error) (o store.Owner, err error) {
 
 // Owner implements store.Owners.
 func (s *Store) Owner(ctx context.Context, key store.OwnerKey) (store.Owner, error) {
-	return one(ctx, s.read, scanOwner, selectOwner, key, store.HomeHost)
+	return one(ctx, s.read, scanOwner, selectOwner, key, store.DefaultHost)
 }
 
 // Take implements store.Owners.
 func (s *Store) Take(ctx context.Context, key store.OwnerKey) (o store.Owner, err error) {
 	err = s.writer.write(ctx, func(w *writer) error {
 		w.over = append(w.over, func() { w.own.read = false })
-		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.HomeHost}, dest...) }
+		read := func(dest ...any) error { return w.row(selectOwner, []any{key, store.DefaultHost}, dest...) }
 		before, err := scanOwner(read)
 		if err != nil {
 			return err

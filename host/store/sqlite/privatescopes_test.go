@@ -120,7 +120,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 		t.Errorf("sessions %v, want %v", counted, want)
 	}
 	if p, err := s.Scope(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
-		t.Errorf("the place is %+v, %v", p, err)
+		t.Errorf("the scope is %+v, %v", p, err)
 	}
 	for session, kept := range map[string]bool{"tg/dm:7:main": true, "tg:-5:main": true, "wh:v2:main": false, "wh/dm:v2:main": false} {
 		if _, err := s.LatestSummary(t.Context(), session); (err == nil) != kept {
@@ -152,7 +152,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if want := []string{`["mail:a/b:c:main","mail/chat:a/b:c:main"]`, `["tg:7:main","tg/dm:7:main"]`, `["wh:v2:main","wh/dm:v2:main"]`}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("workspaces to move: %q, %v", names, err)
 	}
-	if gone, err := s.ListLeftovers(t.Context(), turnlog.LeftHome); err != nil || len(gone) != 3 {
+	if gone, err := s.ListLeftovers(t.Context(), turnlog.LeftContainers); err != nil || len(gone) != 3 {
 		t.Errorf("on the engine are %v, %v", gone, err)
 	}
 }

@@ -108,7 +108,7 @@ func scanShadowCount(scan func(...any) error) (journal.ShadowCount, error) {
 	return c, err
 }
 
-// shadowRow is a difference with its place in the table.
+// shadowRow is a difference with its position in the table.
 type shadowRow struct {
 	id int64
 	journal.ShadowDifference

@@ -39,7 +39,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{lock: lock}
-	if err = s.open(ctx, filepath.Join(dir, "flynn.db"), store.HomeHost); err == nil {
+	if err = s.open(ctx, filepath.Join(dir, "flynn.db"), store.DefaultHost); err == nil {
 		_, err = lock.WriteAt([]byte(usedMark), 0)
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *Reader) hasTrails() error {
 	case r.db == nil:
 		return store.ErrNotFound
 	case r.version < versionWith("0012_leases.sql"):
-		return errors.New("the store is that of an older flynn: start this one once, which brings it up to date")
+		return errors.New("the store was written by an older Flynn: start this one once to update it")
 	}
 	return nil
 }

@@ -123,9 +123,9 @@ func deletions(t *testing.T, open Opener) {
 		return must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, kind))
 	}
 	equal(t, "files", left(turnlog.LeftMedia), []turnlog.Leftover{{Kind: turnlog.LeftMedia, Name: digest}})
-	equal(t, "homes", left(turnlog.LeftHome), []turnlog.Leftover{{Kind: turnlog.LeftHome, Name: "irc:ann:helper"}})
-	check(t, s.DropLeftover(ctx, left(turnlog.LeftHome)[0]))
-	equal(t, "homes", len(left(turnlog.LeftHome)), 0)
+	equal(t, "sandboxes", left(turnlog.LeftContainers), []turnlog.Leftover{{Kind: turnlog.LeftContainers, Name: "irc:ann:helper"}})
+	check(t, s.DropLeftover(ctx, left(turnlog.LeftContainers)[0]))
+	equal(t, "sandboxes", len(left(turnlog.LeftContainers)), 0)
 	if must[bool](t)(s.NamedInSteps(ctx, digest)) || !must[bool](t)(s.NamedInSteps(ctx, strings.Repeat("0b", 32))) {
 		t.Error("what is named in steps is not known")
 	}
@@ -141,7 +141,7 @@ func deletions(t *testing.T, open Opener) {
 	equal(t, "replies on their way", len(left(turnlog.LeftReplies)), 0)
 }
 
-// deletionsWait checks that a deletion waits for turns and delegated turns, and keeps a home until its last session.
+// deletionsWait checks that a deletion waits for turns and delegated turns, and keeps the sandboxes until their last session.
 func deletionsWait(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
 	lived(t, s, "one", "irc:ann:helper", "")
@@ -153,9 +153,9 @@ func deletionsWait(t *testing.T, open Opener) {
 	child.State = turnlog.TurnStopped
 	check(t, s.CommitTurn(ctx, turnlog.Commit{Turn: child}))
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper")))
-	equal(t, "homes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftHome))), 0)
+	equal(t, "sandboxes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftContainers))), 0)
 	check(t, s.DeleteSession(ctx, deletion("irc:ann:helper#2")))
-	equal(t, "homes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftHome))), 1)
+	equal(t, "sandboxes", len(must[[]turnlog.Leftover](t)(s.ListLeftovers(ctx, turnlog.LeftContainers))), 1)
 }
 
 func orderedDeletion(t *testing.T, open Opener) {

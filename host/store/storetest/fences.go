@@ -23,7 +23,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// otherHost is one beside store.HomeHost.
+// otherHost is one beside store.DefaultHost.
 const otherHost = "other"
 
 // A setting is the state that the writes of a conversation find: its messages, a running turn, an unsent reply, a request for approval.
@@ -199,12 +199,12 @@ func fenced(t rapid.TB, s store.Store, w fencedWrite, v setting, n int) {
 
 func restartFences(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)
-	first := join(store.HomeHost)
+	first := join(store.DefaultHost)
 	v := must[setting](t)(settle(t.Context(), first, "irc", "#flynn"))
 	for _, w := range fencedWrites {
 		check(t, w.do(t.Context(), first, v, 1))
 	}
-	second := join(store.HomeHost)
+	second := join(store.DefaultHost)
 	for _, w := range fencedWrites {
 		fenced(t, first, w, v, 2)
 	}
@@ -216,7 +216,7 @@ func restartFences(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 
 func takenOne(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	join := shared(t, t)
-	home, other := join(store.HomeHost), join(otherHost)
+	home, other := join(store.DefaultHost), join(otherHost)
 	moved := must[setting](t)(settle(t.Context(), home, "irc", "#flynn"))
 	stays := must[setting](t)(settle(t.Context(), home, "matrix", "#rest"))
 	for n, w := range fencedWrites {
@@ -260,11 +260,11 @@ func epochsGrow(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		}
 		last = o
 	}
-	home := join(store.HomeHost)
-	grown(home, store.HomeHost)
+	home := join(store.DefaultHost)
+	grown(home, store.DefaultHost)
 	for range 3 {
-		home = join(store.HomeHost)
-		grown(home, store.HomeHost)
+		home = join(store.DefaultHost)
+		grown(home, store.DefaultHost)
 	}
 	other := join(otherHost)
 	for range 3 {
@@ -273,7 +273,7 @@ func epochsGrow(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		other = join(otherHost)
 		grown(home, otherHost)
 		check(t, second(home.Take(t.Context(), key)))
-		grown(other, store.HomeHost)
+		grown(other, store.DefaultHost)
 	}
 }
 
@@ -285,10 +285,10 @@ func anyOrder(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 		store.Store
 		host string
 	}
-	hosts := []string{store.HomeHost, otherHost, "third"}
+	hosts := []string{store.DefaultHost, otherHost, "third"}
 	rapid.Check(t, func(r *rapid.T) {
 		join := shared(t, r)
-		all := []opener{{join(store.HomeHost), store.HomeHost}}
+		all := []opener{{join(store.DefaultHost), store.DefaultHost}}
 		var settings []setting
 		for _, at := range [][2]string{{"irc", "#flynn"}, {"matrix", "#rest"}} {
 			v, err := settle(context.Background(), all[0].Store, at[0], at[1])
@@ -297,7 +297,7 @@ func anyOrder(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 			}
 			settings = append(settings, v)
 		}
-		live := map[string]int{store.HomeHost: 0} // host to the latest of its openers
+		live := map[string]int{store.DefaultHost: 0} // host to the latest of its openers
 		taken := map[store.OwnerKey]string{}
 		for n := range rapid.IntRange(1, 25).Draw(r, "steps") {
 			i := rapid.IntRange(0, len(all)-1).Draw(r, "opener")
@@ -321,7 +321,7 @@ func anyOrder(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 			default:
 				owner := s.host
 				if w.key != nil {
-					owner = store.HomeHost
+					owner = store.DefaultHost
 					if host, is := taken[w.key(v)]; is {
 						owner = host
 					}

@@ -264,13 +264,13 @@ func (s *Service) Revoke(ctx context.Context, id, by string) error {
 
 // EndSessions ends the grants for sessions of a conversation ("channel:conversation"), as when a new session begins there. They would not
 // cover calls of the new session, which has another key.
-func (s *Service) EndSessions(ctx context.Context, place, by string) error {
+func (s *Service) EndSessions(ctx context.Context, scope, by string) error {
 	grants, err := s.Grants(ctx)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Scope != place || !g.Open(s.config.Now()) {
+		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Scope != scope || !g.Open(s.config.Now()) {
 			continue
 		}
 		if err := s.Revoke(ctx, g.ID, by); err != nil {

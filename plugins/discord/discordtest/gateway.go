@@ -89,7 +89,7 @@ func (s *Server) gateway(w http.ResponseWriter, r *http.Request) {
 	s.serve(ctx, l, started)
 }
 
-// start says what a link sends.
+// start configures what a link sends.
 type start struct {
 	session *session
 	from    int // events that the bot has

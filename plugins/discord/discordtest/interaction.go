@@ -1,6 +1,6 @@
 package discordtest
 
-// Interaction is a command or the press of a button, and what the bot made of it.
+// Interaction is a command or the press of a button, and the bot's response.
 type Interaction struct {
 	ID, Token string
 	ChannelID string
@@ -9,7 +9,7 @@ type Interaction struct {
 	Closed    bool   // the token has expired
 }
 
-// Command lets somebody use a command of the bot with one option named "text", unless text is empty.
+// Command makes a person use a command of the bot with one option named "text", unless text is empty.
 func (s *Server) Command(channel string, u User, name, text string) string {
 	data := map[string]any{"id": "1", "name": name, "type": 1}
 	if text != "" {
@@ -18,7 +18,7 @@ func (s *Server) Command(channel string, u User, name, text string) string {
 	return s.interact(channel, u, 2, data, "")
 }
 
-// Press lets somebody press a button.
+// Press makes a person press a button.
 func (s *Server) Press(channel, message string, u User, customID string) string {
 	return s.interact(channel, u, 3, map[string]any{"component_type": 2, "custom_id": customID}, message)
 }
@@ -62,7 +62,7 @@ func (s *Server) Close(id string) {
 	s.interactions[id].Closed = true
 }
 
-// Commands returns what the bot has registered for a guild, or for all.
+// Commands returns the commands that the bot has registered for a guild, or for all.
 func (s *Server) Commands(guildID string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -96,7 +96,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// fault records a request and returns the fault that fits it, if there is one.
+// fault records a request and returns the fault for it, if there is one.
 func (s *Server) fault(r *http.Request) *Fault {
 	defer s.mu.Change()()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)

@@ -2,8 +2,8 @@
 //
 // Start one, make a guild with Guild, let people speak with Say, and look at Messages for what the bot has said. It speaks the
 // platform's wire format as https://discord.com/developers/docs has it: Hello, Identify, Resume with replay, heartbeats, close codes,
-// nonces, rate limits. What goes wrong on the real one can be made to go wrong here: Fail spoils a request, Drop and its
-// fellows a gateway connection. What it does not do: voice, sharding, compression, permissions of members.
+// nonces, rate limits. It can imitate failures: Fail spoils a request, Drop and similar
+// methods a gateway connection. It does not support voice, sharding, compression, or permissions of members.
 package discordtest
 
 import (

@@ -49,7 +49,7 @@ type Message struct {
 	Reactions       map[string]string `json:"-"` // emoji of the bot
 }
 
-// Member is what a user is in a guild.
+// Member is a user's membership in a guild.
 type Member struct {
 	Nick  string   `json:"nick,omitempty"`
 	Roles []string `json:"roles"`
@@ -78,14 +78,14 @@ type Component struct {
 	CustomID string `json:"custom_id"`
 }
 
-// Reference is what a message answers.
+// Reference is the message that a message answers.
 type Reference struct {
 	MessageID       string `json:"message_id"`
 	ChannelID       string `json:"channel_id,omitempty"`
 	FailIfNotExists *bool  `json:"fail_if_not_exists,omitempty"`
 }
 
-// AllowedMentions says who may be called.
+// AllowedMentions limits who is notified.
 type AllowedMentions struct {
 	Parse       []string `json:"parse"`
 	Users       []string `json:"users"`
@@ -175,7 +175,7 @@ func (s *Server) Channel(guildID, parent string) string {
 	return c.ID
 }
 
-// Say lets somebody write. change, if any, completes the message.
+// Say makes a person write a message. change, if any, completes it.
 func (s *Server) Say(channel string, author User, text string, change ...func(*Message)) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *Server) Say(channel string, author User, text string, change ...func(*M
 	return m.ID
 }
 
-// post puts a message into a channel. s.mu is held.
+// post adds a message to a channel. s.mu is held.
 func (s *Server) post(c *Channel, m *Message) {
 	m.ID, m.ChannelID, m.GuildID, m.Timestamp = s.id(), c.ID, c.GuildID, time.Now().UTC()
 	m.Mentions, m.MentionRoles, m.Embeds = []User{}, append([]string{}, m.MentionRoles...), []any{}
@@ -218,7 +218,7 @@ func (c *Channel) message(id string) *Message {
 	return c.messages[i]
 }
 
-// Change lets somebody edit a message of his; an empty text changes only what is around it, as a preview that comes later does.
+// Change makes a person edit a message; an empty text changes only its embeds, as for a late preview.
 func (s *Server) Change(channel, id, text string) {
 	defer s.mu.Change()()
 	m := s.channels[channel].message(id)
@@ -240,7 +240,7 @@ func (s *Server) remove(c *Channel, id string) {
 	s.dispatch("MESSAGE_DELETE", map[string]string{"id": id, "channel_id": c.ID, "guild_id": c.GuildID})
 }
 
-// React lets somebody react with an emoji.
+// React makes a person react with an emoji.
 func (s *Server) React(channel, id string, u User, emoji string) {
 	defer s.mu.Change()()
 	c := s.channels[channel]
@@ -249,12 +249,12 @@ func (s *Server) React(channel, id string, u User, emoji string) {
 	})
 }
 
-// File puts a file onto the CDN, for a message that is being said.
+// File adds a file to the CDN, for a message.
 func (s *Server) File(name, kind string, body []byte) func(*Message) {
 	return func(m *Message) { m.Attachments = append(m.Attachments, s.attach(name, kind, body)) }
 }
 
-// attach puts a file onto the CDN. s.mu is held.
+// attach adds a file to the CDN. s.mu is held.
 func (s *Server) attach(name, kind string, body []byte) Attachment {
 	id := s.id()
 	s.files[id] = file{name: name, kind: kind, body: body, signature: s.id()}
@@ -301,7 +301,7 @@ func (s *Server) Typing(channel string) int {
 	return s.typing[channel]
 }
 
-// Body returns what is on the CDN for an attachment.
+// Body returns the content of an attachment on the CDN.
 func (s *Server) Body(a Attachment) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

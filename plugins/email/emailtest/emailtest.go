@@ -33,14 +33,14 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
-// The account, and the name with which the server signs what it found out about a sender.
+// The account, and the name with which the server signs its findings about a sender.
 const (
 	Address    = "flynn@flynn.test"
 	Password   = "secret"
 	AuthservID = "mx.flynn.test"
 )
 
-// Mail is one that was handed in.
+// Mail is a mail that was submitted.
 type Mail struct {
 	From string
 	To   []string
@@ -68,7 +68,7 @@ func New(t platform.TB) *Server {
 	return start(t, nil, "")
 }
 
-// NewTLS starts one whose SMTP begins with STARTTLS and whose IMAP is encrypted from the first byte.
+// NewTLS starts a server whose SMTP requires STARTTLS and whose IMAP uses TLS.
 func NewTLS(t platform.TB) *Server {
 	t.Helper()
 	config, ca := certificate(t)
@@ -117,7 +117,7 @@ func (s *Server) Settings() map[string]any {
 	return out
 }
 
-// Deliver puts a mail into the mailbox as if it had just come. Lines may end in LF.
+// Deliver adds a mail to the mailbox as if it had just arrived. Lines may end in LF.
 func (s *Server) Deliver(raw string) {
 	s.t.Helper()
 	raw = strings.ReplaceAll(strings.ReplaceAll(raw, "\r\n", "\n"), "\n", "\r\n")
@@ -127,7 +127,7 @@ func (s *Server) Deliver(raw string) {
 	defer s.mu.Change()()
 }
 
-// Vouched returns the header by which the server says that a mail comes from a domain.
+// Vouched returns the header by which the server confirms that a mail comes from a domain.
 func Vouched(domain string) string {
 	return "Authentication-Results: " + AuthservID + ";\n dmarc=pass (p=reject) header.from=" + domain + "\n"
 }
@@ -148,7 +148,7 @@ func (s *Server) Kept(mailbox string) int {
 	return int(*data.NumMessages)
 }
 
-// Renumber empties the mailbox and numbers what comes then anew, as after a move to another server.
+// Renumber empties the mailbox and renumbers later mails, as after a move to another server.
 func (s *Server) Renumber() {
 	s.t.Helper()
 	s.Disconnect()
@@ -179,7 +179,7 @@ func (s *Server) Logins() int {
 	return s.logins
 }
 
-// Sent waits for n mails that were handed in, and returns what there is when ctx ends.
+// Sent waits for n submitted mails, and returns those that exist when ctx ends.
 func (s *Server) Sent(ctx context.Context, n int) []Mail {
 	var all []Mail
 	s.mu.Wait(ctx, func() bool {
@@ -216,7 +216,7 @@ func plain(raw []byte) string {
 	return out
 }
 
-// login counts a try and says whether it may go on.
+// login counts an attempt and reports whether it may continue.
 func (s *Server) login() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type client struct {
 	conn   net.Conn
 
 	nick, user  string
-	negotiating bool // CAP LS was asked and CAP END did not come
+	negotiating bool // CAP LS was received and CAP END was not
 	welcome     bool
 	caps        map[string]bool
 	joined      map[string]bool // folded channels
@@ -117,7 +117,7 @@ var (
 	needed = map[string]int{"CAP": 1, "NICK": 1, "USER": 4, "PASS": 1, "PING": 1, "JOIN": 1, "PART": 1, "NAMES": 1, "PRIVMSG": 2, "AUTHENTICATE": 1}
 )
 
-// capability negotiates, as IRCv3 has it.
+// capability negotiates as IRCv3 specifies.
 func (c *client) capability(params []string) {
 	switch strings.ToUpper(params[0]) {
 	case "LS":
@@ -154,7 +154,7 @@ func (c *client) authenticate(text string) {
 	c.number("903", "", "SASL authentication successful")
 }
 
-// take gives the client a nick, unless somebody has it.
+// take gives the client a nick, unless it is taken.
 func (c *client) take(nick string) {
 	for other := range c.server.conns {
 		if other != c && fold(other.nick) == fold(nick) {
@@ -176,7 +176,7 @@ func (c *client) take(nick string) {
 	c.nick = nick
 }
 
-// greet welcomes a client that has said who it is.
+// greet welcomes a client that has registered.
 func (c *client) greet() {
 	if c.welcome || c.negotiating || c.nick == "" || c.user == "" {
 		return
@@ -208,7 +208,7 @@ func (c *client) part(channel string) {
 	c.write(":%s PART %s", source(c.nick), channel)
 }
 
-// namesPerLine keeps lines of a list within their bound.
+// namesPerLine bounds the names in a line of a list.
 const namesPerLine = 10
 
 func (c *client) names(channel string) {

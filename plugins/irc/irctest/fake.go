@@ -11,7 +11,7 @@ const (
 	password = "sesame"
 )
 
-// Fake starts a network on which Ann talks to the bot in private. IRC has no attachments, and what nobody is there for is lost.
+// Fake starts a network on which Ann talks to the bot in private. IRC has no attachments, and a message that nobody receives is lost.
 func Fake(t platform.TB, report func(fake.Report)) platform.Fake {
 	s := New(t, Config{Accounts: map[string]string{nick: password}})
 	s.Watch(report)

@@ -20,7 +20,7 @@ import (
 // Name is the server's own.
 const Name = "irc.test"
 
-// Config is what can be set. The zero value works.
+// Config has the options. The zero value works.
 type Config struct {
 	Accounts map[string]string // passwords by name, for SASL; without any it is not offered
 }
@@ -40,7 +40,7 @@ type Server struct {
 	last     int // number of the latest message
 }
 
-// Message is what somebody wrote.
+// Message is a message on the network.
 type Message struct {
 	From, To, Text string
 }
@@ -77,7 +77,7 @@ func (s *Server) accept() {
 	}
 }
 
-// Join puts a person into a channel, with "@" or "+" before the nick if it has that rank there.
+// Join adds a person to a channel, with "@" or "+" before the nick if it has that rank there.
 func (s *Server) Join(nick, channel string) {
 	defer s.mu.Change()()
 	s.join(nick, channel)
@@ -92,7 +92,7 @@ func (s *Server) Join(nick, channel string) {
 	}
 }
 
-// join records that somebody is in a channel. s.mu is held.
+// join records that a person is in a channel. s.mu is held.
 func (s *Server) join(nick, channel string) {
 	if s.channels[fold(channel)] == nil {
 		s.channels[fold(channel)] = map[string]bool{}
@@ -119,7 +119,7 @@ func (s *Server) Refuse(target string, refuse bool) {
 	s.refused[fold(target)] = refuse
 }
 
-// Said returns what bots wrote so far.
+// Said returns the messages of bots so far.
 func (s *Server) Said() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Server) leave(c *client) {
 	}
 }
 
-// source returns how a person or bot stands before its messages.
+// source returns the prefix of a person's or a bot's messages.
 func source(nick string) string { return fmt.Sprintf("%s!%s@host.test", nick, strings.ToLower(nick)) }
 
 // fold makes names equal that are equal on IRC (RFC 1459, section 2.2).

@@ -26,7 +26,7 @@ const (
 	Token = "syt_secret"
 )
 
-// Event is one of a room's, as the wire has it.
+// Event is an event of a room in the protocol's format.
 type Event struct {
 	ID       string         `json:"event_id"`
 	Type     string         `json:"type"`
@@ -39,7 +39,7 @@ type Event struct {
 	position int
 }
 
-// Trouble is what happens to one request.
+// Trouble is a failure of one request.
 type Trouble struct {
 	Status     int
 	Code       string // errcode
@@ -85,7 +85,7 @@ func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 // URL returns the base of the API.
 func (s *Server) URL() string { return s.server.URL }
 
-// Next makes trouble for the next requests whose path contains part, one for each.
+// Next makes the next requests fail whose path contains part, one for each trouble.
 func (s *Server) Next(part string, t ...Trouble) {
 	defer s.mu.Change()()
 	s.troubles.Add(part, t...)
@@ -110,7 +110,7 @@ func (s *Server) Joined(room string) bool {
 	return slices.Contains(s.rooms[room], User)
 }
 
-// Say has somebody say something, and returns the event's id. Relation may be nil.
+// Say makes a person send a message, and returns the event's id. Relation may be nil.
 func (s *Server) Say(room, who, text string, relation map[string]any) string {
 	content := map[string]any{"msgtype": "m.text", "body": text}
 	if relation != nil {
@@ -239,7 +239,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discard loses an answer whose connection breaks.
+// discard drops a response whose connection breaks.
 type discard struct{ http.ResponseWriter }
 
 func (discard) WriteHeader(int)             {}
@@ -270,7 +270,7 @@ func (s *Server) relations(w http.ResponseWriter, target string) {
 // maxEvent bounds an event, in bytes, as the specification does.
 const maxEvent = 65_536
 
-// room serves what belongs to one room.
+// room serves the requests about one room.
 func (s *Server) room(w http.ResponseWriter, r *http.Request, room, what string, rest []string) {
 	var content map[string]any
 	if r.Method != http.MethodGet {
@@ -359,7 +359,7 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) {
 	if !news && timeout > 0 {
 		select {
 		case <-changed:
-			s.serve(w, r) // trouble that was made meanwhile meets a poll under way, too
+			s.serve(w, r) // trouble that is added meanwhile affects a pending poll, too
 			return
 		case <-time.After(time.Duration(timeout) * time.Millisecond):
 		case <-r.Context().Done():

@@ -40,7 +40,7 @@ func (s *Server) AddFile(name, mediaType string, body []byte) *File {
 	return f
 }
 
-// AddFileAt makes a file whose bytes are said to be elsewhere.
+// AddFileAt adds a file with an address elsewhere.
 func (s *Server) AddFileAt(name, mediaType, address string) *File {
 	f := s.AddFile(name, mediaType, nil)
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Server) serveUpload(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("OK - " + strconv.Itoa(len(bytes))))
 }
 
-// completeUpload shares what was uploaded.
+// completeUpload shares an uploaded file.
 func (s *Server) completeUpload(form url.Values) object {
 	var list []struct{ ID, Title string }
 	if json.Unmarshal([]byte(form.Get("files")), &list) != nil || len(list) == 0 {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Message is one of a conversation.
+// Message is a message of a conversation.
 type Message struct {
 	TS, ThreadTS string
 	User         string
 	Team         string // of the user, when it is another one
 	BotID        string
 	Subtype      string
-	Text         string // as Slack has it: escaped
+	Text         string // in Slack's escaped form
 	Plain        bool   // markup is not shown
 	NoUnfurl     bool
 	Blocks       json.RawMessage
@@ -24,7 +24,7 @@ type Message struct {
 	Files        []*File
 }
 
-// fill takes over what chat.postMessage and chat.update have in common, and returns an error code.
+// fill handles the arguments that chat.postMessage and chat.update share, and returns an error code.
 func (m *Message) fill(form url.Values) string {
 	text, blocks := form.Get("text"), form.Get("blocks")
 	switch {

@@ -48,7 +48,7 @@ func (s *Server) Edit(channel, ts, text string) {
 	s.emit("events_api", o)
 }
 
-// Unfurl sends the event of a change that nobody made: Slack added a preview.
+// Unfurl sends the event of a change without an author: Slack has added a preview.
 func (s *Server) Unfurl(channel, ts string) {
 	defer s.mu.Change()()
 	m, at := s.find(channel, ts), s.stamp()
@@ -86,7 +86,7 @@ func (s *Server) React(user, channel, ts, name string, added bool) {
 	})
 }
 
-// Join sends the event of somebody who came or went.
+// Join sends the event of a person who joined or left.
 func (s *Server) Join(user, channel string, came bool) {
 	defer s.mu.Change()()
 	kind := "member_left_channel"

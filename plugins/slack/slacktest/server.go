@@ -30,7 +30,7 @@ const (
 	BotID    = "B0BOT"
 )
 
-// Config is what can be set. The zero value is Slack's own behaviour.
+// Config has the options. The zero value is Slack's own behaviour.
 type Config struct {
 	RedeliverAfter time.Duration // without an ack; 3 s
 	Redeliveries   int           // 3
@@ -128,7 +128,7 @@ func (s *Server) end() {
 // URL returns the base of the Web API.
 func (s *Server) URL() string { return s.http.URL + "/api/" }
 
-// AddUser makes somebody known.
+// AddUser adds a person.
 func (s *Server) AddUser(u User) {
 	defer s.mu.Change()()
 	if u.Team == "" {
@@ -149,7 +149,7 @@ func (s *Server) AddChannel(c Channel) {
 // Watch makes the server report what people see of the bot.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// stamp returns the ts of what happens now: they rise. s.mu is held.
+// stamp returns a new ts, higher than all before. s.mu is held.
 func (s *Server) stamp() string {
 	s.clock = max(s.clock+1, time.Now().UnixMicro())
 	return fmt.Sprintf("%d.%06d", s.clock/1e6, s.clock%1e6)

@@ -19,7 +19,7 @@ import (
 type socket struct {
 	conn    *websocket.Conn
 	number  int
-	leaving bool // told to go: it gets no further envelopes
+	leaving bool // asked to disconnect: it gets no further envelopes
 
 	unsent  []object // frames behind the one that is being written
 	writing bool
@@ -203,7 +203,7 @@ func (s *Server) unschedule(e *Event) {
 	}
 }
 
-// pick chooses a connection in turn, among those that were not told to go if there are any. s.mu is held.
+// pick chooses a connection in turn, preferring those that were not asked to disconnect. s.mu is held.
 func (s *Server) pick() *socket {
 	var staying []*socket
 	for _, c := range s.sockets {
@@ -217,7 +217,7 @@ func (s *Server) pick() *socket {
 	return staying[len(s.events)%len(staying)]
 }
 
-// Events returns what the app was told so far.
+// Events returns the events sent to the app so far.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +274,7 @@ func (s *Server) Refresh() { s.tell("refresh_requested", true) }
 // Disable announces that Socket Mode was switched off.
 func (s *Server) Disable() { s.tell("link_disabled", true) }
 
-// CloseOld closes the connections that were told to go.
+// CloseOld closes the connections that were asked to disconnect.
 func (s *Server) CloseOld() { s.close(func(c *socket) bool { return c.leaving }) }
 
 // Drop cuts every connection, without a disconnect message.

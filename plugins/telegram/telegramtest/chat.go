@@ -17,7 +17,7 @@ type User struct {
 	Username  string `json:"username,omitempty"`
 }
 
-// ChatInfo is a chat as it stands in messages.
+// ChatInfo is a chat as part of messages.
 type ChatInfo struct {
 	ID        int64  `json:"id"`
 	Type      string `json:"type"` // "private", "group", "supergroup", "channel"
@@ -36,14 +36,14 @@ type Entity struct {
 	User   *User  `json:"user,omitempty"`
 }
 
-// Fields are further fields of a message, by the API's names. They go on top of what Say writes by itself.
+// Fields are further fields of a message, by the API's names. They override those that Say sets.
 type Fields map[string]any
 
-// Message is one message of a chat, as it shows.
+// Message is a message of a chat as it is shown.
 type Message struct {
 	ID       int64
 	FromBot  bool
-	Text     string // or caption; what people see
+	Text     string // or caption; the visible text
 	Markup   string // text as it was sent
 	Mode     string // parse_mode
 	Thread   int64
@@ -59,7 +59,7 @@ type Message struct {
 // Chat is a chat on the server, in which tests act for people.
 type Chat struct {
 	ChatInfo
-	Ann User // who speaks unless a test says otherwise
+	Ann User // the author unless a test says otherwise
 
 	s         *Server
 	messages  []*Message
@@ -193,7 +193,7 @@ func (c *Chat) Press(who User, id int64, value string) string {
 	return query
 }
 
-// React sets somebody's reactions to a message; none takes them away.
+// React sets a person's reactions to a message; none removes them.
 func (c *Chat) React(who User, id int64, was, now []string) {
 	list := func(emoji []string) []map[string]string {
 		out := []map[string]string{}
@@ -253,7 +253,7 @@ func (c *Chat) AwaitMessages(n int) []Message {
 	return got
 }
 
-// AwaitText waits until the n-th message of the bot says a text, and returns it. What is seen before may be a draft.
+// AwaitText waits until the n-th message of the bot has a text, and returns it. An earlier text may be a draft.
 func (c *Chat) AwaitText(n int, text string) Message {
 	c.s.t.Helper()
 	var got Message

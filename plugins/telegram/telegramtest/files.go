@@ -15,13 +15,13 @@ import (
 type file struct {
 	Upload
 	path string
-	size int64 // as getFile says; larger than the content for files that only pretend to be large
+	size int64 // as getFile reports; larger than the content for files that only pretend to be large
 }
 
 // maxDownload is the largest file that getFile gives to bots.
 const maxDownload = 20 << 20
 
-// AddFile puts a file on the server, for use in a message, and returns its file_id. A size above zero pretends to be that large.
+// AddFile adds a file for use in a message, and returns its file_id. A size above zero pretends to be that large.
 func (s *Server) AddFile(name string, content []byte, size int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ func known(tag string) bool {
 	return false
 }
 
-// parseHTML reads text in parse_mode HTML and returns what people see, or the server's words about what is wrong.
+// parseHTML parses text in parse_mode HTML and returns the visible text, or the server's error message.
 func parseHTML(text string) (plain string, err error) {
 	var out strings.Builder
 	var open []string

@@ -16,7 +16,7 @@ const (
 	maxData    = 64 // bytes of a button's value
 )
 
-// target finds the chat that a call is about, or says why the bot cannot write there.
+// target returns the chat of a call, or why the bot cannot write there.
 func (s *Server) target(c Call) (*Chat, *apiError) {
 	chat := s.lookup(c.Params["chat_id"])
 	switch {
@@ -145,7 +145,7 @@ func (s *Server) show(chat *Chat, c Call, m Message, fields Fields) (any, *apiEr
 	return m.fields, nil
 }
 
-// reply reads what a message answers.
+// reply parses the reference to the answered message.
 func (m *Message) reply(chat *Chat, parameters string) *apiError {
 	if parameters == "" {
 		return nil

@@ -89,7 +89,7 @@ const (
 	CutAfter
 )
 
-// TooMany returns the server's way to ask for a pause.
+// TooMany returns the server's response that asks for a pause.
 func TooMany(seconds int) Fault {
 	return Fault{Code: 429, Description: fmt.Sprintf("Too Many Requests: retry after %d", seconds), RetryAfter: seconds}
 }
@@ -114,7 +114,7 @@ func (s *Server) Disconnect() { s.http.CloseClientConnections() }
 // Watch makes the server report what people see of the bot.
 func (s *Server) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 
-// SetPrivacy turns the bot's privacy mode on (which is where a new bot begins) or off. It changes only what getMe says.
+// SetPrivacy turns the bot's privacy mode on (the initial state of a new bot) or off. It only affects getMe.
 func (s *Server) SetPrivacy(on bool) {
 	defer s.mu.Change()()
 	s.privacy = on
@@ -181,7 +181,7 @@ func (s *Server) isRevoked() bool {
 	return s.revoked
 }
 
-// answer carries a call out, unless it is to go wrong.
+// answer carries out a call, unless it should fail.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c Call) {
 	fault := s.fault(c.Method)
 	platform.Pause(fault.Delay, r.Context().Done()) // which ends with the server, too
@@ -306,7 +306,7 @@ func (s *Server) Await(method string, n int) Call {
 	return got[n-1]
 }
 
-// maxUpload is what the real server takes of one call.
+// maxUpload is the real server's limit for one call.
 const maxUpload = 50<<20 + 1<<20
 
 // readCall reads the parameters in every form that the API has: query, form, JSON and multipart.

@@ -124,7 +124,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *apiError) {
 	}
 }
 
-// beginPoll confirms what is before offset, and ends the poll that is under way.
+// beginPoll confirms the updates before offset, and ends a pending poll.
 func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed string) *apiError {
 	defer s.mu.Change()()
 	if s.queue.hook.url != "" {
@@ -146,7 +146,7 @@ func (s *Server) beginPoll(stop context.CancelCauseFunc, offset int64, allowed s
 	return nil
 }
 
-// setAllowed takes over a list of kinds; none leaves the earlier one in force. s.mu is held.
+// setAllowed sets a list of kinds; an empty one keeps the earlier one. s.mu is held.
 func (s *Server) setAllowed(list string) {
 	var kinds []string
 	if json.Unmarshal([]byte(list), &kinds) == nil && kinds != nil {
@@ -198,7 +198,7 @@ func (s *Server) WebhookAttempts() int {
 	return s.queue.hook.attempts
 }
 
-// WebhookError returns what went wrong with the last update that was brought to the webhook that is set; "" when it was taken.
+// WebhookError returns the error of the last update that was posted to the webhook; "" if it was accepted.
 func (s *Server) WebhookError() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *Server) WebhookError() string {
 // hookPause is the wait before an update that was not taken is brought again.
 const hookPause = 20 * time.Millisecond
 
-// deliver brings updates to the webhook, one after the other, each until it is taken.
+// deliver posts updates to the webhook, one after the other, each until it is accepted.
 func (s *Server) deliver() {
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -232,7 +232,7 @@ func (s *Server) deliver() {
 	}
 }
 
-// bring posts one update and returns what went wrong.
+// bring posts one update and returns the error.
 func (s *Server) bring(client *http.Client, hook webhook, u Update) (why string) {
 	body, err := json.Marshal(u)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
-// insistent is a system with one person, whose messages it posts until they are taken.
+// insistent is a system with one person, whose messages it posts until they are accepted.
 type insistent struct {
 	t      platform.TB
 	system *System
@@ -44,7 +44,7 @@ func Fake(t platform.TB, report func(fake.Report)) platform.Fake {
 
 const pause = 100 * time.Millisecond // between two tries
 
-// insist posts a message until it is taken, or refused for good by the host.
+// insist posts a message until the host accepts or finally refuses it.
 func (p *insistent) insist(ctx context.Context, m fake.Post) {
 	message := map[string]any{"text": m.Text, "sender": map[string]any{"id": "ann", "name": "Ann"}}
 	url := ""

@@ -22,7 +22,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/platform"
 )
 
-// Answer is one answer of Flynn's.
+// Answer is one answer by Flynn.
 type Answer struct {
 	ID                string `json:"-"`
 	Conversation      string `json:"conversation"`
@@ -33,7 +33,7 @@ type Answer struct {
 
 // System is the other side.
 type System struct {
-	Secret string // as the plugin's configuration has it
+	Secret string // as in the plugin's configuration
 
 	key    []byte
 	server *httptest.Server
@@ -59,7 +59,7 @@ func (s *System) Watch(report func(fake.Report)) { s.mu.Watch(report) }
 // URL returns where answers are posted to.
 func (s *System) URL() string { return s.server.URL + "/answers" }
 
-// Trouble is what happens to one post.
+// Trouble is a failure of one post.
 type Trouble struct {
 	Status     int    // answered in place of taking the message; 0: none
 	RetryAfter string // header beside Status
@@ -67,7 +67,7 @@ type Trouble struct {
 	Taken      bool
 }
 
-// Next makes trouble for the posts that come next, one for each.
+// Next makes the next posts fail, one for each trouble.
 func (s *System) Next(t ...Trouble) {
 	defer s.mu.Change()()
 	s.troubles.Add("", t...)

@@ -44,7 +44,7 @@ func (s *Server) Tell(m Sent, status string, code int) {
 	s.tell(m, status, code)
 }
 
-// tell does the same with s.mu held.
+// tell is Tell with s.mu held.
 func (s *Server) tell(m Sent, status string, code int) {
 	o := map[string]any{"id": m.ID, "status": status, "timestamp": strconv.FormatInt(time.Now().Unix(), 10), "recipient_id": m.To}
 	if m.Key != "" {

@@ -35,7 +35,7 @@ const (
 	PhoneID     = "106540352242922"
 )
 
-// Config is what can be set. The zero value works.
+// Config has the options. The zero value works.
 type Config struct {
 	RedeliverAfter time.Duration // after an answer other than 200, and twice as long after each further one; 1 s
 	Redeliveries   int           // 10
@@ -139,14 +139,14 @@ func (s *Server) CloseWindow(user string) {
 	s.closedW[user] = true
 }
 
-// Sent lists what the client sent.
+// Sent lists the messages of the client.
 func (s *Server) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sent)
 }
 
-// Read lists what was marked as read; " typing" behind an id says that the indicator was shown.
+// Read lists the messages marked as read; " typing" after an id means that the indicator was shown.
 func (s *Server) Read() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Server) AddMedia(name, kind string, body []byte) *Media {
 	return s.addMedia(name, kind, body)
 }
 
-// AddMediaAt makes one whose bytes are said to be elsewhere.
+// AddMediaAt adds a medium with an address elsewhere.
 func (s *Server) AddMediaAt(kind, address string) *Media {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Server) Subscribe(address, verifyToken string) error {
 	return nil
 }
 
-// Signature returns what Meta puts over a body.
+// Signature returns Meta's signature of a body.
 func Signature(body []byte) string {
 	mac := hmac.New(sha256.New, []byte(AppSecret))
 	mac.Write(body)

@@ -20,7 +20,7 @@ export const TYPE_INT: u32 = 2;
 export const TYPE_BOOL: u32 = 3;
 export const TYPE_LIST: u32 = 4;
 
-// Verdicts.
+// Decisions.
 export const ROUTE_ABSTAIN: u32 = 0;
 export const ROUTE_AGENT: u32 = 1;
 export const ROUTE_DROP: u32 = 2;

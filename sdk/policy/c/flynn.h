@@ -44,7 +44,7 @@
 #define FLYNN_TYPE_BOOL 3u
 #define FLYNN_TYPE_LIST 4u
 
-/* Verdicts. */
+/* Decisions. */
 #define FLYNN_ROUTE_ABSTAIN 0u
 #define FLYNN_ROUTE_AGENT 1u
 #define FLYNN_ROUTE_DROP 2u

@@ -44,7 +44,7 @@ var incidents = []struct {
 		"host/internal/e2e/attack: TestTable", "host/tool: TestEnforceForAParent TestAChildMayNoMoreThanItsParents", "host/agent: TestNoRightsAreGainedByDelegating",
 	}},
 	{"Snyk Labs; GHSA-943q-mwmv-hhvh: a frontend that leads past the sandbox's policy; a race of paths", []string{
-		"host/internal/e2e/attack: TestTable", "host: TestEveryDoorGoesThroughTheGate", "host/internal/e2e/livetest: TestMCPSandboxIsNeverTheHost", "host/sandbox/machine: TestHostConformance",
+		"host/internal/e2e/attack: TestTable", "host: TestEveryFrontendGoesThroughTheGate", "host/internal/e2e/livetest: TestMCPSandboxIsNeverTheHost", "host/sandbox/machine: TestHostConformance",
 	}},
 	{"CVE-2026-32002, CVE-2026-32046: one tool ignores the rule of the workspace", []string{
 		"host/tool/builtin: TestFileTools TestAttach TestEdit", "host/sandbox/machine: TestHostConformance TestWriteFollowsALinkThatStaysInside",

@@ -26,7 +26,7 @@ func start(t platform.TB, report func(fake.Report)) platform.Fake {
 	}
 }
 
-// mail returns what Ann writes.
+// mail returns a mail by Ann.
 func mail(m fake.Post) string {
 	head := emailtest.Vouched("example.test") + "From: Ann <ann@example.test>\nTo: " + emailtest.Address + "\nMessage-Id: <" + m.ID + "@example.test>\n" +
 		"References: <thread@example.test>\nMime-Version: 1.0\n"

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxFrame   = 1 << 20 // bytes, also of what a compressed frame becomes
+	maxFrame   = 1 << 20 // bytes, also of a decompressed frame
 	longFrame  = 1 << 10 // bytes; from here on the server compresses, so that both forms are spoken
 	compressed = 2       // the flag in front of a frame
 	patience   = time.Minute
@@ -32,7 +32,7 @@ const (
 // header is what a client says first: WhatsApp, the version of the protocol, and the one of its dictionary of words.
 var header = [4]byte{'W', 'A', 6, token.DictVersion}
 
-// conn is one connection of a client. What is read is read by the goroutine that serves it; anybody may write.
+// conn is one connection of a client. Only the goroutine that serves it reads; any may write.
 type conn struct {
 	socket  *websocket.Conn
 	net     net.Conn // over socket
@@ -48,7 +48,7 @@ type conn struct {
 	outCount uint32
 
 	device *device  // nil until it is logged in; guarded by Server.mu, like all below
-	active bool     // it has asked for what waits for it
+	active bool     // it has requested the messages that wait for it
 	refs   []string // of the codes that it shows
 	asked  string   // id of the stanza that gave it an identity, which it has to sign
 }
@@ -183,10 +183,10 @@ func (c *conn) send(node binary.Node) {
 	c.outCount++
 }
 
-// cut breaks the connection. What was sent last may be lost.
+// cut breaks the connection. The last frames may be lost.
 func (c *conn) cut() { _ = c.socket.CloseNow() }
 
-// end ends it when the client has read what was sent. It waits for the client.
+// end ends the connection when the client has read everything. It waits for the client.
 func (c *conn) end() { _ = c.socket.Close(websocket.StatusNormalClosure, "") }
 
 // serve reads stanzas until the connection ends.

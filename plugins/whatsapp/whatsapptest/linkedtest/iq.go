@@ -41,7 +41,7 @@ func (s *Server) answer(c *conn, n *wa.Node) {
 	}
 }
 
-// takeKeys keeps keys that others begin sessions with.
+// takeKeys stores keys with which others begin sessions.
 func (s *Server) takeKeys(c *conn, n *wa.Node) {
 	list := childOf(n, "list")
 	for _, child := range list.GetChildren() {
@@ -79,7 +79,7 @@ func (s *Server) giveKeys(c *conn, n *wa.Node) {
 	c.send(result(n, wa.Node{Tag: "list", Content: users}))
 }
 
-// registration returns a number as keys have it.
+// registration returns a number in the form that keys use.
 func registration(id uint32) []byte { return binary.BigEndian.AppendUint32(nil, id) }
 
 // listDevices lists the devices of people.
@@ -101,7 +101,7 @@ func (s *Server) listDevices(c *conn, n *wa.Node) {
 	c.send(result(n, wa.Node{Tag: "usync", Content: []wa.Node{{Tag: "list", Content: users}}}))
 }
 
-// devicesOf lists the devices of somebody by the name that is asked for.
+// devicesOf lists a person's devices by the requested name.
 func (s *Server) devicesOf(j types.JID) []types.JID {
 	var list []types.JID
 	for _, p := range s.people {

@@ -28,7 +28,7 @@ const (
 // mediaStore is the host of encrypted media: it knows nothing but their hashes.
 type mediaStore struct {
 	mu   sync.Mutex
-	body map[string][]byte // by hash, as addresses have it
+	body map[string][]byte // by hash, as in addresses
 	gone int               // status of every answer; 0: none
 }
 
@@ -97,7 +97,7 @@ func (s *Server) MediaFails(status int) {
 	s.media.gone = status
 }
 
-// Attach encrypts a document, puts it where media are, and returns the message of it.
+// Attach encrypts a document, uploads it, and returns the message for it.
 func (p *Person) Attach(name, mime, caption string, body []byte) *waE2E.Message {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)

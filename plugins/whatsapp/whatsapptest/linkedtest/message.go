@@ -49,7 +49,7 @@ func acknowledged(n *wa.Node, more wa.Attrs) wa.Node {
 	return wa.Node{Tag: "ack", Attrs: attrs}
 }
 
-// direct delivers a message to a single device: one that was asked for again, or one to the account's own phone.
+// direct delivers a message to a single device: a repeated one, or one to the account's own phone.
 func (s *Server) direct(d *device, n *wa.Node) {
 	target := jidOf(n, "participant")
 	if target.IsEmpty() {
@@ -91,7 +91,7 @@ func (s *Server) fanOut(d *device, n *wa.Node) (hash string) {
 	return hashOf(s.recipients(to))
 }
 
-// recipients returns the devices that a message to somebody is for, those of the sender included.
+// recipients returns the devices for a message to a person, including those of the sender.
 func (s *Server) recipients(to types.JID) []types.JID {
 	if g := s.groups[to]; g != nil {
 		var list []types.JID
@@ -139,7 +139,7 @@ func (p *peer) read(d *device, n *wa.Node, retry int, open func() (*waE2E.Messag
 	take()
 }
 
-// receipt takes what a device says of messages of others.
+// receipt handles a device's receipt for messages of others.
 func (s *Server) receipt(c *conn, n *wa.Node) {
 	kind, ids := text(n, "type"), []string{text(n, "id")}
 	list := childOf(n, "list")

@@ -59,7 +59,7 @@ func (p *Person) sealFor(g *group, d *device, m *waE2E.Message, retry int) (encs
 	return append(encs, enc), err
 }
 
-// push hands a message to the server, which keeps it until the device has confirmed it.
+// push passes a message to the server, which stores it until the device has confirmed it.
 func (p *Person) push(d *device, id string, out outgoing, encs []wa.Node) {
 	attrs := wa.Attrs{"id": id, "t": time.Now().Unix(), "type": kindOf(out.m), "notify": p.Name}
 	number, hidden := p.devices[0].named(types.DefaultUserServer), p.devices[0].named(types.HiddenUserServer)
@@ -94,7 +94,7 @@ func (p *Person) push(d *device, id string, out outgoing, encs []wa.Node) {
 	})
 }
 
-// kindOf returns what the server may know of a message.
+// kindOf returns the kind of a message that the server sees.
 func kindOf(m *waE2E.Message) string {
 	switch {
 	case m.GetReactionMessage() != nil:

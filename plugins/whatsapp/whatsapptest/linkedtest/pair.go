@@ -27,7 +27,7 @@ var (
 	deviceSigned  = []byte{6, 1}
 )
 
-// offer gives a device without an account what it makes its codes of.
+// offer gives a device without an account the data for its codes.
 func (s *Server) offer(c *conn) {
 	refs := make([]binary.Node, codes)
 	for i := range refs {
@@ -132,7 +132,7 @@ func (s *Server) grant(c *conn, secret []byte) error {
 // identityAnswered takes the device's signature. The session ends with it; the device comes back with a login.
 func (s *Server) identityAnswered(c *conn, n *binary.Node) {
 	if c.asked == "" || text(n, "id") != c.asked {
-		return // that it has codes, or what nobody waits for
+		return // the response to the codes, or an unexpected one
 	}
 	c.asked = ""
 	if text(n, "type") == "error" {
@@ -159,7 +159,7 @@ func (s *Server) LinkAbruptly() {
 	s.abrupt = true
 }
 
-// enlist checks the device's signature of its identity, and keeps its keys.
+// enlist verifies the device's signature of its identity, and stores its keys.
 func (s *Server) enlist(c *conn, signed []byte) (*device, error) {
 	identity := &waAdv.ADVSignedDeviceIdentity{}
 	if err := proto.Unmarshal(signed, identity); err != nil {

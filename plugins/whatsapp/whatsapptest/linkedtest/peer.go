@@ -64,7 +64,7 @@ func (s *Server) peer(j types.JID) *peer {
 	return nil
 }
 
-// keys returns what others need to begin a session.
+// keys returns the keys with which others begin a session.
 func (p *peer) keys() []wa.Node {
 	return []wa.Node{
 		{Tag: "registration", Content: registration(p.store.RegistrationID)},
@@ -110,7 +110,7 @@ func (p *peer) seal(d *device, m *waE2E.Message) (wa.Node, error) {
 	return wa.Node{Tag: "enc", Attrs: wa.Attrs{"v": "2", "type": kind}, Content: sealed.Serialize()}, nil
 }
 
-// open decrypts what a linked device sent.
+// open decrypts a message of a linked device.
 func (p *peer) open(d *device, enc *wa.Node) (*waE2E.Message, error) {
 	ctx, address := context.Background(), d.hidden().SignalAddress()
 	sealed, _ := enc.Content.([]byte)
@@ -171,7 +171,7 @@ func (p *peer) learn(d *device, group types.JID, m *waE2E.SenderKeyDistributionM
 	return groups.NewGroupSessionBuilder(p.store, serializer).Process(context.Background(), name, key)
 }
 
-// openGroup decrypts what a linked device sent to a group.
+// openGroup decrypts a group message of a linked device.
 func (p *peer) openGroup(d *device, group types.JID, enc *wa.Node) (*waE2E.Message, error) {
 	sealed, _ := enc.Content.([]byte)
 	m, err := protocol.NewSenderKeyMessageFromBytes(sealed, serializer.SenderKeyMessage)
@@ -205,7 +205,7 @@ func unpadded(plain []byte, err error) (*waE2E.Message, error) {
 	return m, proto.Unmarshal(plain[:len(plain)-int(plain[len(plain)-1])], m)
 }
 
-// memory is a store of keys and sessions. What Signal does not ask for is left to the embedded one, which does nothing.
+// memory is a store of keys and sessions. Methods that Signal does not use come from the embedded store, which does nothing.
 type memory struct {
 	store.NoopStore
 	identities map[string][32]byte

@@ -9,7 +9,7 @@ import (
 	"go.mau.fi/whatsmeow/types"
 )
 
-// Person is somebody on WhatsApp with a phone.
+// Person is a person on WhatsApp with a phone.
 type Person struct {
 	Number, Hidden types.JID // the two names
 	Name           string
@@ -19,7 +19,7 @@ type Person struct {
 	byHidden bool // writes under the hidden id
 	private  bool // nobody gets the number
 	off      bool
-	later    []func() // what came while the phone was off
+	later    []func() // messages that arrived while the phone was off
 	got      []Got
 	receipts []Receipt
 	sent     map[string]outgoing
@@ -30,14 +30,14 @@ type Got struct {
 	ID      string
 	Chat    types.JID // the group, or the person by the name that was used
 	Device  uint16
-	Retry   int // 1 and more: it was asked for again
+	Retry   int // 1 and more: it was requested again
 	Message *waE2E.Message
 }
 
 // Receipt is what the linked device says of a message: "" and "inactive" when it has it, "read", "retry".
 type Receipt struct{ ID, Type string }
 
-// outgoing is a message that may be asked for again.
+// outgoing is a message that may be requested again.
 type outgoing struct {
 	chat types.JID
 	m    *waE2E.Message
@@ -58,7 +58,7 @@ func (s *Server) newPerson(number, hidden, name string) *Person {
 	return p
 }
 
-// Person makes somebody with a phone.
+// Person adds a person with a phone.
 func (s *Server) Person(number, hidden, name string) *Person {
 	defer s.mu.Change()()
 	p := s.newPerson(number, hidden, name)
@@ -83,7 +83,7 @@ func (p *Person) AddDevice(id uint16) {
 	p.devices = append(p.devices, newPeer(p, id))
 }
 
-// WriteByHidden makes a person write under the hidden id, with the number beside it unless it is private.
+// WriteByHidden makes a person write under the hidden id, together with the number unless it is private.
 func (p *Person) WriteByHidden(private bool) {
 	defer p.server.mu.Change()()
 	p.byHidden, p.private = true, private
@@ -105,14 +105,14 @@ func (p *Person) On() {
 	p.later = nil
 }
 
-// Got lists what the person's devices have read, in order.
+// Got lists the messages that the person's devices have read, in order.
 func (p *Person) Got() []Got {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
 	return slices.Clone(p.got)
 }
 
-// Receipts lists what the linked device has said of the person's messages.
+// Receipts lists the linked device's receipts for the person's messages.
 func (p *Person) Receipts() []Receipt {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
@@ -124,8 +124,8 @@ func (p *Person) Say(text string) (id string) {
 	return p.Send(types.JID{}, &waE2E.Message{Conversation: &text})
 }
 
-// Send sends a message: to a group, or to the account when chat is empty. What the account's own phone sends to a person comes to
-// the linked device as a copy. A message without an own id cannot be told from its redelivery, so each has a new one.
+// Send sends a message: to a group, or to the account when chat is empty. The linked device gets a copy of what
+// the account's own phone sends to a person. A message without an own id cannot be told from its redelivery, so each has a new one.
 func (p *Person) Send(chat types.JID, m *waE2E.Message) (id string) {
 	defer p.server.mu.Change()()
 	id = p.server.nextID()
@@ -136,7 +136,7 @@ func (p *Person) Send(chat types.JID, m *waE2E.Message) (id string) {
 	return id
 }
 
-// Garble sends a text that the linked device cannot decrypt, until it asks for it again.
+// Garble sends a text that the linked device cannot decrypt until it requests it again.
 func (p *Person) Garble(text string) (id string) {
 	defer p.server.mu.Change()()
 	id = p.server.nextID()

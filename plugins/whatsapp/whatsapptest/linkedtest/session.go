@@ -130,7 +130,7 @@ func (s *Server) push(d *device, id string, node binary.Node, confirm func(kind 
 	}
 }
 
-// flush sends what waits for a device that has logged in.
+// flush sends the stored messages of a device that has logged in.
 func (s *Server) flush(c *conn) {
 	c.active = true
 	for i, w := range c.device.queue {
@@ -146,7 +146,7 @@ func (s *Server) flush(c *conn) {
 	}})
 }
 
-// confirm takes a stanza out of the queue: it does not come again.
+// confirm removes a stanza from the queue.
 func (s *Server) confirm(d *device, tag, id, kind string) {
 	for i, w := range d.queue {
 		if w.node.Tag == tag && w.id == id {
@@ -178,7 +178,7 @@ func (s *Server) Drop() {
 	}
 }
 
-// Restart ends the sessions with an error, as a server does that starts anew.
+// Restart ends the sessions with the error of a server that restarts.
 func (s *Server) Restart() {
 	defer s.mu.Change()()
 	for c := range s.conns {
@@ -260,7 +260,7 @@ func failed(n *binary.Node, code int, why string) binary.Node {
 	}}
 }
 
-// preKey returns a key as a stanza has it.
+// preKey returns a key in the form of a stanza.
 func preKey(tag string, k keys.PreKey) binary.Node {
 	content := []binary.Node{
 		{Tag: "id", Content: []byte{byte(k.KeyID >> 16), byte(k.KeyID >> 8), byte(k.KeyID)}}, {Tag: "value", Content: k.Pub[:]},

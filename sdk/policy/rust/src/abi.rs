@@ -30,17 +30,17 @@ pub const TYPE_BOOL: u32 = 3;
 /// Frame layout.
 pub const TYPE_LIST: u32 = 4;
 
-/// Verdicts.
+/// Decisions.
 pub const ROUTE_ABSTAIN: u32 = 0;
-/// Verdicts.
+/// Decisions.
 pub const ROUTE_AGENT: u32 = 1;
-/// Verdicts.
+/// Decisions.
 pub const ROUTE_DROP: u32 = 2;
-/// Verdicts.
+/// Decisions.
 pub const TOOL_DENY: u32 = 1;
-/// Verdicts.
+/// Decisions.
 pub const TOOL_ASK: u32 = 2;
-/// Verdicts.
+/// Decisions.
 pub const TOOL_SANDBOX: u32 = 4;
 
 /// string: channel instance

@@ -46,7 +46,7 @@ func (g *guest) Run(ctx context.Context, in channel.Inbox) error {
 	return g.host.Webhook(ctx, "in/box", ready, g.platform(in))
 }
 
-// platform is what the platform calls: it posts messages and media, and asks.
+// platform is the server that the platform calls: it posts messages and media, and requests.
 func (g *guest) platform(in channel.Inbox) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
