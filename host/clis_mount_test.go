@@ -47,7 +47,7 @@ func TestFolderOfAProgram(t *testing.T) {
 	if err := os.Symlink(elsewhere, project); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(s.ask("again"), "I could not answer this", "which lies below no folder of roots of [cli]")
+	s.expect(s.ask("again"), "I could not answer this", "which is not below a folder of roots of [cli]")
 	if entries, _ := os.ReadDir(elsewhere); len(entries) != 0 {
 		t.Errorf("it has written to %v", entries)
 	}
@@ -60,8 +60,8 @@ func TestFolderOutsideTheRoots(t *testing.T) {
 	}
 	path := filepath.Join(dir, "flynn.toml")
 	for _, c := range []struct{ folder, want string }{
-		{filepath.Join(dir, "other"), "which lies below no folder of roots of [cli]"},
-		{filepath.Join(dir, "projects", "..", "other"), "which lies below no folder of roots of [cli]"},
+		{filepath.Join(dir, "other"), "which is not below a folder of roots of [cli]"},
+		{filepath.Join(dir, "projects", "..", "other"), "which is not below a folder of roots of [cli]"},
 		{filepath.Join(dir, "projects", "missing"), "no such file or directory"},
 	} {
 		text := fmt.Sprintf(`

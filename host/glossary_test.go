@@ -80,11 +80,11 @@ var exceptions = []struct {
 
 // unclean has the folders that still use such words, and how often; "host/." is the files of host itself. A figure may only go down.
 var unclean = map[string]int{
-	"host/gateway":  28,
-	"host/policy":   111,
-	"plugins":       22,
-	"policies":      12,
-	"sdk":           17,
+	"host/gateway": 28,
+	"host/policy":  111,
+	"plugins":      22,
+	"policies":     12,
+	"sdk":          17,
 }
 
 // glossaryHits returns the terms of a text that a file may not use, as "line: term".
