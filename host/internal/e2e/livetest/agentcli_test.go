@@ -70,7 +70,7 @@ func TestAgentCLIOverMCP(t *testing.T) {
 			second.close()
 			for want, in := range map[string]map[string]any{
 				"this conversation is about " + project:     {"message": "x", "session": session, "directory": filepath.Dir(project)},
-				"lies below no folder of roots of [cli]":    {"message": "x", "directory": other},
+				"is not below a folder of roots of [cli]":   {"message": "x", "directory": other},
 				"must be a clean absolute path":             {"message": "x", "directory": project + "/../../other"},
 				`directory "site" must be a clean absolute`: {"message": "x", "directory": "site"},
 			} {
