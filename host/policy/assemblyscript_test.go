@@ -70,7 +70,7 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 			k = 0
 		}
 		var r Record
-		var v verdict
+		var v decision
 		if i.decide(t.Context(), &queries[k], &r, &v); v.err != nil {
 			t.Fatal(v.err)
 		}

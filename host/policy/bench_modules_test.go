@@ -182,7 +182,7 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 
 func (t *table) decide(i *instance, k int) {
 	q := routeQuery(&t.messages[k], "UTC")
-	var v verdict
+	var v decision
 	if i.decide(context.Background(), &q, &Record{}, &v); v.err != nil {
 		t.b.Fatal(v.err)
 	}

@@ -28,7 +28,7 @@ const roundsInTurn = 25
 //
 // Ours decide with all facts of a message, which they get as the host has them, with fuel, depth guard, deadline and a record. OPA gets ready-made
 // values and has no limits, an Extism plugin gets the bytes that it wants. A figure is of a round of eight messages, divided by eight,
-// so that reading the clock does not count. "module" is the part of a decision between its frame and its verdict: the frame written into
+// so that reading the clock does not count. "module" is the part of a decision between its frame and its decision: the frame written into
 // the instance, the metered call, the answer read, its time taken.
 func BenchmarkTable(b *testing.B) {
 	t := newTable(b)

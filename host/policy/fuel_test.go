@@ -33,7 +33,7 @@ func TestFuelIsTheSameWhateverWasLeft(t *testing.T) {
 				i.fuel.Set(uint64(left))
 				q := routeQuery(&f, "UTC")
 				var r Record
-				var v verdict
+				var v decision
 				i.decide(context.Background(), &q, &r, &v)
 				m.pool.put(i)
 				if n == 0 {

@@ -378,13 +378,13 @@ func FuzzOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw int64, region []byte) {
 		for _, kind := range []string{KindRoute, KindTool} {
 			var in interned
-			var v verdict
+			var v decision
 			v.read(kind, raw, region, &in)
 			if v.err != nil {
 				continue
 			}
 			if kind == KindTool && v.code > 7 || kind == KindRoute && v.code > 2 {
-				t.Fatalf("verdict %d is taken", v.code)
+				t.Fatalf("decision %d is taken", v.code)
 			}
 		}
 	})

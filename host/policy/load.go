@@ -322,7 +322,7 @@ func (i *instance) warmUp(ctx context.Context) error {
 	for _, q := range m.syntheticQueries() {
 		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall))
 		i.clean = false
-		var v verdict
+		var v decision
 		i.run(q.kind, q.frame, &Record{}, &v)
 		i.end()
 		if v.err != nil {

@@ -109,7 +109,7 @@ func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (a 
 		q.frame = frame
 	}
 	l := link{source: m.source, module: m}
-	var v verdict
+	var v decision
 	l.ask(ctx, &q, &r, &v)
 	if l.route(&v, f.Agents, &r, &a); !a.Decided {
 		a = RouteAnswer{}
@@ -134,13 +134,13 @@ func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Rest
 		q.frame = frame
 	}
 	l := link{source: m.source, module: m}
-	var v verdict
+	var v decision
 	l.ask(ctx, &q, &r, &v)
 	return l.restrict(&v, &r), r
 }
 
 // ask makes one decision on an instance of the pool.
-func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
+func (m *Module) ask(ctx context.Context, q *query, r *Record, v *decision) {
 	i, err := m.acquire(ctx, q.shard, m.pure)
 	if err != nil {
 		v.err = err
@@ -199,7 +199,7 @@ func (i *instance) planSample() {
 }
 
 // sample repeats the decision from the first state. If the answer differs, the policy has state from other decisions.
-func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) {
+func (m *Module) sample(ctx context.Context, i *instance, q *query, v *decision) {
 	defer i.planSample()
 	first := i
 	if !i.reset() { // its memory has grown
@@ -210,14 +210,14 @@ func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) 
 		defer fresh.close()
 		first = fresh
 	}
-	var again verdict
+	var again decision
 	if first.decide(ctx, q, &Record{}, &again); !again.same(v) {
 		i.stats.stateful.Add(1)
 	}
 }
 
-// same reports whether two verdicts are equal. A failure for lack of time says nothing about the module and counts as equal.
-func (v *verdict) same(other *verdict) bool {
+// same reports whether two decisions are equal. A failure for lack of time says nothing about the module and counts as equal.
+func (v *decision) same(other *decision) bool {
 	if v.err != nil {
 		return v.err.Class == ClassDeadline || v.err.Class == ClassBusy
 	}

@@ -136,7 +136,7 @@ func (s *Set) route(ctx context.Context, q *query, records []Record, answer *Rou
 		}
 		records = another(records)
 		r := &records[len(records)-1]
-		var v verdict
+		var v decision
 		l.ask(ctx, q, r, &v)
 		if l.route(&v, q.agents, r, answer); answer.Decided {
 			return records
@@ -184,7 +184,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 		}
 		records = another(records)
 		r := &records[len(records)-1]
-		var v verdict
+		var v decision
 		l.ask(ctx, q, r, &v)
 		all.Join(l.restrict(&v, r))
 		if v.err != nil && l.source.AllowOnError {
@@ -196,7 +196,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 }
 
 // ask asks the policy. A failing one fails.
-func (l *link) ask(ctx context.Context, q *query, r *Record, v *verdict) {
+func (l *link) ask(ctx context.Context, q *query, r *Record, v *decision) {
 	l.describe(q, r)
 	switch {
 	case l.module == nil:
@@ -219,8 +219,8 @@ func (l *link) describe(q *query, r *Record) {
 	}
 }
 
-// route reads a verdict as a step of the route chain.
-func (l *link) route(v *verdict, agents []string, r *Record, a *RouteAnswer) {
+// route reads a decision as a step of the route chain.
+func (l *link) route(v *decision, agents []string, r *Record, a *RouteAnswer) {
 	*a = RouteAnswer{}
 	if v.err == nil {
 		v.err = a.read(v, agents)
@@ -249,8 +249,8 @@ func (s *Set) letPass(ctx context.Context, l *link, r *Record) {
 	}
 }
 
-// restrict reads a verdict as restrictions.
-func (l *link) restrict(v *verdict, r *Record) Restrictions {
+// restrict reads a decision as restrictions.
+func (l *link) restrict(v *decision, r *Record) Restrictions {
 	one := toolAnswer(v)
 	reason := v.reason
 	if v.err != nil {

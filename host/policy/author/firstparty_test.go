@@ -53,7 +53,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 	}
 }
 
-// So must a command line of any sane length. What the guard cannot afford to read fails it, which denies the call.
+// So must a command line of any sane length. A command line that is too long to read fails the guard, which denies the call.
 func TestGuardToolsAffordsLongCommands(t *testing.T) {
 	t.Parallel()
 	mustBuild(t, firstParty("guard-tools"))

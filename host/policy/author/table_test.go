@@ -78,7 +78,7 @@ func askTable(t *testing.T, dir string, cases []Case) {
 }
 
 // gaveUp reports that a case wants the policy to fail by itself and it did, in the way of its SDK: one traps, another answers
-// with what is no verdict.
+// with what is no decision.
 func gaveUp(w Want, o Outcome) bool {
 	class := o.Class()
 	return w.Error == "answer" && (class == "answer" || class == "trap")
