@@ -38,7 +38,7 @@ type instance struct {
 	rego    *rego   // of a module of OPA's; nil of all others
 	slot    *poolSlot
 
-	counters *counters // nil where blocks are not counted
+	counting bool // the blocks that run are counted
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -315,5 +315,4 @@ func (i *instance) close() {
 		// Closing an instance without files cannot fail.
 		_ = i.wasm.Close(i)
 	}
-	i.counters.close()
 }
