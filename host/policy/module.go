@@ -103,13 +103,7 @@ func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (a 
 	if !m.Decides(KindRoute) {
 		return a, r
 	}
-	q := routeQuery(&f, m.host.zone)
-	if frame != nil {
-		q.frame = frame
-	}
-	l := link{source: m.source, module: m}
-	var v decision
-	l.ask(ctx, &q, &r, &v)
+	l, v := m.alone(ctx, routeQuery(&f, m.host.zone, newAgentList(f.Agents)), frame, &r)
 	if l.route(&v, f.Agents, &r, &a); !a.Decided {
 		a = RouteAnswer{}
 	}
@@ -121,21 +115,24 @@ func (m *Module) Tool(ctx context.Context, f ToolFacts) (Restrictions, Record) {
 	return m.ToolFrame(ctx, nil, f)
 }
 
-// ToolFrame is Tool with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
-// the frame.
+// ToolFrame is RouteFrame for a tool decision.
 func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Restrictions, Record) {
 	var r Record
 	if !m.Decides(KindTool) {
 		return Restrictions{}, r
 	}
-	q := toolQuery(&f, m.host.zone)
+	l, v := m.alone(ctx, toolQuery(&f, m.host.zone), frame, &r)
+	return l.restrict(&v, &r), r
+}
+
+// alone asks this module outside of any chain.
+func (m *Module) alone(ctx context.Context, q *query, frame []byte, r *Record) (l link, v decision) {
 	if frame != nil {
 		q.frame = frame
 	}
-	l := link{source: m.source, module: m}
-	var v decision
-	l.ask(ctx, &q, &r, &v)
-	return l.restrict(&v, &r), r
+	l = link{source: m.source, module: m}
+	l.ask(ctx, q, r, &v)
+	return l, v
 }
 
 // ask makes one decision on an instance of the pool.

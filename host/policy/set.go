@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -118,11 +117,10 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	q := query{shard: rand.Uint32()}
-	q.askRoute(&f, s.zone, s.agentList(f.Agents), nil)
-	records = s.route(ctx, &q, make([]Record, 0, s.routes), &answer)
+	q := routeQuery(&f, s.zone, s.agentList(f.Agents))
+	records = s.route(ctx, q, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
-		s.shadowRoute(ctx, &q, &f, answer, records)
+		s.shadowRoute(ctx, q, &f, answer, records)
 	}
 	return answer, records
 }
@@ -134,7 +132,7 @@ func (s *Set) route(ctx context.Context, q *query, records []Record, answer *Rou
 		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = another(records)
+		records = append(records, Record{})
 		r := &records[len(records)-1]
 		var v decision
 		l.ask(ctx, q, r, &v)
@@ -146,25 +144,15 @@ func (s *Set) route(ctx context.Context, q *query, records []Record, answer *Rou
 	return records
 }
 
-// another adds an empty record.
-func another(records []Record) []Record {
-	if n := len(records); n < cap(records) {
-		records = records[:n+1]
-		records[n] = Record{}
-		return records
-	}
-	return append(records, Record{})
-}
-
 // Tool asks all tool policies and joins their restrictions. A policy that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	if s.tools == 0 && !s.shadowTools {
 		return Restrictions{}, nil
 	}
 	q := toolQuery(&f, s.zone)
-	r, records := s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	r, records := s.restrict(ctx, q, make([]Record, 0, s.tools))
 	if s.shadowTools {
-		s.shadowTool(ctx, &q, &f, r, records)
+		s.shadowTool(ctx, q, &f, r, records)
 	}
 	return r, records
 }
@@ -172,7 +160,7 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 // DryRun is Tool for a call that will not be made. Shadow policies are not asked, because their answers are recorded.
 func (s *Set) DryRun(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	q := toolQuery(&f, s.zone)
-	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	return s.restrict(ctx, q, make([]Record, 0, s.tools))
 }
 
 func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {
@@ -182,7 +170,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 		if !l.tools || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = another(records)
+		records = append(records, Record{})
 		r := &records[len(records)-1]
 		var v decision
 		l.ask(ctx, q, r, &v)

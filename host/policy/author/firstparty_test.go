@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/message"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 func firstParty(name string) string { return filepath.Join("..", "..", "..", "policies", name) }
@@ -45,7 +47,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 	} {
 		f := conformanceFacts()
 		f.Text = "zzz " + text[:message.MaxText-4]
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindRoute, Ask: settled(t, f)}, nil))
 		if o.Agent != "coder" || o.Fuel == 0 {
 			t.Errorf("%s: %v", name, o)
 		}
@@ -65,7 +67,7 @@ func TestGuardToolsAffordsLongCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: args}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindTool, Ask: settled(t, f), Args: args}, nil))
 		if (o.Error != "") != fails || !fails && !o.Sandbox {
 			t.Errorf("a command of %d bytes: %v", n, o)
 		}

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // tableDir holds one policy, written once per language, and the cases that all of them pass; its README says what the
@@ -96,7 +98,7 @@ func longCases(t *testing.T) (cases []Case) {
 				f.Text += strings.Repeat(".", n-len(f.Text))
 				reason, rule := want(f.Text), uint32(1)
 				name := fmt.Sprintf("%s of %d bytes of %s", fact, n, fill)
-				cases = append(cases, Case{"long", name, kindRoute, nil, settled(t, f), nil, Want{Abstain: true, Rule: &rule, Reason: &reason}})
+				cases = append(cases, Case{"long", name, policy.KindRoute, nil, settled(t, f), nil, Want{Abstain: true, Rule: &rule, Reason: &reason}})
 			}
 		}
 	}

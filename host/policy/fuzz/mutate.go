@@ -79,8 +79,9 @@ func (s *session) mutated(key string, v any) any {
 		return s.value(v, 0, maxArgs/2, s.newValue)
 	case key == "Now":
 		return s.time(v.(string))
-	case key == "Sender":
-		return s.sender(v.(string))
+	case key == "Sender": // the instance stays mostly, because no question has one without it
+		instance, id, _ := strings.Cut(v.(string), ":")
+		return pick(s, []string{instance, instance, instance, strings.ReplaceAll(s.text(instance, 64), ":", "")}) + ":" + s.text(id, maxString)
 	case key == "Attachments":
 		return s.random.IntN(maxList)
 	case key == "Text":
@@ -153,47 +154,25 @@ func (s *session) newValue() any {
 	return s.text(s.word(), maxString)
 }
 
-// integer returns a number at an edge case, or near the previous one. Only the seed may be negative.
+// integer returns a number near a power of two or a hundred, or near the previous one. Only the seed may be negative.
 func (s *session) integer(field string, was int64) int64 {
-	edges := []int64{0, 1, 2, 7, 59, 60, 99, 100, 127, 128, 255, 256, 1023, 1024, 65_535, 65_536, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32}
+	most := 33
 	if field == "SessionCost" || field == "SessionTokens" || field == "Seed" {
-		edges = append(edges, 1<<62, 1<<63-1)
+		most = 63
 	}
-	v := pick(s, edges)
-	if s.random.IntN(3) == 0 {
-		v = was + int64(s.random.IntN(5)) - 2
-	}
+	near := pick(s, []int64{was, was, 60, 100, 1 << s.random.IntN(most), 1 << s.random.IntN(most), 1 << s.random.IntN(most)})
+	v := near + int64(s.random.IntN(5)) - 2
 	if v < 0 && field != "Seed" {
 		return 0
 	}
 	return v
 }
 
-// sender keeps the form "instance:platform-id".
-func (s *session) sender(was string) string {
-	k, _ := message.ParseSender(was)
-	if s.random.IntN(4) == 0 {
-		k.Channel = strings.ReplaceAll(s.text(k.Channel, 64), ":", "")
-	} else {
-		k.ID = s.text(k.ID, maxString)
-	}
-	return k.String()
-}
-
-// time returns another day, another minute, or an edge case.
+// time returns a time within a week, in steps of a second, a minute or a day, or an edge case.
 func (s *session) time(was string) string {
-	t, err := time.Parse(time.RFC3339, was)
-	if err != nil {
-		return was
-	}
-	switch s.random.IntN(4) {
-	case 0:
-		t = t.AddDate(0, 0, s.random.IntN(15)-7)
-	case 1:
-		t = t.Truncate(24 * time.Hour).Add(time.Duration(s.random.IntN(24*60)) * time.Minute)
-	case 2:
-		t = t.Truncate(time.Hour).Add(time.Duration(s.random.IntN(3)-1) * time.Second)
-	default:
+	t, _ := time.Parse(time.RFC3339, was)
+	t = t.Add(time.Duration(s.random.IntN(15)-7) * pick(s, []time.Duration{time.Second, time.Minute, 97 * time.Minute, 24 * time.Hour}))
+	if s.random.IntN(4) == 0 {
 		t = time.Unix(pick(s, []int64{0, -1, 1<<31 - 1, 1 << 31, 951_782_400, 4_102_444_799}), 0).UTC()
 	}
 	return t.Format(time.RFC3339)
