@@ -281,7 +281,7 @@ func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restr
 	return l.restrict(&v, r)
 }
 
-// judge sets the outcome.
+// compare sets the outcome.
 func (s *Shadowed) compare() {
 	switch {
 	case s.Is.Error != "":

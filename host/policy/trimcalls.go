@@ -63,7 +63,7 @@ func (c *HostCall) short() bool {
 	return len(c.Args) <= maxLoggedValue && len(c.Data) <= maxLoggedValue
 }
 
-// kept returns the call with its long values cut.
+// trimmed returns the call with its long values cut.
 func (c *HostCall) trimmed() HostCall {
 	if c.short() {
 		return *c
