@@ -32,7 +32,6 @@ func hostFunctions() []hostFunction {
 		function(meter.ImportModule, meter.TickImport, ">", hostTick),
 		function(meter.ImportModule, meter.DeepImport, ">", hostDeep),
 		function(meter.ImportModule, meter.GrowImport, "i>i", hostGrow),
-		function(meter.CountModule, meter.CountImport, "i>", hostCount),
 	}
 	return append(append(list, wasiFunctions()...), opaFunctions()...)
 }

@@ -38,7 +38,7 @@ type instance struct {
 	rego    *rego   // of a module of OPA's; nil of all others
 	slot    *poolSlot
 
-	counting bool // the blocks that run are counted
+	counters *counters // nil where blocks are not counted
 
 	region, regionSize uint32 // where frames go
 	clean              bool   // nothing has run since the last reset
@@ -315,4 +315,5 @@ func (i *instance) close() {
 		// Closing an instance without files cannot fail.
 		_ = i.wasm.Close(i)
 	}
+	i.counters.close()
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
@@ -70,7 +69,9 @@ func (m *Module) build(ctx context.Context, wasm []byte) error {
 		return err
 	}
 	if m.host.counts {
-		m.blockCounts = newBlockCounts(out.Blocks)
+		if m.blockCounts, err = newBlockCounts(ctx, m.host.runtime, out.Blocks); err != nil {
+			return err
+		}
 	}
 	seed, err := m.seed(ctx)
 	if err != nil {
@@ -166,7 +167,7 @@ func (m *Module) checkContract() error {
 func (m *Module) checkImports() error {
 	known := map[[2]string]meter.Signature{}
 	for _, f := range hostFunctions() {
-		if !strings.HasPrefix(f.module, meter.Prefix) && (f.module != opa.Module || m.rego != nil) {
+		if f.module != meter.ImportModule && (f.module != opa.Module || m.rego != nil) {
 			known[[2]string{f.module, f.name}] = f.signature()
 		}
 	}
@@ -188,23 +189,21 @@ func (m *Module) seed(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.counting = m.blockCounts != nil
 	if err := i.initialise(ctx); err != nil {
 		i.close()
 		return nil, err
 	}
-	m.TakeCounts(func(block int, n uint64) { m.blockCounts.initial[block] = n })
+	m.blockCounts.begin(i)
 	if m.info.HiddenState {
 		return i, nil
 	}
-	i.counting = false
 	if m.image, err = takeImage(i); err == nil {
 		err = i.warmUp(ctx)
 	}
 	if err == nil {
 		err = m.image.share()
 	}
-	i.counting = m.blockCounts != nil
+	m.blockCounts.clear(i)
 	if err != nil {
 		i.close()
 		return nil, err
@@ -228,18 +227,23 @@ func (m *Module) instantiate() (*instance, error) {
 		i.close()
 		return nil, err
 	}
-	i.counting = m.blockCounts != nil
+	m.blockCounts.clear(i)
 	return i, nil
 }
 
 // fresh instantiates the compiled module without running it.
 func (m *Module) fresh(ctx context.Context) (*instance, error) {
+	ctx, counters, err := m.blockCounts.counters(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("instantiate its counters: %w", err)
+	}
 	b, allocator := newBacking()
 	wasm, err := m.host.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled, anonymous())
 	if err != nil {
+		counters.close()
 		return nil, fmt.Errorf("instantiate: %w", err)
 	}
-	i := &instance{module: m, wasm: wasm, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
+	i := &instance{module: m, wasm: wasm, counters: counters, memory: wasm.Memory(), backing: b, buffer: wasm.ExportedFunction("flynn_buffer"),
 		fuel: mutable(wasm, meter.FuelGlobal), depth: mutable(wasm, meter.DepthGlobal), sampleAt: m.firstSample()}
 	for _, name := range m.info.Mutable {
 		i.globals = append(i.globals, mutable(wasm, name))

@@ -71,6 +71,7 @@ func (m *Module) close() {
 		// Closing a module without instances only removes it from the runtime's table.
 		_ = m.compiled.Close(context.Background())
 	}
+	m.blockCounts.close()
 	_ = m.host.release() // Engine.Close reports its own error
 }
 
@@ -161,6 +162,7 @@ func (m *Module) acquire(ctx context.Context, shard uint32, first bool) (*instan
 		if i.clean || !first && !i.stale() || i.reset() {
 			return i, nil
 		}
+		m.blockCounts.keep(i)
 		m.pool.discard(i)
 	}
 	return nil, failf(ClassBusy, "no instance is in its first state")

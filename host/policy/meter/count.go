@@ -1,10 +1,13 @@
 package meter
 
-// The import that counts blocks if Options.Count is set. It has its own module name, so that the checker knows it.
+// The import that counts blocks if Options.Count is set. It has its own module name, so that each instance can have its own counters.
 const (
 	CountModule = Prefix + "count"
 	CountImport = "block" // (number i32)
 )
+
+// CounterMemory is the export of a Counter's memory: a little-endian i64 for each block.
+const CounterMemory = "counts"
 
 // Block is a basic block of the original module: instructions that are charged together, and all run unless one of them traps.
 type Block struct {
@@ -31,4 +34,28 @@ func (w *rewriter) place(first, body int) {
 			blocks[i-1].End = b.Start
 		}
 	}
+}
+
+// Counter returns a module that counts blocks for one instance of a module that was rewritten with Options.Count.
+func Counter(blocks int) []byte {
+	const page = 64 << 10
+	pages := uint32(blocks*8+page-1) / page
+	section := func(b []byte, id byte, content ...[]byte) []byte {
+		list := appendU32(nil, 1)
+		for _, c := range content {
+			list = append(list, c...)
+		}
+		return appendSection(b, id, list)
+	}
+	const three, load, store = 3, 0x29, 0x37
+	body := []byte{0, // no locals
+		opLocalGet, 0, opI32Const, three, opI32Shl, opLocalTee, 0,
+		opLocalGet, 0, load, three, 0, opI64Const, 1, opI64Add, store, three, 0, opEnd}
+	b := []byte("\x00asm\x01\x00\x00\x00")
+	b = section(b, secType, []byte{0x60, 1, typeI32, 0})
+	b = section(b, secFunction, []byte{0})
+	b = section(b, secMemory, appendLimits(nil, limits{min: pages, max: pages, hasMax: true}))
+	exports := appendU32(append(appendName([]byte{2}, CountImport), kindFunc), 0)
+	b = appendSection(b, secExport, appendU32(append(appendName(exports, CounterMemory), kindMemory), 0))
+	return section(b, secCode, appendBytes(nil, body))
 }

@@ -3,24 +3,32 @@ package meter_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"testing"
 
 	"github.com/flynnhost/flynn/host/policy/meter"
 	"github.com/flynnhost/flynn/host/policy/meter/verify"
 	w "github.com/flynnhost/flynn/host/policy/meter/wasmtest"
+	"github.com/tetratelabs/wazero"
 	"pgregory.net/rapid"
 )
 
-// counting offers the import that counts blocks in the world, and returns how to read the counts.
+// counting instantiates the counters of a module in the world, under the name that it imports, and returns how to read them.
 func (v *world) counting(t fataler, blocks int) (counts func() []uint64, done func()) {
 	t.Helper()
-	ctx, list := context.Background(), make([]uint64, blocks)
-	m, err := v.runtime.NewHostModuleBuilder(meter.CountModule).NewFunctionBuilder().
-		WithFunc(func(block uint32) { list[block]++ }).Export(meter.CountImport).Instantiate(ctx)
+	ctx := context.Background()
+	m, err := v.runtime.InstantiateWithConfig(ctx, meter.Counter(blocks), wazero.NewModuleConfig().WithName(meter.CountModule))
 	if err != nil {
 		t.Fatalf("the counters: %v", err)
 	}
-	return func() []uint64 { return list }, func() { _ = m.Close(ctx) }
+	return func() []uint64 {
+		list := make([]uint64, blocks)
+		view, _ := m.ExportedMemory(meter.CounterMemory).Read(0, uint32(8*blocks))
+		for i := range list {
+			list[i] = binary.LittleEndian.Uint64(view[8*i:])
+		}
+		return list
+	}, func() { _ = m.Close(ctx) }
 }
 
 // Counting changes neither what a module does nor the fuel that it takes, and the counters add up to that fuel's own story: no

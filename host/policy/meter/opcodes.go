@@ -34,6 +34,7 @@ const (
 	opI64LtS       = 0x53
 	opF32Eq        = 0x5b
 	opF64Eq        = 0x61
+	opI32Shl       = 0x74
 	opI64Add       = 0x7c
 	opI64Sub       = 0x7d
 	opI64ShrU      = 0x88
