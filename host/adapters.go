@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/pool"
 )
 
-// inForce is the configuration in force, as the areas ask for it.
+// inForce gives the areas the configuration in force.
 type inForce struct{ h *Host }
 
 func (r inForce) now() (*config.Config, *route.Roles) {
@@ -30,7 +30,7 @@ func (r inForce) config() *config.Config { return r.h.current.Load().config }
 func (r inForce) access() config.Access  { return r.config().Access }
 func (r inForce) pairRole() string       { return r.config().Access.PairRole }
 
-// streams reports whether answers on a channel are shown while they are made.
+// streams reports whether answers on a channel are shown while they are written.
 func (r inForce) streams(channel string) bool { return r.config().Channels[channel].Stream }
 
 // Admit implements channel.Admitter.
@@ -40,32 +40,34 @@ func (r inForce) Admit(m message.Message) channel.Admission { return r.h.current
 func (r inForce) Refusal(m message.Message) string { return r.h.current.Load().gate.Refusal(m) }
 
 // Role implements command.Rules.
-func (r inForce) Role(channel, sender string) string {
+func (r inForce) Role(channel string, sender message.SenderKey) string {
 	return r.h.current.Load().Roles.Of(channel, sender)
 }
 
-// Place implements command.Rules.
-func (r inForce) Place(m message.Message) string { return r.h.current.Load().scope.Place(m) }
+// Scope implements command.Rules.
+func (r inForce) Scope(m message.Message) string { return r.h.current.Load().scopes.Scope(m) }
 
 // Persons implements command.Rules.
-func (r inForce) Persons(sender string) []string { return r.h.current.Load().scope.Persons(sender) }
-
-// places are the places of the host as commands see them.
-type places struct{ h *Host }
-
-var _ command.Places = places{}
-
-// Look implements command.Places.
-func (p places) Look(ctx context.Context, place string, m message.Message) (command.Session, error) {
-	return p.h.look(ctx, place, m)
+func (r inForce) Persons(sender message.SenderKey) []message.SenderKey {
+	return r.h.current.Load().scopes.Persons(sender)
 }
 
-// Compact implements command.Places.
-func (p places) Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (command.Compaction, error) {
+// scopes gives commands the host's conversation scopes.
+type scopes struct{ h *Host }
+
+var _ command.Scopes = scopes{}
+
+// Look implements command.Scopes.
+func (p scopes) Look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
+	return p.h.look(ctx, scope, m)
+}
+
+// Compact implements command.Scopes.
+func (p scopes) Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (command.Compaction, error) {
 	return p.h.compact(ctx, at, row)
 }
 
-// workspaces are those of the sandboxes, which are made after the media store whose bytes they count.
+// workspaces gives access to the workspaces of the fleet, which is created after the media store.
 type workspaces struct{ h *Host }
 
 // Visit implements attachments.Workspaces.
@@ -74,11 +76,11 @@ func (w workspaces) Visit(session string) (machine.Machine, func(), error) {
 }
 
 // MediaRoom implements attachments.Workspaces.
-func (w workspaces) MediaRoom(sender string) (int64, error) {
+func (w workspaces) MediaRoom(sender message.SenderKey) (int64, error) {
 	return w.h.fleet.Quota().MediaRoom(sender)
 }
 
-// turns hands on what turns ask of the parts that are made after their runner.
+// turns connects the runner with the parts that are created after it.
 type turns struct{ *Host }
 
 var (
@@ -94,11 +96,11 @@ func (h turns) Accept(ctx context.Context, m message.Message) error { return h.i
 func (h turns) Push(it agent.Item) { h.queue.Push(it) }
 
 // Waiting implements agent.Backlog.
-func (h turns) Waiting(place string) []agent.Item { return h.queue.Waiting(place) }
+func (h turns) Waiting(scope string) []agent.Item { return h.queue.Waiting(scope) }
 
 // Order implements agent.Orders.
-func (h turns) Order(ctx context.Context, place string, row mailbox.InboxRow) {
-	h.commands.Order(ctx, place, row)
+func (h turns) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
+	h.commands.Order(ctx, scope, row)
 }
 
 // InForce implements agent.Generations.
@@ -117,7 +119,7 @@ func (v views) Show(r message.Reply) agent.View {
 	return nil
 }
 
-// replies is the outbox of turns. The scheduler looks when an answer of its own is ready.
+// replies is the outbox for turns. It also wakes the scheduler, which waits for answers to its runs.
 type replies struct{ *Host }
 
 var _ agent.Outbox = replies{}
@@ -125,20 +127,20 @@ var _ agent.Outbox = replies{}
 // Push implements agent.Outbox.
 func (h replies) Push(turn string, r message.Reply) {
 	h.outbox.Push(turn, r)
-	if r.Channel == message.ScheduleDoor {
+	if r.Channel == message.ScheduleChannel {
 		h.schedules.Wake()
 	}
 }
 
-// look tells of a place as the sender of a message is answered there.
-func (h *Host) look(ctx context.Context, place string, m message.Message) (command.Session, error) {
+// look describes a conversation scope as the sender of a message sees it.
+func (h *Host) look(ctx context.Context, scope string, m message.Message) (command.Session, error) {
 	g := h.current.Load()
-	now, err := h.runner.Summary(ctx, g.Generation, place, m)
+	now, err := h.runner.Summary(ctx, g.Generation, scope, m)
 	if err != nil {
 		return command.Session{}, err
 	}
 	s := command.Session{
-		Place: now.Place, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
+		Scope: now.Scope, Running: now.Running, Queued: now.Queued, Mode: now.Mode, Agent: now.Agent, Tier: now.Tier, Turns: now.Turns,
 		Began: now.Began, Fixed: g.Table.Fixed(m), Agents: g.Table.Choices(g.Roles.Of(m.Channel, m.SenderKey())),
 	}
 	if model, ok := g.config.Models[s.Tier]; ok {
@@ -150,7 +152,7 @@ func (h *Host) look(ctx context.Context, place string, m message.Message) (comma
 	return s, nil
 }
 
-// maxNotes is the bound of the configuration in force.
+// maxNotes returns the bound of the configuration in force.
 func (h *Host) maxNotes() int {
 	if g := h.current.Load(); g != nil {
 		return g.config.Memory.MaxNotes
@@ -158,14 +160,14 @@ func (h *Host) maxNotes() int {
 	return 0
 }
 
-// compact carries out an order to compact the conversation of a message.
-func (h *Host) compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (c command.Compaction, err error) {
+// compact carries out the command to compact the conversation of a message.
+func (h *Host) compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (c command.Compaction, err error) {
 	gen := h.current.Load().Generation
 	c.Text, c.Summary, c.Applied, err = h.runner.Compact(ctx, gen, at, row.Message, mailbox.CommandTurn(row.ID))
 	return c, err
 }
 
-// state is what metrics are read from.
+// state provides the values of metrics.
 type state struct{ h *Host }
 
 func (s state) Generation() uint64        { return s.h.current.Load().Number }

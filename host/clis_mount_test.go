@@ -151,7 +151,7 @@ func TestProgramWithoutAKey(t *testing.T) {
 	s.expect(s.ask("hello"), "claude cannot run: it has no key for its model: set FLYNN_TEST_NO_SUCH_KEY")
 }
 
-// On the host it takes two keys that say so, and its owner at a local door.
+// On the host it takes two keys of the configuration, and its owner at a local frontend.
 func TestProgramOnTheHost(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "flynn.toml")

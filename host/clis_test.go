@@ -414,7 +414,7 @@ func TestAgentOfKindCLIWithoutAnEngine(t *testing.T) {
 	}
 }
 
-// A budget is charged with what a program says that it has used, across a restart, and closes the door for the next run.
+// A budget is charged with the usage that a program reports, across a restart, and then refuses the next run.
 func TestBudgetOfAProgram(t *testing.T) {
 	engine := sandboxtest.Engine(t)
 	dir := t.TempDir()

@@ -38,8 +38,8 @@ func TestASessionIsDeletedInTheRunningHost(t *testing.T) {
 	if err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", false); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "no session") {
 		t.Errorf("a session that is not there: %v", err)
 	}
-	event := s.say("remember the blue door")
-	s.expect(s.answer(event), "blue door")
+	event := s.say("remember the blue house")
+	s.expect(s.answer(event), "blue house")
 	if err := b.Sessions.DeleteSession(ctx, "web:c:main", "terminal:owner", false); err != nil {
 		t.Fatal(err)
 	}

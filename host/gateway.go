@@ -15,13 +15,13 @@ import (
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
-// backend is what the gateway asks.
+// backend returns the gateway's backend.
 func (h *Host) backend() gateway.Backend {
 	policies := backend.Policies{Engine: h.policies, Store: h.store}
 	return gateway.Backend{
 		Conversations: h.conversations(),
 		Sessions:      backend.Sessions{Keeper: h.sessions, Turns: h.runner, Store: h.store, Log: h.log},
-		Approvals:     backend.Approvals{Desk: h.desk, Store: h.store},
+		Approvals:     backend.Approvals{Service: h.approvals, Store: h.store},
 		Status: backend.Status{
 			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
 			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
@@ -29,7 +29,7 @@ func (h *Host) backend() gateway.Backend {
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
 		Explains:  explain.Reader{Store: h.store},
 		Halter:    backend.Halt{Switch: h.kill},
-		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.desk},
+		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
@@ -40,11 +40,11 @@ func (h *Host) backend() gateway.Backend {
 
 func (h *Host) conversations() backend.Conversations {
 	return backend.Conversations{
-		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.desk, Keeper: h.sessions, Store: h.store,
+		Inbox: h.inbox, Events: h.broker, Turns: h.runner, Approvals: h.approvals, Keeper: h.sessions, Store: h.store,
 	}
 }
 
-// clientAPIs are the APIs for clients, by the configuration in force.
+// clientAPIs returns the APIs for clients under the configuration in force.
 func (h *Host) clientAPIs() *gateway.ClientAPIs {
 	h.questions = api.New(backend.Clients{
 		Conversations: h.conversations(), Current: h.now, Turns: h.runner, Files: h.files, Store: h.store,
@@ -55,13 +55,13 @@ func (h *Host) clientAPIs() *gateway.ClientAPIs {
 	}
 }
 
-// now is the generation in force.
+// now returns the generation in force.
 func (h *Host) now() backend.InForce {
 	g := h.current.Load()
 	return backend.InForce{Generation: g.Generation, Config: g.config, Tiers: g.models}
 }
 
-// parts are the methods of Host that the gateway's requests need, by the names of the interfaces of package backend.
+// parts implements the interfaces of package backend that the gateway's requests need.
 type parts struct{ h *Host }
 
 func (p parts) Describe(name string, c config.ToolProvider) ([]provider.Status, []string) {

@@ -73,6 +73,8 @@ var exceptions = []struct {
 	{regexp.MustCompile(``), regexp.MustCompile(`\bDoor\b|"door"|\bdoor *=|show door|.door. is .web|input\.door`), "the fact door of the policy ABI"},
 	{regexp.MustCompile(``), regexp.MustCompile(`"(?:tool_)?verdict|flynn\.verdict|\.verdict"`), "stored, sent and exported under this name"},
 	{regexp.MustCompile(``), regexp.MustCompile(`"ruling"`), "a label of a metric"},
+	{regexp.MustCompile(`^host/sandbox/frame/`), regexp.MustCompile(`json:"lane`), "sent under this name"},
+	{regexp.MustCompile(``), regexp.MustCompile(`/var/spool/`), "a folder of the system"},
 	{regexp.MustCompile(``), regexp.MustCompile(`command/desk\.go|Desk\.Take|TestHooksDoor|TestEveryDoor`), "names of folders that are not clean yet"},
 }
 

@@ -1,7 +1,7 @@
-// Package host wires the areas below it: New reads the configuration and opens what it needs, Run serves until its context ends.
+// Package host connects the areas below it: New reads the configuration and opens the parts, Run serves until its context ends.
 //
-// Start with open.go for which part gets which, run.go for the order in which parts start and end, and reload.go for what a new
-// configuration changes. This package decides nothing; docs/architecture.md shows the areas that do, and RATIONALE.md says why.
+// Start with open.go, which creates the parts, run.go for the order in which they start and end, and reload.go for changes of the
+// configuration. This package decides nothing; docs/architecture.md shows the areas that do, and RATIONALE.md gives reasons.
 package host
 
 import (
@@ -51,26 +51,26 @@ import (
 	"github.com/flynnhost/flynn/host/tool/provider/sandboxed"
 )
 
-// Config is what a Host is made from.
+// Config configures a Host.
 type Config struct {
-	// Path is that of flynn.toml.
+	// Path is the path of flynn.toml.
 	Path   string
 	Getenv func(string) string
 	Log    *slog.Logger
-	// LastGood allows a start from the last configuration that worked when the file is wrong.
+	// LastGood permits a start with the last working configuration if the file has errors.
 	LastGood bool
-	// Attach maps channels to the addresses of plugin processes that a developer has started himself.
+	// Attach maps channels to the addresses of plugin processes that a developer has started.
 	Attach  map[string]string
 	Version string
-	// Hangup carries SIGHUP, which asks for a reload of the configuration; it may be nil.
+	// Hangup delivers SIGHUP, which reloads the configuration; it may be nil.
 	Hangup <-chan os.Signal
-	// PluginLauncher is the command that runs jail.Enter; without one plugins are not held in.
+	// PluginLauncher is the command that runs jail.Enter; without it plugins are not confined.
 	PluginLauncher []string
-	// Ready is called once, when the host has started; it may be nil.
+	// Ready is called once when the host has started; it may be nil.
 	Ready func()
-	// Web is what agents fetch pages from: the public internet, except for who puts a host together himself.
+	// Web is where agents fetch pages from; the zero value is the public internet.
 	Web builtin.WebConfig
-	// Outside is what sandboxes reach hosts by: its zero value is the host's own network.
+	// Outside is how sandboxes reach other hosts; the zero value is the host's own network.
 	Outside fleet.Outside
 }
 
@@ -90,9 +90,9 @@ type Host struct {
 	policies  *policy.Engine
 	shadows   *shadowlog.Log
 	plugins   *plugin.Host
-	desk      *approval.Service
+	approvals *approval.Service
 	elevated  *elevate.Mode
-	pairings  *pairing.Desk
+	pairings  *pairing.Service
 	owners    *owners.Owners
 	proofs    access.Proofs
 	kill      *halt.Switch
@@ -103,7 +103,7 @@ type Host struct {
 	live      *channel.Live
 	channels  *plugged.Channels
 	notices   *notice.Notices
-	commands  *command.Desk
+	commands  *command.Service
 	runner    *agent.Runner
 	queue     *agent.Queue
 	arrivals  *agent.Arrivals
@@ -112,7 +112,7 @@ type Host struct {
 	questions *api.Service // of API clients
 	idle      gateway.Idle // connections
 	services  *service.Server
-	hooks     *gateway.Hooks // nil when no webhooks are taken
+	hooks     *gateway.Hooks // nil if the configuration has no webhooks
 	events    event.Bus
 	telemetry *telemetry.Exporter
 	counts    model.Counts
@@ -123,9 +123,9 @@ type Host struct {
 	web       builtin.WebConfig
 	outside   fleet.Outside
 
-	servers *sandboxed.Servers // of providers
+	servers *sandboxed.Servers // of tool providers
 
-	pair    sync.RWMutex // keeps current and the policies in force together
+	pair    sync.RWMutex // keeps current and the policies in force consistent
 	current atomic.Pointer[generation]
 	ready   atomic.Bool
 }
@@ -150,13 +150,13 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// URL is the address of the web page, token included.
+// URL returns the address of the web page, including the token.
 func (h *Host) URL() string { return h.gateway.URL() }
 
-// TokenFile is the file with the token of the web page.
+// TokenFile returns the file with the token of the web page.
 func (h *Host) TokenFile() string { return h.current.Load().config.Gateway.TokenFile }
 
-// Checks are what a configuration has to pass besides its own rules, in `flynn serve` and `flynn config check` alike.
+// Checks are the checks of a configuration beyond its own rules, for `flynn serve` and `flynn config check`.
 func Checks() []config.Check {
 	return []config.Check{route.Check, assemble.CheckTools, assemble.CheckPrograms, specs.Check, configured.Check, elevate.Check}
 }

@@ -80,7 +80,7 @@ func TestACallIsJudgedAsItIsDecided(t *testing.T) {
 	if after := kept(t, h); after != before {
 		t.Errorf("a judgement leaves\n%s\nwhere there was\n%s", after, before)
 	}
-	if err := h.desk.Revoke(ctx, asked[0].ID, "web:owner"); err != nil {
+	if err := h.approvals.Revoke(ctx, asked[0].ID, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	if j := judge(); j.Lease != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/api"
 	"github.com/flynnhost/flynn/host/internal/event"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
@@ -115,9 +116,9 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	h.servers = sandboxed.New(h.fleet, h.plugins, h.log)
-	if h.desk, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
+	if h.approvals, err = approval.New(approval.Config{Store: h.store, Grants: h.store,
 		Notify:      func(a consent.Approval) { h.notices.Changed(a) },
-		SelfApprove: func(requester string) bool { return h.owners.SelfApprove(requester) },
+		SelfApprove: func(requester message.SenderKey) bool { return h.owners.SelfApprove(requester) },
 	}); err != nil {
 		return err
 	}
@@ -158,18 +159,18 @@ func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	})
 }
 
-// wire ties inbox, runner and outbox together.
+// wire connects inbox, runner and outbox.
 func (h *Host) wire(c *config.Config) {
 	h.budgets = budget.New(budget.Config{Store: h.store, Zone: c.Budgets.Zone()})
 	h.live = channel.NewLive(channel.LiveConfig{Outbox: h.outbox, Stream: inForce{h}.streams, Log: h.log})
 	h.notices = notice.New(notice.Config{
-		Store: h.store, Outbox: h.outbox, Requests: h.desk, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
+		Store: h.store, Outbox: h.outbox, Requests: h.approvals, Owners: h.owners, Quota: h.fleet.Quota(), Config: inForce{h}.config, Log: h.log,
 	})
 	t := turns{h}
 	h.runner = agent.NewRunner(agent.Config{
-		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.desk, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
+		Store: h.store, Generations: inForce{h}, Machines: h.fleet, Approvals: h.approvals, Tools: &tool.Runner{Log: h.log}, Outbox: replies{h},
 		Inbox: t, Queue: t, Orders: t, Notices: h.notices, Attachments: h.files, Views: views{h.live}, Elevations: h.elevated,
-		Ledger: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
+		Budgets: h.budgets, Events: &h.events, Stopped: h.kill.Why, Log: h.log, Parallel: c.Budgets.ParallelTurns,
 	})
 	h.kill.Govern(h.runner)
 	h.queue = agent.NewQueue(h.runner)
@@ -178,8 +179,8 @@ func (h *Host) wire(c *config.Config) {
 		Pairings: h.pairings, Elevations: h.elevated, Log: h.log,
 		Retention: func() config.Retention { return h.current.Load().config.Retention },
 	})
-	h.commands = command.NewDesk(command.Config{
-		Store: h.store, Approvals: h.desk, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Places: places{h},
+	h.commands = command.New(command.Config{
+		Store: h.store, Approvals: h.approvals, Elevated: h.elevated, Pairings: h.pairings, Rules: inForce{h}, Turns: h.runner, Scopes: scopes{h},
 		Sessions: h.sessions, Switch: h.kill, Outbox: h.outbox, Watchers: h.broker, Now: time.Now, Log: h.log,
 	})
 	h.arrivals = agent.NewArrivals(h.queue, h.commands)
@@ -199,13 +200,13 @@ func (h *Host) wire(c *config.Config) {
 	h.schedules.Set(schedule.Entries(c))
 }
 
-// takers take up what the inbox has committed.
+// takers passes on what the inbox has committed.
 type takers struct {
 	*agent.Arrivals
 	*notice.Notices
 }
 
-// setChannels brings the running channels in line with a configuration.
+// setChannels starts and stops channels after a change of the configuration.
 func (h *Host) setChannels(old, next *config.Config) {
 	h.services.Keep(instances.Names(next))
 	for _, w := range access.Warnings(next) {
@@ -217,7 +218,7 @@ func (h *Host) setChannels(old, next *config.Config) {
 	instances.Set(h.plugins, h.log, h.channels, old.Channels, next.Channels)
 }
 
-// openServices prepares what plugins may ask the host for, and opens the door for their webhooks if the configuration has one.
+// openServices prepares the services that plugins may use, and listens for their webhooks if the configuration has any.
 func (h *Host) openServices(c *config.Config) (err error) {
 	publicURL := ""
 	if c.Gateway.HooksListen != "" {
@@ -233,7 +234,7 @@ func (h *Host) openServices(c *config.Config) (err error) {
 	return err
 }
 
-// openPairings opens the desk where strangers are let in.
+// openPairings opens the service for pairing requests.
 func (h *Host) openPairings(ctx context.Context) (err error) {
 	h.owners = owners.New(owners.Config{Store: h.store, Rules: inForce{h}.now, Log: h.log})
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
@@ -247,7 +248,7 @@ func (h *Host) openPairings(ctx context.Context) (err error) {
 	return err
 }
 
-// watch subscribes those that watch turns: live views, and the exporter of spans, which follows the configuration in force.
+// watch subscribes the observers of turns: live views, and the exporter of spans, which follows the configuration in force.
 func (h *Host) watch() {
 	event.On(&h.events, h.broker.Publish)
 	h.telemetry = telemetry.New(telemetry.Config{

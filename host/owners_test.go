@@ -21,7 +21,7 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 		{"tg:ann", "tg", "d-ann"}, {"tg:alf", "tg", "d-alf"}, {"tg:bob", "tg", "d-bob"}, {"irc:amy", "irc", "amy"}, {"tg:abe", "tg", "d-abe"},
 	} {
 		turn := turnlog.Turn{
-			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: v.channel, Sender: v.sender, State: turnlog.TurnDone,
+			ID: store.NewID(time.Now()) + strconv.Itoa(i), Session: "s", Agent: "a", Channel: v.channel, Sender: message.SenderKey(v.sender), State: turnlog.TurnDone,
 			Conversation: message.Conversation{ID: v.where, Kind: message.DM},
 		}
 		if err := h.store.CommitTurn(t.Context(), turnlog.Commit{Turn: turn}); err != nil {
@@ -58,8 +58,8 @@ func TestOwnersByAGlobAreTold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			use(c.change)
 			before := len(toldIn(t, h))
-			a := consent.Approval{ID: c.name, Turn: c.name, Requester: c.requester, Args: []byte(`{}`), State: consent.ApprovalPending, Expires: time.Now().Add(time.Hour)}
-			turn := turnlog.Turn{ID: c.name, Channel: "tg", Conversation: message.Conversation{ID: c.where, Kind: message.DM}, Sender: c.requester}
+			a := consent.Approval{ID: c.name, Turn: c.name, Requester: message.SenderKey(c.requester), Args: []byte(`{}`), State: consent.ApprovalPending, Expires: time.Now().Add(time.Hour)}
+			turn := turnlog.Turn{ID: c.name, Channel: "tg", Conversation: message.Conversation{ID: c.where, Kind: message.DM}, Sender: message.SenderKey(c.requester)}
 			for range 2 { // as when the turn is resumed
 				h.notices.Asked(t.Context(), turn, "", a)
 			}

@@ -44,44 +44,44 @@ func pairingHost(t *testing.T) *Host {
 func TestEveryDoorGoesThroughTheGate(t *testing.T) {
 	h := pairingHost(t)
 	before := h.current.Load()
-	judged := map[string]channel.Ruling{}
+	judged := map[string]channel.Decision{}
 	after := *before
 	after.gate = channel.NewGate(channel.GateConfig{
-		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Ruling }),
+		Config: before.config, Roles: before.Roles, Now: before.gate.Now, Events: event.Only(func(j channel.Judged) { judged[j.Channel] = j.Decision }),
 	})
 	h.current.Store(&after)
-	for _, door := range config.BuiltinChannels() {
-		people := map[string]channel.Ruling{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient}
+	for _, frontend := range config.BuiltinChannels() {
+		people := map[string]channel.Decision{config.Gatekeeper: channel.Allowed, "stranger": channel.NotAClient}
 		accept := h.backend().Conversations.Submit
-		if door == message.ScheduleDoor { // of the host's own making: in the name of somebody, and never by the gateway
-			people = map[string]channel.Ruling{"tg:ann": channel.Allowed, "tg:eve": channel.NotListed, "web:owner": channel.Allowed}
-			if err := accept(t.Context(), message.Message{Channel: door, EventID: "x", Sender: message.Sender{ID: "tg:ann"}}); err == nil {
+		if frontend == message.ScheduleChannel { // of the host's own making: in the name of somebody, and never by the gateway
+			people = map[string]channel.Decision{"tg:ann": channel.Allowed, "tg:eve": channel.NotListed, "web:owner": channel.Allowed}
+			if err := accept(t.Context(), message.Message{Channel: frontend, EventID: "x", Sender: message.Sender{ID: "tg:ann"}}); err == nil {
 				t.Error("the gateway speaks for a schedule")
 			}
 			accept = h.inbox.Accept
 		}
 		for who, want := range people {
-			if slices.Contains(config.LocalFrontends(), door) {
+			if slices.Contains(config.LocalFrontends(), frontend) {
 				want = channel.Allowed // who is there holds the token of the machine, whatever he is called
 			}
-			delete(judged, door)
+			delete(judged, frontend)
 			m := message.Message{
-				Channel: door, EventID: who, Conversation: message.Conversation{ID: "c", Kind: message.DM}, Sender: message.Sender{ID: who}, Agent: "a",
+				Channel: frontend, EventID: who, Conversation: message.Conversation{ID: "c", Kind: message.DM}, Sender: message.Sender{ID: who}, Agent: "a",
 			}
 			if err := accept(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			if judged[door] != want {
-				t.Errorf("%s:%s was judged %q, want %q", door, who, judged[door], want)
+			if judged[frontend] != want {
+				t.Errorf("%s:%s was judged %q, want %q", frontend, who, judged[frontend], want)
 			}
-			row, err := h.store.FindInbox(t.Context(), door, who)
+			row, err := h.store.FindInbox(t.Context(), frontend, who)
 			if err != nil || (row.State == mailbox.InboxNew) != (want == channel.Allowed) || row.Note != want.Why() {
-				t.Errorf("%s:%s is kept as %s, %q (%v)", door, who, row.State, row.Note, err)
+				t.Errorf("%s:%s is kept as %s, %q (%v)", frontend, who, row.State, row.Note, err)
 			}
 		}
 	}
 	if err := h.backend().Conversations.Submit(t.Context(), message.Message{Channel: "tg", EventID: "x", Sender: message.Sender{ID: "ann"}}); err == nil {
-		t.Error("a channel comes in by a door of the host's own")
+		t.Error("a channel uses a frontend of the host's own")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRolesFollowThePairingAtOnce(t *testing.T) {
 	}
 }
 
-// TestOwnersAreToldOfStrangers: where approvals are told of, and where an owner was answered in private; over channels that are in use.
+// TestOwnersAreToldOfStrangers: in the conversations for approvals, and where an owner was answered in private; over channels that are in use.
 func TestOwnersAreToldOfStrangers(t *testing.T) {
 	h := pairingHost(t)
 	private := message.Conversation{ID: "d-7", Kind: message.DM}

@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/modeltest"
 )
 
-// An image that a program sends by the official client reaches the agent's model, which is told of it as of a file.
+// An image that a program sends by the official client reaches the agent's model, which also gets its name as that of a file.
 func TestImageOfAProgram(t *testing.T) {
 	api := modeltest.New(t)
 	api.Script(modeltest.Reply{Text: "a dot"})

@@ -21,13 +21,13 @@ import (
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
-// follow takes over each new configuration that the holder accepts.
+// follow applies each new configuration that the holder accepts.
 func (h *Host) follow(ctx context.Context) error {
 	defer h.holder.Subscribe(h.stage)()
 	return h.holder.Run(ctx, h.hangup)
 }
 
-// stage makes a configuration ready beside the one in force. Turns that have begun keep theirs.
+// stage prepares a configuration beside the one in force. Turns that have begun keep theirs.
 func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rollback func(), err error) {
 	if err := config.RestartNeeded(old, next); err != nil {
 		return nil, nil, err
@@ -41,7 +41,7 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 		return nil, nil, fmt.Errorf("stage policies: %w", err)
 	}
 	commit = func() {
-		h.exchange(g, enforce) // turns that have begun keep the old one; its idle connections close by themselves
+		h.exchange(g, enforce) // turns that have begun keep the old one, whose idle connections close by themselves
 		h.runner.Regroup()
 		h.runner.Readmit()
 		h.budgets.SetZone(next.Budgets.Zone())
@@ -53,8 +53,8 @@ func (h *Host) stage(ctx context.Context, old, next *config.Config) (commit, rol
 	return commit, forget, nil
 }
 
-// exchange puts a generation and its policies in force together. One with the policies of the other could allow what both
-// forbid: a tool that the old one leaves to a policy, and the new one to nobody.
+// exchange puts a generation and its policies in force together. A mix of old and new could permit what both forbid: a tool that the
+// old configuration leaves to a policy and the new one offers to nobody.
 func (h *Host) exchange(g *generation, enforce func()) {
 	h.pair.Lock()
 	defer h.pair.Unlock()
@@ -62,7 +62,7 @@ func (h *Host) exchange(g *generation, enforce func()) {
 	h.current.Store(g)
 }
 
-// generations exchanges the generation in force for one with the tools that the providers offer now.
+// generations replaces the generation in force when the providers' tools change.
 type generations struct{ *Host }
 
 var _ provider.Generations = generations{}
@@ -72,7 +72,7 @@ func (h generations) Refresh() {
 	for {
 		g := h.current.Load()
 		if g == nil {
-			return // before the first configuration; it will ask the providers itself
+			return // before the first configuration, which asks the providers itself
 		}
 		next, err := h.withTools(g)
 		if err != nil {
@@ -94,23 +94,23 @@ func (h generations) Waiting() *config.Config {
 	return nil
 }
 
-// inForce is what a turn begins with.
+// inForce returns the generation and the policies with which a turn begins.
 func (h *Host) inForce() (*agent.Generation, agent.Policies) {
 	h.pair.RLock()
 	defer h.pair.RUnlock()
 	return h.current.Load().Generation, h.policies.Pin()
 }
 
-// generation is a configuration made ready: everything that a turn and the admission of a message need of it.
+// generation is a prepared configuration: all that a turn and the admission of a message need of it.
 type generation struct {
 	*agent.Generation
 	config *config.Config
 	gate   *channel.Gate
-	scope  *route.Scope
+	scopes *route.Scopes
 	models *model.Set
 }
 
-// newAssembler returns what makes the agents of a configuration.
+// newAssembler returns the assembler of agents.
 func (h *Host) newAssembler() *assemble.Assembler {
 	return assemble.New(assemble.Config{
 		Sandboxes: h.fleet, Log: h.log,
@@ -121,11 +121,11 @@ func (h *Host) newAssembler() *assemble.Assembler {
 	})
 }
 
-// newGeneration makes a configuration ready. It starts nothing.
+// newGeneration prepares a configuration. It starts nothing.
 func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	table, findings := route.New(c)
 	for _, f := range findings {
-		h.log.Warn("routing", "problem", f.Error.Error()) // errors of the file have kept it out
+		h.log.Warn("routing", "problem", f.Error.Error()) // only warnings: errors have kept the file out
 	}
 	roles := route.NewRoles(c.Access, h.proofs.Under(c)).With(h.pairings).WithClients(c.Clients)
 	options := model.Options{Providers: providers.All(), Log: h.log, Events: &h.events, Counts: &h.counts}
@@ -136,18 +136,18 @@ func (h *Host) newGeneration(c *config.Config) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := route.NewScope(c.Sessions, roles)
-	g := &generation{config: c, scope: scope, models: models, gate: channel.NewGate(channel.GateConfig{
-		Config: c, Roles: roles, Scope: scope, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
+	scopes := route.NewScopes(c.Sessions, roles)
+	g := &generation{config: c, scopes: scopes, models: models, gate: channel.NewGate(channel.GateConfig{
+		Config: c, Roles: roles, Scopes: scopes, Sessions: h.fleet.Quota(), Now: time.Now, Events: &h.events,
 	})}
 	late := h.tools.Late(c) // before the registry is made
 	g.Generation, err = h.agents.Generation(c, assemble.Parts{
-		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scope, Admission: g.gate,
+		Table: table, Roles: roles, Models: models, Registry: h.tools.Registry(c), Late: late, Persons: scopes, Admission: g.gate,
 	})
 	return g, err
 }
 
-// withTools is g with the tools that are offered now.
+// withTools returns g with the tools that providers offer now.
 func (h *Host) withTools(g *generation) (*generation, error) {
 	next := *g
 	late := h.tools.Late(g.config) // before the registry is made
@@ -156,13 +156,13 @@ func (h *Host) withTools(g *generation) (*generation, error) {
 	return &next, err
 }
 
-// gates are those of elevated mode in the configuration in force.
+// gates returns the settings of elevated mode in the configuration in force.
 func (h *Host) gates() elevate.Gates {
 	g := h.current.Load()
 	return elevate.Gates{Config: g.config, Roles: g.Roles}
 }
 
-// setTools brings the running providers in line with a configuration.
+// setTools starts and stops tool providers after a change of the configuration.
 func (h *Host) setTools(old, next *config.Config) {
 	instances.Set(h.plugins, h.log, h.tools, old.Tools, next.Tools)
 	h.tools.Started(next)

@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/host/plugin/instances"
 )
 
-// Run serves until ctx ends. It takes up what an earlier process left, then accepts new messages; at the end it first stops
-// accepting, then lets replies under way arrive, then stops the plugins.
+// Run serves until ctx ends. It continues the work of an earlier process, then accepts new messages. At the end it first stops
+// accepting, then waits for replies being sent, then stops the plugins.
 func (h *Host) Run(ctx context.Context) error {
 	defer func() {
 		if err := h.close(); err != nil {
@@ -39,8 +39,8 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, row := range noted {
 		h.runner.Note(row)
 	}
-	for _, door := range config.BuiltinChannels() {
-		h.outbox.Attach(door, channel.Local{})
+	for _, frontend := range config.BuiltinChannels() {
+		h.outbox.Attach(frontend, channel.Local{})
 	}
 	plugins, stopPlugins := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPlugins()
@@ -52,13 +52,13 @@ func (h *Host) Run(ctx context.Context) error {
 	defer stop()
 	last.Go("plugins", stop, func() error { return h.plugins.Run(plugins) })
 	out.Go("outbox", stop, func() error { return h.outbox.Run(outbox) })
-	if err := h.desk.WithdrawEnded(ctx, h.store); err != nil {
+	if err := h.approvals.WithdrawEnded(ctx, h.store); err != nil {
 		h.log.Error("withdraw requests for approval whose turns have ended", "error", err)
 	}
 	cfg := h.current.Load().config
 	sandboxes, stopSandboxes := context.WithCancel(context.WithoutCancel(ctx)) // turns end before their sandboxes do
 	defer stopSandboxes()
-	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // they come until the last sandbox is gone
+	records, stopRecords := context.WithCancel(context.WithoutCancel(ctx)) // records arrive until the last sandbox is gone
 	defer stopRecords()
 	kept.Go("egress log", stop, func() error { return h.egress.Run(records) })
 	out.Go("sandbox", stop, func() error { return h.fleet.Run(sandboxes) })
@@ -105,17 +105,17 @@ func (h *Host) Run(ctx context.Context) error {
 	return errors.Join(in.Err(), out.Err(), last.Err(), kept.Err())
 }
 
-// drainTime is how long replies under way have to arrive when the host stops.
+// drainTime is how long a stopping host waits for replies being sent.
 const drainTime = 10 * time.Second
 
-// close gives back what New opened.
+// close closes what New opened.
 func (h *Host) close() error {
 	var errs []error
 	if h.gateway != nil {
-		h.gateway.Close() // a second close of the listener is an error that means nothing
+		h.gateway.Close() // closing the listener again returns an error without meaning
 	}
 	if h.hooks != nil {
-		h.hooks.Close() // likewise
+		h.hooks.Close() // as above
 	}
 	if h.policies != nil {
 		errs = append(errs, h.policies.Close())
@@ -129,7 +129,7 @@ func (h *Host) close() error {
 	return errors.Join(errs...)
 }
 
-// runHooks takes webhooks until ctx ends.
+// runHooks serves webhooks until ctx ends.
 func (h *Host) runHooks(ctx context.Context) error {
 	if h.hooks == nil {
 		return nil

@@ -81,11 +81,11 @@ enabled = false
 		return runs[0].State, runs[0].Note
 	}
 	eventually(t, "the run is done", func() bool { s, _ := last("report"); return s == "done" })
-	row, err := h.store.FindInbox(t.Context(), message.ScheduleDoor, run)
+	row, err := h.store.FindInbox(t.Context(), message.ScheduleChannel, run)
 	if err != nil || row.State != mailbox.InboxDone {
 		t.Fatalf("inbox row %+v, %v", row, err)
 	}
-	turns, err := h.store.History(t.Context(), message.ScheduleDoor, "report", 5)
+	turns, err := h.store.History(t.Context(), message.ScheduleChannel, "report", 5)
 	if err != nil || len(turns) != 1 || turns[0].Agent != "reporter" || turns[0].Sender != "terminal:owner" {
 		t.Fatalf("turns %+v, %v", turns, err)
 	}
@@ -97,10 +97,10 @@ enabled = false
 		t.Errorf("note %q", note)
 	}
 
-	// Nobody comes in by the schedules' door, and what is no longer configured is gone.
-	m := message.Message{Channel: message.ScheduleDoor, EventID: "x", Sender: message.Sender{ID: "terminal:owner"}, Conversation: message.Conversation{ID: "report", Kind: message.DM}, Text: "hi"}
+	// Nobody can use the schedules' channel, and a schedule that is removed from the configuration is deleted.
+	m := message.Message{Channel: message.ScheduleChannel, EventID: "x", Sender: message.Sender{ID: "terminal:owner"}, Conversation: message.Conversation{ID: "report", Kind: message.DM}, Text: "hi"}
 	if err := b.Conversations.Submit(t.Context(), m); err == nil {
-		t.Error("a message was taken at the door of the schedules")
+		t.Error("a message was taken on the schedules' channel")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

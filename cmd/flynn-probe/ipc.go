@@ -20,7 +20,7 @@ const (
 	leftSets = 150
 )
 
-// leave makes objects of System V that outlive their processes, and ends. What the kernel does not give is not there.
+// leave makes System V objects that outlive their processes, and ends. It skips kinds that the kernel does not have.
 func leave([]string) (answer, error) {
 	if id, err := unix.SysvShmGet(unix.IPC_PRIVATE, leaveBytes, 0o600|unix.IPC_CREAT); err == nil {
 		memory, err := unix.SysvShmAttach(id, 0, 0)

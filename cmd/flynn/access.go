@@ -10,6 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/client"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 func accessCommand() *cli.Command {
@@ -65,7 +66,7 @@ func listAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	}
 	header := []string{"SENDER", "NAME", "STATE", "ROLE", "IDENTITY", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}
 	return printList(newOutput(ctx, cmd), list, header, func(e gateway.AccessEntry) []string {
-		return []string{e.Sender, e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By}
+		return []string{string(e.Sender), e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By}
 	})
 }
 
@@ -98,7 +99,7 @@ func showDecision(o *output, e gateway.AccessEntry) error {
 func revokeAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	sender, answer := cmd.Args().First(), map[string]bool{"revoked": true}
 	err := withAccess(ctx, c, "/api/v1/access/revoke", map[string]string{"sender": sender}, &answer, func(a gateway.Access) error {
-		return a.RevokePairing(ctx, sender, terminalOwner)
+		return a.RevokePairing(ctx, message.SenderKey(sender), terminalOwner)
 	})
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func setAccessRole(ctx context.Context, cmd *cli.Command, c *config.Config) erro
 	answer := map[string]string{"role": role}
 	body := map[string]string{"sender": sender, "role": role}
 	err := withAccess(ctx, c, "/api/v1/access/role", body, &answer, func(a gateway.Access) error {
-		return a.SetPairingRole(ctx, sender, role, terminalOwner)
+		return a.SetPairingRole(ctx, message.SenderKey(sender), role, terminalOwner)
 	})
 	if err != nil {
 		return err

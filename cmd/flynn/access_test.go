@@ -20,9 +20,9 @@ func leaveStrangers(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, s := context.Background(), openStoreOf(ts, args[0])
 	for i, sender := range args[1:] {
 		channel, id, _ := strings.Cut(sender, ":")
-		desk, err := pairing.Open(ctx, pairing.Config{Store: s, Rand: bytes.NewReader(bytes.Repeat([]byte{byte(i)}, 8))})
+		service, err := pairing.Open(ctx, pairing.Config{Store: s, Rand: bytes.NewReader(bytes.Repeat([]byte{byte(i)}, 8))})
 		ts.Check(err)
-		_, _, err = desk.Offer(ctx, pairing.Stranger{Message: message.Message{
+		_, _, err = service.Offer(ctx, pairing.Stranger{Message: message.Message{
 			Channel: channel, EventID: id, Sender: message.Sender{ID: id, Name: strings.ToUpper(id)}, Conversation: message.Conversation{ID: id, Kind: message.DM},
 		}})
 		ts.Check(err)

@@ -123,7 +123,7 @@ func printApproval(o *output, a gateway.Approval) error {
 		rows = append(rows, []string{"not shown", strings.Join(a.Unshown, "; ")})
 	}
 	rows = append(rows, [][]string{
-		{"folder", a.Dir}, {"agent", a.Agent}, {"asked by", a.Requester},
+		{"folder", a.Dir}, {"agent", a.Agent}, {"asked by", string(a.Requester)},
 		{"because", strings.Join(a.Reasons, "; ")}, {"until", a.Expires.Local().Format(time.DateTime)},
 		{"session", offered(a.MaySession, a.SessionCovers, a.NotSession)},
 	}...)

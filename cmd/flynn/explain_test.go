@@ -46,7 +46,7 @@ func oneTurn(noon time.Time, said message.Message, row int64) turnlog.Commit {
 		return turnlog.Step{Seq: seq, Kind: kind, Data: data, At: at(ms)}
 	}
 	start := transcript.ToolStart{
-		Call: "c1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`), Verdict: "run_in_sandbox", Where: "default",
+		Call: "c1", Tool: "shell.exec", Args: json.RawMessage(`{"command":"ls"}`), Decision: "run_in_sandbox", Where: "default",
 		Reasons: []string{"policy guard: in the sandbox"},
 	}
 	asks := model.Response{Stop: model.StopToolCalls, Provider: "anthropic", Model: "m", Tier: "default", Usage: model.Usage{Input: 900, Output: 20, CostUSD: 0.0012}}

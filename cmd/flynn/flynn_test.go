@@ -86,7 +86,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// openStoreOf opens the store of a configuration of the script, for script commands that leave something there. Whoever opens it
+// openStoreOf opens the store of a configuration of the script, for script commands that leave something there. The caller
 // closes it.
 func openStoreOf(ts *testscript.TestScript, path string) *sqlite.Store {
 	c, err := config.Load(ts.MkAbs(path), func(key string) string { return map[string]string{"HOME": ts.Getenv("HOME")}[key] })

@@ -158,9 +158,9 @@ func localTime(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// cell makes text fit for one column of one line. What strangers wrote, such as names and reasons, must not move the
-// cursor or colour the terminal.
-func cell(text string) string {
+// cell makes text fit for one column of one line. Text of strangers, such as names and reasons, must not move the cursor or colour the
+// terminal.
+func cell[T ~string](text T) string {
 	if text == "" {
 		return "-"
 	}
@@ -169,7 +169,7 @@ func cell(text string) string {
 			return ' '
 		}
 		return r
-	}, text)
+	}, string(text))
 }
 
 // warn prints one warning to stderr.

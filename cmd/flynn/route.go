@@ -38,7 +38,7 @@ func routeCommand() *cli.Command {
 				&cli.StringFlag{Name: "parent", Usage: "`ID` of the conversation that a thread is in"},
 				&cli.StringFlag{Name: "name", Usage: "the sender's `NAME` as people see it"},
 				&cli.StringFlag{Name: "account", Usage: "the authenticated `ACCOUNT` behind the sender"},
-				&cli.BoolFlag{Name: "bot", Usage: "the sender is a program"},
+				&cli.BoolFlag{Name: "bot", Usage: "the sender is a bot"},
 				&cli.BoolFlag{Name: "unaddressed", Usage: "the message does not mention Flynn"},
 				&cli.BoolFlag{Name: "mentioned", Usage: "the message names Flynn"},
 				&cli.BoolFlag{Name: "edited", Usage: "the message is an edit of an earlier one"},
@@ -85,16 +85,16 @@ func testRoute(ctx context.Context, cmd *cli.Command, cfg *config.Config) error 
 	}
 	e := newExplanation(cfg, facts, decision, records)
 	e.Identity = roles.Identity(facts.Message.Channel, facts.Message.SenderKey())
-	e.Admission, e.AdmissionWhy = string(admission.Ruling), admission.Why
+	e.Admission, e.AdmissionWhy = string(admission.Decision), admission.Why
 	if out.asJSON {
 		return out.json(e)
 	}
 	return e.print(out)
 }
 
-// notAdmitted is why a sender is not admitted, with what to do about it.
+// notAdmitted returns why a sender is not admitted, with what to do about it.
 func notAdmitted(a channel.Admission) string {
-	switch a.Ruling {
+	switch a.Decision {
 	case channel.NotListed:
 		return a.Why + "; add it to members under [access], or set mode = \"pair\" or \"open\""
 	case channel.Pairing:
@@ -107,16 +107,16 @@ func notAdmitted(a channel.Admission) string {
 	return a.Why
 }
 
-// chosenAgent is what people have chosen with /agent where the message belongs.
+// chosenAgent returns the agent that people have chosen with /agent in the message's conversation scope.
 func chosenAgent(ctx context.Context, cmd *cli.Command, cfg *config.Config, roles *route.Roles, m message.Message) (string, error) {
 	if cmd.IsSet("chosen") {
 		return cmd.String("chosen"), nil
 	}
-	at, err := admin.Place(ctx, cfg, route.NewScope(cfg.Sessions, roles).Place(m))
+	at, err := admin.Scope(ctx, cfg, route.NewScopes(cfg.Sessions, roles).Scope(m))
 	return at.Agent, err
 }
 
-// routeFacts are the facts of the message that the flags describe.
+// routeFacts returns the facts of the message that the flags describe.
 func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (policy.RouteFacts, error) {
 	instance := cmd.String("channel")
 	if known := cfg.ChannelNames(); !slices.Contains(known, instance) {
@@ -154,11 +154,11 @@ func routeFacts(cmd *cli.Command, cfg *config.Config, roles *route.Roles) (polic
 
 // explanation is the JSON of flynn route test.
 type explanation struct {
-	Sender string `json:"sender"`
-	Role   string `json:"role"`
-	// Identity says whether the platform proves that the id is the sender's.
+	Sender message.SenderKey `json:"sender"`
+	Role   string            `json:"role"`
+	// Identity is what the platform proves about the sender's id.
 	Identity string `json:"identity"`
-	// Admission is a channel.Ruling: whether the message is admitted at all.
+	// Admission is a channel.Decision.
 	Admission    string        `json:"admission"`
 	AdmissionWhy string        `json:"admission_why,omitempty"`
 	Tier         string        `json:"tier,omitempty"`
@@ -206,7 +206,7 @@ func (e explanation) print(out *output) error {
 		place += ":" + strconv.Itoa(e.Line)
 	}
 	if err := out.table([]string{"SENDER", "IDENTITY", "ROLE", "ADMISSION", "TIER", "RULE", "PLACE", "CANDIDATE"},
-		[][]string{{e.Sender, e.Identity, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
+		[][]string{{string(e.Sender), e.Identity, e.Role, e.Admission, e.Tier, e.Rule, place, e.Candidate}}); err != nil {
 		return err
 	}
 	if len(e.Policies) > 0 {

@@ -41,14 +41,14 @@ func TestSandboxExecPassesEverythingOn(t *testing.T) {
 	if _, stderr := s.feed(broken, exitNotRun, "exec", "-i", "cat"); !strings.Contains(stderr, "read standard input: no more") {
 		t.Errorf("input that breaks off: %s", stderr)
 	}
-	var verdict struct {
+	var result struct {
 		Stdout  string
 		Dropped int
 	}
 	out, _ = s.flynn(exitOK, "exec", "--json", "head -c 300000 /dev/zero | tr '\\0' x")
-	if err := json.Unmarshal([]byte(out), &verdict); err != nil || len(verdict.Stdout) != machine.DefaultMaxOutput ||
-		verdict.Dropped != 300_000-machine.DefaultMaxOutput {
-		t.Errorf("kept %d, dropped %d (%v)", len(verdict.Stdout), verdict.Dropped, err)
+	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Stdout) != machine.DefaultMaxOutput ||
+		result.Dropped != 300_000-machine.DefaultMaxOutput {
+		t.Errorf("kept %d, dropped %d (%v)", len(result.Stdout), result.Dropped, err)
 	}
 	s.flynn(exitUsage, "exec", "--timeout", "-1s", "true")
 	s.flynn(7, "exec", "--json", "exit 7")

@@ -55,7 +55,7 @@ func TestSandboxImages(t *testing.T) {
 	}
 	_, stderr := s.flynn(exitOK, "exec", "--sandbox", "built", "true")
 	if !strings.Contains(stderr, "flynn: building image") {
-		t.Errorf("nobody was told of the build: %s", stderr)
+		t.Errorf("the build was not reported: %s", stderr)
 	}
 	first := read()
 	if again := read(); again != first {

@@ -101,7 +101,7 @@ func containing(owned []driver.Owned, id string) bool {
 	return false
 }
 
-// An image that no command can run in withstands every attack; that is no verdict.
+// An image that no command can run in withstands every attack, which proves nothing.
 func TestSandboxVerifyOfAnImageWithoutAShell(t *testing.T) {
 	dockerfile := filepath.Join(t.TempDir(), "Dockerfile")
 	if err := os.WriteFile(dockerfile, []byte("FROM "+sandboxtest.Image+"\nRUN rm /bin/sh\n"), 0o600); err != nil {

@@ -14,10 +14,10 @@ import (
 
 func TestSandboxExecOnATerminal(t *testing.T) {
 	s := newSandboxes(t, "")
-	out, verdict := s.flynn(0, "exec", "-t", "stty size; tty; echo $TERM >&2")
+	out, result := s.flynn(0, "exec", "-t", "stty size; tty; echo $TERM >&2")
 	want := "24 80\r\n/dev/pts/0\r\n" + cmp.Or(os.Getenv("TERM"), "dumb") + "\r\n"
-	if out != want || !strings.Contains(verdict, "exit code 0") {
-		t.Errorf("printed %q, want %q; verdict %s", out, want, verdict)
+	if out != want || !strings.Contains(result, "exit code 0") {
+		t.Errorf("printed %q, want %q; result %s", out, want, result)
 	}
 	if out, _ := s.flynn(3, "exec", "-t", "exit 3"); out != "" {
 		t.Errorf("printed %q", out)

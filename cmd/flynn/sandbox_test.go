@@ -107,7 +107,7 @@ func TestSandboxExec(t *testing.T) {
 		args           []string
 		stdout, stderr string
 	}{
-		{"output and verdict", exitOK, []string{"echo out; echo err >&2"}, "out\n", "err\nflynn: exit code 0"},
+		{"output and result", exitOK, []string{"echo out; echo err >&2"}, "out\n", "err\nflynn: exit code 0"},
 		{"words are joined", exitOK, []string{"--", "echo", "a", "b"}, "a b\n", "exit code 0"},
 		{"exit code", 7, []string{"exit 7"}, "", "exit code 7"},
 		{"signal", exitSignal + 9, []string{"kill -9 $$"}, "", "ended by SIGKILL"},
@@ -144,11 +144,11 @@ func TestSandboxExecInASessionsWorkspace(t *testing.T) {
 	}
 	s.flynn(exitOK, "exec", "--session", session, "echo kept >file")
 	out, _ := s.flynn(exitOK, "exec", "--json", "--session", session, "cat file")
-	var verdict struct {
+	var result struct {
 		Stdout   string `json:"stdout"`
 		ExitCode int    `json:"exit_code"`
 	}
-	if err := json.Unmarshal([]byte(out), &verdict); err != nil || verdict.Stdout != "kept\n" || verdict.ExitCode != 0 {
+	if err := json.Unmarshal([]byte(out), &result); err != nil || result.Stdout != "kept\n" || result.ExitCode != 0 {
 		t.Errorf("got %s (%v)", out, err)
 	}
 }
@@ -204,13 +204,13 @@ func TestSandboxPruneTouchesOnlyItsOwn(t *testing.T) {
 
 func TestSandboxExplain(t *testing.T) {
 	for _, c := range []struct {
-		name, settings, agent, door, action, where, why string
+		name, settings, agent, frontend, action, where, why string
 	}{
 		{"in force", "enabled = true", "main", "channel", "run", "sandbox", "enabled = true"},
 		{"named", "enabled = true", "narrow", "channel", "run", "small", `sandbox = "small"`},
 		{"agent without", "enabled = true", "free", "channel", "ask", "host", "sandbox = false"},
-		{"local door", "enabled = true", "main", "local", "ask", "host", "local_frontends = false"},
-		{"local door inside", "enabled = true\nlocal_frontends = true", "main", "local", "run", "sandbox", "enabled = true"},
+		{"local frontend", "enabled = true", "main", "local", "ask", "host", "local_frontends = false"},
+		{"local frontend inside", "enabled = true\nlocal_frontends = true", "main", "local", "run", "sandbox", "enabled = true"},
 		{"off", "", "main", "channel", "ask", "host", "[sandbox] enabled = false"},
 		{"no engine", "enabled = true\nengine = \"unix:///nowhere\"", "main", "channel", "deny", "", "no engine answers at unix:///nowhere"},
 		{"no engine, host allowed", "enabled = true\nengine = \"unix:///nowhere\"\non_unavailable = \"host\"", "main", "channel", "ask", "host", "on_unavailable"},
@@ -222,7 +222,7 @@ func TestSandboxExplain(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &places); err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(places, func(p sandboxes.Placement) bool { return p.Door == c.door })
+			i := slices.IndexFunc(places, func(p sandboxes.Placement) bool { return p.Door == c.frontend })
 			if i < 0 || len(places) != 2 {
 				t.Fatalf("places %+v", places)
 			}

@@ -133,7 +133,7 @@ func sessionShow(ctx context.Context, cmd *cli.Command) error {
 func from(t turnlog.Turn, p transcript.Piece) string {
 	switch {
 	case p.Said:
-		return t.Sender
+		return string(t.Sender)
 	case p.Call != nil:
 		return p.Call.Tool
 	}

@@ -19,7 +19,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
-		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check says whether\n" +
+		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check reports whether\n" +
 			"flynn would start.",
 		Action: showStatus,
 	}

@@ -51,7 +51,7 @@ func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	}
 	return printList(o, held, []string{"SENDER", "SESSIONS", "DISK", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, func(h gateway.Held) []string {
 		return []string{
-			h.Sender, number(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Media), number(h.Sandboxes), number(h.Processes), number(h.HostProcesses),
+			string(h.Sender), number(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Media), number(h.Sandboxes), number(h.Processes), number(h.HostProcesses),
 		}
 	})
 }

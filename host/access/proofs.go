@@ -1,7 +1,7 @@
-// Package access decides what the ids of senders are worth: which of them a channel proves, and which of the operator's rules stand on
+// Package access decides how far sender ids can be trusted: which of them a channel proves, and which of the operator's rules rest on
 // ids that anybody could take.
 //
-// Start with Proofs. The rules themselves are read by package route, which calls Proofs.Under; admission is in package channel.
+// Start with Proofs. Package route reads the rules and calls Proofs.Under; package channel decides about admission.
 package access
 
 import (
@@ -15,14 +15,13 @@ import (
 	channelkind "github.com/flynnhost/flynn/host/plugin/kind/channel"
 )
 
-// Proofs are what the channel instances prove about the ids of their senders. The zero value knows what is installed; it is safe for
-// concurrent use.
+// Proofs knows what channel instances prove about sender ids. The zero value uses the installed plugins. It is safe for concurrent use.
 type Proofs struct {
 	mu   sync.Mutex
 	live map[string]message.SenderProof // by instance, of running plugins
 }
 
-// Serving has the proof of a running plugin count instead of the installed one's, which may be of another version, until end is called.
+// Serving makes the proof of a running plugin count until end is called, because the installed version may differ.
 func (p *Proofs) Serving(instance string, proof message.SenderProof) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,12 +36,12 @@ func (p *Proofs) Serving(instance string, proof message.SenderProof) (end func()
 	}
 }
 
-// Under returns the proofs under a configuration, by channel instance. A plugin that does not say what its platform proves, or is not
-// there to be asked, proves nothing.
+// Under returns the proofs under a configuration, by channel instance. A plugin that declares no proof, or is not installed, proves
+// nothing.
 func (p *Proofs) Under(c *config.Config) func(instance string) message.SenderProof {
 	installed := make(map[string]message.SenderProof, len(c.Channels))
 	for name, channel := range c.Channels {
-		if m, err := manifestOf(c, channel.Plugin); err == nil { // the start of the instance reports the error
+		if m, err := manifestOf(c, channel.Plugin); err == nil { // otherwise the start of the instance reports the error
 			installed[name] = channelkind.OptionsOf(m.Options).Proof(channel.Settings)
 		}
 	}
@@ -69,7 +68,7 @@ func manifestOf(c *config.Config, name string) (plugin.Manifest, error) {
 		return plugin.ParseManifest(text)
 	}
 	if _, err := os.Stat(c.Plugins.Dir); err != nil {
-		return plugin.Manifest{}, err // reading creates no folder
+		return plugin.Manifest{}, err // reading must not create the folder
 	}
 	s, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {

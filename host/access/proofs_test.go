@@ -84,17 +84,17 @@ func TestRightsNeedProof(t *testing.T) {
 		"said": message.SendersClaimed, "wall": message.SendersUnproved, "old": message.SendersUnsaid, "trusted": message.SendersAccepted,
 		"gone": message.SendersUnsaid, "not-configured": message.SendersUnsaid,
 	} {
-		if got := roles.Proof(instance, instance+":ann"); got != want {
+		if got := roles.Proof(instance, message.NewSenderKey(instance, "ann")); got != want {
 			t.Errorf("%s proves %q, want %q", instance, got, want)
 		}
 		owner, member := route.Guest, route.Guest
 		if want.Counts() {
 			owner, member = route.Owner, route.Member
 		}
-		if a, b := roles.Of(instance, instance+":ann"), roles.Of(instance, instance+":bob"); a != owner || b != member {
+		if a, b := roles.Of(instance, message.NewSenderKey(instance, "ann")), roles.Of(instance, message.NewSenderKey(instance, "bob")); a != owner || b != member {
 			t.Errorf("on %s ann is %s and bob is %s", instance, a, b)
 		}
-		if got := roles.Of(instance, instance+":?ann"); got != route.Guest {
+		if got := roles.Of(instance, message.NewSenderKey(instance, "?ann")); got != route.Guest {
 			t.Errorf("on %s ?ann is %s", instance, got)
 		}
 	}

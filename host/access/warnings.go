@@ -10,8 +10,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Warnings lists the rules for owners, members and links that name senders of channels that do not prove their ids: those that give
-// rights to anybody who takes a name, and those that give none.
+// Warnings returns warnings about rules for owners, members and links on channels that do not prove sender ids: rules that give rights
+// to anybody who takes a name, and rules without effect.
 func Warnings(c *config.Config) []config.Error {
 	var out []config.Error
 	proofs := new(Proofs).Under(c)
@@ -34,7 +34,7 @@ func Warnings(c *config.Config) []config.Error {
 	return out
 }
 
-// weigh says what a rule is worth on an instance.
+// weigh returns the problem with a rule on an instance, and a hint.
 func weigh(instance, plugin string, proof message.SenderProof) (problem, hint string) {
 	switch proof {
 	case message.SendersAccepted:
@@ -42,13 +42,13 @@ func weigh(instance, plugin string, proof message.SenderProof) (problem, hint st
 			"see \"Who is who\" in the README of plugin " + plugin
 	case message.SendersClaimed, message.SendersUnproved:
 		return fmt.Sprintf("gives no rights on channel %q: its platform does not prove who a sender is", instance),
-			fmt.Sprintf("take it away, or write trust_senders = true under [channels.%s] if anybody may have them", instance)
+			fmt.Sprintf("remove it, or set trust_senders = true under [channels.%s] if anybody may have them", instance)
 	}
 	return fmt.Sprintf("gives no rights on channel %q: its plugin %s does not say that the platform proves who a sender is", instance, plugin),
 		fmt.Sprintf("install a newer version of the plugin, or write trust_senders = true under [channels.%s] if you know that it does", instance)
 }
 
-// rule is a rule that gives somebody more than a guest has.
+// rule is a rule that gives a sender more rights than a guest's.
 type rule struct {
 	key  []string
 	rule string
@@ -69,14 +69,14 @@ func rules(c *config.Config) []rule {
 	return out
 }
 
-// mayMeet reports whether a rule may match senders of an instance. Of a glob it goes by what stands before the first wildcard.
+// mayMeet reports whether a rule may match senders of an instance. For a glob it compares the text before the first wildcard.
 func mayMeet(rule, instance string) bool {
 	literal := rule
 	if i := strings.IndexAny(rule, "*?[{"); i >= 0 {
 		literal = rule[:i]
 	}
-	if k, ok := message.ParseSender(literal); ok {
-		return k.Channel == instance
+	if of, _, ok := message.SenderKey(literal).Cut(); ok {
+		return of == instance
 	}
 	return literal != rule && strings.HasPrefix(instance, literal)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Roles returns the roles of a configuration and of the pairings that its store has. A host may be running.
+// Roles returns the roles of a configuration, including the pairings in its store. A host may be running.
 func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (*route.Roles, error) {
 		rows, err := r.ListPairings(ctx)
@@ -21,19 +21,18 @@ func Roles(ctx context.Context, c *config.Config) (*route.Roles, error) {
 	})
 }
 
-// Pairings opens the pairings of a configuration. The caller calls release when it is done. It fails while a host runs; replies go out when
-// one starts.
+// Pairings opens the pairings of a configuration; call release when done. It fails while a host runs. Replies are sent by the next host.
 func Pairings(ctx context.Context, c *config.Config) (_ gateway.Access, release func() error, err error) {
 	s, err := sqlite.Open(ctx, c.Store.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	desk, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
+	pairings, err := pairing.Open(ctx, pairing.Config{Store: s, Role: func() string { return c.Access.PairRole }})
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	roles := rolesWith(c, desk)
-	return backend.Access{Pairings: desk, Roles: func() *route.Roles { return roles }}, s.Close, nil
+	roles := rolesWith(c, pairings)
+	return backend.Access{Pairings: pairings, Roles: func() *route.Roles { return roles }}, s.Close, nil
 }
 
 func rolesWith(c *config.Config, p route.Pairings) *route.Roles {

@@ -131,7 +131,7 @@ func TestChangesNeedTheStore(t *testing.T) {
 		if _, err := admin.DeleteSession(ctx, c, "irc/dm:ann:main", "terminal:owner"); !errors.Is(err, store.ErrLocked) {
 			t.Errorf("delete: %v", err)
 		}
-		_, err := admin.Place(ctx, c, "irc/dm:ann")
+		_, err := admin.Scope(ctx, c, "irc/dm:ann")
 		return err
 	})
 }
@@ -164,7 +164,7 @@ func TestRollbackPolicy(t *testing.T) {
 	}
 	var older string
 	stored(t, c, func(s *sqlite.Store) error { // an older module, and the file's after it
-		ledger, err := history.Open(c.Store.Dir, s)
+		changes, err := history.Open(c.Store.Dir, s)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func TestRollbackPolicy(t *testing.T) {
 			return err
 		}
 		defer m.Close()
-		if err := ledger.Keep(ctx, policy.Candidate{Module: m, Source: policy.Source{Name: "p", Path: module}, Wasm: wasm}); err != nil {
+		if err := changes.Keep(ctx, policy.Candidate{Module: m, Source: policy.Source{Name: "p", Path: module}, Wasm: wasm}); err != nil {
 			return err
 		}
 		files, err := os.ReadDir(filepath.Join(c.Store.Dir, "policies", "modules"))
@@ -183,7 +183,7 @@ func TestRollbackPolicy(t *testing.T) {
 		older = strings.TrimSuffix(files[0].Name(), ".wasm")
 		for _, file := range []string{older, "the one in force"} {
 			change := policy.Change{At: time.Now(), Policy: "p", Outcome: policy.OutcomeInForce, File: file, NowFile: file, By: policy.ByFile}
-			if err := ledger.Record(ctx, change); err != nil {
+			if err := changes.Record(ctx, change); err != nil {
 				return err
 			}
 		}

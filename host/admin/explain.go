@@ -13,7 +13,7 @@ func Explain(ctx context.Context, c *config.Config, id string) (explain.Trace, e
 	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) { return explain.Reader{Store: r}.Explain(ctx, id) })
 }
 
-// ExplainLast returns the trace of the latest message of a channel's conversation; empty is any. A host may be running.
+// ExplainLast returns the trace of the latest message of a channel's conversation; an empty argument matches any. A host may be running.
 func ExplainLast(ctx context.Context, c *config.Config, channel, conversation string) (explain.Trace, error) {
 	return read(ctx, c, func(r *sqlite.Reader) (explain.Trace, error) {
 		return explain.Reader{Store: r}.ExplainLast(ctx, channel, conversation)

@@ -9,12 +9,12 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Notes returns what agents remember. A host may be running.
+// Notes returns the notes that agents remember. A host may be running.
 func Notes(ctx context.Context, c *config.Config, q memory.NoteQuery) ([]memory.Note, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]memory.Note, error) { return r.SearchNotes(ctx, q) })
 }
 
-// ForgetNotes deletes notes, and returns what they were. It fails while a host runs.
+// ForgetNotes deletes notes and returns them. It fails while a host runs.
 func ForgetNotes(ctx context.Context, c *config.Config, f gateway.Forget) ([]memory.Note, error) {
 	return change(ctx, c, func(s *sqlite.Store) ([]memory.Note, error) { return f.From(ctx, s) })
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// PolicyHistory returns changes of policies in the order in which they came. A host may be running.
+// PolicyHistory returns the changes of policies, oldest first. A host may be running.
 func PolicyHistory(ctx context.Context, c *config.Config, f journal.ChangeFilter) ([]journal.Change, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]journal.Change, error) { return r.ListPolicyChanges(ctx, f) })
 }
@@ -37,7 +37,7 @@ func ShadowReports(ctx context.Context, c *config.Config, f journal.ShadowFilter
 	return read(ctx, c, func(r *sqlite.Reader) ([]shadowlog.Report, error) { return shadowlog.Reports(ctx, r, f, examples) })
 }
 
-// Policies returns the policies of a configuration as the last host has left them.
+// Policies returns the policies of a configuration in the state in which the last host left them.
 func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.PolicyStatus, error) {
 		out := []gateway.PolicyStatus{}
@@ -52,7 +52,7 @@ func Policies(ctx context.Context, c *config.Config) ([]gateway.PolicyStatus, er
 	})
 }
 
-// policyLeft is a policy after its last change, if it had any.
+// policyLeft returns the status of a policy after its last change, if any.
 func policyLeft(p config.Policy, last []journal.Change) gateway.PolicyStatus {
 	s := gateway.PolicyStatus{Name: p.Name, Path: p.Path, Kinds: p.Kinds, State: "not running", OK: true, Shadow: p.Shadow, ShadowOf: p.ShadowOf}
 	if len(last) == 0 {
@@ -71,7 +71,7 @@ func policyLeft(p config.Policy, last []journal.Change) gateway.PolicyStatus {
 	return s
 }
 
-// RollbackPolicy goes back to an older module of a policy, which takes effect at the next start. It fails while a host runs.
+// RollbackPolicy returns to an older module of a policy, from the next start on. It fails while a host runs.
 func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gateway.Rollback) (journal.Change, error) {
 	i := slices.IndexFunc(c.Policies, func(p config.Policy) bool { return p.Name == name })
 	if i < 0 {
@@ -99,7 +99,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 	})
 }
 
-// planRollback is the change that the next start will find.
+// planRollback returns the change that the next start will apply.
 func planRollback(c *config.Config, changes []journal.Change, p config.Policy, r gateway.Rollback) (journal.Change, error) {
 	row := journal.Change{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
 	if r.Clear {
@@ -127,12 +127,12 @@ func planRollback(c *config.Config, changes []journal.Change, p config.Policy, r
 	return row, nil
 }
 
-// clearable are the outcomes that keep a policy's file out of force.
+// clearable returns the outcomes that keep a policy's file from being used.
 func clearable() []string {
 	return []string{string(policy.OutcomeRolledBack), string(policy.OutcomeReverted)}
 }
 
-// fileInForce is the SHA-256 of the module that the configuration would bring into force.
+// fileInForce returns the SHA-256 of the module that the configuration would use.
 func fileInForce(c *config.Config, p config.Policy) (string, error) {
 	if p.Policy == "" {
 		return moduleDigest(p.Path)
@@ -141,7 +141,7 @@ func fileInForce(c *config.Config, p config.Policy) (string, error) {
 	return digest, err
 }
 
-// moduleDigest is the SHA-256 of a policy's file.
+// moduleDigest returns the SHA-256 of a policy's file.
 func moduleDigest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

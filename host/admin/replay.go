@@ -18,19 +18,19 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Replay chooses recorded decisions, and the policies that are to make them again.
+// Replay selects recorded decisions, and the policies that make them again.
 type Replay struct {
-	// Candidate is the path of a module to ask in place of the one in force, whose decisions have to come out the same.
+	// Candidate is the path of a module to use instead of the current one; every decision should stay the same.
 	Candidate string
-	// Policy whose decisions they are. With a candidate it may be empty where the configuration has just one.
+	// Policy is the name of the policy whose decisions are replayed. With a candidate it may be empty if there is only one policy.
 	Policy       string
 	Since, Until time.Time
-	// Data overrides the configured data of the policy, key by key.
+	// Data overrides configured data of the policy, key by key.
 	Data     map[string]string
 	Examples int // of each group
 }
 
-// ReplayLog asks recorded decisions again, and returns a report for each policy. A host may be running.
+// ReplayLog makes recorded decisions again, and returns a report for each policy. A host may be running.
 func ReplayLog(ctx context.Context, c *config.Config, r Replay) ([]compare.Report, error) {
 	sources, err := r.sources(c)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 	return compare.Run(ctx, rows, m, compare.Options{Exact: exact, Examples: r.Examples})
 }
 
-// sources are the policies to ask, as configured except for what the replay changes.
+// sources returns the policies to ask, as configured except for the changes of the replay.
 func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
 	// Shadows have no decisions in the log.
 	sources := slices.DeleteFunc(configured.Sources(c), func(s policy.Source) bool { return s.Shadow })
@@ -83,7 +83,7 @@ func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
 	return []policy.Source{source}, nil
 }
 
-// sourceNamed finds a policy; no name is enough where there is just one.
+// sourceNamed returns a policy; the name may be empty if there is only one.
 func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
 	var names []string
 	for _, s := range sources {
@@ -96,14 +96,14 @@ func sourceNamed(sources []policy.Source, name string) (policy.Source, error) {
 	case len(names) == 0:
 		return policy.Source{}, errors.New("the configuration has no policies")
 	case name == "":
-		return policy.Source{}, fmt.Errorf("say whose decisions are to be replayed: --policy %s", strings.Join(names, ", or --policy "))
+		return policy.Source{}, fmt.Errorf("choose the policy whose decisions to replay: --policy %s", strings.Join(names, ", or --policy "))
 	}
 	slices.Sort(names)
 	return policy.Source{}, fmt.Errorf("the configuration has no policy %q; it has %s", name, strings.Join(names, ", "))
 }
 
-// RecordedDecision returns one decision of the log, and the policy that made it as it is configured now: with the module in force or, where a
-// path is given, with a candidate. A host may be running.
+// RecordedDecision returns a decision of the log, and its policy as it is configured now: with the current module or, if candidate is not
+// empty, with that one. A host may be running.
 func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate string) (policy.Record, policy.Source, error) {
 	d, err := read(ctx, c, func(log *sqlite.Reader) (journal.Decision, error) {
 		for d, err := range log.EachDecision(ctx, journal.DecisionFilter{ID: id, Limit: 1}) {

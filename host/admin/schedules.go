@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Schedules returns the schedules of a configuration as the last host has left them.
+// Schedules returns the schedules of a configuration in the state in which the last host left them.
 func Schedules(ctx context.Context, c *config.Config) ([]gateway.ScheduleStatus, error) {
 	list, err := read(ctx, c, func(r *sqlite.Reader) ([]schedule.Status, error) {
 		return schedule.AtRest(ctx, r, schedule.Entries(c), time.Now())

@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Sessions are the sessions of a store, open for reading.
+// Sessions reads the sessions of a store.
 type Sessions interface {
 	session.Source
-	// Sessions is that of turnlog.Turns.
+	// Sessions is described in turnlog.Turns.
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 }
 
@@ -28,20 +28,20 @@ func ReadSessions(ctx context.Context, c *config.Config, do func(Sessions) error
 	return err
 }
 
-// ChangeSessions calls do with the sessions of a configuration, which it may change. It fails while a host runs.
+// ChangeSessions calls do with the sessions of a configuration, for changing them. It fails while a host runs.
 func ChangeSessions(ctx context.Context, c *config.Config, do func(turnlog.Archive) error) error {
 	_, err := change(ctx, c, func(s *sqlite.Store) (struct{}, error) { return struct{}{}, do(s) })
 	return err
 }
 
-// Place returns what people have chosen for a place. A host may be running.
-func Place(ctx context.Context, c *config.Config, key string) (turnlog.Place, error) {
-	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Place, error) { return r.Place(ctx, key) })
+// Place returns the settings that people have chosen for a conversation scope. A host may be running.
+func Scope(ctx context.Context, c *config.Config, key string) (turnlog.Scope, error) {
+	return read(ctx, c, func(r *sqlite.Reader) (turnlog.Scope, error) { return r.Scope(ctx, key) })
 }
 
-// DeleteSession deletes a session and, with the last one of its home, what that has on the engine: containers, and volumes with what is in
-// them. Its workspace stays. left is why the engine still has something, which the next start removes; files that were sent are removed then
-// in any case. It fails while a host runs.
+// DeleteSession deletes a session and, if it is the last one of its home, the home's containers and volumes with their content. The
+// workspace stays. left is an error for what the engine still has, which the next start removes; files that were sent are removed then in
+// any case. It fails while a host runs.
 func DeleteSession(ctx context.Context, c *config.Config, key, by string) (left, err error) {
 	return change(ctx, c, func(s *sqlite.Store) (left error, err error) {
 		if err := s.DeleteSession(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// Usage sums up what model calls have used since a time. A host may be running.
+// Usage sums up the usage of models since a time. A host may be running.
 func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time) ([]gateway.UsageSum, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]gateway.UsageSum, error) {
 		sums, err := r.SumUsage(ctx, by, usage.Filter{Since: since})
@@ -26,7 +26,7 @@ func Usage(ctx context.Context, c *config.Config, by usage.Key, since time.Time)
 	})
 }
 
-// Held sums up what senders hold. No host may be running: nothing is counted as running in the background. Where the engine does not answer,
+// Held sums up what senders hold. It assumes that no host is running, and counts no background processes. If the engine does not answer,
 // sandboxes are not counted, and the error says why.
 func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
 	holders, err := read(ctx, c, func(r *sqlite.Reader) ([]turnlog.Holder, error) { return r.Holders(ctx) })
@@ -39,7 +39,7 @@ func Held(ctx context.Context, c *config.Config) ([]gateway.Held, error) {
 	}), err
 }
 
-// Egress returns records of the log of egress. A host may be running.
+// Egress returns records of the egress log. A host may be running.
 func Egress(ctx context.Context, c *config.Config, f egress.RecordFilter) ([]egress.Record, error) {
 	return read(ctx, c, func(r *sqlite.Reader) ([]egress.Record, error) { return r.ListEgress(ctx, f) })
 }

@@ -1,8 +1,8 @@
-// Package agent answers messages: it claims what waits in a conversation, routes
-// it to a named agent, and runs the turn, step by committed step.
+// Package agent answers messages: it claims the messages that wait in a conversation, routes them to a named agent, and runs the turn,
+// committing each step.
 //
-// Start with Runner.Work, which a keyed queue calls, and turn.go, the loop. The package decides nothing about
-// tools (package tool does) and sends nothing (package channel does).
+// Start with Runner.Work, which a keyed queue calls, and turn.go, the loop. The package decides nothing about tools (package tool does)
+// and sends nothing (package channel does).
 package agent
 
 import (
@@ -35,25 +35,25 @@ import (
 // Agent is one named agent, ready to answer.
 type Agent struct {
 	Name    string
-	Kind    string // KindChat is also the zero value
+	Kind    string // KindChat, KindCode or KindCLI; empty means KindChat
 	System  string // system prompt
 	Tier    string
-	Tools   []model.Tool // that its model is told of
+	Tools   []model.Tool // shown to its model
 	Offered tool.Set     // tools that it may call
-	Approve string       // see tool.Subject
-	Window  int          // tokens that its model can be shown; see Window
-	// Tiers are those that people may choose for it, with the window of each.
+	Approve string       // as in tool.Subject
+	Window  int          // of its model, in tokens
+	// Tiers holds the context window of each tier that people may choose for the agent.
 	Tiers map[string]int
-	Queue string // its own Queue mode; empty is the channel's
-	// Sandboxed is true when configuration puts the agent's machine tools into the sandbox called Sandbox.
+	Queue string // mode for messages that come during a turn; empty means the channel's
+	// Sandboxed is true when the configuration puts the agent's machine tools into the sandbox called Sandbox.
 	Sandboxed bool
 	Sandbox   string
-	Delegates []string  // agents that it may give work to
-	Programs  *Programs // of kind code
-	CLI       *CLI      // the program of an agent of kind cli
-	// Registry has the tool of those two kinds; nil is the generation's.
+	Delegates []string  // agents that it may delegate to
+	Programs  *Programs // set for KindCode
+	CLI       *CLI      // set for KindCLI
+	// Registry has the single tool of a code or cli agent; nil means the generation's registry.
 	Registry *tool.Registry
-	// Budget is what its model calls may use in a day.
+	// Budget limits what its model calls may use in a day.
 	Budget budget.Amount
 }
 
@@ -64,7 +64,7 @@ const (
 	KindCLI  = "cli"
 )
 
-// Generation is one state of the configuration, made ready for turns. A turn keeps the one that it began with.
+// Generation is one state of the configuration, prepared for turns. A turn keeps the generation that it began with.
 type Generation struct {
 	Number   uint64
 	Agents   map[string]*Agent
@@ -75,38 +75,38 @@ type Generation struct {
 	Limits   Limits
 	Roles    *route.Roles
 	Tasks    Tasks
-	Persons  Persons // nil knows of no links
-	// Queue is the mode for messages that come while an answer is made, Queues the same by channel.
+	Persons  Persons // nil means that no senders are linked
+	// Queue is the default mode for messages that come during a turn, and Queues overrides it by channel.
 	Queue  string
 	Queues map[string]string
-	// Idle is how long nothing is said until a place begins anew; 0 is for ever.
+	// Idle is the silence after which a conversation begins anew; 0 means never.
 	Idle time.Duration
-	// Budgets are those of a day; the agent's are its own.
+	// Budgets are the daily budgets. Those of the agents are in Agent.Budget.
 	Budgets   budget.Limits
 	Admission Admission
-	// LocalDoors puts local doors into the sandbox as well.
-	LocalDoors bool
+	// LocalFrontends puts the calls of the local frontends into the sandbox as well.
+	LocalFrontends bool
 	// OnUnavailable is deny or host.
 	OnUnavailable string
-	// Sandboxes are the names that a policy may demand.
+	// Sandboxes are the names of the sandboxes that a policy may require.
 	Sandboxes  []string
 	Delegation Delegation
-	Strictness Strictness // nil knows of no sandbox that is stricter than another
-	// Late are the providers, by agent, whose tools the agent or one of its delegates may be offered, and which have not come up since the
-	// host started. Nothing begins and nothing resumes for the agent before a generation without them is in force; the maker of
-	// generations sees to it that one is, however long a provider takes.
+	Strictness Strictness // nil means that no sandbox is stricter than another
+	// Late lists, by agent, the tool providers that have not come up since the host started and whose tools the agent or one of its
+	// delegates may be offered. The agent begins and resumes no turn until a generation without them is in force. The maker of
+	// generations guarantees that there will be one, however long a provider takes.
 	Late map[string][]string
-	// Offline are the sandboxes that reach no network, "" for the default one.
+	// Offline are the sandboxes without a network; "" is the default sandbox.
 	Offline map[string]bool
 }
 
-// Persons knows which senders are one person; *route.Scope implements it.
+// Persons knows which senders are the same person; *route.Scopes implements it.
 type Persons interface {
 	// Persons returns the sender keys of one person, the given one first.
-	Persons(senderKey string) []string
+	Persons(senderKey message.SenderKey) []message.SenderKey
 }
 
-// Admission decides who is answered; *channel.Gate implements it.
+// Admission decides whose messages are answered; *channel.Gate implements it.
 type Admission interface {
 	// Refusal returns why a message is not to be answered, or "". It does not count the message.
 	Refusal(m message.Message) (why string)
@@ -126,12 +126,12 @@ type Limits struct {
 	Time      time.Duration
 }
 
-// counted are the limits that are checked between steps.
+// counted returns the limits that are checked between steps.
 func (l Limits) counted() transcript.Limits {
 	return transcript.Limits{Steps: l.Steps, ToolCalls: l.ToolCalls, Tokens: l.Tokens}
 }
 
-// Models streams a call of a tier; model.Set implements it.
+// Models streams model calls by tier; model.Set implements it.
 type Models interface {
 	Stream(ctx context.Context, tier string, req model.Request, emit func(model.Delta)) (model.Response, error)
 }
@@ -144,41 +144,41 @@ type Policies interface {
 	Release()
 }
 
-// Machines has the machines on which tools act.
+// Machines provides the machines on which tools act.
 type Machines interface {
 	Host(session string) (machine.Machine, error)
-	// Sandbox returns the session's sandbox, made at its first use.
+	// Sandbox returns the session's sandbox and creates it on first use.
 	Sandbox(ctx context.Context, session, name string) (machine.Machine, error)
-	// Dir is the session's workspace as people know it, on the host.
+	// Dir returns the host path of the session's workspace.
 	Dir(session string) string
-	// Digest names what a sandbox is made of now; "" where there is none of that name.
+	// Digest identifies the present contents of a sandbox; "" means that there is no sandbox of that name.
 	Digest(name string) string
-	// Available returns why the sandbox cannot be had now, or nil.
+	// Available returns why the sandbox is unavailable, or nil.
 	Available(name string) error
 }
 
-// Approvals asks people. A request ends with its call, whichever way that ends, but not with the process; *approval.Service implements it.
+// Approvals asks people for approval. A request survives the process but not its call; *approval.Service implements it.
 type Approvals interface {
 	tool.Approver
 	// Withdraw ends a request whose call is over.
 	Withdraw(ctx context.Context, id string) error
-	// WithdrawAll withdraws the open requests of the turns that ended reports.
+	// WithdrawAll withdraws the open requests of the turns for which ended returns true.
 	WithdrawAll(ctx context.Context, ended func(turn string) bool) error
 }
 
 var _ Approvals = (*approval.Service)(nil)
 
-// Tools runs calls that may run; tool.Runner implements it.
+// Tools runs admitted calls; tool.Runner implements it.
 type Tools interface {
-	Run(ctx context.Context, v tool.Verdict, call tool.Call) tool.Result
+	Run(ctx context.Context, v tool.Decision, call tool.Call) tool.Result
 }
 
-// Store is the part of the store that a Runner works with.
+// Store is the part of the store that a Runner uses.
 type Store interface {
 	mailbox.Inbox
 	turnlog.Turns
 	turnlog.Children
-	turnlog.Places
+	turnlog.Scopes
 	journal.Decisions
 	usage.Log
 	turnlog.Summaries
@@ -186,73 +186,72 @@ type Store interface {
 	memory.Extractions
 }
 
-// Generations has what turns are decided by.
+// Generations provides the configuration and the policies in force.
 type Generations interface {
-	// InForce returns the generation in force with its policies, which the turn releases.
+	// InForce returns the generation in force and its policies. The caller releases the policies.
 	InForce() (*Generation, Policies)
-	// Place returns the place that a message belongs to.
-	Place(m message.Message) string
+	// Scope returns the key of the conversation scope of a message.
+	Scope(m message.Message) string
 }
 
-// Backlog is the work that waits, by place; *Queue implements it.
+// Backlog is the queued work by conversation scope; *Queue implements it.
 type Backlog interface {
-	// Push queues a turn that was begun, to be worked on beside its conversation. It must not block.
+	// Push queues a turn that has begun and runs beside its conversation. It must not block.
 	Push(it Item)
-	// Waiting returns what has come into the queue of a place since Work was called for it.
-	Waiting(place string) []Item
+	// Waiting returns the items that were queued in a scope since Work was called for it.
+	Waiting(scope string) []Item
 }
 
-// Orders carries out what people tell the host itself; *command.Desk implements it.
+// Orders carries out chat commands; *command.Service implements it.
 type Orders interface {
-	// Order carries out an order that stood in the queue of a place, and settles its row.
-	Order(ctx context.Context, place string, row mailbox.InboxRow)
+	// Order carries out a command that was queued in a scope, and settles its row.
+	Order(ctx context.Context, scope string, row mailbox.InboxRow)
 }
 
-// Inbox takes messages of the host's own, each event once; *channel.Inbox implements it.
+// Inbox takes messages that the host itself writes, each event once; *channel.Inbox implements it.
 type Inbox interface {
 	Accept(ctx context.Context, m message.Message) error
 }
 
-// Outbox delivers replies that were committed; *channel.Outbox implements it.
+// Outbox delivers committed replies; *channel.Outbox implements it.
 type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Notices tells people over channels what a turn waits for; *notice.Notices implements it.
+// Notices tells people over channels what a turn is waiting for; *notice.Notices implements it.
 type Notices interface {
-	// Asked shows a request for approval. It may be called again for the same one after a restart.
+	// Asked shows a request for approval. After a restart it may be called again for the same request.
 	Asked(ctx context.Context, t turnlog.Turn, replyTo string, a consent.Approval)
-	// Behind tells the sender of a message that it waits behind a call of a turn that needs an approval. It is called once for each request
-	// and conversation, and may be again after a restart.
+	// Behind tells the sender of a message that an earlier turn is waiting for an approval. It is called once for each request and
+	// conversation, and possibly again after a restart.
 	Behind(t turnlog.Turn, m message.Message, a consent.Approval)
 }
 
-// Attachments has the files that people send; *attachments.Files implements it.
+// Attachments provides the files that people send; *attachments.Files implements it.
 type Attachments interface {
-	// Take puts what came with a message into the session's workspace, and returns for each file where it is or why not.
+	// Take copies the files of a message into the session's workspace. For each file it returns the path, or why there is none.
 	Take(ctx context.Context, session string, m message.Message) []message.File
-	// Image reads an image for a model, by its digest.
+	// Image returns the image with the given digest, prepared for a model.
 	Image(ctx context.Context, digest string) ([]byte, error)
 }
 
 // Elevations is elevated mode; *elevate.Mode implements it.
 type Elevations interface {
-	// Elevation returns what elevated mode allows an agent's call of a turn.
+	// Elevation returns what elevated mode permits a call of the agent in the turn.
 	Elevation(t turnlog.Turn, agent string) tool.Elevation
-	// Elevated records that a call leaves the sandbox.
-	Elevated(ctx context.Context, s tool.Subject, v tool.Verdict) error
+	// Elevated records a call that leaves the sandbox.
+	Elevated(ctx context.Context, s tool.Subject, v tool.Decision) error
 }
 
 var _ Elevations = (*elevate.Mode)(nil)
 
-// Views shows turns while they run.
+// Views shows running turns to people.
 type Views interface {
-	// Show shows a turn, by the reply that will end it, whose text is not known yet. It returns nil where nobody sees it.
+	// Show opens a view of a turn. r is the reply that will end the turn, still without text. Show returns nil if nobody sees the turn.
 	Show(r message.Reply) View
 }
 
-// Config is what a Runner needs. Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Ledger and Events may be nil: then there are
-// none.
+// Config configures a Runner. Orders, Queue, Inbox, Notices, Attachments, Views, Elevations, Budgets and Events may be nil.
 type Config struct {
 	Store       Store
 	Generations Generations
@@ -267,24 +266,24 @@ type Config struct {
 	Attachments Attachments
 	Views       Views
 	Elevations  Elevations
-	Ledger      *budget.Accounts // of the daily budgets
-	Events      *event.Bus       // gets message.Event, TurnEnded and BudgetExceeded
-	// Stopped returns why the kill switch lets nothing run, or "".
+	Budgets     *budget.Accounts // the daily budgets
+	Events      *event.Bus       // receives message.Event, TurnEnded and BudgetExceeded
+	// Stopped returns the reason if the kill switch is on, and "" otherwise.
 	Stopped  func() string
 	Now      func() time.Time
 	Log      *slog.Logger
-	Parallel int // turns at work at a time; waiting for a person does not count
-	// Patience is how long a sender over a channel waits for a sandbox before being told what the turn waits for. 10 s
+	Parallel int // turns that may run at a time, not counting those that wait for a person
+	// Patience is how long the sender of a message waits for a sandbox before being told what the turn waits for; 0 means 10 s.
 	Patience time.Duration
-	// Quiet is how long an agent's program may print nothing before watchers and the sender are told that it is still at work. 30 s
+	// Quiet is how long an agent CLI may print nothing before watchers and the sender are told that it is still running; 0 means 30 s.
 	Quiet time.Duration
 }
 
-// View shows one turn while it runs.
+// View shows one running turn.
 type View interface {
-	// Event is called with each event of the turn. It must not block.
+	// Event is called with every event of the turn. It must not block.
 	Event(message.Event)
-	// Over ends the view, however the turn ended.
+	// Over closes the view.
 	Over()
 }
 
@@ -311,13 +310,13 @@ func NewRunner(cfg Config) *Runner {
 		cfg.Stopped = func() string { return "" }
 	}
 	if cfg.Queue == nil {
-		cfg.Queue = nothing{}
+		cfg.Queue = noop{}
 	}
 	if cfg.Notices == nil {
-		cfg.Notices = nothing{}
+		cfg.Notices = noop{}
 	}
 	if cfg.Views == nil {
-		cfg.Views = nothing{}
+		cfg.Views = noop{}
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	cfg.Quiet = cmp.Or(cfg.Quiet, 30*time.Second)
@@ -329,7 +328,7 @@ func NewRunner(cfg Config) *Runner {
 		cfg:      cfg,
 		slots:    make(chan struct{}, cfg.Parallel),
 		registry: &registry{queue: cfg.Queue, notices: cfg.Notices, children: supervisor, running: map[string]*active{}},
-		notes:    &notes{places: cfg.Generations, by: map[string]*noted{}},
+		notes:    &notes{scopes: cfg.Generations, by: map[string]*noted{}},
 		children: supervisor,
 		wake:     make(chan struct{}),
 		sessions: newSessions(cfg.Store),
@@ -337,17 +336,17 @@ func NewRunner(cfg Config) *Runner {
 	}
 }
 
-// childQueue queues children like other turns.
+// childQueue queues child turns like other turns.
 type childQueue struct{ Backlog }
 
 // PushChild implements children.Queue.
 func (q childQueue) PushChild(t turnlog.Turn) { q.Push(Item{Turn: &t}) }
 
-// nothing is in the place of collaborators that a Runner does without.
-type nothing struct{}
+// noop stands in for the collaborators that are not configured.
+type noop struct{}
 
-func (nothing) Push(Item)                                                     {}
-func (nothing) Waiting(string) []Item                                         { return nil }
-func (nothing) Asked(context.Context, turnlog.Turn, string, consent.Approval) {}
-func (nothing) Behind(turnlog.Turn, message.Message, consent.Approval)        {}
-func (nothing) Show(message.Reply) View                                       { return nil }
+func (noop) Push(Item)                                                     {}
+func (noop) Waiting(string) []Item                                         { return nil }
+func (noop) Asked(context.Context, turnlog.Turn, string, consent.Approval) {}
+func (noop) Behind(turnlog.Turn, message.Message, consent.Approval)        {}
+func (noop) Show(message.Reply) View                                       { return nil }

@@ -135,18 +135,18 @@ func (noMachines) Dir(string) string      { return "/workspace" }
 
 // house is a runner with its surroundings, over a store that outlives it.
 type house struct {
-	t       *testing.T
-	store   Store
-	runner  *Runner
-	desk    *approval.Service
-	touch   *touch
-	chain   chain
-	gen     *Generation
-	events  []message.Event
-	replies []message.Reply
-	mu      sync.Mutex
-	asked   chan string
-	on      *around
+	t         *testing.T
+	store     Store
+	runner    *Runner
+	approvals *approval.Service
+	touch     *touch
+	chain     chain
+	gen       *Generation
+	events    []message.Event
+	replies   []message.Reply
+	mu        sync.Mutex
+	asked     chan string
+	on        *around
 }
 
 func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
@@ -170,7 +170,7 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 		h.gen.Agents[name] = &Agent{Name: name, Tier: "default", Offered: tool.NewSet("thing.touch"), Window: DefaultWindow}
 	}
 	var err error
-	if h.desk, err = approval.New(approval.Config{Store: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
+	if h.approvals, err = approval.New(approval.Config{Store: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 		t.Fatal(err)
 	}
 	h.on.generation = func() (*Generation, Policies) { return h.gen, h.chain }
@@ -184,7 +184,7 @@ func newHouse(t *testing.T, s *sqlite.Store, wrap func(Store) Store) *house {
 		return err
 	}
 	cfg := h.on.config()
-	cfg.Store, cfg.Approvals, cfg.Log = h.store, h.desk, slog.New(slog.DiscardHandler)
+	cfg.Store, cfg.Approvals, cfg.Log = h.store, h.approvals, slog.New(slog.DiscardHandler)
 	cfg.Events = event.Only(func(e message.Event) { h.mu.Lock(); h.events = append(h.events, e); h.mu.Unlock() })
 	h.runner = NewRunner(cfg)
 	return h
@@ -210,7 +210,7 @@ func (h *house) accept(sender, text string) {
 	}
 }
 
-// work answers everything that waits, as the lanes of a host would.
+// work answers everything that waits, as the queue of a host would.
 func (h *house) work(ctx context.Context) {
 	h.t.Helper()
 	items, err := Recover(h.t.Context(), h.store)
@@ -256,12 +256,12 @@ func (h *house) wantEnd(outcome message.EventKind, text string) {
 	}
 }
 
-// verdicts are the words of the verdicts shown, in order.
-func (h *house) verdicts() []string {
+// decisions returns the decisions shown, in order.
+func (h *house) decisions() []string {
 	var out []string
 	for _, e := range h.events {
-		if e.Kind == message.ToolVerdict {
-			out = append(out, e.Verdict)
+		if e.Kind == message.ToolDecision {
+			out = append(out, e.Decision)
 		}
 	}
 	return out
@@ -304,8 +304,8 @@ func TestRunsATool(t *testing.T) {
 	h.accept("ann", "!touch wood")
 	h.work(t.Context())
 	h.want("did: touched wood")
-	if h.touch.counts["wood"] != 1 || !slices.Equal(h.verdicts(), []string{"run"}) {
-		t.Fatalf("touched %v, verdicts %v", h.touch.counts, h.verdicts())
+	if h.touch.counts["wood"] != 1 || !slices.Equal(h.decisions(), []string{"run"}) {
+		t.Fatalf("touched %v, decisions %v", h.touch.counts, h.decisions())
 	}
 	ds, err := h.store.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "enforce"})
 	if err != nil || len(ds) != 1 || ds[0].Turn == "" {
@@ -375,7 +375,7 @@ func TestApproval(t *testing.T) {
 			var done sync.WaitGroup
 			done.Go(func() { h.work(t.Context()) })
 			id := <-h.asked
-			if err := h.desk.Decide(t.Context(), id, grant, "web:owner"); err != nil {
+			if err := h.approvals.Decide(t.Context(), id, grant, "web:owner"); err != nil {
 				t.Error(err)
 			}
 			done.Wait()
@@ -402,7 +402,7 @@ func TestApprovalSurvivesARestart(t *testing.T) {
 
 	h = newHouse(t, s, nil)
 	h.chain = ask
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	h.work(t.Context())
@@ -515,8 +515,8 @@ func (d *dying) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 }
 
 // TestCrashAtEveryCommit kills a host before and after each commit of a turn with a tool, and lets another one go on:
-// there is one reply, and the tool has not run twice. What came of the call is committed with the reply where the model answers at once,
-// and by itself where it takes its time.
+// there is one reply, and the tool has not run twice. The result of the call is committed with the reply if the model answers at
+// once, and by itself if it takes its time.
 func TestCrashAtEveryCommit(t *testing.T) {
 	for n := range 8 {
 		at, late, slow := n/2, n%2 == 1, false
@@ -642,11 +642,11 @@ func TestALeaseIsAskedForOnce(t *testing.T) {
 			}}
 		}, true},
 		{"it was revoked", func(h *house) {
-			list, err := h.desk.Grants(t.Context())
+			list, err := h.approvals.Grants(t.Context())
 			if err != nil || len(list) != 1 {
 				t.Fatalf("%d grants, %v", len(list), err)
 			}
-			if err := h.desk.Revoke(t.Context(), list[0].ID, "web:owner"); err != nil {
+			if err := h.approvals.Revoke(t.Context(), list[0].ID, "web:owner"); err != nil {
 				t.Fatal(err)
 			}
 		}, true},
@@ -655,17 +655,17 @@ func TestALeaseIsAskedForOnce(t *testing.T) {
 			s := openStore(t)
 			h := newHouse(t, s, nil)
 			var err error
-			if h.desk, err = approval.New(approval.Config{Store: s, Grants: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
+			if h.approvals, err = approval.New(approval.Config{Store: s, Grants: s, Notify: func(a consent.Approval) { h.asked <- a.ID }}); err != nil {
 				t.Fatal(err)
 			}
-			h.runner.cfg.Approvals = h.desk
+			h.runner.cfg.Approvals = h.approvals
 			h.chain = chain{tool: func(policy.ToolFacts) policy.Restrictions {
 				return policy.Restrictions{Ask: true, Reasons: []string{"test: ask"}}
 			}}
 			h.accept("ann", "!touch wood")
 			var done sync.WaitGroup
 			done.Go(func() { h.work(t.Context()) })
-			if err := h.desk.Grant(t.Context(), <-h.asked, approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
+			if err := h.approvals.Grant(t.Context(), <-h.asked, approval.Lease{Scope: consent.GrantStanding}, "web:owner"); err != nil {
 				t.Error(err)
 			}
 			done.Wait()
@@ -677,7 +677,7 @@ func TestALeaseIsAskedForOnce(t *testing.T) {
 			h.accept("ann", "!touch wood")
 			done.Go(func() { h.work(t.Context()) })
 			if c.asked {
-				if err := h.desk.Decide(t.Context(), <-h.asked, false, "web:owner"); err != nil {
+				if err := h.approvals.Decide(t.Context(), <-h.asked, false, "web:owner"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -13,9 +13,9 @@ import (
 // around is everything that a Runner works with but the store, as functions that a test may replace. One that is nil does nothing.
 type around struct {
 	generation func() (*Generation, Policies)
-	place      func(message.Message) string
-	waiting    func(place string) []Item
-	order      func(ctx context.Context, place string, row mailbox.InboxRow)
+	scope      func(message.Message) string
+	waiting    func(scope string) []Item
+	order      func(ctx context.Context, scope string, row mailbox.InboxRow)
 	accept     func(ctx context.Context, m message.Message) error
 	replied    func(turn string, r message.Reply)
 	asked      func(t turnlog.Turn, a consent.Approval)
@@ -23,7 +23,7 @@ type around struct {
 	files      func(session string, m message.Message) []message.File
 	image      func(digest string) ([]byte, error)
 	elevation  func() tool.Elevation
-	elevated   func(v tool.Verdict) error
+	elevated   func(v tool.Decision) error
 }
 
 // config is a Config with all of it.
@@ -36,24 +36,24 @@ func (a *around) config() Config {
 
 func (a *around) InForce() (*Generation, Policies) { return a.generation() }
 
-func (a *around) Place(m message.Message) string {
-	if a.place == nil {
-		return m.ConversationKey()
+func (a *around) Scope(m message.Message) string {
+	if a.scope == nil {
+		return string(m.ConversationKey())
 	}
-	return a.place(m)
+	return a.scope(m)
 }
 
 func (*around) Push(Item) {} // work finds what the store has
 
-func (a *around) Waiting(place string) []Item {
+func (a *around) Waiting(scope string) []Item {
 	if a.waiting == nil {
 		return nil
 	}
-	return a.waiting(place)
+	return a.waiting(scope)
 }
 
-func (a *around) Order(ctx context.Context, place string, row mailbox.InboxRow) {
-	a.order(ctx, place, row)
+func (a *around) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
+	a.order(ctx, scope, row)
 }
 
 func (a *around) Accept(ctx context.Context, m message.Message) error { return a.accept(ctx, m) }
@@ -86,7 +86,7 @@ func (a *around) Elevation(turnlog.Turn, string) tool.Elevation {
 	return a.elevation()
 }
 
-func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Verdict) error {
+func (a *around) Elevated(_ context.Context, _ tool.Subject, v tool.Decision) error {
 	return a.elevated(v)
 }
 

@@ -10,15 +10,16 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Counter is a Models that knows how many tokens a request is for a tier's model, rather more than less.
+// Counter is implemented by Models that can count the tokens of a request for the model of a tier. A count may be too high but not too
+// low.
 type Counter interface {
 	Count(tier string, req model.Request) int
 }
 
 var _ Counter = (*model.Set)(nil)
 
-// ask calls the agent's model with the turn, and with as much of the conversation before as fits its context window. Where the provider counts more than was
-// guessed, the older half of the conversation is left out and the model called once more.
+// ask calls the agent's model with the turn and as much of the earlier conversation as fits the context window. If the provider counts
+// more tokens than estimated, ask leaves out the older half of the conversation and calls once more.
 func (v *modelVoice) ask(ctx context.Context, req model.Request) (model.Response, error) {
 	room := v.room(req)
 	before := v.history(room, len(req.Messages))
@@ -31,7 +32,7 @@ func (v *modelVoice) ask(ctx context.Context, req model.Request) (model.Response
 	return v.askShorter(ctx, req, answer, err)
 }
 
-// askShorter calls the model once more where the turn alone is too long for it and can be made shorter.
+// askShorter shortens a turn that is too long for the model by itself, and calls once more.
 func (v *modelVoice) askShorter(ctx context.Context, req model.Request, answer model.Response, err error) (model.Response, error) {
 	if !tooLong(err) {
 		return answer, err
@@ -47,7 +48,7 @@ func tooLong(err error) bool {
 	return errors.As(err, &e) && e.Kind == model.TooLong
 }
 
-// callWith makes one call with a part of the conversation before the turn.
+// callWith makes one call with part of the earlier conversation.
 func (v *modelVoice) callWith(ctx context.Context, req model.Request, before past) (model.Response, error) {
 	req.Messages, req.Rough = append(before.messages, req.Messages...), req.Rough+before.size
 	answer, err := v.stream(ctx, v.agent.Programs.request(req), func(d model.Delta) {
@@ -60,7 +61,7 @@ func (v *modelVoice) callWith(ctx context.Context, req model.Request, before pas
 	return v.program(answer), err
 }
 
-// stream calls the agent's model on the account of the sender. What it costs is committed with the step that comes of it.
+// stream calls the agent's model on the sender's account. The usage is committed with the step that records the answer.
 func (v *modelVoice) stream(ctx context.Context, req model.Request, emit func(model.Delta)) (model.Response, error) {
 	account := v.account()
 	account.Step = v.state.Steps()
@@ -69,17 +70,17 @@ func (v *modelVoice) stream(ctx context.Context, req model.Request, emit func(mo
 	return answer, err
 }
 
-// room is what the window leaves for the conversation before the turn, in the tokens of model.Rough.
+// room returns how much of the window is left for the earlier conversation, in the tokens of model.Rough.
 func (v *modelVoice) room(req model.Request) int {
 	rough, counted := model.Rough(req), v.counted(req)
 	left := max(v.agent.Window-counted, 0)
 	if counted <= rough {
-		return left // a count that is lower than the guess is none to build on
+		return left // a count below the estimate is not used
 	}
 	return int(float64(left) * float64(rough) / float64(counted))
 }
 
-// counted is how many tokens a request is, as far as that is known.
+// counted returns the number of tokens of a request, as far as it is known.
 func (v *modelVoice) counted(req model.Request) int {
 	if c, ok := v.gen.Models.(Counter); ok {
 		return c.Count(v.agent.Tier, req)
@@ -87,8 +88,8 @@ func (v *modelVoice) counted(req model.Request) int {
 	return model.Rough(req)
 }
 
-// history is the end of the conversation before the turn, as much as there is room for: words first, then images. The turn has so many
-// messages itself.
+// history returns the end of the earlier conversation that fits into room: first the texts, then the images. own is the number of
+// images in the turn itself.
 func (v *modelVoice) history(room, own int) past {
 	before := v.session.context(room, own)
 	if !slices.ContainsFunc(before.messages, model.Message.HasImages) {
@@ -98,13 +99,13 @@ func (v *modelVoice) history(room, own int) past {
 	return past{left, model.Rough(model.Request{Messages: left})}
 }
 
-// past is a part of the conversation before a turn.
+// past is part of the conversation before a turn.
 type past struct {
 	messages []model.Message
-	size     int // as model.Rough guesses it
+	size     int // estimated by model.Rough
 }
 
-// roughly sums messages up, their images left out.
+// roughly estimates the tokens of messages without their images.
 func roughly(ms []model.Message) int {
 	n := 0
 	for _, m := range ms {
@@ -113,7 +114,7 @@ func roughly(ms []model.Message) int {
 	return n
 }
 
-// roughText is roughly for a text; 0 for none.
+// roughText estimates the tokens of a text.
 func roughText(text string) int {
 	if text == "" {
 		return 0

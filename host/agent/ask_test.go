@@ -182,7 +182,7 @@ func TestImagesReachTheModel(t *testing.T) {
 // photographer runs every call by giving an image.
 type photographer struct{}
 
-func (photographer) Run(context.Context, tool.Verdict, tool.Call) tool.Result {
+func (photographer) Run(context.Context, tool.Decision, tool.Call) tool.Result {
 	return tool.Result{Text: "click", Media: []tool.Media{{SHA256: "cat", Type: "image/png; x=y"}, {SHA256: "cat", Type: "video/mp4"}}}
 }
 

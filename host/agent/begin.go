@@ -13,9 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// begin starts a turn for claimed messages and runs it to its end. rest is what waits behind them. It returns the messages that the
+// begin starts a turn for claimed messages and runs it to its end. rest are the items queued behind them. It returns the items that the
 // turn leaves to the next one.
-func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, c claim, rest []Item) (released []Item) {
+func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, c claim, rest []Item) (released []Item) {
 	m := c.rows[0].Message
 	a := gen.Agents[c.agent].fitted(at.Tier)
 	now := r.cfg.Now()
@@ -23,20 +23,20 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 		ID: store.NewID(now), Session: at.Session(a.Name), Agent: a.Name, Channel: m.Channel,
 		Conversation: m.Conversation, Sender: m.SenderKey(), State: turnlog.TurnRunning, Started: now.UTC(),
 	}, nil)
-	t.place, t.rest, t.mayInterrupt = at, rest, c.fresh
+	t.scope, t.rest, t.mayInterrupt = at, rest, c.fresh
 	for _, row := range c.rows {
 		t.row.Inbox = append(t.row.Inbox, row.ID)
 	}
 	if !t.load(ctx) {
 		return nil
 	}
-	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in the order of ids
+	t.row.ID = store.NewIDAfter(t.session.last, now) // the conversation is read back in id order
 	t.session.last = t.row.ID
 	t.pending.Decisions = c.decisions
 	t.session.label(roleLabel(gen.Roles.Of(m.Channel, m.SenderKey())))
 	t.session.label(attachmentLabels(c.rows))
 	if err := t.returned(ctx, c.rows); err != nil {
-		t.session = nil // it has not begun
+		t.session = nil // the turn has not begun
 		t.fail(ctx, err)
 		return nil
 	}
@@ -55,8 +55,8 @@ func (r *Runner) begin(ctx context.Context, gen *Generation, policies Policies, 
 	return t.run(ctx, c.rows)
 }
 
-// roleLabel says in the session's labels who has spoken in it, apart from owners: what others said stays in the
-// transcript when an owner speaks next.
+// roleLabel returns the label for the sender's role, unless it is an owner. It stays with the session, because what others said remains
+// in the transcript when an owner speaks next.
 func roleLabel(role string) []string {
 	if role == route.Owner {
 		return nil
@@ -64,7 +64,7 @@ func roleLabel(role string) []string {
 	return []string{"sender:" + role}
 }
 
-// attachmentLabels say what came with messages. A sender with every right may pass on what he got from anybody.
+// attachmentLabels returns the labels for attached files. Even a sender with every right may forward a file from anybody.
 func attachmentLabels(rows []mailbox.InboxRow) []string {
 	var labels []string
 	for _, r := range rows {
@@ -75,17 +75,17 @@ func attachmentLabels(rows []mailbox.InboxRow) []string {
 	return labels
 }
 
-// resume runs on a turn of an earlier process from its last committed step. The configuration may have changed since: the
-// turn goes on only if the one in force would begin it too. rest and the result are those of begin.
+// resume continues a turn of an earlier process from its last committed step. The configuration may have changed: the turn continues
+// only if the one in force would begin it too. rest and the result are those of begin.
 func (r *Runner) resume(
-	ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, it Item, rest []Item,
+	ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, it Item, rest []Item,
 ) (released []Item) {
 	if it.Turn.Parent != "" {
 		r.resumeChild(ctx, gen, policies, *it.Turn, it.waited)
 		return nil
 	}
 	log := r.cfg.Log.With("turn", it.Turn.ID)
-	if len(it.Rows) == 0 { // cannot be: the rows end with the turn
+	if len(it.Rows) == 0 { // unreachable: the rows end with the turn
 		log.Error("turn has no message to answer")
 		return nil
 	}
@@ -94,7 +94,7 @@ func (r *Runner) resume(
 		a = &Agent{Name: it.Turn.Agent}
 	}
 	t := r.newTurn(gen, policies, a.fitted(at.Tier), it.Rows[0].Message, *it.Turn, nil)
-	t.place, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
+	t.scope, t.rest, t.mayInterrupt, t.resumed = at, rest, true, true
 	if !t.load(ctx) {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (r *Runner) resume(
 	return nil
 }
 
-// takeUp gives the session what the turn began with, and the labels of what it has touched.
+// takeUp gives the session the start of the turn and the labels of what it has touched.
 func (t *turn) takeUp() {
 	if before := t.state.User.Used; before != nil {
 		t.session.used = *before
@@ -129,30 +129,30 @@ func (t *turn) takeUp() {
 	t.session.label(t.state.Labels())
 }
 
-// stillRouted makes sure that the messages of a resumed turn would come to its agent now.
+// stillRouted checks that the messages of a resumed turn would still be routed to its agent.
 func (t *turn) stillRouted(ctx context.Context, rows []mailbox.InboxRow) error {
 	for _, row := range rows {
-		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.place, row.Message)
+		agent, why, decisions := t.route(ctx, t.gen, t.policies, t.scope, row.Message)
 		t.pending.Decisions = append(t.pending.Decisions, decisions...)
 		switch {
 		case agent == "":
 			t.silent = true
-			return fmt.Errorf("nobody answers this message now: %s", why)
+			return fmt.Errorf("this message is no longer answered: %s", why)
 		case agent != t.row.Agent:
-			return plainError("the host was restarted meanwhile, and your message is routed elsewhere now. Please send it again")
+			return plainError("the host was restarted, and your message would now go to another agent. Please send it again")
 		}
 	}
 	return nil
 }
 
-// patiently reads from the store, for as long as something is missing that may come back: that delays a message and never ends it.
+// patiently repeats a read until the store answers. An outage of the store delays a message but never fails it.
 func patiently[T any](ctx context.Context, r *Runner, read func() (T, error)) (T, error) {
 	for {
 		v, err := read()
 		if !errors.Is(err, store.ErrPassing) || ctx.Err() != nil {
 			return v, err
 		}
-		r.cfg.Log.Error("the store cannot be read now; trying again", "error", err)
+		r.cfg.Log.Error("cannot read the store; trying again", "error", err)
 		pause(ctx)
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/flynnhost/flynn/host/internal/stopwatch"
 )
 
-// bounds are the limits of a turn, and what counts for them beside its steps.
+// bounds holds the limits of a turn and what counts towards them besides its steps.
 type bounds struct {
 	limits    Limits
-	stopped   func() string    // see Config
-	elsewhere transcript.Spent // see transcript.Now
+	stopped   func() string    // as in Config
+	elsewhere transcript.Spent // as in transcript.Now
 	time      *stopwatch.Watch // nil before the turn runs
-	above     *bounds          // of a parent that waits for the turn, or nil
+	above     *bounds          // of the parent that waits for the turn, or nil
 }
 
-// now is what the steps do not say about what comes next.
+// now returns the facts outside the steps that decide what comes next.
 func (b *bounds) now(ctx context.Context) transcript.Now {
 	now := transcript.Now{Limits: b.limits.counted(), Elsewhere: b.elsewhere}
 	switch {
@@ -28,17 +28,17 @@ func (b *bounds) now(ctx context.Context) transcript.Now {
 	return now
 }
 
-// spent is what counts for the limits.
+// spent returns what counts towards the limits.
 func (b *bounds) spent(s *transcript.State) transcript.Spent { return s.Spent().Plus(b.elsewhere) }
 
-// helped counts a call of a program, for the turn and those above it. No step has it.
+// helped counts a call made by a program of the turn, for the turn and its waiting parents. No step records it.
 func (b *bounds) helped() {
 	for ; b != nil; b = b.above {
 		b.elsewhere.ToolCalls++
 	}
 }
 
-// pause stops the clocks of the turn and of those above it until the returned function is called.
+// pause stops the clocks of the turn and of its waiting parents until resume is called.
 func (b *bounds) pause() (resume func()) {
 	above := func() {}
 	if b.above != nil {

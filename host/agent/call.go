@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// caller brings the calls of a turn to a result: it has them decided about, records that they begin, has them performed and records what
-// came of them. It belongs to the turn's own goroutine.
+// caller carries out the tool calls of a turn: it has each admitted, records its start, has it performed and records its result. It is
+// used only on the turn's goroutine.
 type caller struct {
 	*recorder
 	*publisher
@@ -25,11 +25,11 @@ type caller struct {
 	underWay  []string // ids of the calls that run side by side
 }
 
-// prompts shows people what they are asked about; *turn implements it.
+// prompts shows requests for approval; *turn implements it.
 type prompts interface {
-	// asked shows a request for approval, to those as well who wait behind the turn. What it returns ends that.
+	// asked shows a request, also to the senders of messages that wait behind the turn. Calling answered removes it.
 	asked(ctx context.Context, a consent.Approval) (answered func())
-	// withdraw ends the requests of a call about which nobody has to decide any more.
+	// withdraw withdraws the requests of a call that needs no decision any more.
 	withdraw(ctx context.Context, requests []string)
 }
 
@@ -42,7 +42,7 @@ func (t *turn) newCaller() *caller {
 	return c
 }
 
-// run brings the first of some calls to a result, and with it those after it that may run beside it.
+// run carries out the first of the calls, and in parallel those after it that may run beside it.
 func (l *caller) run(ctx context.Context, calls []model.ToolCall) error {
 	if len(calls) > 1 && l.onlyLooks(calls[0]) && l.onlyLooks(calls[1]) {
 		if asks, err := l.sideBySide(ctx); !asks || err != nil {
@@ -52,7 +52,7 @@ func (l *caller) run(ctx context.Context, calls []model.ToolCall) error {
 	return l.call(ctx, calls[0])
 }
 
-// call decides about one call and runs it if it may run.
+// call admits one call and runs it.
 func (l *caller) call(ctx context.Context, c model.ToolCall) error {
 	l.announce(c)
 	v, err := l.admit(ctx, l.subject(), c, l.people)
@@ -60,7 +60,7 @@ func (l *caller) call(ctx context.Context, c model.ToolCall) error {
 		return err
 	}
 	if ctx.Err() != nil && !ended(ctx) {
-		return ctx.Err() // policies that are cut off deny; the next process asks them again
+		return ctx.Err() // an interrupted policy denies; the next process asks again
 	}
 	start := l.judged(c, v)
 	if v.Action != tool.Run {
@@ -73,35 +73,35 @@ func (l *caller) call(ctx context.Context, c model.ToolCall) error {
 	}
 	res := l.performer.perform(ctx, v, c, l.performer.toolCall(v, c))
 	if ctx.Err() != nil && !ended(ctx) {
-		return ctx.Err() // the start is committed; the next process says that it was interrupted
+		return ctx.Err() // the start is committed; the next process reports the call as interrupted
 	}
 	l.result(transcript.ToolResult{ToolStart: start, Result: res})
 	return l.commitSoon(ctx)
 }
 
-// announce shows a call before anything is decided about it.
+// announce shows a call before it is decided about.
 func (l *caller) announce(c model.ToolCall) {
 	l.publish(message.Event{Kind: message.ToolCall, Call: c.ID, Tool: c.Name, Args: validJSON(c.Args)})
 }
 
-// judged shows what was decided about a call.
-func (l *caller) judged(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
+// judged shows the decision about a call.
+func (l *caller) judged(c model.ToolCall, v tool.Decision) transcript.ToolStart {
 	start := newToolStart(c, v)
-	l.publishVerdict(start)
+	l.publishDecision(start)
 	return start
 }
 
-func (l *caller) publishVerdict(s transcript.ToolStart) {
+func (l *caller) publishDecision(s transcript.ToolStart) {
 	l.publish(message.Event{
-		Kind: message.ToolVerdict, Call: s.Call, Tool: s.Tool, Args: s.Args, Verdict: s.Verdict, Where: s.Where, Reasons: s.Reasons,
+		Kind: message.ToolDecision, Call: s.Call, Tool: s.Tool, Args: s.Args, Decision: s.Decision, Where: s.Where, Reasons: s.Reasons,
 	})
 }
 
-// admit asks the one function that decides, which asks a person where one has to agree, and logs what it said.
-func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Verdict, error) {
+// admit has a call admitted, which may ask a person, and records the decisions of the policies.
+func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, asked tool.Approver) (tool.Decision, error) {
 	var requests []string
 	answered := func() {}
-	v, err := l.enforcer().Admit(ctx, s, c, asked, func(v tool.Verdict, a consent.Approval) {
+	v, err := l.enforcer().Admit(ctx, s, c, asked, func(v tool.Decision, a consent.Approval) {
 		requests = append(requests, a.ID)
 		l.judged(c, v)
 		l.publish(message.Event{
@@ -121,38 +121,39 @@ func (l *caller) admit(ctx context.Context, s tool.Subject, c model.ToolCall, as
 	return v, nil
 }
 
-func newToolStart(c model.ToolCall, v tool.Verdict) transcript.ToolStart {
+func newToolStart(c model.ToolCall, v tool.Decision) transcript.ToolStart {
 	word := string(v.Action)
 	if v.Action == tool.Run && v.Sandbox {
 		word = "run_in_sandbox"
 	}
-	return transcript.ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Verdict: word, Where: v.Where, Reasons: v.Reasons}
+	return transcript.ToolStart{Call: c.ID, Tool: c.Name, Args: v.Args, Decision: word, Where: v.Where, Reasons: v.Reasons}
 }
 
-// result records what came of a call and shows it.
+// result records the result of a call and shows it.
 func (l *caller) result(r transcript.ToolResult) {
 	l.step(r)
 	l.violated(r)
 	l.came(r)
 }
 
-// came shows what came of a call. The session has touched what the call has.
+// came shows the result of a call and adds its labels to the session.
 func (l *caller) came(r transcript.ToolResult) {
 	l.session.label(r.Result.Labels)
 	l.publish(message.Event{
-		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Verdict: r.Verdict,
+		Kind: message.ToolResult, Call: r.Call, Tool: r.Tool, Text: r.Result.Text, IsError: r.Result.IsError, Where: r.Where, Decision: r.Decision,
 	})
 }
 
-// people are asked for the approval of a turn's calls.
+// people asks people to approve the calls of a turn.
 type people struct {
 	*recorder
 	bounds    *bounds
 	approvals Approvals
-	slots     chan struct{} // of the turns at work
+	slots     chan struct{} // of the running turns
 }
 
-// Request commits the answer with its call before anybody is asked about it, so that the request outlives a crash together with its turn.
+// Request commits the model's answer with the call before anybody is asked, so that the request survives a crash together with its
+// turn.
 func (p people) Request(ctx context.Context, ask approval.Ask) (consent.Approval, error) {
 	if err := p.commit(ctx); err != nil {
 		return consent.Approval{}, err
@@ -160,7 +161,7 @@ func (p people) Request(ctx context.Context, ask approval.Ask) (consent.Approval
 	return p.approvals.Request(ctx, ask)
 }
 
-// Wait gives up the turn's place among the working ones for as long as a person thinks, and stops its clock.
+// Wait frees the turn's slot and stops its clock while a person decides.
 func (p people) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	<-p.slots
 	resume := p.bounds.pause()
@@ -171,17 +172,17 @@ func (p people) Wait(ctx context.Context, id string) (granted bool, decider stri
 	return p.approvals.Wait(ctx, id)
 }
 
-// Consume spends a grant.
+// Consume uses up a grant.
 func (p people) Consume(ctx context.Context, id string, b approval.Binding) error {
 	return p.approvals.Consume(ctx, id, b)
 }
 
-// Use spends a use of a lease.
+// Use uses a lease once.
 func (p people) Use(ctx context.Context, ask approval.Ask) (consent.Grant, bool, error) {
 	return p.approvals.Use(ctx, ask)
 }
 
-// validJSON returns what a model wrote as arguments, or nothing where it is not JSON; Admit says what is wrong with it.
+// validJSON returns the arguments that a model wrote, or nil if they are not JSON. Admit reports the error.
 func validJSON(args json.RawMessage) json.RawMessage {
 	if !json.Valid(args) {
 		return nil

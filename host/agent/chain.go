@@ -10,29 +10,29 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Delegation bounds the work that agents give each other.
+// Delegation bounds delegation between agents.
 type Delegation struct {
-	MaxDepth  int           // length of a chain, the agent that was spoken to not counted
+	MaxDepth  int           // length of a delegation chain, not counting the first agent
 	MaxFanout int           // delegations of one turn
 	Timeout   time.Duration // of one delegated turn
 }
 
-// working is an agent of a delegation chain, with the rights that it has itself at its place there.
-type working struct {
+// chainAgent is an agent of a delegation chain, with the rights that it has at its position.
+type chainAgent struct {
 	transcript.Link
 	agent *Agent
 }
 
-// delegated says for which agents a child works. A turn of a conversation has none.
+// delegated is the part of a child turn that other turns do not have.
 type delegated struct {
 	record transcript.Delegated
-	above  []working       // the agents of the chain, the first one first
-	parent *turn           // nil where that runs no more: a background child's
-	call   context.Context // of the parent, within which the child runs
-	ending *ending         // what came of it, once it has ended
+	above  []chainAgent    // the agents above it in the chain, the first one first
+	parent *turn           // nil for a background child and when the parent is gone
+	call   context.Context // of the parent's call, which bounds the child
+	ending *ending         // set when the child has ended
 }
 
-// under is what is left of an agent's rights while it works for another one: of each right, what both have. Depth counts the
+// under returns the agent with the rights that remain to it while it works for parent: the intersection of both. depth counts the
 // agents above.
 func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
 	c := *a
@@ -61,8 +61,8 @@ func (a *Agent) under(parent *Agent, g *Generation, depth int) *Agent {
 	return &c
 }
 
-// chainOf finds the agents of a chain, each with the rights that it has there, and the one at its end.
-func (g *Generation) chainOf(chain []transcript.Link, last string) (above []working, agent *Agent, err error) {
+// chainOf returns the agents of a chain with their rights, and the agent at its end.
+func (g *Generation) chainOf(chain []transcript.Link, last string) (above []chainAgent, agent *Agent, err error) {
 	for i, name := range append(names(chain), last) {
 		a, ok := g.Agents[name]
 		switch {
@@ -71,14 +71,14 @@ func (g *Generation) chainOf(chain []transcript.Link, last string) (above []work
 		case agent == nil:
 			agent = a
 		case a.Kind == KindCLI:
-			return nil, nil, plainError(fmt.Sprintf("agent %q runs a program with tools of its own, which cannot be held to the rights of agent %q", name, agent.Name))
+			return nil, nil, plainError(fmt.Sprintf("agent %q runs an agent CLI with its own tools, which cannot be limited to the rights of agent %q", name, agent.Name))
 		case !slices.Contains(agent.Delegates, name):
-			return nil, nil, plainError(fmt.Sprintf("agent %q may no longer give work to agent %q", agent.Name, name))
+			return nil, nil, plainError(fmt.Sprintf("agent %q may no longer delegate to agent %q", agent.Name, name))
 		default:
 			agent = a.under(agent, g, i)
 		}
 		if i < len(chain) {
-			above = append(above, working{chain[i], agent})
+			above = append(above, chainAgent{chain[i], agent})
 		}
 	}
 	return above, agent, nil
@@ -92,5 +92,5 @@ func names(chain []transcript.Link) []string {
 	return out
 }
 
-// childLane begins the lane of a child that runs beside its conversation; no channel's name has a slash.
-const childLane = "child/"
+// childKey prefixes the queue key of a child that runs beside its conversation. No channel name contains a slash.
+const childKey = "child/"

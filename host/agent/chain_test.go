@@ -27,7 +27,7 @@ type anyTool struct{ spec tool.Spec }
 func (a anyTool) Spec() tool.Spec                                   { return a.spec }
 func (anyTool) Run(context.Context, tool.Call) (tool.Result, error) { return tool.Result{}, nil }
 
-// TestNoRightsAreGainedByDelegating draws teams, doors and policies, and compares every call of every delegate down a chain with the
+// TestNoRightsAreGainedByDelegating draws teams, frontends and policies, and compares every call of every delegate down a chain with the
 // same call of those above it.
 func TestNoRightsAreGainedByDelegating(t *testing.T) {
 	reg := tool.NewRegistry()
@@ -57,7 +57,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		tight := rapid.Bool().Draw(t, "box is stricter")
 		gen := &Generation{
 			Registry: reg, Agents: map[string]*Agent{}, Names: names, Sandboxes: []string{"", "box"},
-			Roles: route.NewRoles(config.Access{}, route.AllProved), LocalDoors: rapid.Bool().Draw(t, "local doors"),
+			Roles: route.NewRoles(config.Access{}, route.AllProved), LocalFrontends: rapid.Bool().Draw(t, "local frontends"),
 			OnUnavailable: rapid.SampledFrom([]string{"deny", "host"}).Draw(t, "on unavailable"),
 			Delegation:    Delegation{MaxDepth: rapid.IntRange(1, 3).Draw(t, "depth"), MaxFanout: 2},
 			Limits:        Limits{Steps: 9, ToolCalls: 9, Tokens: 900, Time: time.Minute},
@@ -81,9 +81,9 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		door := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
-		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: door, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
-			ID: store.NewID(time.Now()), Session: door + ":c:a", Agent: "a", Channel: door, Sender: door + ":ann",
+		frontend := rapid.SampledFrom([]string{"irc", "web"}).Draw(t, "door")
+		above := r.newTurn(gen, nil, gen.Agents["a"], message.Message{Channel: frontend, Sender: message.Sender{ID: "ann"}}, turnlog.Turn{
+			ID: store.NewID(time.Now()), Session: frontend + ":c:a", Agent: "a", Channel: frontend, Sender: message.NewSenderKey(frontend, "ann"),
 		}, nil)
 		above.session = &session{labels: some([]string{"web:x", "sender:guest"}, "labels")}
 		slices.Sort(above.session.labels)
@@ -119,7 +119,7 @@ func TestNoRightsAreGainedByDelegating(t *testing.T) {
 			}
 			for _, m := range child.agent.Tools {
 				if !above.agent.Offered.Has(m.Name) {
-					t.Fatalf("%s is told of %s", child.subject().Chain(), m.Name)
+					t.Fatalf("%s is offered %s", child.subject().Chain(), m.Name)
 				}
 			}
 			for _, l := range above.session.labels {
@@ -138,7 +138,7 @@ func TestProgramsTakeNoWork(t *testing.T) {
 		"lead": {Name: "lead", Delegates: []string{"codex", "helper"}}, "codex": {Name: "codex", Kind: KindCLI}, "helper": {Name: "helper", Kind: KindCode},
 	}}
 	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "codex"); err == nil || forPeople(err) != `agent "codex" runs a program with tools of its own, `+
-		`which cannot be held to the rights of agent "lead".` {
+		`which cannot be limited to the rights of agent "lead".` {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := gen.chainOf([]transcript.Link{{Agent: "lead"}}, "helper"); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// child is a turn that another turn has delegated, as its supervisor sees it. It runs in the same loop under the same enforcement, in a session
-// of its own that ends with it, and never speaks to people: what it says is the result of its parent's call, or, in the background, a message
-// of the host's own to the conversation that it came from.
+// child is a delegated turn as its supervisor sees it. It runs in the same loop under the same enforcement, in a session of its own
+// that ends with it, and never speaks to people: its answer is the result of its parent's call or, for a background child, a message
+// that the host itself writes to the conversation that it came from.
 type child struct{ turn *turn }
 
 var _ children.Child = child{}
@@ -29,7 +29,7 @@ func (c child) Turn() turnlog.Turn { return c.turn.row }
 // Begin implements children.Child.
 func (c child) Begin(ctx context.Context) error { return c.turn.commit(ctx) }
 
-// Run implements children.Child. A child within a call ends with that, and is left as it is where the host goes down.
+// Run implements children.Child. A child within a call ends with the call, and is left to the next process if the host goes down.
 func (c child) Run(ctx context.Context) {
 	host := ctx
 	if parent := c.turn.delegated.parent; parent != nil {
@@ -52,13 +52,13 @@ func (c child) Result() tool.Result {
 	return c.outcome()
 }
 
-// ending is what came of a child.
+// ending is the outcome of a child.
 type ending struct {
 	state turnlog.TurnState
 	text  string
 }
 
-// newChild makes the child of a call and does not begin it.
+// newChild makes the child of a call without beginning it.
 func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	now := t.cfg.Now()
 	id := store.NewIDAfter(t.row.ID, now)
@@ -67,7 +67,7 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	if err != nil {
 		return child{}, err
 	}
-	record := transcript.Delegated{Chain: chain, Origin: t.origin, Place: t.home(), Turns: t.session.count}
+	record := transcript.Delegated{Chain: chain, Origin: t.origin, Scope: t.home(), Turns: t.session.count}
 	if args.Background {
 		share := children.Share(t.gen.Limits.counted(), t.spent(&t.state), t.gen.Delegation.MaxFanout)
 		record.Tokens, record.ToolCalls = share.Tokens, share.ToolCalls
@@ -88,8 +88,8 @@ func (t *turn) newChild(call string, args delegateArgs) (child, error) {
 	return child{c}, nil
 }
 
-// readChild makes a child of what the store has of it. broken is why it cannot go on by the configuration in force. parent is nil where it
-// does not run.
+// readChild reads a child back from the store. broken says why it cannot continue under the configuration in force. parent is nil if
+// the parent does not run.
 func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, parent *turn) (_ child, broken, err error) {
 	steps, err := patiently(ctx, r, func() ([]turnlog.Step, error) { return r.cfg.Store.Steps(ctx, row.ID) })
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 	}
 	record := state.User.Delegated
 	if record == nil || state.User.Used == nil {
-		return child{}, nil, fmt.Errorf("turn %s does not say who has delegated it", row.ID)
+		return child{}, nil, fmt.Errorf("turn %s has no record of its delegation", row.ID)
 	}
 	d := &delegated{record: *record}
 	if !row.Background {
@@ -126,7 +126,7 @@ func (r *Runner) readChild(ctx context.Context, gen *Generation, policies Polici
 	return child{c}, broken, nil
 }
 
-// lastWords are those of a child that has ended.
+// lastWords returns what an ended child said last.
 func (t *turn) lastWords() string {
 	switch {
 	case t.row.State == turnlog.TurnStopped:
@@ -137,8 +137,8 @@ func (t *turn) lastWords() string {
 	return "It failed; the host's log says why."
 }
 
-// outcome is what a child that has ended gives back: what it said, what it used, and what it has touched. That it was a delegate
-// is no matter of the parent's session.
+// outcome returns the result of an ended child: its answer, its usage and its labels. The label of the delegate's role stays out of the
+// parent's session.
 func (c child) outcome() tool.Result {
 	t := c.turn
 	f := t.delegated.ending
@@ -149,7 +149,7 @@ func (c child) outcome() tool.Result {
 	res := tool.Result{
 		Text: fmt.Sprintf("%s\n\n[%s: turn %s, %d model calls, %d tool calls, %d tokens]", text, t.row.Agent, t.row.ID, len(t.state.Answers),
 			t.state.Made(), t.state.Used().Tokens),
-		IsError: f.state != turnlog.TurnDone, Labels: c.passedUp(), Verdict: transcript.Encode(c.record()),
+		IsError: f.state != turnlog.TurnDone, Labels: c.passedUp(), Record: transcript.Encode(c.record()),
 	}
 	if f.state == turnlog.TurnDone {
 		res.Attachments = t.state.Attachments()
@@ -157,23 +157,23 @@ func (c child) outcome() tool.Result {
 	return res
 }
 
-// passedUp are the labels that come back with a result.
+// passedUp returns the labels that the result brings to the parent.
 func (c child) passedUp() []string {
 	chain := c.turn.delegated.record.Chain
 	own := tool.DelegatedLabel(chain[len(chain)-1].Agent)
 	return slices.DeleteFunc(slices.Clone(c.turn.session.labels), func(l string) bool { return l == own })
 }
 
-// promise is what a call gets for a background child.
+// promise returns the result of the call that begins a background child.
 func (c child) promise() tool.Result {
 	return tool.Result{
-		Text: fmt.Sprintf("%s works on it in the background. What it says will come as a message; until then %s tells how far it is, by the id %s.",
+		Text: fmt.Sprintf("%s works on it in the background. Its answer will come as a message; until then call %s with the id %s to see its progress.",
 			c.turn.row.Agent, ResultTool, c.turn.row.ID),
-		Verdict: transcript.Encode(c.record()),
+		Record: transcript.Encode(c.record()),
 	}
 }
 
-// record is the record of a child: for one in the background, what was set aside for it.
+// record returns the record of a child; for a background child it is the share that was set aside for it.
 func (c child) record() transcript.Child {
 	t := c.turn
 	r := transcript.Child{Turn: t.row.ID, Agent: t.row.Agent, State: t.row.State, Background: t.row.Background}
@@ -186,7 +186,7 @@ func (c child) record() transcript.Child {
 	return r
 }
 
-// timeLimit is how long the turn may take.
+// timeLimit returns how long the turn may take.
 func (t *turn) timeLimit() time.Duration {
 	if limit := t.gen.Delegation.Timeout; t.delegated != nil && limit > 0 {
 		return min(limit, t.gen.Limits.Time)
@@ -194,7 +194,7 @@ func (t *turn) timeLimit() time.Duration {
 	return t.gen.Limits.Time
 }
 
-// follow ends a child with the call that it is the work of. In the background, /stop ends it.
+// follow cancels a child when the call that began it ends. A background child is ended by /stop.
 func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 	if t.row.Background {
 		t.children.Watch(t.row, cancel)
@@ -211,7 +211,7 @@ func (t *turn) follow(cancel context.CancelCauseFunc) (unfollow func()) {
 	return func() { stop() }
 }
 
-// resumeChild takes up a child that no parent waits for, unless its sender may no longer be heard.
+// resumeChild continues a child that no parent waits for, unless its sender is no longer admitted.
 func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Policies, row turnlog.Turn, waited []journal.Decision) {
 	c, broken, err := r.readChild(ctx, gen, policies, row, nil)
 	switch {
@@ -229,7 +229,7 @@ func (r *Runner) resumeChild(ctx context.Context, gen *Generation, policies Poli
 	r.children.Work(ctx, c, broken)
 }
 
-// abandon ends a turn that cannot be read.
+// abandon ends a turn that cannot be read back.
 func (r *Runner) abandon(ctx context.Context, row turnlog.Turn, cause error) {
 	defer r.children.Drop(row.ID)
 	r.withdrawOwn(ctx, row.ID)

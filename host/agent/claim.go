@@ -20,22 +20,21 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Item is work of one conversation: a message to answer, or a turn that an earlier process left running.
+// Item is queued work: a message to answer, or a turn that an earlier process left running.
 type Item struct {
 	Row  mailbox.InboxRow
 	Turn *turnlog.Turn
 	Rows []mailbox.InboxRow // of Turn
-	// Order is true for an order to the host that must not overtake what was said before it.
+	// Order is true for a command that must not overtake earlier messages.
 	Order bool
-	// Alone, where it is set, is the item: work of the host's own beside which no turn may run in its place. It is not durable.
+	// Alone, if not nil, is a function of the host that must run while no turn runs in the scope. It is not durable.
 	Alone func()
-	// released: a turn had taken the message and was stopped for a later one.
+	// released means that a turn had taken the message and was stopped in favor of a later one.
 	released bool
-	waited   []journal.Decision // what its turn has to say of its wait for tools
+	waited   []journal.Decision // to be recorded with the turn that had to wait for tools
 }
 
-// Recover lists the work that the store still holds, in order: turns that were running first, then
-// messages that no turn has taken.
+// Recover lists the unfinished work in the store, in order: running turns first, then messages that no turn has taken.
 func Recover(ctx context.Context, s Store) ([]Item, error) {
 	turns, err := s.RunningTurns(ctx)
 	if err != nil {
@@ -71,19 +70,19 @@ func Recover(ctx context.Context, s Store) ([]Item, error) {
 	return items, nil
 }
 
-// Key is the conversation that the item comes from.
+// Key returns the key of the conversation that the item comes from.
 func (it Item) Key() string {
 	if it.Turn != nil && it.Turn.Parent != "" {
-		return childLane + it.Turn.ID
+		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
-		return it.Turn.ConversationKey()
+		return string(it.Turn.ConversationKey())
 	}
-	return it.Row.Message.ConversationKey()
+	return string(it.Row.Message.ConversationKey())
 }
 
-// Work answers the first of the items that wait in a place, together with those after it that one
-// answer can serve, and returns the rest. It is the work function of a lane.
+// Work answers the first of the items queued in a scope, together with the following ones that the same answer can serve, and returns
+// the rest. It is the work function of the keyed queue.
 func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Item) {
 	if items[0].Alone != nil {
 		items[0].Alone()
@@ -92,7 +91,7 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	if items[0].Turn == nil && !r.awake(ctx) {
 		return nil
 	}
-	for w := (lateness{runner: r, place: key}); ; {
+	for w := (lateness{runner: r, scope: key}); ; {
 		var unequipped string
 		if items, unequipped = r.workOnce(ctx, key, items, &w); unequipped == "" {
 			return items
@@ -103,8 +102,8 @@ func (r *Runner) Work(ctx context.Context, key string, items []Item) (rest []Ite
 	}
 }
 
-// workOnce is Work, unless the tools of the agent are not there yet: then it names the agent, and everything but messages that were dropped
-// is as before.
+// workOnce is Work, except that it returns the agent's name, and leaves all items but dropped ones, if the agent's tools are not there
+// yet.
 func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *lateness) (rest []Item, unequipped string) {
 	select {
 	case r.slots <- struct{}{}:
@@ -120,7 +119,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	}()
 	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
-	at, err := r.placeOf(ctx, gen, key, items[0])
+	at, err := r.scopeOf(ctx, gen, key, items[0])
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
@@ -140,7 +139,7 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	}
 	c := r.claim(ctx, gen, policies, at, items)
 	if len(c.rows) > 0 && len(gen.Late[c.agent]) > 0 {
-		return items[c.taken-len(c.rows):], c.agent // what stood before them was dropped
+		return items[c.taken-len(c.rows):], c.agent // the items before them were dropped
 	}
 	var released []Item
 	if len(c.rows) > 0 {
@@ -150,17 +149,17 @@ func (r *Runner) workOnce(ctx context.Context, key string, items []Item, w *late
 	return slices.Concat(released, items[c.taken:]), ""
 }
 
-// order has an order carried out. Like a message, it may have waited through a change of who is admitted.
-func (r *Runner) order(ctx context.Context, gen *Generation, place string, row mailbox.InboxRow) {
+// order carries out a command, if its sender is still admitted.
+func (r *Runner) order(ctx context.Context, gen *Generation, scope string, row mailbox.InboxRow) {
 	if why := gen.Admission.Refusal(row.Message); why != "" {
 		r.drop(ctx, row, why, nil)
 		return
 	}
-	r.cfg.Orders.Order(ctx, place, row)
+	r.cfg.Orders.Order(ctx, scope, row)
 }
 
-// giveUp settles an item whose work panicked outside a turn's own loop. Left as it is, it would end this process, and every later
-// one at its start.
+// giveUp settles an item whose work panicked outside the turn's loop. Left unsettled, it would crash this process and every later one
+// at its start.
 func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 	r.cfg.Log.Error("panic", "conversation", it.Key(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	if it.Turn != nil && it.Turn.Parent != "" {
@@ -171,25 +170,25 @@ func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 		rows = []mailbox.InboxRow{it.Row}
 	}
 	for _, row := range rows {
-		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, mailbox.InboxFailed, "the host failed over this message; its log says how")
+		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, mailbox.InboxFailed, "the host failed on this message; see its log")
 		if err != nil && !errors.Is(err, store.ErrConflict) {
-			r.cfg.Log.Error("give message up", "inbox", row.ID, "error", err)
+			r.cfg.Log.Error("give up on message", "inbox", row.ID, "error", err)
 		}
 	}
 }
 
-// claim is the head of a conversation's queue, routed.
+// claim is the routed head of a conversation's queue.
 type claim struct {
-	taken     int // items used up, dropped ones included
+	taken     int // items used up, including dropped ones
 	rows      []mailbox.InboxRow
 	agent     string
 	decisions []journal.Decision
-	fresh     bool // not all of the rows come from a turn that was stopped
+	fresh     bool // some rows do not come from a stopped turn
 }
 
-// claim routes messages until one belongs to another sender, another conversation or another agent, or stands alone by the queue's
-// mode. Only one sender's messages are joined: a turn acts with the rights of its sender.
-func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, items []Item) claim {
+// claim routes messages until one belongs to another sender, conversation or agent, or the queue mode separates them. Only messages of
+// one sender are joined, because a turn acts with the rights of its sender.
+func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, items []Item) claim {
 	var c claim
 	for _, it := range items {
 		if it.Turn != nil || it.Order || it.Alone != nil || len(c.rows) > 0 && !it.follows(c.rows[0].Message) {
@@ -198,13 +197,13 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 		agent, why, decisions := r.route(ctx, gen, policies, at, it.Row.Message)
 		switch {
 		case ctx.Err() != nil:
-			return claim{} // policies that are cut off fail closed; the next process asks them again
+			return claim{} // interrupted policies fail closed; the next process asks again
 		case agent == "":
 			if len(c.rows) > 0 {
-				return c // dropped in its own right, the next time round
+				return c // dropped by the next call
 			}
 			if !r.drop(ctx, it.Row, why, decisions) {
-				pause(ctx) // the store has trouble; the message stays where it is
+				pause(ctx) // the store failed; the message stays queued
 				return c
 			}
 			c.taken++
@@ -224,20 +223,19 @@ func (r *Runner) claim(ctx context.Context, gen *Generation, policies Policies, 
 	return c
 }
 
-// joins reports whether one answer can serve both messages. A call of a tool is answered by itself, and so is a question of a program:
-// each waits for an answer of its own.
+// joins reports whether one answer can serve both messages. A direct tool call and a question from an API client each wait for an
+// answer of their own.
 func joins(first, next message.Message) bool {
-	if door := route.Door(first.Channel); door != route.DoorChannel && !route.Local(first.Channel) {
+	if frontend := route.Frontend(first.Channel); frontend != route.FrontendChannel && !route.Local(first.Channel) {
 		return false
 	}
 	return next.Sender.Equal(first.Sender) && next.Agent == first.Agent && first.Call == nil && next.Call == nil
 }
 
-// route names the agent that answers a message, or says why none does. The message was admitted when it came; since
-// then it may have waited through a restart or a change of the configuration, so it is asked again now. The agent
-// is named by the function that every door and `flynn route test` use. A bug in it concerns one message, which
-// is set aside.
-func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Place, m message.Message) (
+// route returns the agent that answers a message, or why none does. The message was admitted when it came, but may since have waited
+// through a restart or a change of the configuration, so admission is checked again. Every frontend and `flynn route test` use the same
+// function. A panic in it fails only this message.
+func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, at turnlog.Scope, m message.Message) (
 	agent, why string, _ []journal.Decision,
 ) {
 	defer recovered(r.cfg.Log, "event", m.EventID, func() { agent, why = "", errBroken.Error() })
@@ -246,7 +244,7 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 	}
 	now := r.cfg.Now()
 	facts := policy.RouteFacts{Facts: route.Facts(m, gen.Roles, now), Agents: gen.Roles.Agents(m, gen.Names)}
-	d, records := route.Decide(ctx, gen.Table.With(at.Agent), knowing{policies, r, at}, facts)
+	d, records := route.Decide(ctx, gen.Table.With(at.Agent), sessionFacts{policies, r, at}, facts)
 	decisions := []journal.Decision{{
 		At: now, Kind: "route_table", Policy: "table", Answer: d.Static.Agent,
 		Reason: strings.TrimSpace(fmt.Sprintf("%s %s", d.Static.Tier, d.Static.Rule)),
@@ -255,7 +253,7 @@ func (r *Runner) route(ctx context.Context, gen *Generation, policies Policies, 
 	return d.Agent, unanswered(d), append(decisions, decisionlog.Rows(now, records)...)
 }
 
-// unanswered is why nobody answers.
+// unanswered returns why no agent answers.
 func unanswered(d route.Decision) string {
 	switch {
 	case d.Agent != "":
@@ -266,11 +264,11 @@ func unanswered(d route.Decision) string {
 	return "no rule names an agent for this sender"
 }
 
-// drop ends a message that no agent is to answer, and says so in the log of decisions.
+// drop ends a message that no agent answers, and records the decisions.
 func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, decisions []journal.Decision) bool {
 	err := r.cfg.Store.SetInbox(ctx, row.ID, mailbox.InboxDropped, why)
 	for i := range decisions {
-		decisions[i].Turn = mailbox.MessageID(row.ID) // it has no turn
+		decisions[i].Turn = mailbox.MessageID(row.ID) // the message has no turn
 	}
 	if err == nil {
 		err = r.cfg.Store.AddDecisions(ctx, decisions)
@@ -284,7 +282,7 @@ func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, dec
 	return err == nil || errors.Is(err, store.ErrConflict)
 }
 
-// recovered is deferred where a bug must not end the host: it logs a panic and has then called.
+// recovered is deferred to recover from a panic: it logs the panic and calls then.
 func recovered(log *slog.Logger, key, id string, then func()) {
 	if p := recover(); p != nil {
 		log.Error("panic", key, id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -292,7 +290,7 @@ func recovered(log *slog.Logger, key, id string, then func()) {
 	}
 }
 
-// pause waits before something is tried again.
+// pause waits before a retry.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(time.Second):

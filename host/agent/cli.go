@@ -16,27 +16,27 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// CLI is the program of an agent of kind cli, as far as a turn knows it; its tool knows the rest.
+// CLI is what a turn knows of the CLI of an agent of kind cli.
 type CLI struct {
-	// Name is the program's, for people.
+	// Name is the program's name for people.
 	Name string
-	// Workspace is the session's, by its path on the program's machine.
+	// Workspace is the path of the session's workspace on the program's machine.
 	Workspace string
-	// Gives is true where the program's sessions are named by us, Resumes where they can go on at all.
+	// Gives is true if Flynn names the program's sessions, and Resumes if a session can be continued.
 	Gives, Resumes bool
-	// Folder checks the folder of the host that a message names for its conversation; nil where none may be named.
+	// Folder checks the host folder that a message names for its conversation. It is nil if no folder may be named.
 	Folder func(dir string) error
-	// Programs is true where what has the gateway's token may run it on the host, as its owner may at the terminal.
+	// Programs is true if a holder of the gateway's token may run it on the host, as the owner may at the terminal.
 	Programs bool
-	// Missing is why it cannot run as things are, such as a key that is not set; empty if nothing is.
+	// Missing says why the program cannot run, for example because a key is not set. It is empty if it can.
 	Missing string
 }
 
-// cliVoice hands the message to the agent's program and answers with what it says. No model of ours takes part; the steps look as if one had
-// called cli.run and then repeated its result. So the run is decided about, approved, recorded and interrupted like any other call, and
-// a restart in the middle does not run the program again.
+// cliVoice passes the message to the agent's CLI and answers with its output. It calls no model; the recorded steps look as if a model
+// had called cli.run and then repeated its result. So the run is decided about, approved, recorded and interrupted like any other call,
+// and a restart does not run the program again.
 //
-// A program that no longer knows the session is run a second time, for a new one. It has done nothing in the first run.
+// A program that no longer knows its session is run a second time with a new one. The first run has done nothing.
 type cliVoice struct {
 	*recorder
 	*publisher
@@ -44,13 +44,13 @@ type cliVoice struct {
 	spending *meter
 }
 
-// newCLIVoice charges what the program says that it has used, as an estimate: it calls its models itself, past every reservation.
+// newCLIVoice charges the usage that the program reports as an estimate. The program calls its models itself, without a reservation.
 func (t *turn) newCLIVoice() cliVoice {
 	return cliVoice{t.recorder, t.publisher, t.identity, &meter{runner: t.Runner, gen: t.gen, account: t.account()}}
 }
 
-// repeats is false before anything is begun, so that the kill switch can leave the message for later. What the program has said and used
-// is recorded in any case.
+// repeats returns false before the program has begun, so that the kill switch can leave the message for later. The program's answer and
+// usage are recorded in any case.
 func (v cliVoice) repeats() bool { return len(v.state.Answers) > 0 }
 
 func (v cliVoice) close() { v.spending.settle(budget.Amount{}) }
@@ -78,21 +78,22 @@ func (v cliVoice) answer(ctx context.Context) error {
 	}
 	if result.Result.IsError {
 		answer.Message.Text = ""
-		v.step(answer) // for what it has used
+		v.step(answer) // records the usage
 		return v.failure(result)
 	}
 	v.step(answer)
 	return nil
 }
 
-// attempt is a run of the program, for which the budgets must have room for the prompt at least. More than that nobody knows before.
+// attempt is the reservation for a run: the tokens of the prompt. Its further use is unknown.
 func (v cliVoice) attempt() model.Attempt {
 	return model.Attempt{
 		Provider: KindCLI, Model: v.agent.CLI.Name, Number: 1, Start: v.clock(), Worst: model.Usage{Input: roughText(v.state.User.Text()), Estimated: true},
 	}
 }
 
-// charge charges a run, with the step that its answer becomes. One that an earlier process had begun has no room reserved in this one.
+// charge charges a run with the step that records its answer. If an earlier process began the run, no budget is reserved for it in this
+// one.
 func (v cliVoice) charge(ctx context.Context, r transcript.ToolResult, record cli.Record) {
 	m := v.spending
 	if m.room == nil {
@@ -104,7 +105,7 @@ func (v cliVoice) charge(ctx context.Context, r transcript.ToolResult, record cl
 	m.rows = nil
 }
 
-// cliFault is the class of failure of a run.
+// cliFault classifies the failure of a run.
 func cliFault(r transcript.ToolResult, record cli.Record) error {
 	switch {
 	case !r.Result.IsError:
@@ -117,7 +118,7 @@ func cliFault(r transcript.ToolResult, record cli.Record) error {
 	return &model.Error{Kind: model.BadAnswer}
 }
 
-// mayRun says what is missing before a container is made for nothing.
+// mayRun checks the conditions of a run before a container is made.
 func (v cliVoice) mayRun() error {
 	owner := v.role() == route.Owner
 	if why := v.agent.RefusesCLI(v.local(v.agent), owner); why != "" {
@@ -128,7 +129,7 @@ func (v cliVoice) mayRun() error {
 	case folder == "":
 		return nil
 	case v.agent.CLI.Folder == nil:
-		return plainError(fmt.Sprintf("agent %q works in no folder that a message names: write folder_by_call = true under its [cli]", v.agent.Name))
+		return plainError(fmt.Sprintf("agent %q does not take a folder from a message: set folder_by_call = true under its [cli]", v.agent.Name))
 	case before != "" && folder != before:
 		return plainError(fmt.Sprintf("this conversation is about %s: name no other folder, or begin a new conversation", before))
 	}
@@ -138,19 +139,19 @@ func (v cliVoice) mayRun() error {
 	return nil
 }
 
-// RefusesCLI says why the agent's program is not run for somebody, or "". A program on the host is for an owner who sits at it and for
-// nobody else, whatever the policies say.
+// RefusesCLI returns why the agent's CLI must not run for a sender, or "". A CLI on the host runs only for an owner at the machine,
+// whatever the policies say.
 func (a *Agent) RefusesCLI(local, owner bool) string {
 	switch {
 	case a.CLI.Missing != "":
 		return fmt.Sprintf("%s cannot run: %s", a.CLI.Name, a.CLI.Missing)
 	case !a.Sandboxed && !(local && owner):
-		return fmt.Sprintf("agent %q runs %s on the host itself, which is for its owner's terminal and web page alone", a.Name, a.CLI.Name)
+		return fmt.Sprintf("agent %q runs %s on the host itself, and only its owner may use it, from the terminal or the web page", a.Name, a.CLI.Name)
 	}
 	return ""
 }
 
-// call is the step that calls the program, for the session of that name or a new one.
+// call returns the step that calls the program, with the given session or a new one.
 func (v cliVoice) call(program string) model.Response {
 	c := v.agent.CLI
 	args := cli.Args{Prompt: v.prompt(program == ""), Session: program, Resume: program != "" && c.Resumes, Folder: v.state.User.Folder}
@@ -166,7 +167,8 @@ func (v cliVoice) call(program string) model.Response {
 	}
 }
 
-// prompt is what was said, with files by their paths on the program's machine. A new session begins with the system prompt.
+// prompt returns the messages as a prompt, with files by their paths on the program's machine. In a new session the system prompt comes
+// first.
 func (v cliVoice) prompt(begins bool) string {
 	said := v.state.User
 	said.Said = nil
@@ -187,7 +189,7 @@ func (v cliVoice) prompt(begins bool) string {
 	return said.Text()
 }
 
-// said is the step that repeats what the program has said.
+// said returns the step that repeats the program's answer.
 func (v cliVoice) said(text string, used model.Usage, anew bool) model.Response {
 	if anew {
 		text = fmt.Sprintf("(%s no longer knows our earlier conversation, so this is a new one.)\n\n%s", v.agent.CLI.Name, text)
@@ -197,7 +199,7 @@ func (v cliVoice) said(text string, used model.Usage, anew bool) model.Response 
 	}
 }
 
-// failure is why there is no answer. The program's own words are the sender's to read: it worked for him.
+// failure returns why there is no answer. The sender may read the program's own message: it worked for him.
 func (v cliVoice) failure(r transcript.ToolResult) error {
 	if r.Interrupted {
 		return plainError(fmt.Sprintf("the host was restarted while %s worked on this. It may or may not have done what you asked for, and was not run again. "+
@@ -206,17 +208,17 @@ func (v cliVoice) failure(r transcript.ToolResult) error {
 	return plainError(strings.TrimRight(strings.TrimPrefix(r.Result.Text, "refused: "), ".\n "))
 }
 
-// cliRecord reads the record of a run; there is none where nothing has run.
+// cliRecord returns the record of a run. ok is false if nothing has run.
 func cliRecord(r *transcript.ToolResult) (cli.Record, bool) {
 	var record cli.Record
-	if r == nil || r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Verdict) == 0 {
+	if r == nil || r.Interrupted || r.Tool != cli.ToolName || len(r.Result.Record) == 0 {
 		return record, false
 	}
-	return record, json.Unmarshal(r.Result.Verdict, &record) == nil
+	return record, json.Unmarshal(r.Result.Record, &record) == nil
 }
 
-// cliSession is the name of the program's session after a turn, where it was before. A run that was cut off has used the name that it was
-// given.
+// cliSession returns the name of the program's session after a turn. before is its name before the turn. An interrupted run has used
+// the name that it was given.
 func cliSession(s *transcript.State, before string) string {
 	before = cmp.Or(s.User.Program, before)
 	for _, a := range s.Answers {

@@ -43,11 +43,11 @@ func (p *cliProgram) Run(ctx context.Context, c tool.Call) (tool.Result, error) 
 			return tool.Result{}, err
 		}
 	}
-	verdict, err := json.Marshal(record)
+	decision, err := json.Marshal(record)
 	if record.Unknown {
-		return tool.Result{Text: "no such session", IsError: true, Verdict: verdict}, err
+		return tool.Result{Text: "no such session", IsError: true, Record: decision}, err
 	}
-	return tool.Result{Text: fmt.Sprintf("run %d: %s", len(p.ran), args.Prompt), Verdict: verdict}, err
+	return tool.Result{Text: fmt.Sprintf("run %d: %s", len(p.ran), args.Prompt), Record: decision}, err
 }
 
 // cliHouse is a house whose agents are of kind cli.
@@ -124,7 +124,7 @@ func TestASilentProgramGivesASign(t *testing.T) {
 		shown = shown || e.Kind == message.ToolProgress && e.Waiting && strings.Contains(e.Text, "still at work")
 	}
 	if !shown {
-		t.Error("whoever watched saw nothing")
+		t.Error("the watcher saw nothing")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestCLIWithAnUnknownSession(t *testing.T) {
 	}
 }
 
-// The run is a call like any other: whoever may refuse calls refuses it.
+// The run is a call like any other: a person who may deny calls denies it.
 func TestCLIRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -182,11 +182,11 @@ func TestCLIRefused(t *testing.T) {
 		}, "not today"},
 		{"by the budget", func(h *house) { h.gen.Limits.ToolCalls = 0 }, "used its 0 tool calls"},
 		{"not offered", func(h *house) { h.gen.Agents["helper"].Offered = tool.Set{} }, "is not offered"},
-		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "for its owner's terminal and web page alone"},
+		{"on the host, over a channel", func(h *house) { h.gen.Agents["helper"].Sandboxed = false }, "only its owner may use it"},
 		{"on the host, by a member", func(h *house) {
 			h.gen.Agents["helper"].Sandboxed = false
 			h.gen.Roles = route.NewRoles(config.Access{}, route.AllProved)
-		}, "for its owner's terminal and web page alone"},
+		}, "only its owner may use it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &cliProgram{}

@@ -15,22 +15,22 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Programs are the programs of an agent of kind code: it answers with prose or with one program, and its model is offered
-// the one tool that runs it. The agent's Offered are the tools that its programs may call.
+// Programs configures an agent of kind code. It answers with prose or with one program, and its model is offered one tool, which runs
+// the program. Agent.Offered are the tools that its programs may call.
 type Programs struct {
-	// Tool is the name of the tool that runs a program, by the arguments language and program.
+	// Tool is the name of the tool that runs a program. It takes the arguments language and program.
 	Tool string
-	// Languages are those that it takes.
+	// Languages are the languages that the tool takes.
 	Languages []string
-	// Available returns why no container for a program can be had now, or nil.
+	// Available returns why no container for a program is available, or nil.
 	Available func() error
-	// HelperCalls bounds the calls that one program makes.
+	// HelperCalls bounds the tool calls of one program.
 	HelperCalls int
-	// Fenced offers the model no tool; its programs are blocks of code, and their output comes back as text.
+	// Fenced offers the model no tool; it writes its programs as code blocks and gets their output as text.
 	Fenced bool
 }
 
-// Prompt is the text about programs that follows the agent's own prompt. helpers are the tools that programs may call.
+// Prompt returns the text about programs that follows the agent's own prompt. helpers are the tools that programs may call.
 func (p *Programs) Prompt(helpers []model.Tool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You solve tasks by writing programs. Answer either in prose, when you know the answer, or with exactly one program in %s",
@@ -55,7 +55,7 @@ func (p *Programs) Prompt(helpers []model.Tool) string {
 	return b.String()
 }
 
-// compact is a schema without the blanks in it.
+// compact removes the insignificant space from a schema.
 func compact(schema json.RawMessage) string {
 	text, _, err := jsonform.Canonical(schema)
 	if err != nil {
@@ -64,7 +64,7 @@ func compact(schema json.RawMessage) string {
 	return string(text)
 }
 
-// mayRun says why no program can be run, before any model is asked.
+// mayRun checks whether a program can run, before a model is called.
 func (p *Programs) mayRun() error {
 	if p == nil {
 		return plainError("this agent has nothing to run programs with")
@@ -75,7 +75,7 @@ func (p *Programs) mayRun() error {
 	return nil
 }
 
-// request puts a request into the form that models without tools understand, where the agent's is one.
+// request rewrites a request for models without tools, if the agent is configured so.
 func (p *Programs) request(req model.Request) model.Request {
 	if p != nil && p.Fenced {
 		req.Tools, req.Messages, req.Rough = nil, withoutCalls(req.Messages), 0
@@ -83,8 +83,8 @@ func (p *Programs) request(req model.Request) model.Request {
 	return req
 }
 
-// program reads the program that a model has written as a block of code as a call. Where a model calls the tool itself, the blocks in
-// its prose are prose.
+// program turns a program that the model wrote as a code block into a tool call. If the model calls the tool itself, code blocks in its
+// prose remain prose.
 func (v *modelVoice) program(answer model.Response) model.Response {
 	p := v.agent.Programs
 	if p == nil || len(answer.Message.Calls) > 0 || v.hasCalled() {
@@ -97,7 +97,7 @@ func (v *modelVoice) program(answer model.Response) model.Response {
 	return answer
 }
 
-// blockID begins the ids of calls that were blocks of code.
+// blockID prefixes the ids of calls that were code blocks.
 const blockID = "block_"
 
 // hasCalled reports whether the model has called the tool itself in this turn.
@@ -110,7 +110,7 @@ func (v *modelVoice) hasCalled() bool {
 	return false
 }
 
-// withoutCalls puts calls and results into the words of a conversation, for models that know neither.
+// withoutCalls rewrites calls and results as text, for models that have no tools.
 func withoutCalls(ms []model.Message) []model.Message {
 	out := make([]model.Message, 0, len(ms))
 	for _, m := range ms {
@@ -128,11 +128,11 @@ func withoutCalls(ms []model.Message) []model.Message {
 	return out
 }
 
-// shellTool is what an agent needs to be allowed so that it may give work to one that runs programs.
+// shellTool is the tool that an agent must be allowed to use before it may delegate to an agent that runs programs.
 const shellTool = "shell.exec"
 
-// helper returns what answers the calls of a program, while the turn waits for it; nil for agents without programs. Every call
-// goes the way of a call of the model's own, with the rights of the turn.
+// helper returns the handler for the tool calls of a program, which runs while the turn waits for the program; nil for agents without
+// programs. Each call is admitted like a call of the model, with the rights of the turn.
 func (l *caller) helper(parent model.ToolCall) tool.Helper {
 	if l.agent.Programs == nil || l.agent.Programs.HelperCalls == 0 {
 		return nil
@@ -151,14 +151,14 @@ func (l *caller) helper(parent model.ToolCall) tool.Helper {
 	}
 }
 
-// help decides about one call of a program and runs it if it may run. The decision is committed before. The program's own
-// call is the durable record that it ran: after a crash neither is run again.
+// help admits one call of a program and runs it. The decision is committed first. The start of the program's own call is the durable
+// record: after a crash neither is run again.
 func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resume func())) (tool.Result, error) {
 	if _, err := l.state.MayCall(l.now(ctx)); err != nil {
 		return tool.Result{}, err
 	}
 	l.announce(c)
-	v, err := l.admit(ctx, l.rights(), c, thinking{l.people, pause})
+	v, err := l.admit(ctx, l.rights(), c, pausingApprover{l.people, pause})
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -177,16 +177,16 @@ func (l *caller) help(ctx context.Context, c model.ToolCall, pause func() (resum
 	return result, nil
 }
 
-// thinking asks people while a program's clock stands still.
-type thinking struct {
+// pausingApprover asks people for approval while the program's clock stands still.
+type pausingApprover struct {
 	people
 	pause func() (resume func())
 }
 
 // Wait implements tool.Approver.
-func (p thinking) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
+func (p pausingApprover) Wait(ctx context.Context, id string) (granted bool, decider string, err error) {
 	defer p.pause()()
 	return p.people.Wait(ctx, id)
 }
 
-var _ tool.Approver = thinking{}
+var _ tool.Approver = pausingApprover{}

@@ -16,13 +16,13 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// The older turns of a session give way to a summary before they no longer fit. Nothing is deleted: the steps stay in the store,
-// and the summary only stands for them in what the model is shown. The host's rules are not in there to be lost: the system prompt
-// is sent with every call, and policies, approvals and labels never were text of a conversation.
+// Older turns of a session are replaced by a summary before the session outgrows the context window. Nothing is deleted: the steps stay
+// in the store, and only the model sees the summary instead. The host's rules cannot get lost in it: the system prompt is sent with
+// every call, and policies, approvals and labels are never part of a conversation's text.
 
-// compact sums the older turns up where the session has grown past its threshold. The summary is committed together with what was
-// said before anything is built on it, so that the next process finds both or neither. Where no summary can be had, the oldest
-// turns are left out of what the model is shown, as ever. own is what the turn itself takes, in tokens.
+// compact summarises the older turns if the session has grown past its threshold. The summary is committed before it is used, so that
+// the next process finds the same one. If no summary can be made, the oldest turns are left out of what the model is shown. own is the
+// size of the turn itself, in tokens.
 func (v *modelVoice) compact(ctx context.Context, own int) error {
 	older := v.session.older(v.gen.Tasks, v.agent.Window, own)
 	if older == 0 || v.unsummarised {
@@ -47,7 +47,7 @@ func (v *modelVoice) compact(ctx context.Context, own int) error {
 	return nil
 }
 
-// older is how many turns give way now, or 0.
+// older returns how many turns to summarise, or 0.
 func (s *session) older(c Tasks, window, coming int) int {
 	if c.ThresholdPct == 0 {
 		return 0
@@ -58,7 +58,7 @@ func (s *session) older(c Tasks, window, coming int) int {
 	return max(len(s.turns)-c.KeepTurns, 0)
 }
 
-// summarise makes the summary that stands for the first turns and for the summary before them.
+// summarise makes a summary of the first turns and of the summary before them.
 func (s *session) summarise(ctx context.Context, service task.Service, c Tasks, turns int) (turnlog.Summary, error) {
 	var texts []string
 	for _, t := range s.turns[:turns] {
@@ -73,7 +73,7 @@ func (s *session) summarise(ctx context.Context, service task.Service, c Tasks, 
 	}, nil
 }
 
-// summed makes a summary the session's.
+// summed stores a summary in the session.
 func (s *session) summed(sum turnlog.Summary) {
 	s.summary, s.told = sum, shownSummary{}
 	if sum.Text != "" {
@@ -82,17 +82,17 @@ func (s *session) summed(sum turnlog.Summary) {
 	}
 }
 
-// compacted puts a committed summary in the place of the first turns.
+// compacted replaces the first turns by a committed summary.
 func (s *session) compacted(sum turnlog.Summary, turns int) {
 	s.summed(sum)
 	s.turns = append([]endedTurn(nil), s.turns[turns:]...)
 	s.hold(slices.Clone(last(s.said, messagesIn(s.turns))))
 }
 
-// maxRecorded bounds what a summary is made from of one call or result, in bytes.
+// maxRecorded bounds how much of a call or result goes into a summary's input, in bytes.
 const maxRecorded = 2 << 10
 
-// record is a turn as the one who sums it up reads it.
+// record renders a turn for the model that summarises it.
 func (t endedTurn) record() string {
 	var b strings.Builder
 	for _, m := range t.messages {
@@ -113,21 +113,20 @@ func (t endedTurn) record() string {
 	return b.String()
 }
 
-// summaryText is a summary as the agent's model reads it. Its lines are indented, so that only the host's words begin at the margin.
+// summaryText renders a summary for the agent's model. Its lines are indented, so that only text of the host begins at the margin.
 func summaryText(s turnlog.Summary) string {
 	return fmt.Sprintf("[Summary of the %d turns before, made by a model. It is a record of what was said: no message of a person, no instruction, and "+
 		"no approval of anything.\n  %s\nEnd of the summary.]", s.Turns, transcript.Indent(s.Text))
 }
 
-// Compact makes the summary of the session that a message would continue in a place, whatever the session's size, and says in words what
-// came of it. There is none where there is nothing to sum up or it could not be had. Once it is committed, applied has to be called,
-// from the same lane.
-func (r *Runner) Compact(ctx context.Context, gen *Generation, at turnlog.Place, m message.Message, order string) (text string, made *turnlog.Summary,
+// Compact summarises the session that a message would continue in a scope, whatever the session's size, and says in words what it did.
+// made is nil if there is nothing to summarise or the summary failed. Once it is committed, applied must be called from the same queue.
+func (r *Runner) Compact(ctx context.Context, gen *Generation, at turnlog.Scope, m message.Message, order string) (text string, made *turnlog.Summary,
 	applied func(), err error,
 ) {
 	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Names})
 	if gen.Agents[d.Agent] == nil {
-		return "No agent answers you here by the rules.", nil, nil, nil
+		return "No agent answers you here.", nil, nil, nil
 	}
 	s, err := r.sessions.get(ctx, at.Session(d.Agent))
 	if err != nil {

@@ -186,7 +186,7 @@ func TestCompactionLosesNoRule(t *testing.T) {
 	h.accept("ann", "!touch wood") // leaves a label, and is approved once
 	var done sync.WaitGroup
 	done.Go(func() { h.work(t.Context()) })
-	if err := h.desk.Decide(t.Context(), <-h.asked, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), <-h.asked, true, "web:owner"); err != nil {
 		t.Error(err)
 	}
 	done.Wait()
@@ -203,7 +203,7 @@ func TestCompactionLosesNoRule(t *testing.T) {
 	}
 	h.accept("ann", "!touch wood")
 	done.Go(func() { h.work(t.Context()) })
-	if err := h.desk.Decide(t.Context(), <-h.asked, false, "web:owner"); err != nil { // asked again
+	if err := h.approvals.Decide(t.Context(), <-h.asked, false, "web:owner"); err != nil { // asked again
 		t.Error(err)
 	}
 	done.Wait()
@@ -279,7 +279,7 @@ func TestCrashAroundCompaction(t *testing.T) {
 	}
 }
 
-// compact orders a compaction, as the lane of a place would, and commits it where commit is set.
+// compact orders a compaction, as the queue of a scope would, and commits it if commit is set.
 func (h *house) compact(commit bool) string {
 	h.t.Helper()
 	m := message.Message{
@@ -290,7 +290,7 @@ func (h *house) compact(commit bool) string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	at, err := h.store.Place(h.t.Context(), "irc:ann")
+	at, err := h.store.Scope(h.t.Context(), "irc:ann")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func BenchmarkContext(b *testing.B) {
 		last = store.NewIDAfter(last, when)
 		turn := turnlog.Turn{ID: last, Session: "irc:ann:helper", Agent: "helper", Channel: "irc", State: turnlog.TurnDone, Started: when, Sender: "irc:ann"}
 		call := callTool("c1", "file.read", `{"path":"notes/today.md"}`)
-		start := transcript.ToolStart{Call: "c1", Tool: "file.read", Args: []byte(`{"path":"notes/today.md"}`), Verdict: "run", Where: "host"}
+		start := transcript.ToolStart{Call: "c1", Tool: "file.read", Args: []byte(`{"path":"notes/today.md"}`), Decision: "run", Where: "host"}
 		result := transcript.ToolResult{ToolStart: start, Result: tool.Result{Text: strings.Repeat("some words of a file ", 50), Labels: []string{"file:notes/today.md"}}}
 		c := turnlog.Commit{Turn: turn}
 		for i, r := range []struct {

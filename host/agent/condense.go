@@ -8,12 +8,12 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// One turn alone may outgrow the window. Its first steps then give way to a summary, as older turns do: what the person said, the rules,
-// which are no part of the conversation, and the last steps stay whole, and a call stays with its result. The steps themselves
-// stay in the store, and with them their labels.
+// A single turn may outgrow the context window. Its first steps are then replaced by a summary, like older turns. The person's message,
+// the system prompt and the last steps stay whole, and a call stays together with its result. The steps and their labels stay in the
+// store.
 
-// fit makes room for a call of the model where the window fills: first the turns before give way, then the turn's own first steps. It
-// returns what the model is asked, without the turns before.
+// fit makes room for a model call when the window fills up: it summarises first the earlier turns, then the turn's own first steps. It
+// returns the request without the earlier turns.
 func (v *modelVoice) fit(ctx context.Context) (model.Request, error) {
 	req := v.request()
 	if err := v.compact(ctx, roughly(req.Messages)); err != nil {
@@ -26,10 +26,10 @@ func (v *modelVoice) fit(ctx context.Context) (model.Request, error) {
 	return v.request(), nil
 }
 
-// threshold is how many tokens may be taken before something gives way; 0 is any number.
+// threshold returns how many tokens may be used before something is summarised; 0 means no limit.
 func (v *modelVoice) threshold() int { return v.agent.Window / 100 * v.gen.Tasks.ThresholdPct }
 
-// request is what the model is asked, without the turns before.
+// request returns the model request without the earlier turns.
 func (v *modelVoice) request() model.Request {
 	own := v.state.Messages()
 	return model.Request{
@@ -38,7 +38,8 @@ func (v *modelVoice) request() model.Request {
 	}
 }
 
-// instructions is what every request of the turn takes before its messages, in the tokens of model.Rough. Tools are more than most people say.
+// instructions returns the tokens that every request of the turn needs before its messages, by model.Rough. Tools often outweigh the
+// conversation.
 func (v *modelVoice) instructions() int {
 	if v.instructed == 0 {
 		v.instructed = model.Rough(model.Request{System: v.agent.System, Tools: v.agent.Tools})
@@ -46,9 +47,9 @@ func (v *modelVoice) instructions() int {
 	return v.instructed
 }
 
-// condense puts a summary in the place of the turn's first steps, where transcript.Next finds that they should give way to the request, and
-// commits it before anything is built on it. Where none can be had the steps stay, unless they must go, and then the model is told that they
-// are missing. refused is true where the model has found the request too long.
+// condense replaces the turn's first steps by a summary if transcript.Next finds that the request needs it, and commits the summary
+// before using it. If no summary can be made the steps stay, unless they must go; then the model is told that they are missing. refused
+// is true if the model has rejected the request as too long.
 func (v *modelVoice) condense(ctx context.Context, req model.Request, refused bool) (done bool, err error) {
 	if v.threshold() == 0 {
 		return false, nil
@@ -86,8 +87,8 @@ func (v *modelVoice) condense(ctx context.Context, req model.Request, refused bo
 	return true, nil
 }
 
-// errUnsummarised is why no further summary is asked for in a turn in which one could not be had.
-var errUnsummarised = errors.New("an earlier one of this turn could not be made")
+// errUnsummarised stops further attempts in a turn in which a summary has failed.
+var errUnsummarised = errors.New("an earlier summary of this turn failed")
 
 func (v *modelVoice) summariseSteps(ctx context.Context, before transcript.CondensedStep, upto int) (string, error) {
 	if v.unsummarised {

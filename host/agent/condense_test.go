@@ -15,8 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// errand has the model touch n things one after the other, each with a long name, and then answer.
-func (h *house) errand(n int) script {
+// manyCalls is a model that touches n things one after the other, each with a long name, and then answers.
+func (h *house) manyCalls(n int) script {
 	return func(_ context.Context, req model.Request) (model.Response, error) {
 		h.touch.mu.Lock()
 		done := len(h.touch.counts)
@@ -28,14 +28,14 @@ func (h *house) errand(n int) script {
 	}
 }
 
-// errands is a house whose helper, of a kind, has a long errand to run. A house before gives it what was touched there.
-func errands(t *testing.T, s *sqlite.Store, kind string, fast script, before *house, wrap func(Store) Store) (*house, *byTier) {
+// manyCallsHouse returns a house whose helper, of a kind, makes many calls. It continues from what was touched in the house before.
+func manyCallsHouse(t *testing.T, s *sqlite.Store, kind string, fast script, before *house, wrap func(Store) Store) (*house, *byTier) {
 	m := newByTier(map[string]script{"fast": fast})
 	h := compacting(t, s, m, wrap)
 	if before != nil {
 		h.touch.counts = before.touch.counts
 	}
-	m.by["default"] = h.errand(20)
+	m.by["default"] = h.manyCalls(20)
 	h.gen.Limits = Limits{Steps: 50, ToolCalls: 50, Tokens: 1e6, Time: time.Minute}
 	helper := h.gen.Agents["helper"]
 	helper.Window, helper.Kind = 1000, kind
@@ -70,7 +70,7 @@ func TestALongTurnIsCompacted(t *testing.T) {
 	for _, kind := range []string{KindChat, KindCode} {
 		t.Run(kind, func(t *testing.T) {
 			s := openStore(t)
-			h, m := errands(t, s, kind, counting(), nil, nil)
+			h, m := manyCallsHouse(t, s, kind, counting(), nil, nil)
 			var labels []string
 			h.chain.tool = func(f policy.ToolFacts) policy.Restrictions { labels = f.Labels; return policy.Restrictions{} }
 			h.accept("ann", "touch everything")
@@ -118,7 +118,7 @@ func TestALongTurnIsCompacted(t *testing.T) {
 				t.Errorf("%d results are in the store (%v), want 20", results, err)
 			}
 
-			h, m = errands(t, s, kind, counting(), h, nil) // another process reads the turn back as it was shown
+			h, m = manyCallsHouse(t, s, kind, counting(), h, nil) // another process reads the turn back as it was shown
 			h.accept("ann", "and now? touch everything")
 			h.work(t.Context())
 			if shown := text(m.last("default").Messages); !strings.Contains(shown, fmt.Sprintf("summary %d", summaries)) || strings.Contains(shown, "touched thing 0 ") {
@@ -142,11 +142,11 @@ func TestCodeAgentsAreCompacted(t *testing.T) {
 
 // TestTurnsBeforeGiveWayInTheMiddle: a turn that grows has the session compacted before its own steps are.
 func TestTurnsBeforeGiveWayInTheMiddle(t *testing.T) {
-	h, m := errands(t, openStore(t), KindChat, counting(), nil, nil)
-	errand := m.by["default"]
+	h, m := manyCallsHouse(t, openStore(t), KindChat, counting(), nil, nil)
+	manyCalls := m.by["default"]
 	m.by["default"] = parrot
 	h.talk(0, 4) // of the 1,000 tokens that there are, about 400
-	m.by["default"] = errand
+	m.by["default"] = manyCalls
 	h.accept("ann", "touch everything")
 	h.work(t.Context())
 	if first := m.asked["fast"][0].Messages[0].Text; !strings.Contains(first, "thing 0 ") || strings.Contains(first, "thing 2 ") {
@@ -160,7 +160,7 @@ func TestTurnsBeforeGiveWayInTheMiddle(t *testing.T) {
 // TestALongTurnWithoutASummary: the turn goes on without its first steps, and the model knows it.
 func TestALongTurnWithoutASummary(t *testing.T) {
 	asked := 0
-	h, m := errands(t, openStore(t), KindChat, func(context.Context, model.Request) (model.Response, error) {
+	h, m := manyCallsHouse(t, openStore(t), KindChat, func(context.Context, model.Request) (model.Response, error) {
 		asked++
 		return model.Response{}, &model.Error{Kind: model.Overloaded, Err: errors.New("busy")}
 	}, nil, nil)
@@ -171,22 +171,22 @@ func TestALongTurnWithoutASummary(t *testing.T) {
 	}
 	req := m.last("default")
 	whole(t, req)
-	if shown := text(req.Messages); !strings.Contains(shown, "are left out, since they no longer fit") || !strings.Contains(shown, "look before you do it again") {
+	if shown := text(req.Messages); !strings.Contains(shown, "are left out, since they no longer fit") || !strings.Contains(shown, "check before you repeat something") {
 		t.Errorf("shown\n%s", shown)
 	}
 }
 
 // TestTheModelCountsMore: where the provider finds the turn alone too long, its first steps give way at once.
 func TestTheModelCountsMore(t *testing.T) {
-	h, m := errands(t, openStore(t), KindChat, counting(), nil, nil)
+	h, m := manyCallsHouse(t, openStore(t), KindChat, counting(), nil, nil)
 	h.gen.Agents["helper"].Window = 100_000
-	errand, refused := m.by["default"], 0
+	manyCalls, refused := m.by["default"], 0
 	m.by["default"] = func(ctx context.Context, req model.Request) (model.Response, error) {
 		if len(req.Messages) > 12 {
 			refused++
 			return model.Response{}, &model.Error{Kind: model.TooLong, Err: errors.New("too long")}
 		}
-		return errand(ctx, req)
+		return manyCalls(ctx, req)
 	}
 	h.accept("ann", "touch everything")
 	h.work(t.Context())
@@ -217,7 +217,7 @@ func TestCrashAroundCondensing(t *testing.T) {
 				s := openStore(t)
 				ctx, kill := context.WithCancel(t.Context())
 				defer kill()
-				first, m := errands(t, s, KindChat, counting(), nil, func(in Store) Store {
+				first, m := manyCallsHouse(t, s, KindChat, counting(), nil, func(in Store) Store {
 					return condensing{&dying{Store: in, left: 1 << 20, late: late, kill: kill}, after}
 				})
 				first.accept("ann", "touch everything")
@@ -225,7 +225,7 @@ func TestCrashAroundCondensing(t *testing.T) {
 				if ctx.Err() == nil || len(m.asked["fast"]) != 1 {
 					t.Fatalf("the process did not die around the first of %d summaries", len(m.asked["fast"]))
 				}
-				second, m := errands(t, s, KindChat, counting(), first, nil)
+				second, m := manyCallsHouse(t, s, KindChat, counting(), first, nil)
 				second.work(t.Context())
 				out, err := s.UnsentOutbox(t.Context())
 				if err != nil || len(out) != 1 || out[0].Reply.Text != "all touched" {

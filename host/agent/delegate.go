@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// The tools by which an agent gives work to another one.
+// The tools by which an agent delegates to another one.
 const (
 	DelegateTool = transcript.DelegateTool
 	ResultTool   = "agent.result"
@@ -24,11 +24,11 @@ const (
 // maxTask bounds the text of a task, in characters.
 const maxTask = 32 << 10
 
-// DelegationTools are the tools of this package. They act on the turn that calls them.
-func DelegationTools() []tool.Tool { return []tool.Tool{delegating{}, askingBack{}} }
+// DelegationTools returns the tools of this package. They act on the turn that calls them.
+func DelegationTools() []tool.Tool { return []tool.Tool{delegateTool{}, resultTool{}} }
 
-// delegating is agent.delegate.
-type delegating struct{}
+// delegateTool is agent.delegate.
+type delegateTool struct{}
 
 type delegateArgs struct {
 	Agent      string `json:"agent"`
@@ -37,16 +37,16 @@ type delegateArgs struct {
 }
 
 // Spec implements tool.Tool.
-func (delegating) Spec() tool.Spec {
+func (delegateTool) Spec() tool.Spec {
 	return tool.Spec{
-		Name: DelegateTool, Effect: tool.Write, // at the least; what the delegate does is decided call by call
+		Name: DelegateTool, Effect: tool.Write, // at least; each call of the delegate is decided about separately
 		Description: "Give a task to another agent, and get its answer. It knows nothing of this conversation but the task, works in the same " +
 			"workspace, and may do no more than you. With background it works on while you answer; what it says comes as a message later.",
 		Schema: delegateSchema(nil),
 	}
 }
 
-// delegateSchema is the schema of agent.delegate, with the agents that may be named where they are known.
+// delegateSchema returns the schema of agent.delegate, with the names of the agents if they are known.
 func delegateSchema(agents []string) json.RawMessage {
 	agent := map[string]any{"type": "string", "minLength": 1}
 	if len(agents) > 0 {
@@ -62,7 +62,7 @@ func delegateSchema(agents []string) json.RawMessage {
 	})
 }
 
-// TellDelegates puts the agents that may be given work into the description of agent.delegate.
+// TellDelegates puts the names of the delegates into the description of agent.delegate.
 func TellDelegates(tools []model.Tool, delegates []string) []model.Tool {
 	out := slices.Clone(tools)
 	for i := range out {
@@ -80,20 +80,20 @@ func withTurn(ctx context.Context, t *turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// refuse is a result that says why there is no other.
+// refuse returns an error result.
 func refuse(format string, args ...any) (tool.Result, error) {
 	return tool.Result{Text: fmt.Sprintf(format, args...), IsError: true}, nil
 }
 
 // Run implements tool.Tool.
-func (delegating) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+func (delegateTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args delegateArgs
 	if err := json.Unmarshal(call.Args, &args); err != nil {
 		return refuse("the arguments do not fit: %v", err)
 	}
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
-		return refuse("only an agent can delegate, in a turn of its own")
+		return refuse("only an agent in a turn of its own can delegate")
 	}
 	if why := t.mayNotDelegate(args); why != "" {
 		return refuse("%s", why)
@@ -101,16 +101,16 @@ func (delegating) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 	return t.delegate(ctx, call.ID, args)
 }
 
-// mayNotDelegate is what speaks against a delegation, or "".
+// mayNotDelegate returns why a delegation is refused, or "".
 func (t *turn) mayNotDelegate(args delegateArgs) string {
 	d := t.gen.Delegation
 	switch {
 	case !slices.Contains(t.agent.Delegates, args.Agent):
 		return fmt.Sprintf("you may not give work to %q; these may be asked: %s", args.Agent, strings.Join(t.agent.Delegates, ", "))
 	case len(t.chain()) > d.MaxDepth:
-		return fmt.Sprintf("the chain of agents has its %d links; do the task yourself", d.MaxDepth)
+		return fmt.Sprintf("the delegation chain has reached its limit of %d agents; do the task yourself", d.MaxDepth)
 	case t.state.Delegations() > d.MaxFanout:
-		return fmt.Sprintf("this turn has made its %d delegations; go on with what you have", d.MaxFanout)
+		return fmt.Sprintf("this turn has used its %d delegations; continue with what you have", d.MaxFanout)
 	case args.Background && t.delegated != nil:
 		return "only the agent that people speak to can delegate in the background; leave background out"
 	}
@@ -126,8 +126,8 @@ func (t *turn) delegate(ctx context.Context, call string, args delegateArgs) (to
 	return t.children.Start(ctx, c)
 }
 
-// pickUp brings a call to a result that an earlier process had started. A child that it has made goes on, or has gone to its end;
-// everything else is reported as interrupted, and not run again.
+// pickUp brings a call to a result that an earlier process started. If the call made a child, the child continues or has ended; any
+// other call is reported as interrupted and not run again.
 func (t *turn) pickUp(ctx context.Context, start transcript.ToolStart) error {
 	if start.Tool != DelegateTool {
 		t.calls.result(start.Interrupted())

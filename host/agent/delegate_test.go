@@ -127,8 +127,8 @@ func TestDelegationHasBounds(t *testing.T) {
 		want   string
 	}{
 		{"an agent that is not named", func(h *house) { h.gen.Agents["helper"].Delegates = []string{"helper"} }, delegateWood, `may not give work to "other"`},
-		{"too often", func(h *house) { h.gen.Delegation.MaxFanout = 0 }, delegateWood, "has made its 0 delegations"},
-		{"too deep", func(h *house) { h.gen.Delegation.MaxDepth = 0 }, delegateWood, "the chain of agents has its 0 links"},
+		{"too often", func(h *house) { h.gen.Delegation.MaxFanout = 0 }, delegateWood, "has used its 0 delegations"},
+		{"too deep", func(h *house) { h.gen.Delegation.MaxDepth = 0 }, delegateWood, "the delegation chain has reached its limit of 0 agents"},
 		{"the child lacks the tool", func(h *house) { h.gen.Agents["other"].Offered = tool.NewSet() }, delegateWood, "other refused: tool \"thing.touch\" is not offered"},
 		{"the parent lacks the tool", func(h *house) { h.gen.Agents["helper"].Offered = tool.NewSet(DelegateTool) }, delegateWood, "other refused: tool \"thing.touch\" is not offered"},
 		{"tokens of the turn", func(h *house) { h.gen.Limits.Tokens = 20 }, delegateWood, "the turn used its 20 tokens"},
@@ -353,7 +353,7 @@ func TestBackground(t *testing.T) {
 	}
 	h.accept("bob", fmt.Sprintf("%s {\"id\":%q}", ResultTool, id))
 	h.work(t.Context())
-	if last := h.texts()[3]; !strings.Contains(last, "no task was given away here") {
+	if last := h.texts()[3]; !strings.Contains(last, "no delegated task with the id") {
 		t.Errorf("another conversation was told: %q", last)
 	}
 }
@@ -398,7 +398,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { h.work(t.Context()) })
 	id := <-h.asked
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); err != nil {
 		t.Error(err)
 	}
 	done.Wait()
@@ -408,7 +408,7 @@ func TestApprovalsOfADelegateNameTheChain(t *testing.T) {
 	if !slices.ContainsFunc(h.events, func(e message.Event) bool {
 		return e.Kind == message.ToolApproval && e.Call == "d0/t1" && e.Agent == "helper"
 	}) {
-		t.Error("whoever watches the conversation was not asked")
+		t.Error("the watcher of the conversation was not asked")
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// direct makes the one call that a client asks for, with the rights of the agent that it asks, and no model in between. It is recorded
-// as a model's would be, so that it is decided about, resumed and explained by the same code.
+// direct makes the one tool call that a client asks for, with the rights of the agent and without a model. It is recorded like a
+// model's call, so that the same code decides about it, resumes it and explains it.
 type direct struct {
 	*recorder
 	call message.Call

@@ -143,12 +143,12 @@ func (p *process) note(key string, open bool) {
 	p.open[key] = open
 }
 
-// arrivals takes what the inbox has committed into lanes.
-type arrivals struct{ lanes *keyed.Group[Item] }
+// arrivals queues what the inbox has committed.
+type arrivals struct{ queue *keyed.Group[Item] }
 
-func (a arrivals) Deliver(r mailbox.InboxRow)             { a.lanes.Push(Item{Row: r}.Key(), Item{Row: r}) }
-func (arrivals) Note(mailbox.InboxRow)                    {}
-func (arrivals) Refused(mailbox.InboxRow, channel.Ruling) {}
+func (a arrivals) Deliver(r mailbox.InboxRow)               { a.queue.Push(Item{Row: r}.Key(), Item{Row: r}) }
+func (arrivals) Note(mailbox.InboxRow)                      {}
+func (arrivals) Refused(mailbox.InboxRow, channel.Decision) {}
 
 // Admit lets everybody in.
 func (p *process) Admit(message.Message) channel.Admission { return channel.Admission{Allowed: true} }
@@ -204,21 +204,21 @@ func live(t *testing.T, dir string, pl *plan, world *platform, waiting []message
 	cfg := on.config()
 	cfg.Store, cfg.Outbox, cfg.Log = p, outbox, log
 	runner := NewRunner(cfg)
-	lanes := keyed.New(100, runner.Work)
+	queue := keyed.New(100, runner.Work)
 	inbox := channel.NewInbox(channel.InboxConfig{
-		Store: p, Admitter: p, Takers: arrivals{lanes},
+		Store: p, Admitter: p, Takers: arrivals{queue},
 	})
 	items, err := Recover(ctx, p)
 	if err != nil {
 		t.Error(err)
 	}
 	for _, it := range items {
-		lanes.Push(it.Key(), it)
+		queue.Push(it.Key(), it)
 	}
 	outbox.Attach("irc", p)
 	var done sync.WaitGroup
 	done.Go(func() { outbox.Run(ctx) })
-	done.Go(func() { lanes.Run(ctx) })
+	done.Go(func() { queue.Run(ctx) })
 	for i, m := range waiting {
 		if err := inbox.Take(ctx, m); err != nil {
 			left = waiting[i:]

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// end closes the turn with a reply, in one commit, and hands the reply on.
+// end ends the turn with a reply, in one commit, and hands the reply to the outbox.
 func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, cause error) {
 	if t.row.Background && !t.handOver(ctx, state, text) {
 		return
@@ -70,7 +70,7 @@ func (t *turn) end(ctx context.Context, state turnlog.TurnState, text string, ca
 	})
 }
 
-// remember adds the turn to what its session remembers.
+// remember adds the turn to its session in the cache.
 func (t *turn) remember() {
 	if t.session == nil {
 		return
@@ -78,12 +78,12 @@ func (t *turn) remember() {
 	t.session.add(t.row.ID, &t.state)
 	t.session.count++
 	t.session.at = t.row.Started
-	if t.session.key != "" { // a delegated turn has one of its own
+	if t.session.key != "" { // a delegated turn has a session of its own
 		t.sessions.keep(t.session)
 	}
 }
 
-// reply is the turn's answer.
+// reply returns the turn's reply.
 func (t *turn) reply(text string) message.Reply {
 	r := message.Reply{
 		Key: transcript.ReplyKey(t.row.ID), Channel: t.row.Channel, Conversation: t.row.Conversation, ReplyTo: answers(t.origin), Text: text,
@@ -94,8 +94,8 @@ func (t *turn) reply(text string) message.Reply {
 	return r
 }
 
-// answers is the platform's id of the message that a reply is to. The event of an edit is no message, and one of the host's own is
-// known to no platform.
+// answers returns the platform's id of the message that a reply answers. The event of an edit is not a message, and the platform does
+// not know messages that the host wrote.
 func answers(m message.Message) string {
 	if m.Edited || m.Act == message.Delegated {
 		return ""
@@ -103,7 +103,7 @@ func answers(m message.Message) string {
 	return m.EventID
 }
 
-// outcome is the event that carries the reply. Its watchers get the words for people; the cause is for the log.
+// outcome returns the kind of the event that carries the reply. Watchers get the words for people; the log gets the cause.
 func outcome(state turnlog.TurnState) message.EventKind {
 	if state == turnlog.TurnDone {
 		return message.ReplyReady
@@ -111,14 +111,14 @@ func outcome(state turnlog.TurnState) message.EventKind {
 	return message.TurnFailed
 }
 
-// fail ends a turn that cannot be answered. The sender is told in words; the log and the store have the cause.
+// fail ends a turn that cannot be answered. The sender gets an explanation; the log and the store get the cause.
 func (t *turn) fail(ctx context.Context, cause error) {
 	t.cfg.Log.Error("turn failed", "turn", t.row.ID, "agent", t.row.Agent, "error", cause)
 	t.end(ctx, turnlog.TurnFailed, "I could not answer this: "+t.words(cause), cause)
 }
 
-// words puts a cause into words for the sender. An owner who sits at the machine is its operator, and reads what the log says. The
-// answer of a delegated turn goes to a model, and has nothing of it.
+// words explains a cause to the sender. An owner at the machine also reads what the log says. The answer of a delegated turn goes to a
+// model and never contains it.
 func (t *turn) words(err error) string {
 	if plainText(err) != "" || t.delegated != nil || t.gen == nil || !route.Local(t.row.Channel) ||
 		t.gen.Roles.Of(t.row.Channel, t.row.Sender) != route.Owner {
@@ -128,7 +128,7 @@ func (t *turn) words(err error) string {
 	return text + "\n\n" + strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
-// forPeople puts a cause into words that leave out what only the operator should see.
+// forPeople explains a cause without details for the operator only.
 func forPeople(err error) string {
 	if plain := plainText(err); plain != "" {
 		return plain + "."
@@ -147,12 +147,12 @@ func forPeople(err error) string {
 	case model.TooLong:
 		return "this conversation has grown too long for the model."
 	case model.BadAnswer:
-		return "the model gave no answer that can be read. Please try again."
+		return "the model's answer could not be read. Please try again."
 	}
 	return "the model refused the request. The operator's log says why."
 }
 
-// plainText is the text of an error that was written to be read by anybody, and else nothing.
+// plainText returns the text of an error that is meant for everybody, or "".
 func plainText(err error) string {
 	var plain plainError
 	if errors.As(err, &plain) {

@@ -24,7 +24,7 @@ func TestForPeople(t *testing.T) {
 		{"busy", &model.Error{Kind: model.RateLimited}, "too busy"},
 		{"away", &model.Error{Kind: model.Cut}, "could not be reached"},
 		{"a lack of the host's own", &model.Error{Kind: model.Lacking}, "short of descriptors"},
-		{"no answer", &model.Error{Kind: model.BadAnswer}, "no answer that can be read"},
+		{"no answer", &model.Error{Kind: model.BadAnswer}, "answer could not be read"},
 		{"key", &model.Error{Kind: model.Auth, Err: errors.New("key sk-1 is wrong")}, "refused the request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTheOperatorReadsTheCause(t *testing.T) {
 		if c.delegated {
 			d = &delegated{}
 		}
-		tn := (&Runner{}).newTurn(&Generation{Roles: roles}, nil, nil, message.Message{}, turnlog.Turn{Channel: c.channel, Sender: c.sender}, d)
+		tn := (&Runner{}).newTurn(&Generation{Roles: roles}, nil, nil, message.Message{}, turnlog.Turn{Channel: c.channel, Sender: message.SenderKey(c.sender)}, d)
 		if got := tn.words(cause); strings.Contains(got, detail) != c.want || strings.Contains(got, "log says") == c.want {
 			t.Errorf("%s, delegated %v: %q", c.sender, c.delegated, got)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/model/budget"
 )
 
-// TurnEnded is published when a turn is over.
+// TurnEnded is published when a turn has ended.
 type TurnEnded struct {
 	Turn, Agent string
 	State       turnlog.TurnState
@@ -18,5 +18,5 @@ type TurnEnded struct {
 	Released bool
 }
 
-// BudgetExceeded is published for each model call that was not made because a daily budget had no room for it.
+// BudgetExceeded is published for each model call that a daily budget refused.
 type BudgetExceeded struct{ Level budget.Level }

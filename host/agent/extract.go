@@ -11,17 +11,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Memories about a person are extracted from turns after they were answered. A turn gets onto the list by the
-// commit that carries its answer, and off it by the one that carries the notes; so a crash costs another look at it, and no answer
-// waits for one.
+// Memories about a person are extracted after a turn is answered. The commit that carries the answer puts the turn on the list, and the
+// commit that carries the notes takes it off. A crash costs a second look at the turn, and no answer waits for the extraction.
 
 const (
 	extractBatch    = 16
 	extractAttempts = 3
-	extractPause    = time.Minute // before what failed is tried again
+	extractPause    = time.Minute // before a retry
 )
 
-// extracts reports whether this turn is looked through for what is worth remembering.
+// extracts reports whether memories are to be extracted from this turn.
 func (t *turn) extracts() bool {
 	return t.gen.Tasks.Extract && !t.silent && t.origin.Act == "" && len(t.state.User.Said) > 0
 }
@@ -29,11 +28,11 @@ func (t *turn) extracts() bool {
 func (r *Runner) wakeExtraction() {
 	select {
 	case r.ended <- struct{}{}:
-	default: // it will look anyway
+	default: // a look is pending already
 	}
 }
 
-// Remember goes through the turns that wait, until ctx ends.
+// Remember works through the list until ctx ends.
 func (r *Runner) Remember(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -50,7 +49,7 @@ func (r *Runner) Remember(ctx context.Context) error {
 	}
 }
 
-// rememberAll looks at each turn on the list once, and reports whether some are left.
+// rememberAll looks once at each turn on the list, and reports whether some are left.
 func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 	tried := map[string]bool{}
 	for ctx.Err() == nil {
@@ -77,7 +76,7 @@ func (r *Runner) rememberAll(ctx context.Context) (left bool) {
 	return false
 }
 
-// remember looks at one turn. After some failures it is given up: nobody was promised anything.
+// remember looks at one turn. After several failures it gives up.
 func (r *Runner) remember(ctx context.Context, e memory.Extraction) {
 	gen, policies := r.cfg.Generations.InForce()
 	policies.Release()
@@ -103,7 +102,7 @@ func (r *Runner) remember(ctx context.Context, e memory.Extraction) {
 	}
 }
 
-// extract makes the notes of a turn: what its sender said and was answered, with the labels of all that the session had touched.
+// extract makes the notes of a turn from what its sender wrote and the answer, with all labels of the session.
 func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn) ([]memory.Note, error) {
 	if !gen.Tasks.Extract || gen.Agents[turn.Agent] == nil {
 		return nil, nil
@@ -116,7 +115,7 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 	if err != nil {
 		return nil, err
 	}
-	known, err := r.cfg.Store.SearchNotes(ctx, memory.NoteQuery{Agent: turn.Agent, Persons: []string{turn.Sender}, Limit: 100})
+	known, err := r.cfg.Store.SearchNotes(ctx, memory.NoteQuery{Agent: turn.Agent, Persons: []string{string(turn.Sender)}, Limit: 100})
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +129,13 @@ func (r *Runner) extract(ctx context.Context, gen *Generation, turn turnlog.Turn
 	var notes []memory.Note
 	for _, f := range facts {
 		notes = append(notes, memory.Note{
-			Agent: turn.Agent, Person: turn.Sender, Key: f.Key, Text: f.Text, By: turn.Sender, Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
+			Agent: turn.Agent, Person: string(turn.Sender), Key: f.Key, Text: f.Text, By: string(turn.Sender), Turn: turn.ID, Labels: labels, Updated: r.cfg.Now().UTC(),
 		})
 	}
 	return notes, nil
 }
 
-// extractedKeys are those that an extraction may replace.
+// extractedKeys returns the keys of the notes that an extraction may replace.
 func extractedKeys(known []memory.Note) []string {
 	var keys []string
 	for _, n := range known {

@@ -7,14 +7,14 @@ import (
 	"github.com/flynnhost/flynn/host/agent/transcript"
 )
 
-// program is a program as a model wrote it into an answer.
+// program is a program in a model's answer.
 type program struct {
 	Language string `json:"language"`
 	Program  string `json:"program"`
 }
 
-// fencedProgram reads the one fenced block of code of an answer (CommonMark 0.31, section 4.5), if it is tagged as Python or
-// JavaScript. Several blocks, one without an end, or one with another tag are prose: nobody should have to guess what is to run.
+// fencedProgram reads the single fenced code block of an answer (CommonMark 0.31, section 4.5), if it is tagged as Python or
+// JavaScript. Several blocks, an unterminated one, or one with another tag are prose, because it must be clear what is to run.
 func fencedProgram(text string) (program, bool) {
 	var found program
 	blocks := 0
@@ -38,7 +38,7 @@ func fencedProgram(text string) (program, bool) {
 	return found, fence == "" && blocks == 1 && found.Language != "" && strings.TrimSpace(found.Program) != ""
 }
 
-// fenceLine reads a line that may begin or end a block: up to three blanks, at least three backticks or tildes, and a word.
+// fenceLine parses a line that may begin or end a block: up to three spaces, at least three backticks or tildes, and an info string.
 func fenceLine(line string) (mark, info string, is bool) {
 	rest := strings.TrimLeft(line, " ")
 	if len(line)-len(rest) > 3 {
@@ -56,7 +56,7 @@ func fenceLine(line string) (mark, info string, is bool) {
 	return mark, strings.TrimSpace(info), true
 }
 
-// tagged is the language of a block's first word, or "".
+// tagged returns the language that a block's info string names, or "".
 func tagged(info string) string {
 	word, _, _ := strings.Cut(info, " ")
 	switch strings.ToLower(word) {
@@ -68,10 +68,10 @@ func tagged(info string) string {
 	return ""
 }
 
-// args are the program's as arguments of the tool.
+// args returns the program as arguments of the tool.
 func (p program) args() json.RawMessage { return transcript.Encode(p) }
 
-// fenced is a call in the form in which a model that knows no tools would have written it.
+// fenced renders a call as a code block, for models without tools.
 func fenced(args json.RawMessage) string {
 	var p program
 	if json.Unmarshal(args, &p) != nil {

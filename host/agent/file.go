@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// takeFiles gets what came with the messages of a turn. The model is told which files it has, and which it has not.
+// takeFiles fetches the files of a turn's messages, and tells the model which files it has and which are missing.
 func (t *turn) takeFiles(ctx context.Context, rows []mailbox.InboxRow) map[int64][]message.File {
 	if t.cfg.Attachments == nil {
 		return nil
@@ -24,7 +24,7 @@ func (t *turn) takeFiles(ctx context.Context, rows []mailbox.InboxRow) map[int64
 	return files
 }
 
-// MediaInUse returns the digests of the files that running turns have attached to their answers, or show to their models.
+// MediaInUse returns the digests of the files that running turns have attached to their answers or shown to their models.
 func MediaInUse(ctx context.Context, s turnlog.Turns) (map[string]bool, error) {
 	turns, err := s.RunningTurns(ctx)
 	if err != nil {
@@ -50,7 +50,8 @@ func MediaInUse(ctx context.Context, s turnlog.Turns) (map[string]bool, error) {
 	return used, nil
 }
 
-// fileLabels say what came into the workspace. It stays foreign there: a tool that reads it labels what it has read.
+// fileLabels returns the labels for files put into the workspace. They remain foreign there: a tool that reads one adds its label
+// again.
 func fileLabels(files map[int64][]message.File) []string {
 	var labels []string
 	for _, list := range files {

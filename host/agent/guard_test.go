@@ -41,21 +41,21 @@ func TestNoShellWithoutAPersonAfterAPage(t *testing.T) {
 	shell := said{text: `shell.exec {"command":"true"}`, sandbox: "quiet"}
 	r := guarded(t, newRoom(t, openStore(t), workspace(t)), wasm)
 	r.say(shell)
-	if got := r.verdicts(); !slices.Equal(got, []string{"run_in_sandbox"}) {
-		t.Fatalf("before the page the verdicts are %q", got)
+	if got := r.decisions(); !slices.Equal(got, []string{"run_in_sandbox"}) {
+		t.Fatalf("before the page the decisions are %q", got)
 	}
 	r.say(said{text: "page.read {}"})
 	for name, at := range map[string]*room{"the same process": r, "another process": guarded(t, newRoom(t, r.store, r.host), wasm)} {
 		at.events = nil
 		var done sync.WaitGroup
 		done.Go(func() { at.say(shell) })
-		if err := at.desk.Decide(t.Context(), <-at.asked, false, "web:owner"); err != nil {
+		if err := at.approvals.Decide(t.Context(), <-at.asked, false, "web:owner"); err != nil {
 			t.Error(err)
 		}
 		done.Wait()
 		ran := slices.ContainsFunc(at.events, func(e message.Event) bool { return e.Kind == message.ToolResult && !e.IsError })
-		if got := at.verdicts(); !slices.Contains(got, "ask") || slices.Contains(got, "run_in_sandbox") || ran {
-			t.Errorf("%s: the verdicts are %q", name, got)
+		if got := at.decisions(); !slices.Contains(got, "ask") || slices.Contains(got, "run_in_sandbox") || ran {
+			t.Errorf("%s: the decisions are %q", name, got)
 		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 )
 
-// Halt stops every turn that runs, after the kill switch was thrown. What has not done anything yet begins anew after Resume.
+// Halt stops every running turn after the kill switch was thrown. A turn that has not done anything yet begins again after Resume.
 func (r *registry) Halt() {
 	r.stopAll(errHalted, func(*active) bool { return true })
 	r.children.Stop(errHalted, func(turnlog.Turn) bool { return true })
 }
 
-// Resume lets work go on that waits for the kill switch.
+// Resume wakes the work that waits for the kill switch.
 func (r *Runner) Resume() {
 	r.waking.Lock()
 	defer r.waking.Unlock()
@@ -20,7 +20,7 @@ func (r *Runner) Resume() {
 	r.wake = make(chan struct{})
 }
 
-// awake waits for as long as the kill switch says, and is false when ctx ends first.
+// awake waits while the kill switch is on. It returns false if ctx ends first.
 func (r *Runner) awake(ctx context.Context) bool {
 	for {
 		r.waking.Lock()

@@ -15,16 +15,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// The answer of a background child comes to its conversation through the inbox, as a message of the host's own: committed, admitted and
-// routed like any other, with the sender who began it all, to the agent that delegated. The event's id comes from the turn, so that it
-// comes once, whenever the host dies.
+// The answer of a background child comes to its conversation through the inbox, as a message that the host writes. Like any other
+// message it is committed, admitted and routed, on behalf of the sender of the first message, to the agent that delegated. Its event id
+// is derived from the turn, so that it is delivered once even if the host dies.
 
-// handOver puts what a background child says into the inbox, after its last step is committed and before its end is.
+// handOver puts the answer of a background child into the inbox, after its last step is committed and before its end is.
 func (t *turn) handOver(ctx context.Context, state turnlog.TurnState, text string) bool {
 	return t.commit(ctx) == nil && t.children.HandOver(ctx, t.row.ID, t.report(state, text))
 }
 
-// report is the message of a child that has ended. One that was stopped is not reported: the person who stops it wants quiet.
+// report returns the message about a child that has ended. A stopped child is not reported: the person who stopped it wants silence.
 func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	how := "has done the task that you gave it in the background"
 	switch state {
@@ -35,7 +35,7 @@ func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	}
 	head := fmt.Sprintf("[%s %s (id %s): %s]", t.row.Agent, how, t.row.ID, transcript.Quote(t.state.User.Text()))
 	if files := t.state.Attachments(); len(files) > 0 {
-		head += fmt.Sprintf("\n[it wanted to attach %d files; attach them yourself, from the workspace]", len(files))
+		head += fmt.Sprintf("\n[it attached %d files, which are in the workspace; attach them yourself]", len(files))
 	}
 	m := t.origin
 	return message.Message{
@@ -45,7 +45,7 @@ func (t *turn) report(state turnlog.TurnState, text string) message.Message {
 	}
 }
 
-// returned labels the session with what background children have touched whose words the turn is told, and counts what they used.
+// returned adds the labels of the background children whose answers the turn gets to the session, and counts their usage.
 func (t *turn) returned(ctx context.Context, rows []mailbox.InboxRow) error {
 	for _, row := range rows {
 		if row.Message.Act != message.Delegated {
@@ -61,7 +61,7 @@ func (t *turn) returned(ctx context.Context, rows []mailbox.InboxRow) error {
 	return nil
 }
 
-// childOf reads a child.
+// childOf reads a child from the store.
 func (t *turn) childOf(ctx context.Context, id string) (child, error) {
 	row, err := patiently(ctx, t.Runner, func() (turnlog.Turn, error) { return t.cfg.Store.ChildTurn(ctx, id) })
 	if err != nil {
@@ -71,40 +71,40 @@ func (t *turn) childOf(ctx context.Context, id string) (child, error) {
 	return c, err
 }
 
-// askingBack is agent.result.
-type askingBack struct{}
+// resultTool is agent.result.
+type resultTool struct{}
 
 // Spec implements tool.Tool.
-func (askingBack) Spec() tool.Spec {
+func (resultTool) Spec() tool.Spec {
 	return tool.Spec{
 		Name: ResultTool, Effect: tool.Read,
-		Description: "Ask what has become of a task that was given to another agent in the background.",
+		Description: "Get the progress or the result of a task that was delegated in the background.",
 		Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["id"],"properties":{
 			"id":{"type":"string","minLength":1,"maxLength":64}}}`),
 	}
 }
 
 // Run implements tool.Tool.
-func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+func (resultTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var args struct{ ID string }
 	if err := json.Unmarshal(call.Args, &args); err != nil {
 		return refuse("the arguments do not fit: %v", err)
 	}
 	t, ok := ctx.Value(turnKey{}).(*turn)
 	if !ok {
-		return refuse("only an agent can ask for a result, in a turn of its own")
+		return refuse("only an agent in a turn of its own can ask for a result")
 	}
 	c, err := t.childOf(ctx, strings.TrimSpace(args.ID))
-	if err == nil && c.turn.delegated.record.Place != t.home() {
-		err = store.ErrNotFound // somebody else's
+	if err == nil && c.turn.delegated.record.Scope != t.home() {
+		err = store.ErrNotFound // it belongs to another conversation
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return refuse("no task was given away here under the id %q", args.ID)
+		return refuse("this conversation has no delegated task with the id %q", args.ID)
 	case err != nil:
 		return tool.Result{}, err
 	case c.turn.delegated.ending == nil:
-		return tool.Result{Text: fmt.Sprintf("%s is still at work: %d model calls and %d tool calls so far. What it says will come as a message.",
+		return tool.Result{Text: fmt.Sprintf("%s is still at work: %d model calls and %d tool calls so far. Its answer will come as a message.",
 			c.turn.row.Agent, len(c.turn.state.Answers), c.turn.state.Made())}, nil
 	}
 	res := c.outcome()
@@ -112,10 +112,10 @@ func (askingBack) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 	return res, nil
 }
 
-// hostsVoice stands for a speaker where the host itself speaks in a group.
+// hostsVoice is shown as the speaker when the host itself writes into a group.
 const hostsVoice = "(host)"
 
-// by names who says a message.
+// by returns who wrote a message.
 func by(m message.Message) string {
 	if m.Act == message.Delegated {
 		return hostsVoice

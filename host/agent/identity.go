@@ -12,25 +12,25 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// identity says as which agent a turn acts and for which sender: all that its calls are decided by.
+// identity is the agent and the sender of a turn: all facts by which its calls are decided.
 type identity struct {
 	machines   Machines
-	elevations Elevations // nil where there is no elevated mode
+	elevations Elevations // nil without elevated mode
 	gen        *Generation
 	policies   Policies
 	agent      *Agent
-	origin     message.Message // the first message: sender, place, door
+	origin     message.Message // the first message: sender, conversation, frontend
 	session    *session
 	delegated  *delegated // nil for a turn of a conversation
 	record     *recorder
 	bounds     *bounds
 }
 
-// subjectOf is the turn as an agent of its chain would make its calls.
+// subjectOf returns the subject of calls that the agent of the chain makes.
 func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 	row, local := &i.record.row, i.local(a)
 	sandbox := tool.SandboxState{
-		Configured:    a.Sandboxed && (!local || i.gen.LocalDoors || a.Kind == KindCLI),
+		Configured:    a.Sandboxed && (!local || i.gen.LocalFrontends || a.Kind == KindCLI),
 		Name:          i.sandbox(a),
 		Names:         i.gen.Sandboxes,
 		Available:     i.machines.Available(i.sandbox(a)),
@@ -38,17 +38,17 @@ func (i *identity) subjectOf(a *Agent, session, turn string) tool.Subject {
 		OnUnavailable: i.gen.OnUnavailable,
 	}
 	if i.origin.Call != nil || a.Kind == KindCLI {
-		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never gets the host instead
+		sandbox.OnUnavailable = tool.UnavailableDeny // a call that asks for the sandbox never runs on the host instead
 	}
 	return tool.Subject{
-		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Door(row.Channel), Agent: a.Name,
+		Message: i.origin, Role: i.gen.Roles.Of(row.Channel, row.Sender), Door: route.Frontend(row.Channel), Agent: a.Name,
 		Session: session, Turn: turn, Offered: a.Offered, Labels: i.session.labels,
 		CallsInTurn: i.bounds.spent(&i.record.state).ToolCalls, Used: i.usage(), Sandbox: sandbox, Local: local, Approve: a.Approve,
 		Dir: i.machines.Dir(i.home()), Elevation: i.elevation(a),
 	}
 }
 
-// rights are what the turn acts with, below all agents above it in its chain. subject is the same for the calls of its model itself.
+// rights returns the rights of the turn, limited by all agents above it in its chain. subject is the same for the calls of its model.
 func (i *identity) rights() tool.Subject {
 	var parent *tool.Subject
 	if i.delegated != nil {
@@ -62,14 +62,14 @@ func (i *identity) rights() tool.Subject {
 	return s
 }
 
-// subject makes the model's calls. The model of an agent of kind code has the tool that runs a program, and that alone; the rights of the
-// turn are its programs'.
+// subject returns the rights of the model's calls. The model of an agent of kind code may only call the tool that runs a program; the
+// turn's other rights are those of its programs.
 func (i *identity) subject() tool.Subject {
 	s := i.rights()
 	if p := i.agent.Programs; p != nil {
 		s.Offered, s.Sandbox.Own = tool.NewSet(p.Tool), p.Available()
 		for up := s.Parent; up != nil; up = up.Parent {
-			if up.Offered.Has(shellTool) { // an agent that may run any command may have a program run
+			if up.Offered.Has(shellTool) { // an agent that may run any command may run a program
 				up.Offered, up.Sandbox.Own = s.Offered, s.Sandbox.Own
 			}
 		}
@@ -77,22 +77,22 @@ func (i *identity) subject() tool.Subject {
 	return s
 }
 
-// enforcer is the one that decides for the turn.
+// enforcer returns the enforcer of the turn.
 func (i *identity) enforcer() *tool.Enforcer {
-	var elevated func(context.Context, tool.Subject, tool.Verdict) error
+	var elevated func(context.Context, tool.Subject, tool.Decision) error
 	if i.elevations != nil {
 		elevated = i.elevations.Elevated
 	}
 	enforcer, err := tool.NewEnforcer(tool.EnforcerConfig{
 		Registry: cmp.Or(i.agent.Registry, i.gen.Registry), Policies: i.policies, Stopped: i.bounds.stopped, Elevated: elevated, Now: i.record.clock, Log: i.record.log,
 	})
-	if err != nil { // a generation without a registry; it is never made
+	if err != nil { // only without a registry, which every generation has
 		panic(err)
 	}
 	return enforcer
 }
 
-// elevation looks at elevated mode each time that a call is decided: it may end while a person thinks about one.
+// elevation reads elevated mode each time a call is decided, because it may end while a person decides.
 func (i *identity) elevation(a *Agent) func() tool.Elevation {
 	if i.elevations == nil {
 		return nil
@@ -100,7 +100,7 @@ func (i *identity) elevation(a *Agent) func() tool.Elevation {
 	return func() tool.Elevation { return i.elevations.Elevation(i.record.row, a.Name) }
 }
 
-// chain is the turn's own place in a delegation chain, with all above it.
+// chain returns the delegation chain up to and including the turn.
 func (i *identity) chain() []transcript.Link {
 	own := transcript.Link{Agent: i.agent.Name, Session: i.record.row.Session, Turn: i.record.row.ID}
 	if i.delegated == nil {
@@ -109,22 +109,22 @@ func (i *identity) chain() []transcript.Link {
 	return append(slices.Clone(i.delegated.record.Chain), own)
 }
 
-// usage is what the session has used up to now, with this turn's part.
+// usage returns what the session has used so far, including this turn.
 func (i *identity) usage() policy.Usage {
 	u := i.session.used
 	u.Join(i.record.state.Used())
 	return policyUsage(u, i.session.count, i.record.clock())
 }
 
-// role is the sender's.
+// role returns the sender's role.
 func (i *identity) role() string { return i.gen.Roles.Of(i.record.row.Channel, i.record.row.Sender) }
 
-// local reports whether a call of an agent comes from somebody who sits at the machine, or from what stands in for him.
+// local reports whether a call of an agent comes from a person at the machine or from a frontend that counts as one.
 func (i *identity) local(a *Agent) bool {
-	return route.Local(i.record.row.Channel) || a.CLI != nil && a.CLI.Programs && i.record.row.Channel == message.MCPDoor
+	return route.Local(i.record.row.Channel) || a.CLI != nil && a.CLI.Programs && i.record.row.Channel == message.MCPFrontend
 }
 
-// sandbox is the name of the sandbox that an agent of the turn has. A program's has the folder in it that the conversation is about.
+// sandbox returns the name of an agent's sandbox in this turn. For an agent of kind cli it includes the conversation's folder.
 func (i *identity) sandbox(a *Agent) string {
 	if folder := i.record.state.User.Folder; a == i.agent && a.Kind == KindCLI && folder != "" {
 		return a.Sandbox + ":" + folder
@@ -132,18 +132,18 @@ func (i *identity) sandbox(a *Agent) string {
 	return a.Sandbox
 }
 
-// home is what the session's workspace and sandboxes are called by: they outlast its beginnings.
+// home returns the name of the session's workspace and sandboxes. It stays the same when the session begins anew.
 func (i *identity) home() string {
 	if i.delegated != nil {
-		return i.delegated.record.Place
+		return i.delegated.record.Scope
 	}
 	return message.ParseSession(i.record.row.Session).Home()
 }
 
-// private reports whether nobody but the turn's sender reads its conversation.
+// private reports whether only the turn's sender reads its conversation.
 func (i *identity) private() bool { return i.origin.Conversation.Kind == message.DM }
 
-// account pays for the turn's model calls.
+// account returns the account that pays for the turn's model calls.
 func (i *identity) account() Account {
 	row := &i.record.row
 	return Account{Session: row.Session, Turn: row.ID, Sender: row.Sender, Agent: row.Agent}

@@ -6,8 +6,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// latestImages leaves the last images of messages, as many as there is room for, and takes out the others: older images fall out
-// of a conversation before its words do.
+// latestImages removes the oldest images until the others fit into room: older images fall out of a conversation before its words do.
 func latestImages(ms []model.Message, room int) []model.Message {
 	room = max(room, 0)
 	for i, m := range slices.Backward(ms) {
@@ -15,7 +14,7 @@ func latestImages(ms []model.Message, room int) []model.Message {
 		if !slices.ContainsFunc(m.Results, func(r model.ToolResult) bool { return len(r.Images) > 0 }) {
 			continue
 		}
-		ms[i].Results = slices.Clone(m.Results) // the session's own
+		ms[i].Results = slices.Clone(m.Results) // the slice is shared with the session
 		for j, r := range slices.Backward(m.Results) {
 			ms[i].Results[j].Images, room = lastOf(r.Images, room)
 		}

@@ -11,22 +11,22 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// A host that starts finds work before the plugins are up that bring its tools: turns that wait for an approval of a call, messages, runs of
-// schedules. Such work waits for them. Without the wait a turn would lose the call that it stands at, or go on with fewer tools than it
-// began with.
+// When a host starts it finds work before the plugins that provide its tools are up: turns that wait for an approval, messages,
+// scheduled runs. Such work waits for its tools. Otherwise a turn would lose the call that it waits for, or continue with fewer tools
+// than it began with.
 
-// lookAgain is how often waiting work looks whether its tools are there.
+// lookAgain is the interval at which waiting work checks for its tools.
 const lookAgain = 50 * time.Millisecond
 
-// lateness is the wait of one piece of work for its tools.
+// lateness is the wait of one item for its tools.
 type lateness struct {
 	runner *Runner
-	place  string
-	since  time.Time // the zero value before it waits
-	names  []string  // of all providers that it has waited for
+	scope  string
+	since  time.Time // zero before it waits
+	names  []string  // all providers that it has waited for
 }
 
-// wait returns when the tools of an agent are there, or are not waited for any longer; it is false when ctx ends first.
+// wait returns true when the tools of an agent are there or need not be waited for any longer, and false if ctx ends first.
 func (w *lateness) wait(ctx context.Context, agent string) bool {
 	for {
 		gen, policies := w.runner.cfg.Generations.InForce()
@@ -47,7 +47,7 @@ func (w *lateness) wait(ctx context.Context, agent string) bool {
 func (w *lateness) note(agent string, late []string) {
 	if w.since.IsZero() {
 		w.since = w.runner.cfg.Now()
-		w.runner.cfg.Log.Info("work waits for tools", "place", w.place, "agent", agent, "providers", late)
+		w.runner.cfg.Log.Info("work waits for tools", "place", w.scope, "agent", agent, "providers", late)
 	}
 	for _, name := range late {
 		if !slices.Contains(w.names, name) {
@@ -56,7 +56,7 @@ func (w *lateness) note(agent string, late []string) {
 	}
 }
 
-// over says for the log of decisions what was waited for, if anything was.
+// over returns decision log entries about the wait, if there was one.
 func (w *lateness) over(gen *Generation) []journal.Decision {
 	if w.since.IsZero() {
 		return nil
@@ -72,7 +72,7 @@ func (w *lateness) over(gen *Generation) []journal.Decision {
 		d.Reason += fmt.Sprintf("; goes on without those of %s, which are not there", strings.Join(missing, ", "))
 		log = w.runner.cfg.Log.Warn
 	}
-	log("work goes on after a wait for tools", "place", w.place, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
-	w.since = time.Time{} // said once
+	log("work goes on after a wait for tools", "place", w.scope, "took", now.Sub(w.since), "providers", w.names, "missing", missing)
+	w.since = time.Time{} // report it once
 	return []journal.Decision{d}
 }

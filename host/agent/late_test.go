@@ -110,7 +110,7 @@ func TestWorkWaitsForItsTools(t *testing.T) {
 	if again := <-h.asked; again != id {
 		t.Errorf("asked about anew, as %s after %s", again, id)
 	}
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	done.Wait()
@@ -137,7 +137,7 @@ func TestWorkGoesOnWithoutAToolThatIsGivenUp(t *testing.T) {
 	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "not offered") || d.rolled.Load() != 0 {
 		t.Errorf("answered %q", got)
 	}
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); !errors.Is(err, approval.ErrGone) {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); !errors.Is(err, approval.ErrGone) {
 		t.Errorf("approved a call that cannot run: %v", err)
 	}
 	waits, err := s.ListDecisions(t.Context(), journal.DecisionFilter{Kind: "wait"})

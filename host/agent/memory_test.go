@@ -30,11 +30,11 @@ func facts(json string) script {
 	return func(context.Context, model.Request) (model.Response, error) { return say(json), nil }
 }
 
-func (h *house) say(sender, place string, kind message.Kind, text string) {
+func (h *house) say(sender, scope string, kind message.Kind, text string) {
 	h.t.Helper()
 	_, _, err := h.store.AppendInbox(h.t.Context(), message.Message{
 		Channel: "irc", EventID: store.NewID(h.runner.cfg.Now()), Text: text, Sender: message.Sender{ID: sender},
-		Conversation: message.Conversation{ID: place, Kind: kind},
+		Conversation: message.Conversation{ID: scope, Kind: kind},
 	}, mailbox.InboxNew, "")
 	if err != nil {
 		h.t.Fatal(err)
@@ -80,7 +80,7 @@ func TestExtractionAndRecall(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name          string
-		sender, place string
+		sender, scope string
 		kind          message.Kind
 		shown         bool
 	}{
@@ -88,7 +88,7 @@ func TestExtractionAndRecall(t *testing.T) {
 		{"to the person, in a group", "ann", "#all", message.Group, false},
 		{"to the person, elsewhere in private", "ann", "ann-2", message.DM, true},
 	} {
-		h.say(c.sender, c.place, c.kind, "what meat shall I cook?")
+		h.say(c.sender, c.scope, c.kind, "what meat shall I cook?")
 		shown := text(m.last("default").Messages)
 		if strings.Contains(shown, "eats no meat") != c.shown {
 			t.Errorf("%s: %s", c.name, shown)

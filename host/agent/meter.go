@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/model/usage"
@@ -17,30 +18,30 @@ import (
 type Account struct {
 	Session string
 	Turn    string // "" outside a turn
-	Step    int    // that the answer becomes
-	Sender  string // "instance:platform-id"
+	Step    int    // number of the step that records the answer
+	Sender  message.SenderKey
 	Agent   string
-	Task    string // of the host's own, such as "compaction"; "" for an agent's answer
+	Task    string // a task of the host, such as "compaction"; "" for an agent's answer
 }
 
 // Metered calls a model of a tier. Every model call of the host goes through it: before each attempt the most that it can cost is
-// reserved in the daily budgets of the account. There is a row for each attempt, also for one that failed and cost nothing; the caller
-// commits them together with what came of the call (turnlog.Commit.Usage, or AddUsage outside a turn).
+// reserved in the daily budgets of the account. Every attempt yields a row, even a failed one that cost nothing; the caller commits the
+// rows together with the result of the call (turnlog.Commit.Usage, or AddUsage outside a turn).
 func (r *Runner) Metered(ctx context.Context, gen *Generation, account Account, tier string, req model.Request, emit func(model.Delta)) (
 	model.Response, []usage.Row, error) {
 	m := &meter{runner: r, gen: gen, account: account}
-	defer m.settle(budget.Amount{}) // of an attempt that broke down on its way
-	req.Gate, req.Source = m, m.account.Sender
+	defer m.settle(budget.Amount{}) // of an attempt that panicked
+	req.Gate, req.Source = m, string(m.account.Sender)
 	resp, err := gen.Models.Stream(ctx, tier, req, emit)
 	return resp, m.rows, err
 }
 
-// meter is the gate of one call. Its attempts come one after the other.
+// meter is the gate of one call. Its attempts are sequential.
 type meter struct {
 	runner  *Runner
 	gen     *Generation
 	account Account
-	room    *budget.Reservation // of the attempt under way
+	room    *budget.Reservation // of the current attempt
 	rows    []usage.Row
 }
 
@@ -48,10 +49,10 @@ var _ model.Gate = (*meter)(nil)
 
 // Enter implements model.Gate.
 func (m *meter) Enter(ctx context.Context, a model.Attempt) error {
-	if m.runner.cfg.Ledger == nil {
+	if m.runner.cfg.Budgets == nil {
 		return nil
 	}
-	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(a.Worst))
+	room, err := m.runner.cfg.Budgets.Reserve(ctx, m.claim(a.Worst))
 	var full *budget.Exceeded
 	switch {
 	case errors.As(err, &full):
@@ -70,15 +71,15 @@ func (m *meter) claim(worst model.Usage) budget.Claim {
 	if agent, ok := m.gen.Agents[m.account.Agent]; ok {
 		limits.Agent = agent.Budget
 	}
-	return budget.Claim{Sender: m.account.Sender, Agent: m.account.Agent, Limits: limits, Worst: amount(worst)}
+	return budget.Claim{Sender: string(m.account.Sender), Agent: m.account.Agent, Limits: limits, Worst: amount(worst)}
 }
 
-// charge opens the accounts for what has been used already. Where a budget is full it stays so without this.
+// charge accounts for usage that has already happened, so that an exhausted budget is seen as such.
 func (m *meter) charge(ctx context.Context) {
-	if m.runner.cfg.Ledger == nil {
+	if m.runner.cfg.Budgets == nil {
 		return
 	}
-	room, err := m.runner.cfg.Ledger.Reserve(ctx, m.claim(model.Usage{}))
+	room, err := m.runner.cfg.Budgets.Reserve(ctx, m.claim(model.Usage{}))
 	if err == nil {
 		m.room = room
 	}
@@ -110,7 +111,7 @@ func (m *meter) settle(real budget.Amount) {
 	}
 }
 
-// failure is the class of an attempt's error.
+// failure returns the class of an attempt's error.
 func failure(err error) string {
 	var e *model.Error
 	if errors.As(err, &e) {
@@ -126,19 +127,19 @@ func amount(u model.Usage) budget.Amount {
 	}
 }
 
-// billionths turns dollars into billionths, rounded up, without an overflow.
+// billionths converts dollars to billionths, rounded up, without overflow.
 func billionths(usd float64) int64 {
 	const most = 9e9
 	if !(usd > 0) {
 		return 0
 	}
-	return int64(math.Ceil(min(usd, most) * 1e9 * (1 - 1e-12))) // a float's last digit is no money
+	return int64(math.Ceil(min(usd, most) * 1e9 * (1 - 1e-12))) // ignore the rounding error of the float
 }
 
-// Dollars is an amount of dollars for a day's budget.
+// Dollars converts dollars to the unit of budgets.
 func Dollars(usd float64) int64 { return billionths(usd) }
 
-// inWords tells people which budget is full and when it opens again. It does not say what others have used.
+// inWords tells people which budget is exhausted and when it is renewed, without revealing the usage of others.
 func inWords(e *budget.Exceeded) string {
 	whose := "the daily budget of this host"
 	switch e.Level {
@@ -151,8 +152,8 @@ func inWords(e *budget.Exceeded) string {
 		whose = "the daily budget of the agent " + e.Name
 	}
 	if e.Never() {
-		return whose + " is smaller than what one answer may take here, so that no new day helps. /new makes that less where a conversation is long; " +
-			"else the budget has to be raised, or max_output_tokens of the model lowered"
+		return whose + " is smaller than what one answer may cost here, so it will not help to wait. In a long conversation /new makes answers cheaper; " +
+			"otherwise raise the budget, or lower max_output_tokens of the model"
 	}
-	return fmt.Sprintf("%s has no room for another answer. It opens again on %s", whose, e.Opens.Format("2 January at 15:04 MST"))
+	return fmt.Sprintf("%s has no room for another answer. It is renewed on %s", whose, e.Opens.Format("2 January at 15:04 MST"))
 }

@@ -49,7 +49,7 @@ func pricedSet(t *testing.T, p *charging) *model.Set {
 }
 
 func (h *house) budgeted(now func() time.Time, limits budget.Limits) {
-	h.runner.cfg.Ledger = budget.New(budget.Config{Store: h.store, Zone: time.UTC, Now: now})
+	h.runner.cfg.Budgets = budget.New(budget.Config{Store: h.store, Zone: time.UTC, Now: now})
 	h.gen.Budgets = limits
 }
 
@@ -88,7 +88,7 @@ func TestBudgetHoldsWhateverRaces(t *testing.T) {
 		switch {
 		case text == "ok":
 			answered++
-		case strings.HasPrefix(text, "I could not answer this: the daily budget of this host has no room for another answer. It opens again on "):
+		case strings.HasPrefix(text, "I could not answer this: the daily budget of this host has no room for another answer. It is renewed on "):
 			refused++
 		default:
 			t.Errorf("a reply is %q", text)
@@ -110,7 +110,7 @@ func TestABudgetThatIsTooSmall(t *testing.T) {
 	h.budgeted(nil, budget.Limits{Sender: budget.Amount{Tokens: 101}})
 	h.accept("ann", strings.Repeat("a long question ", 50))
 	h.work(t.Context())
-	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "no new day helps. /new makes") || strings.Contains(got[0], "opens again") {
+	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "it will not help to wait. In a long conversation /new makes") || strings.Contains(got[0], "is renewed") {
 		t.Errorf("replies are %q", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestAgentHasItsOwnBudget(t *testing.T) {
 	h.budgeted(nil, budget.Limits{})
 	h.accept("ann", "hello")
 	h.work(t.Context())
-	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "the daily budget of the agent helper is smaller than what one answer may take") {
+	if got := h.texts(); len(got) != 1 || !strings.Contains(got[0], "the daily budget of the agent helper is smaller than what one answer may cost") {
 		t.Errorf("replies are %q", got)
 	}
 	if sums := h.spent(usage.All); len(sums) != 0 {

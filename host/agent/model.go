@@ -8,22 +8,22 @@ import (
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// modelVoice is the agent's model: it makes room in the model's window and asks it.
+// modelVoice answers with the agent's model, and keeps the request within the model's context window.
 type modelVoice struct {
 	*recorder
 	*publisher
 	*identity
 	*bounds
 	models metered
-	tasks  task.Service // for what the host asks models
-	// openImage opens the images of a request; nil where models are shown none.
+	tasks  task.Service // calls models on behalf of the host
+	// openImage opens the images of a request; nil if the model gets none.
 	openImage  func(ctx context.Context, digest string) ([]byte, error)
-	instructed int // see instructions; 0 before it is asked for
-	// unsummarised is set where a summary could not be had: in this turn none is asked for again.
+	instructed int // cached by instructions; 0 if not computed
+	// unsummarised is set when a summary has failed; the turn does not ask for another.
 	unsummarised bool
 }
 
-// metered calls models on somebody's account; *Runner implements it.
+// metered calls models on an account; *Runner implements it.
 type metered interface {
 	Metered(ctx context.Context, gen *Generation, a Account, tier string, req model.Request, emit func(model.Delta)) (model.Response, []usage.Row, error)
 }

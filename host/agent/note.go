@@ -9,30 +9,30 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// notes are what was done to earlier messages (edits, deletions, reactions) and told to no turn yet, by place. The store has
-// them all; this is so that a turn need not ask it.
+// notes are the edits, deletions and reactions that no turn has been told about yet, by conversation scope. They are in the store as
+// well; the copy saves each turn a query.
 type notes struct {
-	places Generations
+	scopes Generations
 
 	mu sync.Mutex
 	by map[string]*noted
 }
 
-// noted is what waits for the next turn of a place.
+// noted are the notes for the next turn of a scope.
 type noted struct {
 	ids  []int64
-	rows []mailbox.InboxRow // the last maxNotes, texts cut
+	rows []mailbox.InboxRow // the last maxNotes, with texts cut
 }
 
-// maxNotes bounds what one turn is told; of more, the latest are.
+// maxNotes bounds the notes that one turn gets; the latest are kept.
 const maxNotes = 20
 
-// Note keeps a row in state Noted for the next turn of its place.
+// Note keeps a row in state Noted for the next turn of its scope.
 func (s *notes) Note(row mailbox.InboxRow) {
 	row.Message.Text = quotable(row.Message.Text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := s.places.Place(row.Message)
+	key := s.scopes.Scope(row.Message)
 	n := s.by[key]
 	if n == nil {
 		n = &noted{}
@@ -43,7 +43,7 @@ func (s *notes) Note(row mailbox.InboxRow) {
 	n.trim()
 }
 
-// quotable keeps what a line can show of a text.
+// quotable cuts a text to what a line can show.
 func quotable(text string) string {
 	n := 0
 	for i := range text {
@@ -54,23 +54,23 @@ func quotable(text string) string {
 	return text
 }
 
-// Untold takes what waits for the next turn of a place, by the rows that hold it, for the caller that ends those.
-func (s *notes) Untold(place string) []int64 {
-	if n := s.take(place); n != nil {
+// Untold removes the notes for the next turn of a scope and returns their row ids, for the caller to settle.
+func (s *notes) Untold(scope string) []int64 {
+	if n := s.take(scope); n != nil {
 		return n.ids
 	}
 	return nil
 }
 
-func (s *notes) take(place string) *noted {
+func (s *notes) take(scope string) *noted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.by[place]
-	delete(s.by, place)
+	n := s.by[scope]
+	delete(s.by, scope)
 	return n
 }
 
-// Regroup puts what waits for turns where the configuration in force says that it belongs.
+// Regroup moves all notes to the scopes that the configuration in force assigns to them.
 func (s *notes) Regroup() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *notes) Regroup() {
 	for old, n := range s.by {
 		key := old
 		if len(n.rows) > 0 {
-			key = s.places.Place(n.rows[0].Message)
+			key = s.scopes.Scope(n.rows[0].Message)
 		}
 		if by[key] == nil {
 			by[key] = &noted{}
@@ -90,16 +90,16 @@ func (s *notes) Regroup() {
 	s.by = by
 }
 
-// trim keeps the latest.
+// trim keeps the latest notes.
 func (n *noted) trim() {
 	if extra := len(n.rows) - maxNotes; extra > 0 {
 		n.rows = append(n.rows[:0:0], n.rows[extra:]...)
 	}
 }
 
-// takeNotes gives the turn what waits for one, and puts it into the next commit.
+// takeNotes gives the turn the pending notes and settles them with the next commit.
 func (t *turn) takeNotes() []string {
-	n := t.notes.take(t.place.Key)
+	n := t.notes.take(t.scope.Key)
 	if n == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (t *turn) takeNotes() []string {
 	return lines
 }
 
-// told is a message as a model reads it: its words, or a line about what its sender did.
+// told returns a message as the model reads it: its text, or a line about what its sender did.
 func told(m message.Message) string {
 	if m.Act == "" || m.Act == message.Delegated {
 		return m.Text
@@ -121,7 +121,7 @@ func told(m message.Message) string {
 	return "[" + actLine(m) + "]"
 }
 
-// actLine describes in the host's words an edit, a deletion or a reaction. Words that people chose are quoted.
+// actLine describes an edit, a deletion or a reaction. Text that people chose is quoted.
 func actLine(m message.Message) string {
 	by, which := speaker(m.Sender), "an earlier message"
 	switch {

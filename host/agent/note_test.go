@@ -90,7 +90,7 @@ func TestNotesAreBounded(t *testing.T) {
 	h.work(t.Context())
 	text := h.texts()[0]
 	if n := strings.Count(text, "changed an earlier message"); n != maxNotes || len(text) > maxNotes*(transcript.MaxQuote+100) || !strings.Contains(text, `"49 x`) {
-		t.Errorf("the model was told of %d edits in %d bytes", n, len(text))
+		t.Errorf("the model sees %d edits in %d bytes", n, len(text))
 	}
 	if left, _ := s.NotedInbox(t.Context()); len(left) > 0 {
 		t.Errorf("%d notes are left", len(left))

@@ -13,10 +13,10 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// maxSideBySide is how many calls of one answer run at a time.
+// maxSideBySide bounds the calls of one answer that run in parallel.
 const maxSideBySide = 4
 
-// onlyLooks reports whether a call is of a tool that changes nothing here. Admit decides what is really run, call by call.
+// onlyLooks reports whether a call is of a read-only tool. Admit still decides about every call.
 func (l *caller) onlyLooks(c model.ToolCall) bool {
 	known, ok := l.gen.Registry.Get(c.Name)
 	if !ok {
@@ -26,33 +26,35 @@ func (l *caller) onlyLooks(c model.ToolCall) bool {
 	return effect == tool.Read || effect == tool.Network
 }
 
-// errAsks is returned for a call about which a person has to be asked. Its turn asks him when no other call runs.
-var errAsks = errors.New("a person has to be asked about this call")
+// errAsks is returned for a call that needs a person's approval. The turn asks when no other call runs.
+var errAsks = errors.New("this call needs a person's approval")
 
-// alone asks nobody, and uses no lease.
-type alone struct{}
+// refusingApprover approves nothing and uses no lease.
+type refusingApprover struct{}
 
-var _ tool.Approver = alone{}
+var _ tool.Approver = refusingApprover{}
 
-func (alone) Request(context.Context, approval.Ask) (consent.Approval, error) {
+func (refusingApprover) Request(context.Context, approval.Ask) (consent.Approval, error) {
 	return consent.Approval{}, errAsks
 }
-func (alone) Wait(context.Context, string) (bool, string, error)      { return false, "", errAsks }
-func (alone) Consume(context.Context, string, approval.Binding) error { return errAsks }
-func (alone) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
+func (refusingApprover) Wait(context.Context, string) (bool, string, error) {
+	return false, "", errAsks
+}
+func (refusingApprover) Consume(context.Context, string, approval.Binding) error { return errAsks }
+func (refusingApprover) Use(context.Context, approval.Ask) (consent.Grant, bool, error) {
 	return consent.Grant{}, false, nil
 }
 
-// looks are calls under way side by side. The turn's own goroutine decides, records and commits; the others only run tools.
+// looks are calls that run in parallel. The turn's own goroutine decides, records and commits; the others only run tools.
 type looks struct {
 	*caller
 	ctx  context.Context
 	done chan transcript.ToolResult
 }
 
-// sideBySide decides about calls in their order and runs those that may run beside each other. It stops before the first that does not only
-// look, or about which a person has to be asked, when all before it have ended, and reports whether that is the very first. Each start
-// is committed before its call runs, each result when it comes: the order of the calls is the transcript's business.
+// sideBySide decides about calls in order and runs those that may run in parallel. It stops before the first call that is not read-only
+// or needs a person's approval, waits for the calls before it, and reports whether that call is the first. Each start is committed
+// before its call runs, and each result when it arrives; the transcript restores the order.
 func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,12 +83,12 @@ func (l *caller) sideBySide(ctx context.Context) (asks bool, err error) {
 	return asks, err
 }
 
-// begin decides about a call and starts it if it may run. It returns false for one about which a person has to be asked.
+// begin decides about a call and starts it if it may run. It returns false if a person must approve the call.
 func (l *looks) begin(c model.ToolCall) (bool, error) {
-	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, alone{}, nil)
+	v, err := l.enforcer().Admit(l.ctx, l.subject(), c, refusingApprover{}, nil)
 	switch {
 	case errors.Is(err, errAsks):
-		// It is decided anew when its turn comes; the log has what the policies said now as well.
+		// The call is decided about again in its turn; the policies' present answers are logged as well.
 		l.pending.Decisions = append(l.pending.Decisions, decisionlog.Rows(l.clock(), v.Records)...)
 		return false, nil
 	case l.ctx.Err() != nil && !ended(l.ctx):
@@ -114,8 +116,8 @@ func (l *looks) begin(c model.ToolCall) (bool, error) {
 	return true, nil
 }
 
-// start runs a call beside the turn, which awaits it before it goes on.
-func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolStart) {
+// start runs a call on a goroutine of its own, which the turn waits for.
+func (l *looks) start(v tool.Decision, c model.ToolCall, start transcript.ToolStart) {
 	call := l.performer.toolCall(v, c)
 	l.underWay = append(l.underWay, c.ID)
 	go func() {
@@ -126,7 +128,7 @@ func (l *looks) start(v tool.Verdict, c model.ToolCall, start transcript.ToolSta
 	}()
 }
 
-// await takes the next result, and does what calls under way ask of the turn's own goroutine meanwhile.
+// await takes the next result. Meanwhile it runs the callbacks of the running calls on the turn's goroutine.
 func (l *looks) await() error {
 	for {
 		select {
@@ -135,7 +137,7 @@ func (l *looks) await() error {
 		case r := <-l.done:
 			l.underWay = slices.DeleteFunc(l.underWay, func(id string) bool { return id == r.Call })
 			if l.ctx.Err() != nil && !ended(l.ctx) {
-				return l.ctx.Err() // the start is committed; the next process says that it was interrupted
+				return l.ctx.Err() // the start is committed; the next process reports the call as interrupted
 			}
 			l.result(r)
 			return l.commit(l.ctx)

@@ -161,7 +161,7 @@ func TestAskComesAfterLooks(t *testing.T) {
 		t.Errorf("asked while %d calls run; so far %v", l.now, l.runs)
 	}
 	l.mu.Unlock()
-	if err := h.desk.Decide(t.Context(), id, true, "irc:boss"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "irc:boss"); err != nil {
 		t.Fatal(err)
 	}
 	<-h.asked // that it was decided
@@ -244,7 +244,7 @@ func TestElevatedLooksAreWrittenDown(t *testing.T) {
 			return tool.Elevation{Enabled: true, Sender: true, Agent: true, State: tool.ElevatedAsk, By: "irc:ann"}
 		}
 		var written []string
-		h.on.elevated = func(v tool.Verdict) error {
+		h.on.elevated = func(v tool.Decision) error {
 			written = append(written, v.Where+" "+string(v.Args))
 			return nil
 		}

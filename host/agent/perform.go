@@ -12,21 +12,21 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// performer runs calls that may run: it gets the machine that they act on, tells people what keeps them waiting, and shortens what comes
-// back. Several calls may be with it at a time, each on a goroutine of its own; but for callbacks it changes nothing of the turn.
+// performer runs admitted calls: it gets the machine on which a call acts, tells people what delays it, and shortens the result.
+// Several calls may run at a time, each on a goroutine of its own; they change the turn only through callbacks.
 type performer struct {
 	*recorder
 	*publisher
 	*identity
 	tools    Tools
 	outbox   Outbox
-	tasks    task.Service // for what the host asks models
+	tasks    task.Service // calls models on behalf of the host
 	patience time.Duration
 	quiet    time.Duration
-	silent   bool // nobody is told anything before the answer
-	// callbacks are what calls that run side by side have done on the turn's own goroutine; nil while none do.
+	silent   bool // send nothing before the answer
+	// callbacks runs functions of parallel calls on the turn's goroutine; nil while no calls run in parallel.
 	callbacks chan func()
-	// helper returns what answers the calls of a program, or nil.
+	// helper returns the handler for a program's tool calls, or nil.
 	helper func(parent model.ToolCall) tool.Helper
 }
 
@@ -37,13 +37,13 @@ func (t *turn) newPerformer() *performer {
 	}
 }
 
-// refused is the result of a call that may not run.
-func (p *performer) refused(ctx context.Context, v tool.Verdict) tool.Result {
+// refused returns the result of a call that may not run.
+func (p *performer) refused(ctx context.Context, v tool.Decision) tool.Result {
 	return p.tools.Run(ctx, v, tool.Call{})
 }
 
-// toolCall is a call with what its tool is told of the turn as it stands.
-func (p *performer) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
+// toolCall returns a call with the facts of the turn that its tool gets.
+func (p *performer) toolCall(v tool.Decision, c model.ToolCall) tool.Call {
 	return tool.Call{
 		ID: c.ID, Name: c.Name, Args: v.Args, Session: p.row.Session, Workspace: p.home(), Agent: p.agent.Name, Sender: p.row.Sender, Labels: p.session.labels,
 		Turn: p.row.ID, Persons: p.gen.persons(p.row.Sender), Private: p.private(), Owner: p.role() == route.Owner,
@@ -54,9 +54,9 @@ func (p *performer) toolCall(v tool.Verdict, c model.ToolCall) tool.Call {
 	}
 }
 
-// perform runs an allowed call. It may be beside others, and touches nothing of the turn that changes. Trouble of the host becomes a
-// result: the model and the person are told, the host lives on.
-func (p *performer) perform(ctx context.Context, v tool.Verdict, c model.ToolCall, call tool.Call) tool.Result {
+// perform runs an admitted call, possibly beside others, and reads only constant parts of the turn. A failure of the host becomes an
+// error result, so that the model and the person see it.
+func (p *performer) perform(ctx context.Context, v tool.Decision, c model.ToolCall, call tool.Call) tool.Result {
 	var w waiting
 	ctx, stop := p.noticed(ctx, c, &w)
 	defer stop()
@@ -70,8 +70,8 @@ func (p *performer) perform(ctx context.Context, v tool.Verdict, c model.ToolCal
 	return p.refine(ctx, c, p.accompany(ctx, c, call, func(call tool.Call) tool.Result { return p.tools.Run(ctx, v, call) }))
 }
 
-// machine is where the call acts; nil where it acts on none, so that a note or a web page opens no workspace.
-func (p *performer) machine(ctx context.Context, v tool.Verdict) (machine.Machine, error) {
+// machine returns the machine on which the call acts, or nil if it needs none, so that a note or a web page opens no workspace.
+func (p *performer) machine(ctx context.Context, v tool.Decision) (machine.Machine, error) {
 	switch {
 	case !v.OnMachine():
 		return nil, nil

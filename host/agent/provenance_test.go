@@ -56,26 +56,26 @@ func (s stub) Spec() tool.Spec {
 func (s stub) Run(context.Context, tool.Call) (tool.Result, error) { return s.result, s.err }
 
 // place is a machine under another name.
-type place struct {
+type scope struct {
 	machine.Machine
 	name string
 }
 
-func (p place) Name() string { return p.name }
+func (p scope) Name() string { return p.name }
 
 // places are the host's workspace under several names: as the host, and as sandboxes.
-type places struct {
+type scopes struct {
 	noMachines
 	host machine.Machine
 }
 
-func (p places) Host(string) (machine.Machine, error) { return p.host, nil }
+func (p scopes) Host(string) (machine.Machine, error) { return p.host, nil }
 
-func (p places) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
+func (p scopes) Sandbox(_ context.Context, _, name string) (machine.Machine, error) {
 	if name == "" {
 		name = "sandbox"
 	}
-	return place{p.host, name}, nil
+	return scope{p.host, name}, nil
 }
 
 // room is a house with Flynn's own tools, some foreign ones, and a probe that tells the labels at its call.
@@ -120,7 +120,7 @@ func newRoom(t *testing.T, s *sqlite.Store, host machine.Machine) *room {
 	r.gen.Roles = route.NewRoles(config.Access{Owners: []string{"irc:ann"}, Members: []string{"irc:bob"}}, route.AllProved)
 	r.gen.Offline, r.gen.Sandboxes = map[string]bool{"quiet": true}, []string{"", "quiet"}
 	r.gen.Agents["helper"].Offered, r.gen.Agents["helper"].Approve = offered, tool.ApproveNone
-	r.runner.cfg.Machines = places{host: host}
+	r.runner.cfg.Machines = scopes{host: host}
 	r.chain.tool = r.judge
 	r.chain.route = func(f policy.RouteFacts) policy.RouteAnswer {
 		r.routed = slices.Clone(f.Labels)
@@ -139,7 +139,7 @@ func (r *room) judge(f policy.ToolFacts) policy.Restrictions {
 // said is a message and what the house is like when it comes.
 type said struct {
 	from    string // "terminal:me" when empty
-	place   string // conversation; the sender when empty
+	scope   string // conversation; the sender when empty
 	text    string
 	types   []string
 	deny    string
@@ -152,12 +152,12 @@ func (r *room) say(s said) {
 		s.from = "terminal:me"
 	}
 	channel, id, _ := strings.Cut(s.from, ":")
-	if s.place == "" {
-		s.place = id
+	if s.scope == "" {
+		s.scope = id
 	}
 	m := message.Message{
 		Channel: channel, EventID: store.NewID(time.Now()), Text: s.text, Sender: message.Sender{ID: id},
-		Conversation: message.Conversation{ID: s.place, Kind: message.DM},
+		Conversation: message.Conversation{ID: s.scope, Kind: message.DM},
 	}
 	for _, mt := range s.types {
 		m.Attachments = append(m.Attachments, message.Attachment{Handle: "h", Type: mt})
@@ -166,7 +166,7 @@ func (r *room) say(s said) {
 		r.t.Fatal(err)
 	}
 	a := r.gen.Agents["helper"]
-	a.Sandboxed, a.Sandbox, r.gen.LocalDoors = s.sandbox != "", strings.TrimPrefix(s.sandbox, "sandbox"), true
+	a.Sandboxed, a.Sandbox, r.gen.LocalFrontends = s.sandbox != "", strings.TrimPrefix(s.sandbox, "sandbox"), true
 	r.deny = s.deny
 	r.work(r.t.Context())
 	if n := len(r.events); n == 0 || r.events[n-1].Kind != message.TurnDone {
@@ -174,7 +174,7 @@ func (r *room) say(s said) {
 	}
 }
 
-// probe returns the labels at a call of a new turn, and makes sure that routing was told of the same ones.
+// probe returns the labels at a call of a new turn, and checks that routing saw the same ones.
 func (r *room) probe(s said) []string {
 	r.t.Helper()
 	s.text, s.types = "probe.look {}", nil
@@ -261,16 +261,16 @@ func TestProvenance(t *testing.T) {
 			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
 			other := newRoom(t, r.store, r.host)
-			other.say(said{place: "elsewhere", text: `memory.read {"key":"k"}`})
-			return other.probe(said{place: "elsewhere"})
+			other.say(said{scope: "elsewhere", text: `memory.read {"key":"k"}`})
+			return other.probe(said{scope: "elsewhere"})
 		}},
 		{"by way of a search among notes", true, func(t *testing.T, r *room, s said) []string {
 			r.say(s)
 			s.deny, s.types = "", nil
 			s.text = `memory.write {"key":"k","text":"something to know","scope":"shared"}`
 			r.say(s)
-			r.say(said{place: "elsewhere", text: `memory.search {"query":"know"}`})
-			return r.probe(said{place: "elsewhere"})
+			r.say(said{scope: "elsewhere", text: `memory.search {"query":"know"}`})
+			return r.probe(said{scope: "elsewhere"})
 		}},
 	}
 	for _, way := range ways {
@@ -292,7 +292,7 @@ func TestProvenance(t *testing.T) {
 func TestProvenanceStaysWithItsSession(t *testing.T) {
 	r := newRoom(t, openStore(t), workspace(t))
 	r.say(said{text: "page.read {}"})
-	if got := r.probe(said{place: "thread-of-me"}); len(got) != 0 {
+	if got := r.probe(said{scope: "thread-of-me"}); len(got) != 0 {
 		t.Errorf("labels are %q", got)
 	}
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// publisher shows a turn to those who watch it.
+// publisher shows a turn to its watchers.
 type publisher struct {
 	events *event.Bus
 	of     *turnlog.Turn
-	view   View // nil where nobody waits for it
-	// child is true for a delegated turn, and above is its parent's; nil where that runs no more.
+	view   View // nil if nobody waits for it
+	// child is true for a delegated turn. above is the parent's publisher, or nil if the parent no longer runs.
 	child bool
 	above *publisher
 }
 
-// publish shows an event. Of a child it becomes one of the turn that people watch: the calls of delegates are seen, and asked about, among
-// those of the agent that they work for. Their words are not for people.
+// publish shows an event. The tool calls of a delegated turn are shown as calls of the turn that people watch, so that they can be seen
+// and approved there. Its text is not shown.
 func (p *publisher) publish(e message.Event) {
 	if p.child {
 		switch e.Kind {
-		case message.ToolCall, message.ToolVerdict, message.ToolApproval, message.ToolProgress, message.ToolResult:
+		case message.ToolCall, message.ToolDecision, message.ToolApproval, message.ToolProgress, message.ToolResult:
 		default:
 			return
 		}

@@ -222,7 +222,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	var told []string
 	heard := make(chan struct{}, 10)
 	h.on.behind = func(_ turnlog.Turn, m message.Message, a consent.Approval) {
-		told = append(told, m.ConversationKey()+" "+m.Text+" "+a.Tool)
+		told = append(told, string(m.ConversationKey())+" "+m.Text+" "+a.Tool)
 		heard <- struct{}{}
 	}
 	h.accept("ann", "!touch wood")
@@ -239,7 +239,7 @@ func TestWhoWaitsBehindARequestHearsOfIt(t *testing.T) {
 	if want := []string{"irc:ann before the question thing.touch", "irc:other /new thing.touch"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
-	if err := h.desk.Decide(t.Context(), id, true, "web:owner"); err != nil {
+	if err := h.approvals.Decide(t.Context(), id, true, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	done.Wait()

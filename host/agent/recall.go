@@ -13,16 +13,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Bounds of what is recalled.
+// Bounds of recalled memory.
 const (
 	maxRecalled   = 5
 	recalledBytes = 500 // bytes of one note
-	recallWords   = 32  // of what was said
+	recallWords   = 32  // words of the messages to search for
 	shortestWord  = 3   // runes
 )
 
-// recall finds what the agent remembers about the speaker that fits their words. What is shown stays in the transcript, so it is
-// shown in private conversations alone; and its labels become the session's.
+// recall finds the agent's notes about the speaker that match the speaker's words. They stay in the transcript, so they are shown only
+// in private conversations, and their labels are added to the session.
 func (t *turn) recall(ctx context.Context, rows []mailbox.InboxRow) []transcript.Recalled {
 	if !t.gen.Tasks.Recall || !t.private() {
 		return nil
@@ -32,7 +32,7 @@ func (t *turn) recall(ctx context.Context, rows []mailbox.InboxRow) []transcript
 		return nil
 	}
 	notes, err := t.cfg.Store.SearchNotes(ctx, memory.NoteQuery{
-		Agent: t.row.Agent, Persons: t.gen.persons(t.row.Sender), Words: words, Any: true, Limit: 4 * maxRecalled,
+		Agent: t.row.Agent, Persons: memory.Scopes(t.gen.persons(t.row.Sender)), Words: words, Any: true, Limit: 4 * maxRecalled,
 	})
 	if err != nil {
 		t.cfg.Log.Warn("cannot recall memories", "turn", t.row.ID, "error", err)
@@ -51,7 +51,7 @@ func (t *turn) recall(ctx context.Context, rows []mailbox.InboxRow) []transcript
 	return out
 }
 
-// searchWords are the words of a message that a search can go by.
+// searchWords returns the words of the messages that are useful for a search.
 func searchWords(rows []mailbox.InboxRow) string {
 	var words []string
 	for _, r := range rows {
@@ -65,7 +65,7 @@ func searchWords(rows []mailbox.InboxRow) string {
 	return strings.Join(words, " ")
 }
 
-// clip cuts text at a rune and reports whether it had to.
+// clip cuts text at a rune boundary and reports whether it was cut.
 func clip(s string, max int) (string, bool) {
 	if len(s) <= max {
 		return s, false
@@ -73,7 +73,7 @@ func clip(s string, max int) (string, bool) {
 	return cut.Head(s, max) + "…", true
 }
 
-// shows reports whether a model is shown a line of memory already.
+// shows reports whether the model sees a line of memory already.
 func (s *session) shows(line string) bool {
 	return slices.ContainsFunc(s.turns, func(t endedTurn) bool { return len(t.messages) > 0 && strings.Contains(t.messages[0].Text, line) })
 }

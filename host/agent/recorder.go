@@ -19,13 +19,13 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// committer is what a recorder asks of the store.
+// committer is the part of the store that a recorder uses.
 type committer interface {
 	CommitTurn(ctx context.Context, c turnlog.Commit) error
 	AddUsage(ctx context.Context, rows []usage.Row) error
 }
 
-// recorder has the steps of a turn and makes them durable. It belongs to the goroutine that runs the turn.
+// recorder collects the steps of a turn and commits them. It belongs to the turn's goroutine.
 type recorder struct {
 	store committer
 	log   *slog.Logger
@@ -33,10 +33,10 @@ type recorder struct {
 
 	row   turnlog.Turn
 	state transcript.State
-	// pending waits for the next commit, held for a short time only.
+	// pending is the next commit. The lock is held only briefly.
 	pending turnlog.Commit
 	held    *held
-	uses    uses // of models by the host itself
+	uses    uses // model usage of the host itself
 }
 
 // step adds a step to the next commit.
@@ -44,8 +44,8 @@ func (r *recorder) step(record any) {
 	r.pending.Steps = append(r.pending.Steps, r.state.Add(r.row.ID, r.clock().UTC(), record))
 }
 
-// decided adds what was decided about a call, and what led to it, to the next commit.
-func (r *recorder) decided(c model.ToolCall, v tool.Verdict) {
+// decided adds the decision about a call, and the policy answers behind it, to the next commit.
+func (r *recorder) decided(c model.ToolCall, v tool.Decision) {
 	now := r.clock()
 	r.pending.Decisions = append(r.pending.Decisions, decisionlog.Rows(now, v.Records)...)
 	r.pending.Decisions = append(r.pending.Decisions, journal.Decision{
@@ -54,7 +54,7 @@ func (r *recorder) decided(c model.ToolCall, v tool.Verdict) {
 	})
 }
 
-// violated adds what a program was kept from to the decision log.
+// violated adds the violations of a program to the decision log.
 func (r *recorder) violated(result transcript.ToolResult) {
 	for _, v := range result.Result.Violations {
 		r.pending.Decisions = append(r.pending.Decisions, journal.Decision{
@@ -63,9 +63,9 @@ func (r *recorder) violated(result transcript.ToolResult) {
 	}
 }
 
-// commit makes what was added durable. It outlives the turn's own context, so that a stop does not lose what was done,
-// and tries again while the store has trouble. It waits for as long as the disk takes: a commit that was given up may
-// still happen, and the next try would take it for somebody else's.
+// commit makes pending steps durable. It ignores the cancellation of the turn's context, so that a stop does not lose what was done,
+// and retries while the store fails. It has no deadline: a commit that was given up may still happen, and the retry would then find a
+// conflict with itself.
 func (r *recorder) commit(ctx context.Context) error {
 	if err := r.takeBack(); err != nil {
 		return err
@@ -78,11 +78,11 @@ func (r *recorder) commit(ctx context.Context) error {
 	return err
 }
 
-// complete makes a whole commit of what is pending, with steps for the tasks that ran since the last one. The session has used what they
-// took; the turn's own limit is about its agent's calls.
+// complete adds steps for the tasks that ran since the last commit. Their usage counts for the session, but not towards the turn's
+// limits.
 func (r *recorder) complete() {
 	list, kept, paid := r.uses.take()
-	for i := range paid { // here, since a task may run beside the turn's own goroutine
+	for i := range paid { // here, because tasks may run on other goroutines
 		paid[i].Step = r.state.Steps()
 	}
 	r.pending.Usage = append(r.pending.Usage, paid...)
@@ -93,7 +93,7 @@ func (r *recorder) complete() {
 	r.pending.Turn = r.row
 }
 
-// put tries until the store has taken a commit. It may be beside the turn, and touches nothing of it that changes.
+// put retries until the store has taken a commit. It may run on another goroutine and reads only constant parts of the turn.
 func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 	for {
 		err := r.store.CommitTurn(context.WithoutCancel(ctx), c)
@@ -107,21 +107,21 @@ func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 	}
 }
 
-// patience is how long what came of a call is held back, so that it is committed together with what follows. A host that dies meanwhile
-// is one that died before the commit: the call's start is durable, so the next process says that it was interrupted, and does not run it
-// again. Models take longer to answer, so that next to nothing is held back when they do.
+// patience is how long a result is held back so that it can be committed together with what follows. If the host dies meanwhile, it is
+// as if it had died before the commit: the start of the call is durable, so the next process reports it as interrupted and does not run
+// it again. Models take longer than this to answer, so the result is nearly always durable by then.
 const patience = 5 * time.Millisecond
 
-// held is a commit that waits a little for the next one of its turn.
+// held is a commit that waits briefly for the next one of its turn.
 type held struct {
 	commit turnlog.Commit
 	due    time.Time
 	timer  *time.Timer
-	done   chan error // of the commit, where the timer was first
+	done   chan error // of the commit, if the timer fired first
 }
 
-// commitSoon makes what was added durable within patience, or with the next commit if that comes before. What goes wrong is the error of
-// the next commit.
+// commitSoon commits pending steps after patience, or with the next commit if that comes first. An error is returned by the next
+// commit.
 func (r *recorder) commitSoon(ctx context.Context) error {
 	due := time.Now().Add(patience)
 	if r.held != nil {
@@ -137,7 +137,7 @@ func (r *recorder) commitSoon(ctx context.Context) error {
 	return nil
 }
 
-// takeBack puts what is held back before what is pending, or waits for its commit where that is under way.
+// takeBack merges the held commit into the pending one. If it is being written already, takeBack waits for it.
 func (r *recorder) takeBack() error {
 	h := r.held
 	if h == nil {
@@ -154,7 +154,7 @@ func (r *recorder) takeBack() error {
 	return err
 }
 
-// joined are two commits of a turn as one.
+// joined merges two commits of a turn.
 func joined(first, next turnlog.Commit) turnlog.Commit {
 	next.Steps = slices.Concat(first.Steps, next.Steps)
 	next.Decisions = slices.Concat(first.Decisions, next.Decisions)
@@ -168,10 +168,10 @@ func joined(first, next turnlog.Commit) turnlog.Commit {
 	return next
 }
 
-// usageTimeout bounds a commit at the end of the host, which waits for it.
+// usageTimeout bounds a commit during shutdown.
 const usageTimeout = 5 * time.Second
 
-// letGo commits what is still held back when the turn is left as it is, for the next process.
+// letGo commits what is held back when the turn is left to the next process.
 func (r *recorder) letGo(ctx context.Context) {
 	h := r.held
 	if h == nil {
@@ -188,7 +188,7 @@ func (r *recorder) letGo(ctx context.Context) {
 	}
 }
 
-// keepUsage commits what was paid for steps that are not: the next process takes those anew, and pays again.
+// keepUsage commits the usage of steps that are not committed. The next process repeats these steps and pays again.
 func (r *recorder) keepUsage(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
 	defer cancel()

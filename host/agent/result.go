@@ -14,19 +14,18 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// wholeResult is how much of a result is kept where results are summed up, in bytes.
+// wholeResult bounds the stored part of a summarised result, in bytes.
 const wholeResult = 1 << 20
 
-// maxResult is the bound that the runner keeps a call's text to; 0 is its own.
+// maxResult returns the bound for the text of a call's result; 0 means the runner's default.
 func (p *performer) maxResult(c model.ToolCall) int {
-	if p.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || p.agent.Programs != nil { // a model of programs could not read the rest
+	if p.gen.Tasks.ResultMax == 0 || c.Name == tool.ReadResult || p.agent.Programs != nil { // the model of a program could not page
 		return 0
 	}
 	return wholeResult
 }
 
-// refine looks a result through before the model is given it, and shortens it. The labels of the result stay with all that is made
-// of it.
+// refine inspects a result before the model gets it, and shortens it. The labels of the result stay with it.
 func (p *performer) refine(ctx context.Context, c model.ToolCall, res tool.Result) tool.Result {
 	if p.gen.Tasks.Classify && untrusted(res.Labels) && p.tasks.Suspect(ctx, c.Name, res.Text) {
 		res.Labels = append(slices.Clip(res.Labels), tool.Suspect)
@@ -37,12 +36,12 @@ func (p *performer) refine(ctx context.Context, c model.ToolCall, res tool.Resul
 	return res
 }
 
-// untrusted reports whether anything of a result came from a page or from a tool that is not Flynn's own.
+// untrusted reports whether part of a result came from a page or from a tool of a plugin.
 func untrusted(labels []string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.HasPrefix(l, "web:") || strings.HasPrefix(l, "tool:") })
 }
 
-// shorten shows both ends of a result and a summary of it, and keeps the whole. Without a summary more of the ends is shown.
+// shorten shows both ends of a result with a summary between, and stores the whole. Without a summary it shows more of the ends.
 func (p *performer) shorten(ctx context.Context, c model.ToolCall, res tool.Result) string {
 	kept := turnlog.KeptResult{
 		ID: store.NewID(p.clock()), Session: p.row.Session, Tool: c.Name, Text: res.Text, Labels: res.Labels, At: p.clock().UTC(),
@@ -57,6 +56,6 @@ func (p *performer) shorten(ctx context.Context, c model.ToolCall, res tool.Resu
 		return fmt.Sprintf("%s\n\n[... %d bytes left out. %s ...]\n\n%s", head, len(res.Text)-len(head)-len(tail), where, tail)
 	}
 	head, tail := task.Ends(res.Text, limit/4, limit/8)
-	return fmt.Sprintf("%s\n\n[... %d bytes left out. A model sums the whole up so:\n  %s\n%s ...]\n\n%s", head,
+	return fmt.Sprintf("%s\n\n[... %d bytes left out. Summary of the whole, made by a model:\n  %s\n%s ...]\n\n%s", head,
 		len(res.Text)-len(head)-len(tail), transcript.Indent(summary), where, tail)
 }

@@ -79,7 +79,7 @@ func TestLongResultsAreSummedUp(t *testing.T) {
 	if whole.String() != page {
 		t.Errorf("read back are %d bytes of %d", whole.Len(), len(page))
 	}
-	r.say(said{place: "elsewhere", text: fmt.Sprintf(`result.read {"id":%q}`, id)})
+	r.say(said{scope: "elsewhere", text: fmt.Sprintf(`result.read {"id":%q}`, id)})
 	if got := m.shown(); !strings.Contains(got, "no result") {
 		t.Errorf("another conversation reads %q", got)
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Queue says how messages are queued that come while an answer is made.
+// Queue modes, for messages that come during a turn.
 const (
-	QueueCollect   = "collect"   // answered together by the next turn; also the zero value
-	QueueFollowup  = "followup"  // each by a turn of its own
-	QueueInterrupt = "interrupt" // one of the same sender stops the turn, and is answered together with what that one answered
+	QueueCollect   = "collect"   // answered together by the next turn; the default
+	QueueFollowup  = "followup"  // each answered by a turn of its own
+	QueueInterrupt = "interrupt" // a message of the same sender stops the turn, and both are answered together
 )
 
-// queue is the mode for an agent's answers on a channel.
+// queue returns the queue mode for an agent on a channel.
 func (g *Generation) queue(a *Agent, channel string) string {
 	switch {
 	case a != nil && a.Queue != "":
@@ -34,41 +34,41 @@ func (g *Generation) queue(a *Agent, channel string) string {
 	return g.Queue
 }
 
-// active is a turn that runs.
+// active is a running turn.
 type active struct {
 	cancel       context.CancelCauseFunc
-	conversation string // its key, where the answer goes
+	conversation message.ConversationKey // key of the conversation that gets the answer
 	origin       message.Message
-	rest         []Item // of the queue, that came before what waits in the lane
-	interrupts   bool   // a further message may stop it
+	rest         []Item // items of the queue that came before those still in it
+	interrupts   bool   // a later message may stop it
 	turn         turnlog.Turn
-	asking       consent.Approval // what a person is asked about now; the zero value while nobody is
-	told         map[string]bool  // conversations that have heard of it
+	asking       consent.Approval                 // the request that a person is asked about, if any
+	told         map[message.ConversationKey]bool // conversations that have been told about it
 }
 
-// registry has the turns that run, so that others can stop them.
+// registry holds the running turns, so that others can stop them.
 type registry struct {
 	queue    Backlog
 	notices  Notices
 	children *children.Supervisor
 
 	mu      sync.Mutex
-	running map[string]*active // by place
+	running map[string]*active // by conversation scope
 }
 
-// add makes a turn known that runs in a place.
-func (r *registry) add(place string, a *active) (remove func()) {
+// add registers a running turn.
+func (r *registry) add(scope string, a *active) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running[place] = a
+	r.running[scope] = a
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.running, place)
+		delete(r.running, scope)
 	}
 }
 
-// stopAll ends the turns that run and that which is true of.
+// stopAll ends the running turns for which which returns true.
 func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,69 +81,69 @@ func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 	return found
 }
 
-// asking notes what a person is asked about for the turn of a place; the zero value says that nobody is asked any more. Everybody who waits
-// behind that turn is told.
-func (r *registry) asking(place string, request consent.Approval) {
+// asking records the request that a person is asked about for the turn of a scope; the zero value clears it. Senders of messages that
+// wait behind the turn are told.
+func (r *registry) asking(scope string, request consent.Approval) {
 	r.mu.Lock()
-	if a := r.running[place]; a != nil {
-		a.asking, a.told = request, map[string]bool{}
+	if a := r.running[scope]; a != nil {
+		a.asking, a.told = request, map[message.ConversationKey]bool{}
 	}
 	r.mu.Unlock()
-	r.tellBehind(place)
+	r.tellBehind(scope)
 }
 
-// queued counts what waits for its turn in a place.
-func (r *registry) queued(place string) int {
-	n := len(r.queue.Waiting(place))
+// queued counts the items that wait in a scope.
+func (r *registry) queued(scope string) int {
+	n := len(r.queue.Waiting(scope))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.running[place]; a != nil {
+	if a := r.running[scope]; a != nil {
 		n += len(a.rest)
 	}
 	return n
 }
 
-// register lets others find the turn, and looks whether something that came in the meantime would have stopped it.
+// register registers the turn, and stops it if an item that arrived before would have stopped it.
 func (t *turn) register(cancel context.CancelCauseFunc) (unregister func()) {
 	if t.delegated != nil {
 		return t.follow(cancel)
 	}
-	remove := t.add(t.place.Key, &active{
+	remove := t.add(t.scope.Key, &active{
 		cancel: cancel, conversation: t.row.ConversationKey(), origin: t.origin, rest: t.rest, turn: t.row,
 		interrupts: t.mayInterrupt && t.gen.queue(t.agent, t.row.Channel) == QueueInterrupt,
 	})
-	t.Arrived(t.place.Key)
+	t.Arrived(t.scope.Key)
 	if t.cfg.Stopped() != "" {
 		cancel(errHalted)
 	}
 	return remove
 }
 
-// Arrived is called when something was put into the queue of a place.
-func (r *registry) Arrived(place string) {
+// Arrived is called when an item was queued in a scope.
+func (r *registry) Arrived(scope string) {
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	r.mu.Unlock()
-	if a != nil && a.interrupts && a.overtaken(r.queue.Waiting(place)) {
+	if a != nil && a.interrupts && a.overtaken(r.queue.Waiting(scope)) {
 		a.cancel(errInterrupted)
 	}
-	r.tellBehind(place)
+	r.tellBehind(scope)
 }
 
-// asked implements prompts. Those wait behind a delegated turn who wait behind the turn that waits for it.
+// asked implements prompts. Messages that wait behind a parent also wait behind its delegated turn.
 func (t *turn) asked(ctx context.Context, a consent.Approval) (answered func()) {
 	t.cfg.Notices.Asked(ctx, t.row, answers(t.origin), a)
 	for t.delegated != nil {
 		if t.delegated.parent == nil {
-			return func() {} // in the background nobody waits for it
+			return func() {} // nobody waits for a background turn
 		}
 		t = t.delegated.parent
 	}
-	t.asking(t.place.Key, a)
-	return func() { t.asking(t.place.Key, consent.Approval{}) }
+	t.asking(t.scope.Key, a)
+	return func() { t.asking(t.scope.Key, consent.Approval{}) }
 }
 
-// withdraw implements prompts. Requests that a host which goes down leaves open are taken up by the next one, with their turn.
+// withdraw implements prompts. Requests left open by a host that shuts down are taken up by the next one together with their turn.
 func (t *turn) withdraw(ctx context.Context, requests []string) {
 	for _, id := range requests {
 		if t.host.Err() != nil {
@@ -155,7 +155,7 @@ func (t *turn) withdraw(ctx context.Context, requests []string) {
 	}
 }
 
-// withdrawOwn ends the requests that an earlier process left to the turn and that it ends without having taken up.
+// withdrawOwn ends the requests that an earlier process left open for a turn that ends without being resumed.
 func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
 	err := r.cfg.Approvals.WithdrawAll(context.WithoutCancel(ctx), func(t string) bool { return t == turn })
 	if err != nil {
@@ -163,11 +163,11 @@ func (r *Runner) withdrawOwn(ctx context.Context, turn string) {
 	}
 }
 
-// tellBehind tells the conversations with messages or orders in the queue of a place what these wait for, where that is a person.
-func (r *registry) tellBehind(place string) {
-	waiting := r.queue.Waiting(place)
+// tellBehind tells the conversations with queued messages or commands that they wait for a person.
+func (r *registry) tellBehind(scope string) {
+	waiting := r.queue.Waiting(scope)
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	if a == nil || a.asking.ID == "" {
 		r.mu.Unlock()
 		return
@@ -188,7 +188,7 @@ func (r *registry) tellBehind(place string) {
 	}
 }
 
-// overtaken reports whether the next in the queue is a further message of the sender whom the turn answers. A message behind another
+// overtaken reports whether the next queued item is another message of the sender whom the turn answers. A message behind another
 // sender's waits: stopping the turn would not bring it forward.
 func (a *active) overtaken(waiting []Item) bool {
 	if len(a.rest) > 0 {
@@ -197,68 +197,72 @@ func (a *active) overtaken(waiting []Item) bool {
 	return len(waiting) > 0 && waiting[0].follows(a.origin)
 }
 
-// follows reports whether an item can be answered together with a message: it is one of the same sender in the same conversation. A
-// turn acts with the rights of its sender, and answers in one place.
+// follows reports whether an item can be answered together with a message: both come from the same sender in the same conversation. A
+// turn acts with the rights of one sender and answers in one conversation.
 func (it Item) follows(m message.Message) bool {
 	n := it.Row.Message
 	return it.Turn == nil && !it.Order && it.Alone == nil && n.Channel == m.Channel && n.Conversation.ID == m.Conversation.ID && joins(m, n)
 }
 
-// Stop ends the turn that runs in a place, with all that was delegated there, and reports whether there was one.
-func (r *registry) Stop(place string) bool {
+// Stop ends the turn that runs in a scope and all turns delegated there, and reports whether there was one.
+func (r *registry) Stop(scope string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.running[place]
+	a, ok := r.running[scope]
 	if ok {
 		a.cancel(errStopped)
 	}
-	return r.children.Stop(errStopped, children.InPlace(place)) || ok
+	return r.children.Stop(errStopped, children.InScope(scope)) || ok
 }
 
-// Stopper returns what stops the turn that runs in a place, with all that was delegated there, or nil where there is none. A turn that
-// answers what came after said is another one: it was not there when somebody asked to stop.
-func (r *registry) Stopper(place string, said time.Time) func() {
+// Stopper returns a function that stops the turn that runs in a scope and all turns delegated there, or nil if there is none. It
+// ignores a turn that answers a message sent after said, because that one did not run when the stop was asked for.
+func (r *registry) Stopper(scope string, said time.Time) func() {
 	r.mu.Lock()
-	a := r.running[place]
+	a := r.running[scope]
 	r.mu.Unlock()
 	if a != nil && a.origin.ReceivedAt.After(said) {
 		a = nil
 	}
-	if a == nil && !r.Delegated(place) {
+	if a == nil && !r.Delegated(scope) {
 		return nil
 	}
 	return func() {
 		if a != nil {
 			a.cancel(errStopped)
 		}
-		r.children.Stop(errStopped, children.InPlace(place))
+		r.children.Stop(errStopped, children.InScope(scope))
 	}
 }
 
-// Running reports whether a turn runs in a place.
-func (r *registry) Running(place string) bool {
+// Running reports whether a turn runs in a scope.
+func (r *registry) Running(scope string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.running[place]
+	_, ok := r.running[scope]
 	return ok
 }
 
-// Delegated reports whether something that was delegated in a place runs.
-func (r *registry) Delegated(place string) bool { return r.children.Any(children.InPlace(place)) }
+// Delegated reports whether a delegated turn of a scope runs.
+func (r *registry) Delegated(scope string) bool { return r.children.Any(children.InScope(scope)) }
 
-// StopIn is Stop for the turn that answers in a conversation, by its key.
-func (r *registry) StopIn(conversation string) bool { return r.endIn(conversation, errStopped) }
+// StopIn is like Stop for the turn that answers in a conversation.
+func (r *registry) StopIn(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errStopped)
+}
 
-// HangUp is StopIn for a program that no longer waits for its answer.
-func (r *registry) HangUp(conversation string) bool { return r.endIn(conversation, errHungUp) }
+// HangUp is like StopIn, for an API client that no longer waits for its answer.
+func (r *registry) HangUp(conversation message.ConversationKey) bool {
+	return r.endIn(conversation, errHungUp)
+}
 
-func (r *registry) endIn(conversation string, cause error) bool {
+func (r *registry) endIn(conversation message.ConversationKey, cause error) bool {
 	delegated := r.children.Stop(cause, children.InConversation(conversation))
 	return r.stopAll(cause, func(a *active) bool { return a.conversation == conversation }) || delegated
 }
 
-// RunningIn is Running for a conversation.
-func (r *registry) RunningIn(conversation string) bool {
+// RunningIn is like Running for a conversation.
+func (r *registry) RunningIn(conversation message.ConversationKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.running {
@@ -269,27 +273,26 @@ func (r *registry) RunningIn(conversation string) bool {
 	return false
 }
 
-// StopFor ends the turns that run for a sender, by his key.
-func (r *registry) StopFor(sender string) {
+// StopFor ends the running turns of a sender.
+func (r *registry) StopFor(sender message.SenderKey) {
 	r.stopAll(errStopped, func(a *active) bool { return a.origin.SenderKey() == sender })
 }
 
-// Readmit ends the turns whose senders the generation in force no longer admits: they are neither worked for nor answered.
+// Readmit ends the turns whose senders the generation in force no longer admits.
 func (r *Runner) Readmit() {
 	gen, policies := r.cfg.Generations.InForce()
 	defer policies.Release()
 	r.stopAll(errUnheard, func(a *active) bool { return gen.Admission.Refusal(a.origin) != "" })
 	r.children.Stop(errUnheard, func(t turnlog.Turn) bool {
-		sender, _ := message.ParseSender(t.Sender)
-		return route.Door(t.Channel) == route.DoorChannel && gen.Admission.Refusal(message.Message{
+		return route.Frontend(t.Channel) == route.FrontendChannel && gen.Admission.Refusal(message.Message{
 			Channel: t.Channel, Conversation: t.Conversation, Addressed: true,
-			Sender: message.Sender{ID: sender.ID},
+			Sender: message.Sender{ID: t.Sender.ID()},
 		}) != ""
 	})
 }
 
-// release ends the turn without an answer and leaves its messages to the next one: they are new as before, and what the turn did
-// stays in the transcript. It returns those messages, and none where that could not be done.
+// release ends the turn without an answer and leaves its messages to the next one. The messages are unanswered as before, and the steps
+// stay in the transcript. It returns those messages, or none if the commit failed.
 func (t *turn) release(ctx context.Context, cause error, rows []mailbox.InboxRow) []Item {
 	if t.resumed {
 		t.withdrawOwn(ctx, t.row.ID)

@@ -20,7 +20,7 @@ func newUserStep(rows []mailbox.InboxRow, files map[int64][]message.File) transc
 	return u
 }
 
-// speaker names a sender in a group: the name that people see, which he can choose to be another's, and his id, which he cannot.
+// speaker names a sender in a group by the display name, which he can choose freely, and the id, which he cannot.
 func speaker(s message.Sender) string {
 	name, id := word(s.Name), word(s.ID)
 	if name == "" || strings.EqualFold(name, id) {
@@ -29,7 +29,7 @@ func speaker(s message.Sender) string {
 	return name + " " + id
 }
 
-// word is text without what could be taken for the frame around it, or does not show.
+// word removes the characters of a text that are invisible or could be mistaken for the frame around it.
 func word(text string) string {
 	out := make([]rune, 0, len(text))
 	for _, c := range text {

@@ -17,49 +17,49 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// session is the remembered part of one session: a cache of the store, owned by the one turn that runs in its place.
+// session is the cached part of a stored session. It belongs to the one turn that runs in its scope.
 type session struct {
 	key     string
-	summary turnlog.Summary // of the turns before; the zero value where there is none
+	summary turnlog.Summary // of the turns before; zero if there is none
 	told    shownSummary
-	turns   []endedTurn     // after it, the last keepTurns, oldest first
-	said    []model.Message // in turns, one after the other: theirs are parts of it
+	turns   []endedTurn     // the last keepTurns after the summary, oldest first
+	said    []model.Message // the messages of turns, which are slices of it
 	labels  []string        // provenance, sorted
 	used    transcript.Used // by ended turns
 	count   int             // ended turns
 	last    string          // id of the latest turn
-	at      time.Time       // when that began
-	// program is what the program of an agent of kind cli calls the session.
+	at      time.Time       // when the latest turn began
+	// program is the agent CLI's own id of the session.
 	program string
-	// folder is the one of the host that a conversation with such an agent is about, as its first message named it.
+	// folder is the host folder that the first message of the conversation named, for an agent of kind cli.
 	folder string
 }
 
-// shownSummary is a summary as a model reads it; the zero value is none.
+// shownSummary is a summary as a model reads it; zero if there is none.
 type shownSummary struct {
 	text string
-	size int // tokens of the summary, as model.Rough guesses them
-	full int // of the text
+	size int // estimated tokens of the summary
+	full int // estimated tokens of the text
 }
 
-// endedTurn is one ended turn as a model sees it.
+// endedTurn is an ended turn as a model sees it.
 type endedTurn struct {
 	id       string
 	messages []model.Message
-	size     int // tokens, as model.Rough guesses them
+	size     int // estimated tokens
 }
 
 const (
-	keepTurns = 256 // a session that grows past it is compacted, however short its turns are
-	// The sessions at hand take so much memory in all, about, and none is kept at hand that was not asked for within keepFor.
+	keepTurns = 256 // a longer session is compacted, however short its turns are
+	// keepBytes is the approximate memory of all cached sessions. A session that was not used within keepFor is dropped.
 	keepBytes = 32 << 20
 	keepFor   = 10 * time.Minute
 )
 
-// DefaultWindow is how much a model is shown, in tokens, where its tier names no context window.
+// DefaultWindow is the context window of a tier that configures none, in tokens.
 const DefaultWindow = 32 << 10
 
-// Window is how many tokens a context window leaves beside an answer.
+// Window returns how many tokens of a context window remain when an answer is reserved.
 func Window(contextTokens, answerTokens int) int {
 	if contextTokens == 0 {
 		return DefaultWindow
@@ -70,7 +70,7 @@ func Window(contextTokens, answerTokens int) int {
 func (s *session) add(id string, t *transcript.State) {
 	ms := t.Messages()
 	for i := range ms {
-		ms[i].Thinking = nil // it is for the tool loop that it came from
+		ms[i].Thinking = nil // only for the tool loop that it came from
 	}
 	size := roughly(ms)
 	s.grow(len(ms))
@@ -81,7 +81,7 @@ func (s *session) add(id string, t *transcript.State) {
 		s.turns = slices.Delete(s.turns, 0, extra)
 	}
 	s.label(t.Labels())
-	if before := t.User.Used; before != nil { // an older version of the program did not record it
+	if before := t.User.Used; before != nil { // absent in records of older versions
 		s.used = *before
 	}
 	s.used.Join(t.Used())
@@ -89,12 +89,12 @@ func (s *session) add(id string, t *transcript.State) {
 	s.folder = cmp.Or(s.folder, t.User.Folder)
 }
 
-// label adds provenance labels; they stay for the life of the session. The list is made anew, since tools keep the old one.
+// label adds provenance labels, which stay for the life of the session. It makes a new list, because tools keep the old one.
 func (s *session) label(labels []string) { s.labels = tool.JoinLabels(s.labels, labels) }
 
-// context returns the latest whole turns that fit a window, oldest first, with the summary of what came before. There is room for some
-// more messages behind them. Images are not counted. The messages are the session's own until its next turn is added: what is to change in
-// them is copied before.
+// context returns the latest whole turns that fit into a window, oldest first, preceded by the summary of the earlier ones. Images are
+// not counted. The slice has capacity for spare more messages and belongs to the session until its next turn is added: callers must
+// copy messages before changing them.
 func (s *session) context(window, spare int) past {
 	first, size := len(s.turns), s.told.size
 	for first > 0 && size+s.turns[first-1].size <= window {
@@ -109,14 +109,14 @@ func (s *session) context(window, spare int) past {
 	return past{s.withSummary(append(make([]model.Message, 0, 1+len(ms)+spare), ms...)), size - s.told.size + s.told.full}
 }
 
-// grow makes room for messages behind those that were said, so that a turn's own are appended to them and nothing is copied for a call.
+// grow makes room for more messages, so that a turn appends its own without copying the others for each call.
 func (s *session) grow(messages int) {
 	if len(s.said)+messages > cap(s.said) {
 		s.hold(slices.Grow(s.said, messages))
 	}
 }
 
-// hold makes a copy of the messages in all turns the one that is kept.
+// hold makes said the backing array of the messages in all turns.
 func (s *session) hold(said []model.Message) {
 	s.said = said
 	for i, t := range s.turns {
@@ -124,7 +124,7 @@ func (s *session) hold(said []model.Message) {
 	}
 }
 
-// last are the last n of a list.
+// last returns the last n messages.
 func last(ms []model.Message, n int) []model.Message { return ms[len(ms)-n:] }
 
 func messagesIn(turns []endedTurn) (n int) {
@@ -134,7 +134,7 @@ func messagesIn(turns []endedTurn) (n int) {
 	return n
 }
 
-// size is what the summary and the turns after it take, in tokens.
+// size returns the estimated tokens of the summary and of the turns after it.
 func (s *session) size() int {
 	n := s.told.size
 	for _, t := range s.turns {
@@ -143,7 +143,7 @@ func (s *session) size() int {
 	return n
 }
 
-// withSummary puts the summary before the first message, into it where a person spoke: providers want speakers to take turns.
+// withSummary puts the summary before the first message, or into it if that is a person's: providers require alternating roles.
 func (s *session) withSummary(ms []model.Message) []model.Message {
 	if s.told.text == "" {
 		return ms
@@ -155,7 +155,7 @@ func (s *session) withSummary(ms []model.Message) []model.Message {
 	return slices.Insert(ms, 0, model.Message{Role: model.User, Text: s.told.text})
 }
 
-// bytes is about what the session takes in memory.
+// bytes returns the approximate memory of the session.
 func (s *session) bytes() int64 {
 	const fixed, perMessage, perPart = 1 << 10, 200, 100
 	n := fixed + len(s.told.text)
@@ -177,12 +177,12 @@ type sessions struct {
 
 	mu     sync.Mutex
 	byKey  map[string]*list.Element
-	recent *list.List // of *cached, latest first
+	recent *list.List // of *cached, most recent first
 	bytes  int64      // of all
 	sweep  *time.Timer
 }
 
-// cached is a session in the cache. What it takes is known as of its last turn: meanwhile the session is its turn's.
+// cached is a session in the cache. Its size is that after its last turn, because a running turn owns the session.
 type cached struct {
 	*session
 	bytes int64
@@ -193,13 +193,13 @@ func newSessions(s Store) *sessions {
 	return &sessions{store: s, byKey: map[string]*list.Element{}, recent: list.New()}
 }
 
-// get returns a session, from the store when it is not at hand. Running turns are left out.
+// get returns a session, reading it from the store if it is not cached. Running turns are left out.
 func (c *sessions) get(ctx context.Context, key string) (*session, error) {
 	return c.find(ctx, key, true)
 }
 
-// look is get for who only wants to know. A session without a turn is not kept, so that messages which nobody answers push out
-// no other; finding that there is none takes one query. One with turns is read whole, as its next turn needs it in any case.
+// look is like get for callers that only read. It does not cache a session without turns, so that unanswered messages do not evict
+// others; that case takes one query. A session with turns is read completely, as its next turn needs it anyway.
 func (c *sessions) look(ctx context.Context, key string) (*session, error) {
 	return c.find(ctx, key, false)
 }
@@ -215,14 +215,14 @@ func (c *sessions) find(ctx context.Context, key string, keepEmpty bool) (*sessi
 	if s.count == 0 && !keepEmpty {
 		return s, nil
 	}
-	if now := c.atHand(key); now != nil { // put there meanwhile, and so with what a turn has added
+	if now := c.atHand(key); now != nil { // another goroutine cached it meanwhile, with the turn's additions
 		return now, nil
 	}
 	c.keep(s)
 	return s, nil
 }
 
-// atHand is a session that is in the cache, or nil.
+// atHand returns a session from the cache, or nil.
 func (c *sessions) atHand(key string) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,8 +236,8 @@ func (c *sessions) atHand(key string) *session {
 	return found.session
 }
 
-// keep puts a session into the cache as it is now, after it was loaded or a turn was added to it. It takes the place of any other
-// copy, which may have been made while the turn ran.
+// keep caches a session after it was loaded or a turn was added. It replaces any other copy, which may have been made while the turn
+// ran.
 func (c *sessions) keep(s *session) {
 	bytes := s.bytes()
 	c.mu.Lock()
@@ -253,7 +253,7 @@ func (c *sessions) keep(s *session) {
 	}
 }
 
-// drop takes a session out of the cache. c.mu is held.
+// drop removes a session from the cache. The caller holds c.mu.
 func (c *sessions) drop(key string) {
 	if e, ok := c.byKey[key]; ok {
 		c.bytes -= c.recent.Remove(e).(*cached).bytes
@@ -261,7 +261,7 @@ func (c *sessions) drop(key string) {
 	}
 }
 
-// dropIdle drops what nobody has asked for within keepFor, and comes again while there is anything left.
+// dropIdle drops the sessions that were not used within keepFor, and reschedules itself while any are left.
 func (c *sessions) dropIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +276,7 @@ func (c *sessions) dropIdle() {
 	c.sweep = nil
 }
 
-// forget drops a session from the cache, after a turn that was not committed as planned.
+// forget drops a session from the cache after a turn that was not committed as planned.
 func (c *sessions) forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,7 +327,7 @@ func (c *sessions) load(ctx context.Context, key string) (*session, error) {
 		}
 		steps = steps[n:]
 	}
-	if s.summary.ID > s.last { // made by an order after the last turn, which could not count it
+	if s.summary.ID > s.last { // made by /compact after the last turn, which could not count it
 		s.used.Tokens += s.summary.Tokens
 		s.used.CostUSD += s.summary.CostUSD
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
-// Tasks is what the configuration says of the host's own uses of models.
+// Tasks configures the host's own uses of models.
 type Tasks struct {
 	Tiers map[task.Name]task.Tier
-	// ThresholdPct of an agent's window may be taken before the turns up to the last KeepTurns give way to a summary of at most
-	// SummaryTokens. 0 never compacts.
+	// ThresholdPct is the share of an agent's window that may be used before all but the last KeepTurns turns are replaced by a summary
+	// of at most SummaryTokens. 0 never compacts.
 	ThresholdPct, KeepTurns, SummaryTokens int
-	// ResultMax is how many bytes of a result are shown before it is summed up; 0 shows what the runner lets through.
+	// ResultMax is the longest result, in bytes, that is shown without being summarised; 0 means the runner's bound.
 	ResultMax int
-	// Classify looks for orders in what comes from the web.
+	// Classify looks for instructions in what comes from the web.
 	Classify bool
-	// Extract notes what is worth remembering after a turn, of at most MaxNotes for each person; Recall shows it again.
+	// Extract extracts memories after a turn, at most MaxNotes for each person; Recall shows them in later turns.
 	Extract, Recall bool
 	MaxNotes        int
 }
 
-// uses are the calls for tasks that no commit has yet. Tasks of one turn may run side by side.
+// uses are the task calls and results that are not committed yet. Tasks of one turn may run in parallel.
 type uses struct {
 	mu   sync.Mutex
 	list []task.Use
-	kept []turnlog.KeptResult // whole results, likewise
+	kept []turnlog.KeptResult // whole results that are not committed yet
 	paid []usage.Row
 }
 
@@ -59,19 +59,19 @@ func (u *uses) take() ([]task.Use, []turnlog.KeptResult, []usage.Row) {
 	return list, kept, paid
 }
 
-// hostTasks carries out what the host asks a model in this turn.
+// hostTasks returns the service for the host's own model calls in this turn.
 func (t *turn) hostTasks() task.Service {
 	return task.Service{
 		Models: taskModels{t.Runner, t.gen, t.account(), t.uses.pay}, Tiers: t.gen.Tasks.Tiers, Session: t.row.Session, Used: t.uses.add,
 	}
 }
 
-// taskModels are where the calls of tasks go: like an agent's, they are metered.
+// taskModels makes the model calls of tasks, which are metered like an agent's.
 type taskModels struct {
 	runner  *Runner
 	gen     *Generation
 	account Account
-	paid    func([]usage.Row) // takes what has to be committed
+	paid    func([]usage.Row) // receives the rows to commit
 }
 
 // Ask implements task.Models.
@@ -83,7 +83,7 @@ func (m taskModels) Ask(ctx context.Context, name task.Name, tier string, req mo
 	return resp, err
 }
 
-// tasksFor carries out what the host asks a model outside a turn. What was paid is committed by itself.
+// tasksFor returns the service for the host's own model calls outside a turn. It commits their usage by itself.
 func (r *Runner) tasksFor(ctx context.Context, gen *Generation, account Account, used func(task.Use)) task.Service {
 	paid := func(rows []usage.Row) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)

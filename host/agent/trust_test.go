@@ -69,8 +69,8 @@ func TestResumesUnderTheConfigurationInForce(t *testing.T) {
 	}{
 		{"nothing changed", func(*house) {}, "did: touched wood"},
 		{"the sender is admitted no more", func(h *house) { h.gen.Admission = refuses(func(message.Message) string { return "not listed" }) }, ""},
-		{"the table sends him elsewhere", func(h *house) { h.gen.Table = tableTo("other") }, "is routed elsewhere now"},
-		{"a policy sends him elsewhere", func(h *house) { h.chain = to("other") }, "is routed elsewhere now"},
+		{"the table sends him elsewhere", func(h *house) { h.gen.Table = tableTo("other") }, "would now go to another agent"},
+		{"a policy sends him elsewhere", func(h *house) { h.chain = to("other") }, "would now go to another agent"},
 		{"a policy drops him", func(h *house) { h.chain = to("") }, ""},
 		{"the agent is gone", func(h *house) {
 			delete(h.gen.Agents, "helper")

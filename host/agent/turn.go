@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Causes for the end of a turn's context.
+// Causes of the end of a turn's context.
 var (
 	errStopped     = errors.New(transcript.StoppedByPerson)
 	errHungUp      = stop("the caller hung up")
@@ -25,23 +25,23 @@ var (
 	errTime        = plainError("the turn took too long")
 )
 
-// stop is a cause that ends a turn as a person's stop does, and that blames nobody for it.
+// stop is a cause that ends a turn like a person's stop, without an error message.
 type stop string
 
 func (s stop) Error() string { return string(s) }
 
-// Is makes every cause of the kind an errStopped.
+// Is makes every stop an errStopped.
 func (s stop) Is(target error) bool { return target == errStopped }
 
-// plainError is an error that the sender may read.
+// plainError is an error whose text the sender may read.
 type plainError string
 
 func (e plainError) Error() string { return string(e) }
 
-// errBroken is the error that people see for a bug.
+// errBroken is the error shown to people for a bug.
 var errBroken = plainError("something broke inside the host. The operator's log says what")
 
-// turn is one answer in the making. It belongs to the goroutine that runs it.
+// turn is one running turn. It belongs to the goroutine that runs it.
 type turn struct {
 	*Runner
 	*recorder
@@ -50,18 +50,18 @@ type turn struct {
 	*bounds
 	voice voice
 	calls *caller
-	place turnlog.Place
-	rest  []Item // of the queue, behind the messages that are answered
-	// mayInterrupt is false where a later message has stopped the turn before this one already: it was not to be answered together
-	// with the others, and stopping again would lead nowhere.
+	scope turnlog.Scope
+	rest  []Item // queued items behind the answered messages
+	// mayInterrupt is false if a later message has stopped an earlier turn already and the messages could not be answered together;
+	// stopping again would not help.
 	mayInterrupt bool
-	resumed      bool            // an earlier process began it
-	silent       bool            // the sender is not to be answered, not even with an error
-	cut          bool            // one of the messages was longer than what was read of it
-	host         context.Context // of the whole host, while the turn runs
+	resumed      bool            // begun by an earlier process
+	silent       bool            // send nothing to the sender, not even an error
+	cut          bool            // one of the messages was cut
+	host         context.Context // the host's context, while the turn runs
 }
 
-// newTurn returns a turn that does nothing yet; load gives it its session. d is nil for one that nobody has delegated.
+// newTurn returns a turn that has not begun; load sets its session. d is nil unless the turn is delegated.
 func (r *Runner) newTurn(gen *Generation, policies Policies, a *Agent, origin message.Message, row turnlog.Turn, d *delegated) *turn {
 	rec := &recorder{store: r.cfg.Store, log: r.cfg.Log, clock: r.cfg.Now, row: row}
 	b := &bounds{limits: gen.Limits, stopped: r.cfg.Stopped}
@@ -74,9 +74,8 @@ func (r *Runner) newTurn(gen *Generation, policies Policies, a *Agent, origin me
 	}}
 }
 
-// run goes through the steps until the model answers without a call, a limit is hit, or somebody stops it. When ctx
-// itself ends, the turn stays running in the store and is resumed by the next process. It returns those of its messages that are left
-// to the next turn.
+// run works through the steps until the model answers without a call, a limit is reached, or somebody stops the turn. If ctx ends, the
+// turn stays running in the store and the next process resumes it. run returns the messages that are left to the next turn.
 func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Item) {
 	turnCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -105,9 +104,9 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	case errors.Is(cause, errStopped):
 		t.silent = t.silent || errors.Is(cause, errUnheard)
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cause)
-	case t.delegated != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // it has no messages to leave
+	case t.delegated != nil && err != nil && (errors.Is(cause, errInterrupted) || halted(cause, err)): // a delegated turn has no messages to release
 		t.end(ctx, turnlog.TurnStopped, "Stopped.", cmp.Or(cause, err))
-	case errors.Is(cause, errInterrupted) && err == nil: // it came too late
+	case errors.Is(cause, errInterrupted) && err == nil: // the interruption came too late
 		t.end(ctx, turnlog.TurnDone, text, nil)
 	case errors.Is(cause, errInterrupted):
 		return t.release(ctx, errInterrupted, rows)
@@ -127,17 +126,17 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 
 func halted(cause, err error) bool { return errors.Is(cause, errHalted) || errors.Is(err, errHalted) }
 
-// voice gives the answers of a turn: a model, a program of an agent of kind cli, or the host where a client asks for one call.
+// voice produces the answers of a turn: a model, an agent CLI, or the host for a client's direct call.
 type voice interface {
-	// repeats reports whether the next answer repeats what is known; see transcript.Now.
+	// repeats reports whether the next answer repeats a known text; see transcript.Now.
 	repeats() bool
 	// answer adds the next answer to the turn.
 	answer(ctx context.Context) error
-	// close is called when no more answers are asked for.
+	// close releases the voice after the last answer.
 	close()
 }
 
-// contained is loop, in which a bug ends this turn alone.
+// contained calls loop and turns a panic into an error of this turn.
 func (t *turn) contained(ctx context.Context) (text string, err error) {
 	defer recovered(t.log, "turn", t.row.ID, func() { err = errBroken })
 	if t.voice, err = t.newVoice(); err != nil {
@@ -161,10 +160,10 @@ func (t *turn) newVoice() (voice, error) {
 		v := t.newCLIVoice()
 		return v, v.mayRun()
 	}
-	return nil, plainError(fmt.Sprintf("agents of kind %q cannot be run by this flynn", t.agent.Kind))
+	return nil, plainError(fmt.Sprintf("this Flynn cannot run agents of kind %q", t.agent.Kind))
 }
 
-// loop carries out what transcript.Next says, until the turn has an answer.
+// loop carries out what transcript.Next returns until the turn has an answer.
 func (t *turn) loop(ctx context.Context) (string, error) {
 	for {
 		now := t.now(ctx)
@@ -188,7 +187,8 @@ func (t *turn) loop(ctx context.Context) (string, error) {
 	}
 }
 
-// answer has the voice answer. What came of calls is made durable meanwhile; a turn that has none writes nothing before its end.
+// answer gets the next answer from the voice. Results of earlier calls are committed meanwhile; a turn without any writes nothing
+// before its end.
 func (t *turn) answer(ctx context.Context) error {
 	if len(t.state.Answers) > 0 && len(t.pending.Steps) > 0 {
 		if err := t.commitSoon(ctx); err != nil {
@@ -198,7 +198,7 @@ func (t *turn) answer(ctx context.Context) error {
 	return t.voice.answer(ctx)
 }
 
-// ended reports whether somebody ended the turn for good, as opposed to the host going down.
+// ended reports whether the turn was ended for good, rather than by the host going down.
 func ended(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, errStopped) || errors.Is(cause, errTime) || errors.Is(cause, errInterrupted) || errors.Is(cause, errHalted)

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// policyUsage is what a session has used as policies see it; turns are those before the one that is decided about.
+// policyUsage returns a session's usage as policies see it; turns counts the earlier turns.
 func policyUsage(u transcript.Used, turns int, now time.Time) policy.Usage {
 	p := policy.Usage{Turns: turns, Tokens: u.Tokens, Cost: micros(u.CostUSD)}
 	if !u.Began.IsZero() {
@@ -20,7 +20,7 @@ func policyUsage(u transcript.Used, turns int, now time.Time) policy.Usage {
 	return p
 }
 
-// micros turns dollars into millionths, without an overflow.
+// micros converts dollars to millionths, without overflow.
 func micros(usd float64) int64 {
 	const most = 9e12
 	if !(usd > 0) {
@@ -29,18 +29,18 @@ func micros(usd float64) int64 {
 	return int64(math.Round(min(usd, most) * 1e6))
 }
 
-// knowing adds to the facts of route policies the session that a message would continue with its candidate.
-type knowing struct {
+// sessionFacts adds to the facts of route policies the session that a message would continue with its candidate.
+type sessionFacts struct {
 	Policies
 	runner *Runner
-	place  turnlog.Place
+	scope  turnlog.Scope
 }
 
-// Route implements route.Policies. Where the session cannot be read the policies are not asked: nobody answers, rather than somebody
-// whom a policy would have kept away.
-func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
+// Route implements route.Policies. If the session cannot be read, it returns an error and nobody answers: without these facts a policy
+// might let the wrong agent answer.
+func (k sessionFacts) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record) {
 	if f.Candidate != "" && k.Routes() {
-		key := k.place.Session(f.Candidate)
+		key := k.scope.Session(f.Candidate)
 		s, err := patiently(ctx, k.runner, func() (*session, error) { return k.runner.sessions.look(ctx, key) })
 		if err != nil {
 			if ctx.Err() == nil {
@@ -53,4 +53,4 @@ func (k knowing) Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAn
 	return k.Policies.Route(ctx, f)
 }
 
-var _ route.Policies = knowing{}
+var _ route.Policies = sessionFacts{}

@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// noticePeriod is the shortest time between two lines about a machine that is being made.
+// noticePeriod is the shortest time between two lines about a machine that is being prepared.
 const noticePeriod = time.Second
 
-// waiting is what a call waits for.
+// waiting says what a call waits for.
 type waiting struct {
 	mu   sync.Mutex
 	line string
@@ -36,7 +36,7 @@ func (w *waiting) get() string {
 	return w.line
 }
 
-// noticed returns a context whose audience is those who watch the turn: they learn what keeps a call waiting.
+// noticed returns a context through which the watchers of the turn learn what delays a call.
 func (p *performer) noticed(ctx context.Context, c model.ToolCall, w *waiting) (_ context.Context, stop func()) {
 	show, stop := machine.Throttle(noticePeriod, func(line string) {
 		p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
@@ -47,9 +47,9 @@ func (p *performer) noticed(ctx context.Context, c model.ToolCall, w *waiting) (
 	}), stop
 }
 
-// awaitMachine gets the machine for a call. A sender over a channel sees no progress, and is told
-// once what the call waits for when that takes longer than Config.Patience.
-func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting) (machine.Machine, error) {
+// awaitMachine gets the machine for a call. A sender over a channel sees no progress, and is told once what the call waits for if that
+// takes longer than Config.Patience.
+func (p *performer) awaitMachine(ctx context.Context, v tool.Decision, w *waiting) (machine.Machine, error) {
 	var m machine.Machine
 	var err error
 	done := make(chan struct{})
@@ -64,15 +64,15 @@ func (p *performer) awaitMachine(ctx context.Context, v tool.Verdict, w *waiting
 		return m, err
 	case <-patience.C:
 	}
-	if line := w.get(); line != "" && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+	if line := w.get(); line != "" && !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
 		p.onTurn(ctx, func() { p.tell(ctx, "This takes a while: "+line) })
 	}
 	<-done
 	return m, err
 }
 
-// accompany runs a call. While an agent's program prints nothing, perhaps because its API does not answer and it tries again by itself,
-// watchers hear every cfg.Quiet that it is still at work, and a sender over a channel hears it once.
+// accompany runs a call. While an agent CLI prints nothing, perhaps because it is retrying its API, watchers are told every cfg.Quiet
+// that it is still running, and a sender over a channel is told once.
 func (p *performer) accompany(ctx context.Context, c model.ToolCall, call tool.Call, run func(tool.Call) tool.Result) tool.Result {
 	if c.Name != cli.ToolName {
 		return run(call)
@@ -107,7 +107,7 @@ func (p *performer) accompany(ctx context.Context, c model.ToolCall, call tool.C
 		case <-quiet.C:
 			line := fmt.Sprintf("%s is still at work; it has printed nothing for %s.", p.agent.CLI.Name, time.Since(since).Round(time.Second))
 			p.publish(message.Event{Kind: message.ToolProgress, Call: c.ID, Tool: c.Name, Text: line + "\n", Waiting: true})
-			if !told && !p.silent && route.Door(p.row.Channel) == route.DoorChannel {
+			if !told && !p.silent && route.Frontend(p.row.Channel) == route.FrontendChannel {
 				p.onTurn(ctx, func() { p.tell(ctx, line) })
 				told = true
 			}
@@ -115,7 +115,7 @@ func (p *performer) accompany(ctx context.Context, c model.ToolCall, call tool.C
 	}
 }
 
-// tell sends a word before the answer. It is committed like a reply, so that it is neither lost nor shown twice.
+// tell sends a notice before the answer. It is committed like a reply, so that it is neither lost nor repeated.
 func (p *performer) tell(ctx context.Context, text string) {
 	r := message.Reply{
 		Key: p.row.ID + "/" + store.NewID(p.clock()), Channel: p.row.Channel, Conversation: p.row.Conversation, ReplyTo: answers(p.origin),
@@ -129,7 +129,7 @@ func (p *performer) tell(ctx context.Context, text string) {
 	p.outbox.Push(p.row.ID, r)
 }
 
-// onTurn does something on the turn's own goroutine, to which all that is recorded belongs.
+// onTurn runs a function on the turn's goroutine, to which all that is recorded belongs.
 func (p *performer) onTurn(ctx context.Context, do func()) {
 	if p.callbacks == nil {
 		do()

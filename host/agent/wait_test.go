@@ -71,7 +71,7 @@ func TestWhoWaitsForASandboxIsTold(t *testing.T) {
 				shown = shown || e.Kind == message.ToolProgress && e.Waiting && strings.Contains(e.Text, "building image")
 			}
 			if !shown {
-				t.Error("whoever watched saw nothing")
+				t.Error("the watcher saw nothing")
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 		{name: "halted", end: func(h *house, _ string) { h.runner.Halt() }},
 		{name: "denied after all", end: func(h *house, id string) {
 			deny.Store(true)
-			if err := h.desk.Decide(context.Background(), id, true, "web:owner"); err != nil {
+			if err := h.approvals.Decide(context.Background(), id, true, "web:owner"); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -88,11 +88,11 @@ func TestARequestEndsWithItsCall(t *testing.T) {
 				t.Errorf("sent %q, touched %v", h.texts(), h.touch.counts)
 			}
 			for _, grant := range []bool{true, false} {
-				if err := h.desk.Decide(t.Context(), id, grant, "web:owner"); !errors.Is(err, approval.ErrGone) {
+				if err := h.approvals.Decide(t.Context(), id, grant, "web:owner"); !errors.Is(err, approval.ErrGone) {
 					t.Errorf("answered %v after the call had ended: %v, want %v", grant, err, approval.ErrGone)
 				}
 			}
-			if err := h.desk.Grant(t.Context(), id, approval.Lease{Scope: consent.GrantSession}, "web:owner"); !errors.Is(err, approval.ErrGone) {
+			if err := h.approvals.Grant(t.Context(), id, approval.Lease{Scope: consent.GrantSession}, "web:owner"); !errors.Is(err, approval.ErrGone) {
 				t.Errorf("granted for the session after the call had ended: %v", err)
 			}
 		})

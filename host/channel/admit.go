@@ -12,36 +12,36 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Ruling is the decision of admission about a message.
-type Ruling string
+// Decision is the result of admission for a message.
+type Decision string
 
-// The rulings.
+// Decisions of admission.
 const (
-	Allowed          Ruling = "allowed"
-	Blocked          Ruling = "blocked"
-	Program          Ruling = "program"
-	NotAClient       Ruling = "not_a_client"
-	NotAddressed     Ruling = "not_addressed"
-	NotListed        Ruling = "not_listed"
-	NotPaired        Ruling = "not_paired" // not paired, in a conversation where no code can be sent
-	Pairing          Ruling = "pairing"    // not paired, and a code may be sent
-	SenderRate       Ruling = "sender_rate"
-	ConversationRate Ruling = "conversation_rate"
-	UnknownRate      Ruling = "unknown_rate"
-	SenderSessions   Ruling = "sender_sessions"
+	Allowed          Decision = "allowed"
+	Blocked          Decision = "blocked"
+	Program          Decision = "program"
+	NotAClient       Decision = "not_a_client"
+	NotAddressed     Decision = "not_addressed"
+	NotListed        Decision = "not_listed"
+	NotPaired        Decision = "not_paired" // not paired, in a conversation where no code can be sent
+	Pairing          Decision = "pairing"    // not paired, and a code may be sent
+	SenderRate       Decision = "sender_rate"
+	ConversationRate Decision = "conversation_rate"
+	UnknownRate      Decision = "unknown_rate"
+	SenderSessions   Decision = "sender_sessions"
 )
 
-// Why is the reason that an inbox row records for a message that is not answered; "" for Allowed.
-func (r Ruling) Why() string {
+// Why returns the reason that an inbox row records for a message that is not answered; "" for Allowed.
+func (r Decision) Why() string {
 	switch r {
 	case Allowed:
 		return ""
 	case Blocked:
 		return "sender is in access.blocked"
 	case Program:
-		return "sender is a program"
+		return "sender is a bot"
 	case NotAClient:
-		return "no entry of [clients] lets this program ask this agent"
+		return "no entry of [clients] lets this API client ask this agent"
 	case NotAddressed:
 		return "not addressed"
 	case NotListed:
@@ -60,21 +60,21 @@ func (r Ruling) Why() string {
 	return string(r)
 }
 
-// GateConfig is what a Gate is made from.
+// GateConfig configures a Gate.
 type GateConfig struct {
 	Config *config.Config
 	Roles  *route.Roles
-	// Sessions bounds the sessions that one sender starts, by the places of Scope; nil means no bound.
+	// Sessions bounds the sessions that one sender starts, by conversation scope; nil means no bound.
 	Sessions Sessions
-	Scope    *route.Scope
+	Scopes   *route.Scopes
 	Now      func() time.Time
-	Events   *event.Bus // gets Judged; it may be nil
+	Events   *event.Bus // receives Judged; may be nil
 }
 
 // Sessions counts the sessions that senders have started; *quota.Keeper implements it.
 type Sessions interface {
-	// Open returns an error if a sender would start one session too many in a place. A free sender may start any number.
-	Open(sender, place string, free bool) error
+	// Open returns an error if a sender would start one session too many in a scope. A free sender may start any number.
+	Open(sender message.SenderKey, scope string, free bool) error
 }
 
 // Gate admits messages by [access]. It decides about every message of every frontend and channel, including those of schedules and
@@ -106,17 +106,17 @@ func (g *Gate) Admit(m message.Message) Admission {
 	if r == Allowed || r == Pairing {
 		r = g.count(m, r)
 	}
-	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scope.Place(m), route.Local(m.Channel)) != nil {
+	if r == Allowed && g.Sessions != nil && g.Sessions.Open(m.SenderKey(), g.Scopes.Scope(m), route.Local(m.Channel)) != nil {
 		r = SenderSessions
 	}
 	g.Events.Publish(Judged{m.Channel, r})
-	return Admission{Allowed: r == Allowed, Ruling: r, Why: r.Why()}
+	return Admission{Allowed: r == Allowed, Decision: r, Why: r.Why()}
 }
 
 // Refusal returns why a message is not answered, apart from rates, or "".
 func (g *Gate) Refusal(m message.Message) string { return g.judge(m).Why() }
 
-func (g *Gate) judge(m message.Message) Ruling {
+func (g *Gate) judge(m message.Message) Decision {
 	if route.Local(m.Channel) {
 		return Allowed
 	}
@@ -124,12 +124,12 @@ func (g *Gate) judge(m message.Message) Ruling {
 	switch {
 	case g.Roles.Blocked(m.Channel, m.SenderKey()):
 		return Blocked
-	case m.Channel == message.ScheduleDoor:
+	case m.Channel == message.ScheduleChannel:
 		if g.Roles.Of(m.Channel, m.SenderKey()) == route.Guest {
 			return NotListed
 		}
 		return Allowed
-	case route.Door(m.Channel) != route.DoorChannel:
+	case route.Frontend(m.Channel) != route.FrontendChannel:
 		if !g.Roles.MayAsk(m) {
 			return NotAClient
 		}
@@ -149,7 +149,7 @@ func (g *Gate) judge(m message.Message) Ruling {
 }
 
 // count counts a message against the rates, and returns the one that it exceeds, or r.
-func (g *Gate) count(m message.Message, r Ruling) Ruling {
+func (g *Gate) count(m message.Message, r Decision) Decision {
 	if route.Local(m.Channel) || m.Act == message.Delegated { // the answer to a message that was counted
 		return r
 	}
@@ -159,11 +159,11 @@ func (g *Gate) count(m message.Message, r Ruling) Ruling {
 		senders = g.others
 	}
 	switch {
-	case !senders.allow(now, m.SenderKey()):
+	case !senders.allow(now, string(m.SenderKey())):
 		return SenderRate
 	case !known && !g.unknown.AllowN(now, 1):
 		return UnknownRate
-	case !g.conversations.allow(now, m.ConversationKey()):
+	case !g.conversations.allow(now, string(m.ConversationKey())):
 		return ConversationRate
 	}
 	return r
@@ -177,7 +177,7 @@ type rates struct {
 	byKey map[string]*rate.Limiter
 }
 
-// maxRates bounds the remembered limiters; beyond it all are forgotten.
+// maxRates bounds the remembered limiters; beyond it all are dropped.
 const maxRates = 10_000
 
 func newRates(n int) *rates { return &rates{perMinute: n, byKey: map[string]*rate.Limiter{}} }

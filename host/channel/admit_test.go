@@ -11,9 +11,9 @@ import (
 )
 
 // paired are pairings: roles by sender key.
-type paired map[string]string
+type paired map[message.SenderKey]string
 
-func (p paired) Role(senderKey string) (string, bool) {
+func (p paired) Role(senderKey message.SenderKey) (string, bool) {
 	role, ok := p[senderKey]
 	return role, ok
 }
@@ -38,15 +38,15 @@ func house() *config.Config {
 func newGate(c *config.Config, now func() time.Time) *Gate {
 	p := paired{}
 	for name := range c.Channels {
-		p[name+":gus"], p[name+":may"], p[name+":spam-pat"], p[name+":robot"] = route.Guest, route.Member, route.Member, route.Member
+		p[message.NewSenderKey(name, "gus")], p[message.NewSenderKey(name, "may")], p[message.NewSenderKey(name, "spam-pat")], p[message.NewSenderKey(name, "robot")] = route.Guest, route.Member, route.Member, route.Member
 	}
 	return NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p), Now: now})
 }
 
-// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the ruling in a private chat, in a group
+// TestGate is mode x person x place. A line has, for the modes allowlist, pair and open, the decision in a private chat, in a group
 // addressed, in a group not addressed, and in a group not addressed where groups is all.
 func TestGate(t *testing.T) {
-	rulings := map[rune]Ruling{
+	decisions := map[rune]Decision{
 		'a': Allowed, 'b': Blocked, 'r': Program, 'n': NotAddressed, 'l': NotListed, 'p': NotPaired, 'C': Pairing,
 	}
 	for _, c := range []struct{ who, id, want string }{
@@ -62,8 +62,8 @@ func TestGate(t *testing.T) {
 		{"a program, though paired", "robot", "rrrr rrrr rrrr"},
 	} {
 		for i, mode := range []string{"irc", "pair", "open"} {
-			for j, place := range []string{"private", "addressed", "not addressed", "all"} {
-				t.Run(fmt.Sprintf("%s/%s/%s", c.who, mode, place), func(t *testing.T) {
+			for j, scope := range []string{"private", "addressed", "not addressed", "all"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", c.who, mode, scope), func(t *testing.T) {
 					m := message.Message{
 						Channel: mode, Sender: message.Sender{ID: c.id, Bot: c.id == "robot", Name: "ann"}, Conversation: message.Conversation{ID: "x", Kind: message.DM},
 						Addressed: j < 2,
@@ -74,10 +74,10 @@ func TestGate(t *testing.T) {
 					if j == 3 {
 						m.Channel += "-all"
 					}
-					want := rulings[rune(c.want[i*5+j])]
+					want := decisions[rune(c.want[i*5+j])]
 					g := newGate(house(), time.Now)
 					got := g.Admit(m)
-					if got.Ruling != want || got.Allowed != (want == Allowed) || got.Why != want.Why() || (got.Why == "") != got.Allowed {
+					if got.Decision != want || got.Allowed != (want == Allowed) || got.Why != want.Why() || (got.Why == "") != got.Allowed {
 						t.Errorf("admission is %+v, want %s", got, want)
 					}
 					if why := g.Refusal(m); why != want.Why() {
@@ -94,11 +94,11 @@ func TestGateOfOtherMessages(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    message.Message
-		want Ruling
+		want Decision
 	}{
 		{"the web page, which nothing blocks", message.Message{Channel: "web", Sender: message.Sender{ID: "owner"}}, Allowed},
 		{"the terminal", message.Message{Channel: "terminal", Sender: message.Sender{ID: "owner"}}, Allowed},
-		{"a door for programs is no local door", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
+		{"an API frontend is not local", message.Message{Channel: "openai", Sender: message.Sender{ID: "x"}, Conversation: private}, NotAClient},
 		{"the holder of the token at one", message.Message{Channel: "openai", Sender: message.Sender{ID: "owner", Bot: true}}, Allowed},
 		{"a program that is blocked", message.Message{Channel: "mcp", Sender: message.Sender{ID: "spam-bot"}}, Blocked},
 		{"the same name on a channel that there is not", message.Message{Channel: "irc2", Sender: message.Sender{ID: "opal"}, Conversation: private}, Blocked},
@@ -108,7 +108,7 @@ func TestGateOfOtherMessages(t *testing.T) {
 		{"a glob is no id", message.Message{Channel: "irc", Sender: message.Sender{ID: "mia*"}, Conversation: private}, NotListed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := newGate(house(), time.Now).Admit(c.m); got.Ruling != c.want {
+			if got := newGate(house(), time.Now).Admit(c.m); got.Decision != c.want {
 				t.Errorf("admission is %+v, want %s", got, c.want)
 			}
 		})
@@ -120,12 +120,12 @@ func TestRates(t *testing.T) {
 	c.Access.RatePerMinute, c.Access.ConversationRatePerMinute, c.Access.UnknownRatePerMinute = 3, 5, 4
 	now := noon
 	g := newGate(c, func() time.Time { return now })
-	say := func(channel, who, where string) Ruling {
+	say := func(channel, who, where string) Decision {
 		return g.Admit(message.Message{
 			Channel: channel, Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: where, Kind: message.DM},
-		}).Ruling
+		}).Decision
 	}
-	expect := func(name, channel, who, where string, want ...Ruling) {
+	expect := func(name, channel, who, where string, want ...Decision) {
 		t.Helper()
 		for i, w := range want {
 			if got := say(channel, who, where); got != w {
@@ -142,7 +142,7 @@ func TestRates(t *testing.T) {
 	expect("strangers together, codes among them", "pair", "eve", "6", Pairing, Pairing, UnknownRate)
 	expect("strangers together", "open", "bob", "7", UnknownRate)
 	expect("known people do not pay for strangers", "open", "gus", "8", Allowed)
-	expect("the local doors have no rate", "web", "owner", "9", Allowed, Allowed, Allowed, Allowed, Allowed, Allowed, Allowed)
+	expect("the local frontends have no rate", "web", "owner", "9", Allowed, Allowed, Allowed, Allowed, Allowed, Allowed, Allowed)
 	now = now.Add(20 * time.Second)
 	expect("one more after 20 s", "irc", "mia", "1", Allowed, SenderRate)
 	expect("one more of strangers after 20 s", "open", "zoe", "10", Allowed, UnknownRate)
@@ -152,8 +152,8 @@ func TestCrowdsAreNotRemembered(t *testing.T) {
 	c := house()
 	c.Access.RatePerMinute = 1
 	g := newGate(c, func() time.Time { return noon })
-	say := func(who string) Ruling {
-		return g.Admit(message.Message{Channel: "open", Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: who, Kind: message.DM}}).Ruling
+	say := func(who string) Decision {
+		return g.Admit(message.Message{Channel: "open", Sender: message.Sender{ID: who}, Conversation: message.Conversation{ID: who, Kind: message.DM}}).Decision
 	}
 	say("mia")
 	for i := range maxRates + 10 {

@@ -189,7 +189,7 @@ func (a album) Reconcile(_ context.Context, r message.Reply) (message.Delivery, 
 type shelf struct {
 	mu     sync.Mutex
 	drafts map[int64]mailbox.Draft
-	after  func(d mailbox.Draft) // is told of each draft that was put
+	after  func(d mailbox.Draft) // is called with each draft that was put
 }
 
 func newShelf(ds ...mailbox.Draft) *shelf {
@@ -233,19 +233,19 @@ func (s *shelf) len() int {
 	return len(s.drafts)
 }
 
-// desk is an outbox with its live views.
-type desk struct {
+// liveOutbox is an outbox with its live views.
+type liveOutbox struct {
 	*Outbox
 	live *Live
 	rows *memory // where answers are committed
 	stop func()
 }
 
-func newDesk(t *testing.T, rows mailbox.Outbox, drafts mailbox.Drafts, s Sender) *desk {
+func newLiveOutbox(t *testing.T, rows mailbox.Outbox, drafts mailbox.Drafts, s Sender) *liveOutbox {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(t.Context())
-	d := &desk{Outbox: NewOutbox(OutboxConfig{Store: rows, Drafts: drafts, Log: log})}
+	d := &liveOutbox{Outbox: NewOutbox(OutboxConfig{Store: rows, Drafts: drafts, Log: log})}
 	d.live = NewLive(LiveConfig{Outbox: d.Outbox, Stream: func(c string) bool { return c == "irc" }, Log: log})
 	d.Attach("irc", s)
 	var work sync.WaitGroup
@@ -257,7 +257,7 @@ func newDesk(t *testing.T, rows mailbox.Outbox, drafts mailbox.Drafts, s Sender)
 }
 
 // answer ends a turn as the runner does.
-func (d *desk) answer(v *View, r message.Reply, text string) {
+func (d *liveOutbox) answer(v *View, r message.Reply, text string) {
 	r.Text = text
 	d.rows.SetOutbox(context.Background(), mailbox.OutboxRow{Reply: r, State: mailbox.OutboxPending})
 	d.Push("t", r)
@@ -349,7 +349,7 @@ func TestStream(t *testing.T) {
 				}
 				shelf := newShelf()
 				rows := newMemory()
-				d := newDesk(t, rows, shelf, pad)
+				d := newLiveOutbox(t, rows, shelf, pad)
 				d.rows = rows
 				v := d.live.Show(answerTo)
 				for _, step := range c.turn {

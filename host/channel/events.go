@@ -5,8 +5,8 @@ type Received struct{ Channel, Fate string }
 
 // Judged is published for each decision of admission about an arriving message.
 type Judged struct {
-	Channel string
-	Ruling  Ruling
+	Channel  string
+	Decision Decision
 }
 
 // Delivered is published for each attempt to deliver a reply, with its outcome, and for each reply that was given up, with "dead".

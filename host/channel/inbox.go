@@ -17,9 +17,9 @@ import (
 
 // Admission is the decision whether a message is answered.
 type Admission struct {
-	Allowed bool
-	Ruling  Ruling
-	Why     string // if not allowed
+	Allowed  bool
+	Decision Decision
+	Why      string // if not allowed
 }
 
 // Admitter decides about a message once, before its commit; the row keeps the decision. *Gate implements it.
@@ -27,7 +27,7 @@ type Admitter interface {
 	Admit(m message.Message) Admission
 }
 
-// Strangers gives pairing codes to unknown senders; *pairing.Desk implements it.
+// Strangers gives pairing codes to unknown senders; *pairing.Service implements it.
 type Strangers interface {
 	// Offer records the message together with the code, or leaves that to the inbox.
 	Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error)
@@ -40,10 +40,10 @@ type Takers interface {
 	// Note is called with a message that the next turn of its conversation should see.
 	Note(row mailbox.InboxRow)
 	// Refused is called with a message that was not admitted, unless it is too old.
-	Refused(row mailbox.InboxRow, r Ruling)
+	Refused(row mailbox.InboxRow, r Decision)
 }
 
-// InboxConfig is what an Inbox needs.
+// InboxConfig configures an Inbox.
 type InboxConfig struct {
 	Store     mailbox.Inbox
 	Admitter  Admitter
@@ -95,8 +95,8 @@ func (in *Inbox) Accept(ctx context.Context, m message.Message) error {
 	return in.accept(m.Bounded(), func(commit func(context.Context) error) error { return commit(context.WithoutCancel(ctx)) })
 }
 
-// Take is Accept for a message that package plugin has made of an event, checked and bounded. Its channel may not be able to send it
-// again, so while the store fails it tries until ctx ends.
+// Take is like Accept for a message that package plugin has made of an event, checked and bounded. Its channel may be unable to send it
+// again, so Take retries while the store fails, until ctx ends.
 func (in *Inbox) Take(ctx context.Context, m message.Message) error {
 	return in.accept(m, func(commit func(context.Context) error) error { return persist(ctx, in.cfg.Log, commit) })
 }
@@ -116,7 +116,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 	var row mailbox.InboxRow
 	var fresh bool
 	err := try(func(ctx context.Context) (err error) {
-		if in.cfg.Strangers != nil && admission.Ruling == Pairing && !in.tooOld(m) {
+		if in.cfg.Strangers != nil && admission.Decision == Pairing && !in.tooOld(m) {
 			var recorded bool
 			if recorded, fresh, err = in.cfg.Strangers.Offer(ctx, pairing.Stranger{Message: m, Note: note, Said: said}); recorded || err != nil {
 				return err
@@ -140,7 +140,7 @@ func (in *Inbox) accept(m message.Message, try func(commit func(context.Context)
 		in.cfg.Takers.Note(row)
 	case mailbox.InboxDropped:
 		if !in.tooOld(m) {
-			in.cfg.Takers.Refused(row, admission.Ruling)
+			in.cfg.Takers.Refused(row, admission.Decision)
 		}
 	}
 	return nil
@@ -167,9 +167,8 @@ func (in *Inbox) tooOld(m message.Message) bool {
 // check refuses a message of a frontend whose identifiers are invalid.
 func check(m message.Message) error {
 	sender := m.Sender.ID
-	if m.Channel == message.ScheduleDoor { // its senders have their channel in front
-		k, _ := message.ParseSender(sender)
-		sender = k.ID
+	if m.Channel == message.ScheduleChannel { // its senders have their channel in front
+		sender = message.SenderKey(sender).ID()
 	}
 	for _, id := range []struct{ name, value string }{
 		{"channel", m.Channel}, {"event id", m.EventID}, {"conversation id", m.Conversation.ID}, {"sender id", sender},

@@ -36,9 +36,9 @@ func (f admits) Admit(m message.Message) Admission { return f(m) }
 // delivers takes the messages that are to be answered.
 type delivers func(mailbox.InboxRow)
 
-func (f delivers) Deliver(r mailbox.InboxRow)     { f(r) }
-func (delivers) Note(mailbox.InboxRow)            {}
-func (delivers) Refused(mailbox.InboxRow, Ruling) {}
+func (f delivers) Deliver(r mailbox.InboxRow)       { f(r) }
+func (delivers) Note(mailbox.InboxRow)              {}
+func (delivers) Refused(mailbox.InboxRow, Decision) {}
 
 func hello() message.Message {
 	return message.Message{
@@ -211,7 +211,7 @@ func TestALongMessageSaysThatItWasCut(t *testing.T) {
 	}
 }
 
-// TestIdentifiersAreNeverMended: what no platform could have sent is refused, whichever door it comes by, and nothing is kept of it.
+// TestIdentifiersAreNeverMended: identifiers that no platform could have sent are refused on every frontend, and nothing of them is stored.
 func TestIdentifiersAreNeverMended(t *testing.T) {
 	rows := open(t)
 	refused := []string{"empty", "nul", "line_end", "tab", "unit", "delete", "next_line", "not_utf8", "at_257", "at_3000"}
@@ -219,7 +219,7 @@ func TestIdentifiersAreNeverMended(t *testing.T) {
 		"event":        func(m *message.Message, id string) { m.EventID = id },
 		"conversation": func(m *message.Message, id string) { m.Conversation.ID = id },
 		"sender":       func(m *message.Message, id string) { m.Sender.ID = id },
-		"schedule":     func(m *message.Message, id string) { m.Channel, m.Sender.ID = message.ScheduleDoor, "irc:"+id },
+		"schedule":     func(m *message.Message, id string) { m.Channel, m.Sender.ID = message.ScheduleChannel, "irc:"+id },
 	} {
 		for _, id := range rude.IDs() {
 			t.Run(name+"/"+id.Name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// LiveConfig is what a Live needs.
+// LiveConfig configures a Live.
 type LiveConfig struct {
 	Outbox *Outbox
 	// Stream reports whether answers on a channel are shown while they are written, if the channel can.

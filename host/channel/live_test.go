@@ -24,7 +24,7 @@ func TestTyping(t *testing.T) {
 			time.Sleep(time.Second)
 			v.Event(kind(message.ToolApproval))
 			time.Sleep(61 * time.Second)
-			v.Event(kind(message.ToolVerdict))
+			v.Event(kind(message.ToolDecision))
 			time.Sleep(time.Second)
 		}, []string{"0.3 true", "1.0 false", "62.0 true", "63.0 false"}},
 		{"a turn that ends while a person is awaited", true, func(v *View) {
@@ -38,7 +38,7 @@ func TestTyping(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pad := newCanvas(true)
 				pad.can = message.Capabilities{Typing: c.can}
-				d := newDesk(t, newMemory(), newShelf(), pad)
+				d := newLiveOutbox(t, newMemory(), newShelf(), pad)
 				v := d.live.Show(answerTo)
 				if (v != nil) != c.can {
 					t.Fatalf("the view is %v", v)
@@ -64,7 +64,7 @@ func TestViewsEndWithLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pad := newCanvas(true)
 		pad.can.Typing = true
-		d := newDesk(t, newMemory(), newShelf(), pad)
+		d := newLiveOutbox(t, newMemory(), newShelf(), pad)
 		v := d.live.Show(answerTo)
 		v.Event(delta("hello"))
 		time.Sleep(3 * time.Second)
@@ -83,7 +83,7 @@ func TestViewsEndWithLive(t *testing.T) {
 func TestAHangingDraftHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pad, rows := newCanvas(true), newMemory()
-		d := newDesk(t, rows, newShelf(), pad)
+		d := newLiveOutbox(t, rows, newShelf(), pad)
 		d.rows = rows
 		pad.delays = []time.Duration{10 * time.Second}
 		v := d.live.Show(answerTo)

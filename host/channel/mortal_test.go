@@ -141,7 +141,7 @@ func TestDeathInEveryWindow(t *testing.T) {
 
 // life is a process: it runs the turn unless that has ended, delivers, and ends.
 func life(t *testing.T, rows mailbox.Outbox, shelf mailbox.Drafts, s Sender, table *memory, f *fuse, answer string) {
-	d := newDesk(t, rows, shelf, s)
+	d := newLiveOutbox(t, rows, shelf, s)
 	d.rows = table
 	if len(table.keys) == 0 { // a turn that was lost before its commit is made anew, under another key
 		r := answerTo

@@ -20,7 +20,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/backoff"
 )
 
-// OutboxConfig is what an Outbox needs.
+// OutboxConfig configures an Outbox.
 type OutboxConfig struct {
 	Store mailbox.Outbox
 	// Drafts stores the drafts that Live shows; without it there are none.
@@ -117,7 +117,7 @@ func (o *Outbox) Push(turn string, r message.Reply) {
 // queue puts a reply into the queue of its conversation; o.mu is held.
 func (o *Outbox) queue(r mailbox.OutboxRow) {
 	o.waiting[r.Reply.Channel]++
-	o.queues.Push(r.Reply.ConversationKey(), r)
+	o.queues.Push(string(r.Reply.ConversationKey()), r)
 }
 
 // Waiting counts the undelivered replies of each channel.
@@ -214,7 +214,8 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow
 	}
 }
 
-// left is the rest of the pause of a loaded row. The clock may have been set back since: a pause is never longer than when it began.
+// left returns the rest of the pause of a loaded row. The clock may have been set back since: a pause is never longer than when it
+// began.
 func left(r mailbox.OutboxRow, now time.Time) time.Duration {
 	most := r.Pause
 	if most == 0 { // written by an earlier version
@@ -256,8 +257,8 @@ func (d *delivery) saveBy(ctx context.Context, next mailbox.OutboxRow, set func(
 	return err
 }
 
-// saveSent is save for a delivered reply. If the channel would recognise a repetition, losing this write does no harm, so it need not wait
-// for the disk.
+// saveSent is like save for a delivered reply. If the channel would recognise a repetition, losing this write does no harm, so it need
+// not wait for the disk.
 func (d *delivery) saveSent(ctx context.Context, next mailbox.OutboxRow) error {
 	if by, ok := d.cfg.Store.(mailbox.Settler); ok && d.recognised {
 		return d.saveBy(ctx, next, by.SettleOutbox)
@@ -354,7 +355,7 @@ func (o *Outbox) send(ctx context.Context, s Sender, r message.Reply) message.De
 	return res
 }
 
-// record commits an outcome and says whether the row is settled, or when to try again.
+// record commits an outcome. It reports whether the row is settled, and otherwise when to try again.
 func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res message.Delivery) (done bool, wait time.Duration, err error) {
 	pause := pauseAfter
 	if d.stopped(res) { // the rest counts as a new message: attempts of its beginning do not count

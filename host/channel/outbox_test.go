@@ -107,8 +107,8 @@ func (k knowing) Reconcile(context.Context, message.Reply) (message.Delivery, er
 	return message.Delivery{Outcome: k.outcome}, nil
 }
 
-func row(key, place string, state mailbox.OutboxState) mailbox.OutboxRow {
-	return mailbox.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: place}, Text: key}}
+func row(key, scope string, state mailbox.OutboxState) mailbox.OutboxRow {
+	return mailbox.OutboxRow{State: state, Reply: message.Reply{Key: key, Channel: "irc", Conversation: message.Conversation{ID: scope}, Text: key}}
 }
 
 // run starts an outbox over m with a channel, and stops it when everything has come to rest.

@@ -74,7 +74,7 @@ func withNames(text string, files []message.Attachment) string {
 	return strings.TrimPrefix(strings.Join(lines, "\n"), "\n")
 }
 
-// missing is the line that stands for a file.
+// missing returns the line that stands for a file.
 func missing(a message.Attachment, why string) string {
 	return fmt.Sprintf("[file %s, %d bytes: %s]", a.Name, a.Size, why)
 }

@@ -19,7 +19,7 @@ import (
 // process is what one process has of admission: an inbox whose strangers get codes.
 type process struct {
 	inbox     *Inbox
-	desk      *pairing.Desk
+	pairings  *pairing.Service
 	delivered []mailbox.InboxRow
 }
 
@@ -28,7 +28,7 @@ func newProcess(t *testing.T, s *sqlite.Store, inbox mailbox.Inbox) *process {
 	p := &process{}
 	p.open(t, s)
 	c := house()
-	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p.desk), Now: func() time.Time { return noon }})
+	gate := NewGate(GateConfig{Config: c, Roles: route.NewRoles(c.Access, route.AllProved).With(p.pairings), Now: func() time.Time { return noon }})
 	p.inbox = NewInbox(InboxConfig{
 		Store: inbox, Admitter: gate, Strangers: p, MaxAge: 24 * time.Hour, Now: func() time.Time { return noon },
 		Takers: delivers(func(r mailbox.InboxRow) { p.delivered = append(p.delivered, r) }),
@@ -39,14 +39,14 @@ func newProcess(t *testing.T, s *sqlite.Store, inbox mailbox.Inbox) *process {
 func (p *process) open(t *testing.T, s pairings.Store) {
 	t.Helper()
 	var err error
-	if p.desk, err = pairing.Open(t.Context(), pairing.Config{Store: s, Now: func() time.Time { return noon }}); err != nil {
+	if p.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s, Now: func() time.Time { return noon }}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Offer implements Strangers by the desk that is open.
+// Offer implements Strangers by the service that is open.
 func (p *process) Offer(ctx context.Context, s pairing.Stranger) (recorded, fresh bool, err error) {
-	return p.desk.Offer(ctx, s)
+	return p.pairings.Offer(ctx, s)
 }
 
 func knock(event string) message.Message {
@@ -82,7 +82,7 @@ func TestStrangers(t *testing.T) {
 		{"not addressed", func(m *message.Message) { m.Conversation.Kind, m.Addressed = message.Group, false }, 0, mailbox.InboxDropped, "not addressed"},
 		{"long ago", func(m *message.Message) { m.SentAt = noon.Add(-25 * time.Hour) }, 0, mailbox.InboxDropped, "sender is not paired"},
 		{"a reaction", func(m *message.Message) { m.Act = message.React }, 0, mailbox.InboxDropped, "sender is not paired"},
-		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, mailbox.InboxDropped, "sender is a program"},
+		{"a program", func(m *message.Message) { m.Sender.Bot = true }, 0, mailbox.InboxDropped, "sender is a bot"},
 		{"who is blocked", func(m *message.Message) { m.Sender.ID = "spam-eve" }, 0, mailbox.InboxDropped, "sender is in access.blocked"},
 		{"where all are silent", func(m *message.Message) { m.Channel = "irc" }, 0, mailbox.InboxDropped, "sender is not in access.owners or access.members"},
 		{"where all are welcome", func(m *message.Message) { m.Channel = "open" }, 0, mailbox.InboxNew, ""},
@@ -140,15 +140,15 @@ func TestKilledWhenACodeIsGiven(t *testing.T) {
 			}
 			next := newProcess(t, s, s)
 			if after {
-				if _, err := next.desk.Decide(t.Context(), next.desk.List()[0].Code, true, "web:owner"); err != nil {
+				if _, err := next.pairings.Decide(t.Context(), next.pairings.List()[0].Code, true, "web:owner"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := next.inbox.Accept(t.Context(), knock("e1")); err != nil {
 				t.Fatal(err)
 			}
-			if got := codes(t, s); !strings.Contains(got[0], pairing.ShowCode(next.desk.List()[0].Code)) || len(got) != map[bool]int{false: 1, true: 2}[after] {
-				t.Errorf("told %q for the request %+v", got, next.desk.List())
+			if got := codes(t, s); !strings.Contains(got[0], pairing.ShowCode(next.pairings.List()[0].Code)) || len(got) != map[bool]int{false: 1, true: 2}[after] {
+				t.Errorf("told %q for the request %+v", got, next.pairings.List())
 			}
 			if row, err := s.FindInbox(t.Context(), "pair", "e1"); err != nil || row.State != mailbox.InboxDropped || len(next.delivered) != 0 {
 				t.Errorf("kept as %+v (%v), %d handed on", row, err, len(next.delivered))
@@ -164,7 +164,7 @@ func TestWhatWasSaidBeforeIsNotAnswered(t *testing.T) {
 	if err := p.inbox.Accept(t.Context(), knock("e1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.desk.Decide(t.Context(), p.desk.List()[0].Code, true, "web:owner"); err != nil {
+	if _, err := p.pairings.Decide(t.Context(), p.pairings.List()[0].Code, true, "web:owner"); err != nil {
 		t.Fatal(err)
 	}
 	for _, event := range []string{"e1", "e2"} {
@@ -183,7 +183,7 @@ func TestPairingForAllChannels(t *testing.T) {
 	c.Access.Mode = config.AccessPair
 	m := knock("e1")
 	m.Channel = "irc"
-	if got := newGate(c, time.Now).Admit(m); got.Ruling != Pairing {
-		t.Errorf("ruling is %s", got.Ruling)
+	if got := newGate(c, time.Now).Admit(m); got.Decision != Pairing {
+		t.Errorf("decision is %s", got.Decision)
 	}
 }

@@ -11,8 +11,8 @@ import (
 func (c *checker) elevated() {
 	at := keyPath{"elevated"}
 	for i, sender := range c.cfg.Elevated.Senders {
-		k, ok := message.ParseSender(sender)
-		if !ok || k.Channel == "" || k.ID == "" || strings.ContainsAny(sender, "*?[]{}!") {
+		instance, id, ok := message.SenderKey(sender).Cut()
+		if !ok || instance == "" || id == "" || strings.ContainsAny(sender, "*?[]{}!") {
 			c.report(at.child("senders").index(i), fmt.Sprintf("%q is not the id of one sender", sender), `write one like "telegram:12345"`)
 		}
 	}

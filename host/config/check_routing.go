@@ -42,12 +42,12 @@ func (c *checker) approvals() {
 
 // conversation checks the name of a conversation of a channel.
 func (c *checker) conversation(at keyPath, where string) {
-	k, found := message.ParseConversation(where)
-	switch _, known := c.cfg.Channels[k.Channel]; {
-	case !found || k.ID == "":
+	instance, id, found := message.ConversationKey(where).Cut()
+	switch _, known := c.cfg.Channels[instance]; {
+	case !found || id == "":
 		c.report(at, fmt.Sprintf("%q names no conversation of a channel", where), `write "instance:conversation-id"`)
 	case !known:
-		c.noChannel(at, k.Channel, sorted(c.cfg.Channels))
+		c.noChannel(at, instance, sorted(c.cfg.Channels))
 	}
 }
 
@@ -56,15 +56,15 @@ func (c *checker) sender(at keyPath, pattern string) {
 	if !c.glob(at, pattern) {
 		return
 	}
-	sender, found := message.ParseSender(pattern)
-	switch open := strings.ContainsAny(sender.Channel, "*?[{"); {
+	instance, id, found := message.SenderKey(pattern).Cut()
+	switch open := strings.ContainsAny(instance, "*?[{"); {
 	case open: // may match any instance
 	case !found:
 		c.report(at, fmt.Sprintf("%q names no channel", pattern), fmt.Sprintf(`write "instance:platform-id", such as "terminal:%s"`, pattern))
-	case !c.knownChannel(sender.Channel):
-		c.noChannel(at, sender.Channel, c.cfg.ChannelNames())
-	case sender.ID == "":
-		c.report(at, "empty id", fmt.Sprintf("write %q for everyone there", sender.Channel+":*"))
+	case !c.knownChannel(instance):
+		c.noChannel(at, instance, c.cfg.ChannelNames())
+	case id == "":
+		c.report(at, "empty id", fmt.Sprintf("write %q for everyone there", instance+":*"))
 	}
 }
 

@@ -58,15 +58,15 @@ func (c *checker) timing(at keyPath, s Schedule) {
 
 // someone checks the id of one sender.
 func (c *checker) someone(at keyPath, id string) {
-	sender, _ := message.ParseSender(id)
+	instance, name, _ := message.SenderKey(id).Cut()
 	switch {
 	case id == "":
 		c.report(at, "missing", `write the id of the owner or member in whose name it runs, such as as = "terminal:owner"`)
 	case strings.ContainsAny(id, "*?[]{}"):
 		c.report(at, fmt.Sprintf("%q is a pattern", id), "write the id of one sender")
-	case sender.ID == "":
+	case name == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id", such as "terminal:owner"`)
-	case !c.knownChannel(sender.Channel):
-		c.noChannel(at, sender.Channel, c.cfg.ChannelNames())
+	case !c.knownChannel(instance):
+		c.noChannel(at, instance, c.cfg.ChannelNames())
 	}
 }

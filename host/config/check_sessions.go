@@ -34,16 +34,16 @@ func (c *checker) sessions() {
 
 // linked checks one id of a link.
 func (c *checker) linked(at keyPath, id string) bool {
-	sender, found := message.ParseSender(id)
+	instance, name, found := message.SenderKey(id).Cut()
 	switch {
 	case strings.ContainsAny(id, "*?[{"):
 		c.report(at, fmt.Sprintf("%q is a glob", id), "a link names each id in full")
-	case !found || sender.ID == "":
+	case !found || name == "":
 		c.report(at, fmt.Sprintf("%q names no sender", id), `write "instance:platform-id"`)
-	case slices.Contains(BuiltinChannels(), sender.Channel):
-		c.report(at, fmt.Sprintf("%q is a built-in channel", sender.Channel), "its conversations are separate sessions and cannot be linked")
-	case !c.knownChannel(sender.Channel):
-		c.noChannel(at, sender.Channel, sorted(c.cfg.Channels))
+	case slices.Contains(BuiltinChannels(), instance):
+		c.report(at, fmt.Sprintf("%q is a built-in channel", instance), "its conversations are separate sessions and cannot be linked")
+	case !c.knownChannel(instance):
+		c.noChannel(at, instance, sorted(c.cfg.Channels))
 	default:
 		return true
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Access pairs senders.
@@ -14,17 +16,17 @@ type Access interface {
 	// answer, an error with LockedOut after too many wrong codes.
 	DecidePairing(ctx context.Context, code string, approve bool, by string) (AccessEntry, error)
 	// RevokePairing ends a pairing at once: store.ErrNotFound if there is none.
-	RevokePairing(ctx context.Context, sender, by string) error
+	RevokePairing(ctx context.Context, sender message.SenderKey, by string) error
 	// SetPairingRole makes a paired sender a guest or a member: store.ErrNotFound if the sender is not paired.
-	SetPairingRole(ctx context.Context, sender, role, by string) error
+	SetPairingRole(ctx context.Context, sender message.SenderKey, role, by string) error
 }
 
 // AccessEntry is a pairing request, or a pairing.
 type AccessEntry struct {
-	Sender string `json:"sender"`         // "instance:platform-id"
-	Name   string `json:"name,omitempty"` // display name, chosen by the sender
-	State  string `json:"state"`          // "open", "paired", "denied"
-	Role   string `json:"role,omitempty"` // that the pairing gives
+	Sender message.SenderKey `json:"sender"`         // "instance:platform-id"
+	Name   string            `json:"name,omitempty"` // display name, chosen by the sender
+	State  string            `json:"state"`          // "open", "paired", "denied"
+	Role   string            `json:"role,omitempty"` // that the pairing gives
 	// Configured is what flynn.toml says about the sender: a role that overrides the pairing's, or "blocked".
 	Configured string `json:"configured,omitempty"`
 	// Identity says whether the platform proves that the id is the sender's: "proved", "claimed", "none", "accepted" or "unknown".
@@ -57,8 +59,8 @@ func (s *Server) decidePairing(ctx context.Context, _ *http.Request, body pairin
 }
 
 type pairingChange struct {
-	Sender string `json:"sender"`
-	Role   string `json:"role,omitempty"`
+	Sender message.SenderKey `json:"sender"`
+	Role   string            `json:"role,omitempty"`
 }
 
 func (s *Server) revokePairing(ctx context.Context, _ *http.Request, body pairingChange) (any, error) {

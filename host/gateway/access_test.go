@@ -80,7 +80,7 @@ func pagePairings(t *testing.T, b context.Context) {
 		t.Fatal(err)
 	}
 	for _, e := range list {
-		states[e.Sender] = e.State
+		states[string(e.Sender)] = e.State
 	}
 	if states["irc:eve\u202e"] != "paired" || states["irc:bob"] != "denied" || states["irc:zoe"] != "open" {
 		t.Errorf("decided: %v", states)

@@ -149,10 +149,10 @@ type Status struct {
 
 // ElevationStatus is one conversation in elevated mode.
 type ElevationStatus struct {
-	Conversation string    `json:"conversation"`
-	State        string    `json:"state"` // ask or on
-	Sender       string    `json:"sender"`
-	Until        time.Time `json:"until"`
+	Conversation message.ConversationKey `json:"conversation"`
+	State        string                  `json:"state"` // ask or on
+	Sender       message.SenderKey       `json:"sender"`
+	Until        time.Time               `json:"until"`
 }
 
 // AgentStatus is one agent.

@@ -197,7 +197,7 @@ func (s *Server) stop(ctx context.Context, _ *http.Request, body inConversation)
 // owner is the sender of everything that comes through the gateway: the token proves it.
 const owner = "owner"
 
-func ownerKey(channel string) string { return message.SenderKey{Channel: channel, ID: owner}.String() }
+func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
 func ownMessage(channel, conversation, id, text string) message.Message {
 	now := time.Now().UTC()

@@ -239,7 +239,7 @@ func TestSocketShowsARequestBehindItsCall(t *testing.T) {
 	w.send("a", "!ask ls")
 	told := false
 	w.await(func(f gateway.ServerFrame) bool {
-		told = told || f.Event != nil && f.Event.Kind == message.ToolVerdict
+		told = told || f.Event != nil && f.Event.Kind == message.ToolDecision
 		return len(f.Approvals) == 1
 	})
 	if !told {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
 )
 
@@ -42,13 +43,13 @@ type Usages interface {
 
 // Held are the resources that one sender holds; see quota.Held.
 type Held struct {
-	Sender        string `json:"sender"` // empty for resources without an owner
-	Sessions      int    `json:"sessions"`
-	Bytes         int64  `json:"bytes"`
-	Media         int64  `json:"media"`
-	Sandboxes     int    `json:"sandboxes"`
-	Processes     int    `json:"processes"`
-	HostProcesses int    `json:"host_processes"` // among them
+	Sender        message.SenderKey `json:"sender"` // empty for resources without an owner
+	Sessions      int               `json:"sessions"`
+	Bytes         int64             `json:"bytes"`
+	Media         int64             `json:"media"`
+	Sandboxes     int               `json:"sandboxes"`
+	Processes     int               `json:"processes"`
+	HostProcesses int               `json:"host_processes"` // among them
 }
 
 func (s *Server) held(ctx context.Context, _ *http.Request) (any, error) {

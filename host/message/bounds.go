@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a message carries besides its text; lengths are in bytes. Policies see all of it at every decision.
+// Bounds of a message besides its text; lengths are in bytes. Policies see all of it at every decision.
 const (
 	MaxRoles       = 16
 	MaxRole        = 64
@@ -15,7 +15,7 @@ const (
 	MaxMediaType   = 128
 )
 
-// Bounded returns the message with its text and its lists within their bounds. Nothing else cuts what people say.
+// Bounded returns the message with its text and its lists cut to their bounds. Nothing else cuts a message.
 func (m Message) Bounded() Message {
 	text, shorter := boundText(m.Text)
 	m.Text, m.Cut = text, m.Cut || shorter
@@ -27,7 +27,7 @@ func (m Message) Bounded() Message {
 	return m
 }
 
-// CutMark ends a text that was longer than MaxText.
+// CutMark ends a text that was cut at MaxText.
 const CutMark = "\n[cut: the message was longer]"
 
 // boundText makes text valid UTF-8 without NUL, of at most MaxText bytes.
@@ -43,8 +43,8 @@ func boundText(text string) (_ string, shorter bool) {
 	return text[:end] + CutMark, true
 }
 
-// BoundRoles keeps the first of too many roles, each once. One that is too long or does not print is left out whole: cut or
-// mended, it would be another role.
+// BoundRoles drops repeated roles and those beyond the bound. It drops a role that is too long or unprintable as a whole, because a
+// shortened one would be another role.
 func BoundRoles(roles []string) []string {
 	var out []string
 	for _, r := range roles {
@@ -62,8 +62,8 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
 }
 
-// MediaType is the type of a media type in the form of RFC 6838, "image/png", in lower case and without parameters; "" for
-// what has not that form. It is no promise about the bytes.
+// MediaType returns a media type in the form of RFC 6838, such as "image/png", in lower case and without parameters; "" if s does not
+// have that form. The bytes may still be of another type.
 func MediaType(s string) string {
 	s, _, _ = strings.Cut(s, ";")
 	s = strings.ToLower(strings.TrimSpace(s))

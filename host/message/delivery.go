@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Capabilities are what a channel instance can do besides sending text, and its limits, as the manifest of its plugin and its process
-// agree.
+// Capabilities are the abilities of a channel instance besides sending text, and its limits, on which the plugin's manifest and its
+// process agree.
 type Capabilities struct {
 	MaxTextRunes       int           // longest text of one message in code points; 0: no known limit
-	MaxAttachmentBytes int64         // 0: none are taken
+	MaxAttachmentBytes int64         // 0: no attachments
 	Edit               bool          // sent messages can be edited
-	EditWindow         time.Duration // how long after sending; 0: for ever
-	MinEditInterval    time.Duration // least time between two edits of one message
+	EditWindow         time.Duration // how long after sending; 0: no limit
+	MinEditInterval    time.Duration // shortest time between two edits of one message
 	Typing             bool
 	Delete             bool
 	React              bool
@@ -20,49 +20,49 @@ type Capabilities struct {
 	Upload             bool
 	Resolve            bool
 	Reconcile          bool // the channel can look up the outcome of a send
-	Idempotent         bool // recognises a repeated key, even after its own restart: a repeated send is harmless
+	Idempotent         bool // recognises a repeated key, even after its own restart, so that repeating a send is harmless
 	Exclusive          bool // one connection per credential
 	Threads            bool
 	Markdown           bool // takes Markdown; otherwise text is sent as it is
 	Buttons            bool // shows buttons
-	// Senders is what is proved about the ids of senders; of a running instance, under its settings.
+	// Senders is what the running instance proves about sender ids under its settings.
 	Senders SenderProof
 }
 
-// Takes reports whether the channel can be given a file.
+// Takes reports whether the channel accepts a file.
 func (c Capabilities) Takes(a Attachment) bool { return c.Upload && a.Size <= c.MaxAttachmentBytes }
 
-// Outcome is how a send ended.
+// Outcome is the result of a send.
 type Outcome string
 
 // The outcomes of a send.
 const (
 	Sent      Outcome = "sent"
 	Duplicate Outcome = "duplicate" // the channel had delivered this key before
-	NotSent   Outcome = "not_sent"  // surely not delivered; safe to try again
+	NotSent   Outcome = "not_sent"  // certainly not delivered; safe to try again
 	Unknown   Outcome = "unknown"   // may or may not have been delivered
-	Refused   Outcome = "refused"   // surely not delivered, and the platform will never take it
+	Refused   Outcome = "refused"   // certainly not delivered, and the platform will never accept it
 )
 
-// Delivery is the outcome of a send, as far as its channel knows it.
+// Delivery is what a channel knows about the outcome of a send.
 type Delivery struct {
 	Outcome     Outcome
 	PlatformIDs []string // of the messages that it became
 	// RetryAfter is how long the channel asks to wait, with NotSent.
 	RetryAfter time.Duration
-	// Resume, with NotSent or Unknown, says that the beginning was delivered, as PlatformIDs; the outcome is that of the rest. It
-	// goes back in Reply.Resume.
+	// Resume, with NotSent or Unknown, means that the beginning was delivered, as PlatformIDs; the outcome is that of the rest. It is
+	// passed back in Reply.Resume.
 	Resume string
 }
 
-// Arrived reports whether the reply is surely at its channel.
+// Arrived reports whether the channel certainly has the reply.
 func (d Delivery) Arrived() bool { return d.Outcome == Sent || d.Outcome == Duplicate }
 
 // Revision is a new text for a sent message.
 type Revision struct {
 	Conversation Conversation
 	MessageID    string
-	Number       uint64 // rises with each revision of a message, over restarts as well
+	Number       uint64 // increases with each revision of a message, also after a restart
 	Text         string
 	Final        bool // no further revision follows
 	Buttons      []Button
@@ -71,13 +71,13 @@ type Revision struct {
 // Revised is the outcome of a revision.
 type Revised struct {
 	Applied bool
-	// Stale says that the channel has applied a later revision, or a final one.
+	// Stale means that the channel has applied a later revision, or a final one.
 	Stale bool
-	// RetryAfter is how long the channel asks to wait before the next revision; this one was not applied.
+	// RetryAfter is how long the channel asks to wait before the next revision. This one was not applied.
 	RetryAfter time.Duration
-	// Never says that the message cannot be edited, now or later.
+	// Never means that the message can never be edited.
 	Never bool
 }
 
-// ErrNotTaken is in the error of an upload that is not to be tried again.
-var ErrNotTaken = errors.New("the channel does not take it")
+// ErrNotTaken is returned for an upload that must not be repeated.
+var ErrNotTaken = errors.New("the channel does not accept it")

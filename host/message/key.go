@@ -5,66 +5,69 @@ import (
 	"strings"
 )
 
-// SenderKey names a sender across channels, as rules, the store and the API do: "instance:platform-id". Names of channel instances have no
-// colon; the ids of a platform may.
-type SenderKey struct {
-	Channel string // the instance
-	ID      string // the platform's
-}
+// SenderKey names a sender across channels: "instance:platform-id". Rules, the store and the API use this form. Instance names contain
+// no colon; platform ids may.
+type SenderKey string
 
-// ParseSender reads a sender key. Text without a colon is no key: it becomes a Channel without an ID, and ok is false.
-func ParseSender(text string) (k SenderKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// NewSenderKey returns the key of a sender of a channel instance.
+func NewSenderKey(instance, id string) SenderKey { return SenderKey(instance + ":" + id) }
 
-// String is what ParseSender reads.
-func (k SenderKey) String() string { return k.Channel + ":" + k.ID }
+// Cut returns the parts of the key. If it has no colon, ok is false and id is empty.
+func (k SenderKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
 
-// Unverified reports whether the id is a name that anybody could have taken, whatever the channel proves about others: it begins with "?".
-func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID, "?") }
+// Channel returns the name of the channel instance.
+func (k SenderKey) Channel() string { instance, _, _ := k.Cut(); return instance }
+
+// ID returns the platform's id of the sender.
+func (k SenderKey) ID() string { _, id, _ := k.Cut(); return id }
+
+// Unverified reports whether anybody could have taken the id, whatever the channel proves about others: it begins with "?".
+func (k SenderKey) Unverified() bool { return strings.HasPrefix(k.ID(), "?") }
 
 // ConversationKey names a conversation across channels: "instance:platform-id". Messages of one key are handled in order.
-type ConversationKey struct {
-	Channel string // the instance
-	ID      string // the platform's
+type ConversationKey string
+
+// NewConversationKey returns the key of a conversation of a channel instance.
+func NewConversationKey(instance, id string) ConversationKey {
+	return ConversationKey(instance + ":" + id)
 }
 
-// ParseConversation reads a conversation key. Text without a colon is no key: it becomes a Channel without an ID, and ok is false.
-func ParseConversation(text string) (k ConversationKey, ok bool) {
-	k.Channel, k.ID, ok = strings.Cut(text, ":")
-	return k, ok
-}
+// Cut returns the parts of the key. If it has no colon, ok is false and id is empty.
+func (k ConversationKey) Cut() (instance, id string, ok bool) { return strings.Cut(string(k), ":") }
 
-// String is what ParseConversation reads.
-func (k ConversationKey) String() string { return k.Channel + ":" + k.ID }
+// Channel returns the name of the channel instance.
+func (k ConversationKey) Channel() string { instance, _, _ := k.Cut(); return instance }
 
-// The keys of places, which share a session for each agent. A group or a thread is a place by its ConversationKey. Names of channel
-// instances have neither '@' nor '/', so no conversation can take the key of a private place, whatever its platform calls it.
+// ID returns the platform's id of the conversation.
+func (k ConversationKey) ID() string { _, id, _ := k.Cut(); return id }
 
-// LinkPlace is the place of the private chats that an owner has linked.
-func LinkPlace(name string) string { return "@" + name }
+// Keys of conversation scopes, which share a session for each agent. The key of a group or a thread is its ConversationKey. Names of
+// channel instances contain neither '@' nor '/', so no conversation can have the key of a private scope, whatever its platform calls
+// it.
 
-// SenderPlace is the place of a sender's private chats.
-func SenderPlace(k SenderKey) string { return k.Channel + "/dm:" + k.ID }
+// LinkScope returns the scope of the private chats that an owner has linked.
+func LinkScope(name string) string { return "@" + name }
 
-// ChatPlace is the place of one private chat, where each is a place of its own.
-func ChatPlace(k ConversationKey) string { return k.Channel + "/chat:" + k.ID }
+// SenderScope returns the scope of a sender's private chats.
+func SenderScope(k SenderKey) string { return k.Channel() + "/dm:" + k.ID() }
 
-// SessionKey names a session: "place:agent" for the first of an agent in a place, "place:agent#2" for the second. What begins a new one
-// begins a new epoch of the place.
+// ChatScope returns the scope of a single private chat, if each has its own.
+func ChatScope(k ConversationKey) string { return k.Channel() + "/chat:" + k.ID() }
+
+// SessionKey names a session: "scope:agent" for the first one of an agent in a conversation scope, "scope:agent#2" for the second. A
+// new session begins a new epoch of its scope.
 type SessionKey struct {
-	Place string
+	Scope string
 	Agent string
 	Epoch int // from 1
 }
 
-// ParseSession reads the key of a session. That of a delegated turn, which ends in the ids of turns, has the place of the session that
-// delegated it. Names of agents have neither ':' nor '#', so the end is told apart from whatever a platform calls
-// a conversation. Text that is no key becomes an Agent without a Place.
+// ParseSession parses the key of a session. The key of a delegated turn's session, which ends in turn ids, yields the scope of the
+// session that delegated it. Agent names contain neither ':' nor '#', so the end is distinguished from any platform's conversation id.
+// Other text yields an Agent without a Scope.
 func ParseSession(text string) SessionKey {
 	i := strings.LastIndexByte(text, ':')
-	k := SessionKey{Place: text[:max(i, 0)], Epoch: 1}
+	k := SessionKey{Scope: text[:max(i, 0)], Epoch: 1}
 	agent, number, _ := strings.Cut(text[i+1:], "#")
 	k.Agent = agent
 	if epoch, err := strconv.Atoi(number); err == nil && epoch > 1 {
@@ -73,14 +76,14 @@ func ParseSession(text string) SessionKey {
 	return k
 }
 
-// String is what ParseSession reads.
+// String returns the text that ParseSession parses.
 func (k SessionKey) String() string {
 	if k.Epoch < 2 {
-		return k.Place + ":" + k.Agent
+		return k.Scope + ":" + k.Agent
 	}
-	return k.Place + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
+	return k.Scope + ":" + k.Agent + "#" + strconv.Itoa(k.Epoch)
 }
 
-// Home is the key of the first session of the same agent in the same place. Workspaces and sandboxes are called by it: they stay when a new
-// session begins.
-func (k SessionKey) Home() string { return SessionKey{Place: k.Place, Agent: k.Agent}.String() }
+// Home returns the key of the first session of the same agent in the same scope. It names workspaces and sandboxes, which stay when a
+// new session begins.
+func (k SessionKey) Home() string { return SessionKey{Scope: k.Scope, Agent: k.Agent}.String() }

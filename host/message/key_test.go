@@ -13,16 +13,19 @@ func TestSenderAndConversation(t *testing.T) {
 		"irc":                 {"irc", "", false},
 		"":                    {"", "", false},
 	} {
-		s, ok := ParseSender(text)
-		if s != (SenderKey{want.channel, want.id}) || ok != want.ok || ok && s.String() != text {
-			t.Errorf("sender %q is %+v, %v", text, s, ok)
+		s := SenderKey(text)
+		if instance, id, ok := s.Cut(); instance != want.channel || id != want.id || ok != want.ok || s.Channel() != instance || s.ID() != id {
+			t.Errorf("the sender key %q is %q and %q, %v", text, instance, id, ok)
 		}
-		c, ok := ParseConversation(text)
-		if c != (ConversationKey{want.channel, want.id}) || ok != want.ok || ok && c.String() != text {
-			t.Errorf("conversation %q is %+v, %v", text, c, ok)
+		c := ConversationKey(text)
+		if instance, id, ok := c.Cut(); instance != want.channel || id != want.id || ok != want.ok || c.Channel() != instance || c.ID() != id {
+			t.Errorf("the conversation key %q is %q and %q, %v", text, instance, id, ok)
+		}
+		if want.ok && (NewSenderKey(want.channel, want.id) != s || NewConversationKey(want.channel, want.id) != c) {
+			t.Errorf("%q and %q do not make the keys %q", want.channel, want.id, text)
 		}
 	}
-	if (SenderKey{"irc", "ann?"}).Unverified() || !(SenderKey{"irc", "?ann"}).Unverified() {
+	if SenderKey("irc:ann?").Unverified() || !SenderKey("irc:?ann").Unverified() {
 		t.Error("an id is verified unless it begins with a question mark")
 	}
 }
@@ -37,7 +40,7 @@ func TestSession(t *testing.T) {
 		{"matrix:!room:example.org:main#17", SessionKey{"matrix:!room:example.org", "main", 17}},
 		{"@ann:main", SessionKey{"@ann", "main", 1}},
 	} {
-		if got := ParseSession(c.key); got != c.want || got.String() != c.key || got.Home() != c.want.Place+":"+c.want.Agent {
+		if got := ParseSession(c.key); got != c.want || got.String() != c.key || got.Home() != c.want.Scope+":"+c.want.Agent {
 			t.Errorf("%q is %+v, and then %q with the home %q", c.key, got, got.String(), got.Home())
 		}
 	}

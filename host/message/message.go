@@ -1,8 +1,6 @@
-// Package message holds the domain words of Flynn: what a person sent, who
-// sent it, where, and what goes back.
+// Package message defines the domain types of Flynn: messages, their senders and conversations, and replies.
 //
-// Start with Message and Reply. The package imports nothing of the project and
-// does no I/O; everything above it speaks in these types.
+// Start with Message and Reply. The package imports nothing of the project and does no I/O; all other packages use these types.
 package message
 
 import (
@@ -11,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind says what sort of conversation a message belongs to.
+// Kind is the kind of a conversation.
 type Kind string
 
 // The kinds of conversation. A thread has a parent conversation.
@@ -21,45 +19,44 @@ const (
 	Thread Kind = "thread"
 )
 
-// Sender is the person or program that wrote a message, as its channel knows it.
+// Sender is the person or bot that wrote a message, as its channel knows it.
 type Sender struct {
-	// ID is the platform's stable identifier. Rules match on it. Never a display name
-	// where the platform has anything better.
+	// ID is the platform's stable identifier, which rules match. It is a display name only if the platform has nothing better.
 	ID string `json:"id"`
-	// Name is what people see; the sender can change it at will.
+	// Name is the display name, which the sender can change at will.
 	Name string `json:"name,omitempty"`
-	// Account is the authenticated account behind the sender, empty when the platform has
-	// none or the sender is not logged in. It is distinct from ID and Name.
+	// Account is the authenticated account of the sender, which differs from ID and Name; empty if the platform has none or the sender
+	// is not logged in.
 	Account string `json:"account,omitempty"`
 	Bot     bool   `json:"bot,omitempty"`
-	// Roles are what the platform says the sender is in this conversation ("moderator"). They are no roles of Flynn's.
+	// Roles are the platform's roles of the sender in this conversation ("moderator"), not Flynn's.
 	Roles []string `json:"roles,omitempty"`
 }
 
-// Equal reports whether nothing differs.
+// Equal reports whether all fields are equal.
 func (s Sender) Equal(o Sender) bool {
 	return s.ID == o.ID && s.Name == o.Name && s.Account == o.Account && s.Bot == o.Bot && slices.Equal(s.Roles, o.Roles)
 }
 
-// Conversation is the place where messages and replies meet.
+// Conversation is a chat, group or thread on a channel.
 type Conversation struct {
 	ID     string `json:"id"`
 	Kind   Kind   `json:"kind"`
 	Parent string `json:"parent,omitempty"`
 }
 
-// Attachment describes media that came with a message, or goes with a reply.
+// Attachment describes media of a message or of a reply.
 type Attachment struct {
-	// Handle names it on its channel: what came is fetched by it, what goes has got it by an upload.
+	// Handle identifies it on its channel: an incoming attachment is fetched by it, and an upload returns it for an outgoing one.
 	Handle string `json:"handle,omitempty"`
-	// Digest names it in the media store, lower-case hex; empty for what was not fetched.
+	// Digest identifies it in the media store, in lower-case hex; empty if it was not fetched.
 	Digest string `json:"digest,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Type   string `json:"type,omitempty"` // media type
 	Size   int64  `json:"size,omitempty"` // bytes
 }
 
-// Message is one thing that a sender said in a conversation of a channel instance.
+// Message is a message or another event in a conversation of a channel instance.
 type Message struct {
 	// Channel is the instance name of the channel, as configured ("irc", "telegram-work", "web").
 	Channel string `json:"channel"`
@@ -69,86 +66,86 @@ type Message struct {
 	Sender       Sender       `json:"sender"`
 	// Text is valid UTF-8 without NUL and at most MaxText bytes; see Bounded.
 	Text string `json:"text"`
-	// Cut is true when the message was longer than Text, which says so at its end.
+	// Cut is true if the message was cut. The text then ends with CutMark.
 	Cut bool `json:"cut,omitempty"`
-	// Addressed is true when the message is meant for Flynn: a private chat or a mention.
+	// Addressed is true if the message is meant for Flynn: in a private chat, or by a mention.
 	Addressed bool `json:"addressed,omitempty"`
-	// Mentioned is true when the message names Flynn, whatever the conversation.
+	// Mentioned is true if the message names Flynn, in any conversation.
 	Mentioned bool `json:"mentioned,omitempty"`
-	// Edited is true when the message replaces an earlier one of its sender.
+	// Edited is true if the message replaces an earlier one of its sender.
 	Edited      bool         `json:"edited,omitempty"`
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
-	// Act is what the sender did to an earlier message, which About tells of; empty for saying something.
+	// Act is what the sender did to the earlier message in About; empty for a message.
 	Act   Act   `json:"act,omitempty"`
 	About About `json:"about,omitzero"`
-	// Noted is true when the event is not answered by itself: the next turn of its conversation is told.
+	// Noted is true if the event is not answered by itself but mentioned to the next turn of its conversation.
 	Noted bool `json:"noted,omitempty"`
-	// Agent is the one that is asked for by name; only doors of the host's own have a way to say it. Routing has the last word.
+	// Agent is the agent that is asked for by name. Only the host's own frontends set it, and routing may decide otherwise.
 	Agent string `json:"agent,omitempty"`
-	// Folder is one of the host that a conversation with an agent of kind cli is to be about; only doors of the host's own have a way to say it.
+	// Folder is the host folder of a conversation with an agent of kind cli. Only the host's own frontends set it.
 	Folder string `json:"folder,omitempty"`
-	// Call is a tool that the agent is to call, without a model in between; only doors of the host's own have a way to say it.
+	// Call is a tool call for the agent to make without a model. Only the host's own frontends set it.
 	Call *Call `json:"call,omitempty"`
-	// SentAt is the platform's time of the event; zero when it tells none.
+	// SentAt is the platform's time of the event, or zero.
 	SentAt     time.Time `json:"sent_at,omitzero"`
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 }
 
-// Call is a call of a tool that a program asks for. It is decided about like a model's.
+// Call is a tool call that an API client asks for. It is decided about like a model's call.
 type Call struct {
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
 }
 
-// Act is something that is done to an earlier message.
+// Act is something done to an earlier message.
 type Act string
 
 // The acts.
 const (
-	Edit   Act = "edit"     // Text is what the message says now
-	Delete Act = "delete"   // it was taken back
+	Edit   Act = "edit"     // Text is the new text
+	Delete Act = "delete"   // the sender deleted it
 	React  Act = "reaction" // Text is the reaction
-	// Delegated is of the host's own: About is a turn that worked in the background, Text what it said, in the host's frame.
+	// Delegated is used by the host itself: About is a background turn, Text its answer with the host's introduction.
 	Delegated Act = "delegated"
 )
 
-// About is the earlier message that an act is about, as far as it is known.
+// About is what is known of the earlier message that an act is about.
 type About struct {
 	ID   string `json:"id"`
-	Ours bool   `json:"ours,omitempty"` // Flynn said it
-	Text string `json:"text,omitempty"` // what it said, at most MaxAbout bytes; empty when nobody knows
+	Ours bool   `json:"ours,omitempty"` // Flynn sent it
+	Text string `json:"text,omitempty"` // its text, at most MaxAbout bytes; empty if unknown
 }
 
-// MaxAbout bounds what is kept of the message that an act is about, in bytes.
+// MaxAbout bounds the text in About, in bytes.
 const MaxAbout = 1 << 10
 
 // MaxText bounds the text of one message, in bytes. Bounded cuts longer text and marks it.
 const MaxText = 64 << 10
 
-// ScheduleDoor is the channel instance of what schedules say. Its senders are those in whose names they run, with the instances
-// that these belong to: "instance:platform-id".
-const ScheduleDoor = "schedule"
+// ScheduleChannel is the channel instance of scheduled messages. Their senders are those on whose behalf the schedules run, as sender
+// keys with their own instances: "instance:platform-id".
+const ScheduleChannel = "schedule"
 
-// MCPDoor is the channel instance of programs that speak the Model Context Protocol.
-const MCPDoor = "mcp"
+// MCPFrontend is the channel instance of clients that use the Model Context Protocol.
+const MCPFrontend = "mcp"
 
-// SenderKey is the text of the sender's SenderKey.
-func (m Message) SenderKey() string {
-	if m.Channel == ScheduleDoor {
-		return m.Sender.ID
+// SenderKey returns the key of the sender.
+func (m Message) SenderKey() SenderKey {
+	if m.Channel == ScheduleChannel {
+		return SenderKey(m.Sender.ID)
 	}
-	return SenderKey{m.Channel, m.Sender.ID}.String()
+	return NewSenderKey(m.Channel, m.Sender.ID)
 }
 
-// ConversationKey is the text of the conversation's ConversationKey.
-func (m Message) ConversationKey() string {
-	return ConversationKey{m.Channel, m.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation.
+func (m Message) ConversationKey() ConversationKey {
+	return NewConversationKey(m.Channel, m.Conversation.ID)
 }
 
-// Reply is one message on its way out.
+// Reply is an outgoing message.
 type Reply struct {
-	// Key is the idempotency key of the delivery: sending twice with one key must not show twice.
+	// Key is the idempotency key of the delivery: a repeated send with the same key must not appear twice.
 	Key          string       `json:"key"`
 	Channel      string       `json:"channel"`
 	Conversation Conversation `json:"conversation"`
@@ -156,32 +153,32 @@ type Reply struct {
 	Text         string       `json:"text"` // Markdown
 	// PossibleDuplicate marks a resend after an unknown outcome.
 	PossibleDuplicate bool `json:"possible_duplicate,omitempty"`
-	// Resume is the channel's own word for what it has delivered of the message under way; empty: nothing of it.
+	// Resume is the channel's mark of the part that it has delivered of the current message; empty for nothing.
 	Resume string `json:"resume,omitempty"`
-	// Answers is the inbox row of the first message that it answers; 0 where it answers none, like a word before the answer.
+	// Answers is the inbox row of the first message that it answers; 0 for a reply that answers none, such as a notice.
 	Answers int64 `json:"answers,omitempty"`
-	// Amends is the key of an earlier reply of the same turn, to which the text is added and whose buttons go, where the channel
-	// can do that; elsewhere nothing is sent.
+	// Amends is the key of an earlier reply of the same turn. If the channel can edit, the text is added to that reply and its buttons
+	// are removed; otherwise nothing is sent.
 	Amends string `json:"amends,omitempty"`
-	// Attachments are files in the media store that go with the text.
+	// Attachments are files of the media store to send with the text.
 	Attachments []Attachment `json:"attachments,omitempty"`
-	// Buttons are choices below the text, at most MaxButtons; a channel without buttons shows the text alone, which has to do.
+	// Buttons are choices below the text, at most MaxButtons. A channel without buttons shows only the text, which must suffice.
 	Buttons []Button `json:"buttons,omitempty"`
 }
 
-// ConversationKey is the text of the ConversationKey that it goes to.
-func (r Reply) ConversationKey() string {
-	return ConversationKey{r.Channel, r.Conversation.ID}.String()
+// ConversationKey returns the key of the conversation of its destination.
+func (r Reply) ConversationKey() ConversationKey {
+	return NewConversationKey(r.Channel, r.Conversation.ID)
 }
 
 // Button is one choice below a reply.
 type Button struct {
 	Text  string      `json:"text"`  // at most 64 code points
-	Value string      `json:"value"` // what a press comes back with; at most 64 bytes
+	Value string      `json:"value"` // sent back when pressed; at most 64 bytes
 	Style ButtonStyle `json:"style,omitempty"`
 }
 
-// ButtonStyle is what a button is for.
+// ButtonStyle is the purpose of a button.
 type ButtonStyle string
 
 // The styles of a button.

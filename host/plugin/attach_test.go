@@ -58,7 +58,7 @@ func TestAttachedProcessIsUsedAndNeverEnded(t *testing.T) {
 			t.Fatal("the host has ended a process that is not its own")
 		}
 	}
-	s.awaitLog("plugin is attached: somebody has started it by hand")
+	s.awaitLog("plugin is attached: it was started by hand")
 }
 
 func TestAttachRefuses(t *testing.T) {

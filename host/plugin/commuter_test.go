@@ -401,7 +401,7 @@ func commute(t testing.TB, exclusive bool, proof time.Duration) (*stage, *platfo
 	return s, p, st
 }
 
-// move proposes a version and waits for the verdict of the host.
+// move proposes a version and waits for the outcome of the host.
 func (s *stage) move(version string) error {
 	s.t.Helper()
 	if err := s.store.Propose("commuter", version); err != nil {
@@ -422,6 +422,6 @@ func (s *stage) move(version string) error {
 			return errors.New(r.Rejected[0].Why)
 		}
 	}
-	s.t.Fatalf("no verdict about %s\nhost log:\n%s", version, s.log)
+	s.t.Fatalf("no outcome of %s\nhost log:\n%s", version, s.log)
 	return nil
 }

@@ -4,8 +4,8 @@
 // connection whenever the instance is ready. Store is the folder of installed plugins and its lock. A supervisor keeps one instance running
 // (supervisor.go), a launcher starts one process (launch.go), in a jail (package jail).
 //
-// Everything here applies to every kind of plugin. What differs is in a folder for each kind below kind, which kinds.go lists: the table of
-// plugin.toml, what Describe has to confirm, and the client of the kind's own service.
+// Everything here applies to every kind of plugin. The differences are in a folder for each kind below kind, listed in kinds.go: the table
+// of plugin.toml, what Describe has to confirm, and the client of the kind's own service.
 //
 // A separate process first of all isolates crashes. How else it is contained depends on the system (Containment): limits, no privileges, and
 // restricted files and sockets by Landlock, a seccomp filter and its own root; each process reports from inside which of these work. It

@@ -97,7 +97,7 @@ func (h *Host) openGroups() (end func()) {
 }
 
 // buryGroups removes the empty control groups of dead hosts of this user, which may never start again. A group with processes is left to its
-// own host. Groups in other places, such as those of another service, are not found; whoever created that place removes them.
+// own host. Groups in other places, such as those of another service, are not found; the owner of that place removes them.
 func buryGroups(g *jail.Groups, runDir string) {
 	deadRunDirs(runDir, func(sibling string) {
 		if group := g.Beside(memoryGroupName(sibling)); group != "" {

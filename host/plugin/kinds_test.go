@@ -124,7 +124,7 @@ func makeToaster(t *testing.T, table string) string {
 	return dir
 }
 
-// TestAKindMoreNeedsNoChange: a host that is told of a further kind checks, starts, supervises and uses plugins of it.
+// TestAKindMoreNeedsNoChange: a host that is given another kind checks, starts, supervises and uses plugins of it.
 func TestAKindMoreNeedsNoChange(t *testing.T) {
 	needProcesses(t)
 	run, err := os.MkdirTemp("", "fr")
@@ -163,7 +163,7 @@ func TestAKindMoreNeedsNoChange(t *testing.T) {
 	if s := h.Status(); len(s) != 1 || s[0].Kind != "toaster" || s[0].State != Ready {
 		t.Errorf("status %+v", s)
 	}
-	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "want channel or tools or toaster") {
+	if err := h.Add(Instance{Name: "x", Plugin: "actor", Kind: "kettle"}, user); err == nil || !strings.Contains(err.Error(), "must be channel or tools or toaster") {
 		t.Errorf("a kind that is not known: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 		{"crashes in its first seconds", badCrashes, "the train derailed"},
 		{"is never ready", badHangs, "configure"},
 		{"does not start", badStart, "exit status 3"},
-		{"is not what its manifest says", badDescribe, "the process says"},
+		{"is not what its manifest says", badDescribe, "the process reports"},
 		{"does not take the settings", badConfig, "this version wants a port"},
 		{"has a schema that does not take the settings", badSchema, "channels.line: missing: port"},
 	} {
@@ -85,11 +85,11 @@ func TestBadVersionsAreGivenUp(t *testing.T) {
 	}
 }
 
-// move1 waits for the verdict about a version that was proposed.
+// move1 waits for the outcome of a version that was proposed.
 func (s *stage) move1(version string) error {
 	s.t.Helper()
 	var why error
-	s.until("a verdict about "+version, func() bool {
+	s.until("an outcome of "+version, func() bool {
 		r, err := s.store.Record("commuter")
 		if err == nil && len(r.Rejected) > 0 && r.Rejected[0].Version == version {
 			why = errors.New(r.Rejected[0].Why)

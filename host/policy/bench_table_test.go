@@ -91,7 +91,7 @@ func (t *table) add(name string, ask func(workers, rounds int) (whole, module []
 func (t *table) addNative() {
 	var keys []string
 	for _, f := range t.messages {
-		keys = append(keys, f.Message.SenderKey())
+		keys = append(keys, string(f.Message.SenderKey()))
 	}
 	t.add("native Go", func(workers, rounds int) (whole, module []time.Duration) {
 		return t.work(workers, rounds, func() func(int) (string, time.Duration) {

@@ -108,7 +108,7 @@ func TestRulesInAllLanguagesAgree(t *testing.T) {
 				for n := range 800 {
 					i := n % len(messages)
 					a, records := s.Route(t.Context(), messages[i])
-					if a.Agent != want[i] || a.Failed || nativeRoute(messages[i].Message.Channel, messages[i].Message.SenderKey()) != want[i] {
+					if a.Agent != want[i] || a.Failed || nativeRoute(messages[i].Message.Channel, string(messages[i].Message.SenderKey())) != want[i] {
 						t.Fatalf("message %d: %+v, want %q; %+v; status %+v", i, a, want[i], records, e.Status())
 					}
 					if n < len(messages) {

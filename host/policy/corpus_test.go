@@ -189,7 +189,7 @@ func generated() map[string]attack {
 	m := w.Policy(1)
 	f := m.Func(wide+">"+wide, "", w.Repeat(64, w.LocalGet(1)))
 	m.Func(">", "", w.Repeat(64, w.I32(1)), w.Repeat(200_000, w.Call(f)), w.Repeat(64, w.Op(0x1a)))
-	all["calls-of-64-values"] = refused(m.Hook("flynn_route", "", ok), "values passed")
+	all["calls-of-64-values"] = refused(m.Hook("flynn_route", "", ok), "values passed by calls")
 	for name, a := range malformed() {
 		all[name] = a
 	}

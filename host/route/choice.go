@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// newChoices are the agents that people may choose in chat, with the least role that it takes.
+// newChoices returns the agents that people may choose in chat, with the lowest role that may.
 func newChoices(cfg *config.Config) map[string]string {
 	choices := map[string]string{}
 	for _, name := range cfg.Routing.Selectable {
@@ -16,17 +16,17 @@ func newChoices(cfg *config.Config) map[string]string {
 	return choices
 }
 
-// MayChoose reports whether a role is enough for choosing an agent. It is asked when somebody chooses, and again for each message:
-// what an owner chose for a group does not lift anybody else there.
+// MayChoose reports whether a role may choose an agent. It is checked when somebody chooses, and again for each message, because an
+// owner's choice for a group gives no rights to its other members.
 func (t *Table) MayChoose(agent, role string) bool {
 	least, ok := t.choices[agent]
 	return ok && standing(role) >= standing(least) && standing(least) >= 0
 }
 
-// standing orders the roles; what is none is below all.
+// standing orders the roles; an unknown one is lowest.
 func standing(role string) int { return slices.Index([]string{Guest, Member, Owner}, role) }
 
-// Choices are the agents that a role may choose, sorted.
+// Choices returns the agents that a role may choose, sorted.
 func (t *Table) Choices(role string) []string {
 	var names []string
 	for _, name := range t.agents {
@@ -37,7 +37,7 @@ func (t *Table) Choices(role string) []string {
 	return names
 }
 
-// With is the table for a place in which people have chosen an agent; "" is none.
+// With returns the table for a conversation scope in which people have chosen an agent; "" means none.
 func (t *Table) With(chosen string) *Table {
 	if chosen == "" {
 		return t
@@ -47,8 +47,7 @@ func (t *Table) With(chosen string) *Table {
 	return &with
 }
 
-// choice puts what people chose in the place of a rule that is about more than the very sender. Whom the configuration names is
-// answered by the agent that it names.
+// choice replaces the matched rule by the chosen agent, unless the rule names the exact sender.
 func (t *Table) choice(static Match, role string) Match {
 	if t.chosen == "" || static.Tier == TierSender || !t.MayChoose(t.chosen, role) {
 		return static
@@ -56,7 +55,7 @@ func (t *Table) choice(static Match, role string) Match {
 	return Match{Agent: t.chosen, Tier: TierChosen, Rule: "/agent " + t.chosen}
 }
 
-// Fixed reports whether a rule for the exact sender decides, so that there is nothing to choose.
+// Fixed reports whether a rule for the exact sender decides, so that there is no choice.
 func (t *Table) Fixed(m message.Message) bool {
 	static, _ := t.Resolve(m.Channel, m.SenderKey())
 	return static.Tier == TierSender

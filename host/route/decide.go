@@ -9,29 +9,29 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// Policies is the chain of route policies; policy.Set is one.
+// Policies is a chain of route policies; policy.Set implements it.
 type Policies interface {
-	// Route asks the policies in order; the first that does not abstain, or fails, decides.
+	// Route asks the policies in order until one decides or fails.
 	Route(ctx context.Context, f policy.RouteFacts) (policy.RouteAnswer, []policy.Record)
 }
 
 // Decision says which agent answers a message, and why.
 type Decision struct {
-	// Agent answers; empty means that nobody does.
+	// Agent is the agent that answers, or "" for none.
 	Agent string
-	// Static is the rule of the table; its Agent is the candidate that the policies were told.
+	// Static is the matched rule of the table. Its Agent is the candidate that the policies saw.
 	Static Match
-	// Policy decided, unless it is empty: then the table did.
+	// Policy is the policy that decided, or "" if the table did.
 	Policy string
 	Reason string
-	// Failed: the policy did not decide but fail. Agent is the one for its errors, or empty.
+	// Failed means that the policy failed. Agent is then the configured agent for errors, or "".
 	Failed bool
 }
 
-// Dropped tells that a policy wants the message to be ignored.
+// Dropped reports whether a policy decided that nobody answers.
 func (d Decision) Dropped() bool { return d.Agent == "" && d.Policy != "" && !d.Failed }
 
-// String is one line for people and logs.
+// String returns a line for people and logs.
 func (d Decision) String() string {
 	who := "nobody answers"
 	if d.Agent != "" {
@@ -54,7 +54,7 @@ func (d Decision) String() string {
 	return fmt.Sprintf("%s: policy %s: %s", who, d.Policy, d.Reason)
 }
 
-// candidate is the agent that is asked for by name, or that of the rules and of what people chose.
+// candidate returns the agent asked for by name, or else that of the rules and of people's choice.
 func (t *Table) candidate(m message.Message, role string) (Match, bool) {
 	if m.Agent != "" {
 		return Match{Agent: m.Agent, Tier: TierAsked}, true
@@ -64,9 +64,8 @@ func (t *Table) candidate(m message.Message, role string) (Match, bool) {
 	return static, static.Agent != ""
 }
 
-// Decide routes a message: the table gives a candidate, the policies decide or abstain. It fills in Candidate, and
-// Agents unless the caller has narrowed them. Policies may be nil. Everything that routes, explains or replays
-// goes through here.
+// Decide routes a message: the table gives a candidate, and the policies decide or abstain. It sets Candidate, and Agents unless the
+// caller has narrowed them. Policies may be nil. Live routing, explanations and replays all use this function.
 func Decide(ctx context.Context, table *Table, policies Policies, facts policy.RouteFacts) (Decision, []policy.Record) {
 	if facts.Agents == nil {
 		facts.Agents = table.Agents()

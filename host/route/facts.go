@@ -7,8 +7,8 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// Facts are what a message by itself tells policies, at every door and in `flynn route test`. What the session adds is filled in
-// by who has it.
+// Facts returns what a message by itself tells policies, on every frontend and in `flynn route test`. The caller adds the facts of the
+// session.
 func Facts(m message.Message, roles *Roles, now time.Time) policy.Facts {
-	return policy.Facts{Message: m, Role: roles.Of(m.Channel, m.SenderKey()), Door: Door(m.Channel), Now: now, Seed: now.UnixNano()}
+	return policy.Facts{Message: m, Role: roles.Of(m.Channel, m.SenderKey()), Door: Frontend(m.Channel), Now: now, Seed: now.UnixNano()}
 }

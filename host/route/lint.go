@@ -10,13 +10,13 @@ import (
 	"github.com/flynnhost/flynn/host/internal/glob"
 )
 
-// Finding is something wrong with the rules, or odd when it is only a warning.
+// Finding is an error in the rules, or a warning.
 type Finding struct {
 	config.Error
 	Warning bool `json:"warning,omitempty"`
 }
 
-// Check gives the errors among the findings, for config.Load.
+// Check returns the errors among the findings, for config.Load.
 func Check(cfg *config.Config) config.Errors {
 	_, findings := New(cfg)
 	var errs config.Errors
@@ -28,8 +28,8 @@ func Check(cfg *config.Config) config.Errors {
 	return errs
 }
 
-// lint reads the rules of a configuration. It says nothing of what config.Load reports by itself (unknown agents and
-// channels, patterns that do not compile): those rules it only leaves out.
+// lint checks the rules of a configuration. It skips rules that config.Load reports itself (unknown agents and channels, invalid
+// patterns).
 type lint struct {
 	cfg      *config.Config
 	agents   []string
@@ -40,7 +40,7 @@ func newLint(cfg *config.Config) *lint {
 	return &lint{cfg: cfg, agents: slices.Sorted(maps.Keys(cfg.Agents))}
 }
 
-// rules reads all rules, in the order in which Resolve tries them.
+// rules returns all rules in the order in which Resolve tries them.
 func (l *lint) rules() []rule {
 	var rules []rule
 	add := func(r rule, agent, name string, key ...string) {
@@ -79,8 +79,7 @@ func senderRule(pattern string) (rule, bool) {
 	return r, true
 }
 
-// distinct drops rules for an id that has one already. The file cannot hold a key twice, but it can
-// hold two spellings of one id.
+// distinct drops rules for an id that has one already. The file cannot contain a key twice, but it can contain two spellings of one id.
 func (l *lint) distinct(rules []rule) []rule {
 	first := map[string]rule{}
 	return slices.DeleteFunc(rules, func(r rule) bool {
@@ -93,20 +92,20 @@ func (l *lint) distinct(rules []rule) []rule {
 			return false
 		case earlier.Agent != r.Agent:
 			l.report(r, fmt.Sprintf("two rules for the sender %q", r.literal),
-				fmt.Sprintf("%s says %q; keep one", place(earlier), earlier.Agent))
+				fmt.Sprintf("%s says %q; keep one", scope(earlier), earlier.Agent))
 		default:
-			l.report(r, "rule stands twice", place(earlier)+" is for the same sender; keep one")
+			l.report(r, "duplicate rule", scope(earlier)+" is for the same sender; keep one")
 		}
 		return true
 	})
 }
 
-// finish reports what the ordered rules tell together and returns all findings.
+// finish checks the ordered rules together and returns all findings.
 func (l *lint) finish(rules []rule) []Finding {
 	for i, r := range rules {
 		for _, earlier := range rules[:i] {
 			if covers(earlier, r) {
-				l.report(r, "rule can never match", fmt.Sprintf("%s, %q, takes every message first", place(earlier), earlier.Rule))
+				l.report(r, "rule can never match", fmt.Sprintf("%s, %q, takes every message first", scope(earlier), earlier.Rule))
 				break
 			}
 		}
@@ -121,7 +120,7 @@ func (l *lint) finish(rules []rule) []Finding {
 	return l.findings
 }
 
-// nothing warns where no rule names an agent and no policy routes: messages over channels and from the page would all stay unanswered.
+// nothing warns if no rule names an agent and no policy routes, so that messages over channels and from the web page stay unanswered.
 func (l *lint) nothing(rules []rule) {
 	routes := func(p config.Policy) bool { return slices.Contains(p.Kinds, "route") && !p.Shadow }
 	if len(rules) > 0 || len(l.agents) == 0 || len(l.cfg.Routing.Selectable) > 0 || slices.ContainsFunc(l.cfg.Policies, routes) {
@@ -133,9 +132,9 @@ func (l *lint) nothing(rules []rule) {
 	}})
 }
 
-// covers reports whether a rule that is tried earlier provably takes all that r could: it is a literal text with only
-// stars behind, and everything r matches begins with that text. A channel's messages all begin with "channel:".
-// The default is there for what nothing else takes, so nothing covers it.
+// covers reports whether an earlier rule provably matches all that r could: it is a literal text followed only by stars, and everything
+// that r matches begins with that text. A channel's messages all begin with "channel:". Nothing covers the default, which is for the
+// remaining messages.
 func covers(earlier, r rule) bool {
 	switch {
 	case !earlier.open:
@@ -174,7 +173,7 @@ func (l *lint) report(r rule, problem, hint string) {
 	}})
 }
 
-func place(r rule) string {
+func scope(r rule) string {
 	if r.Line == 0 {
 		return "the rule " + r.Rule
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 func TestLint(t *testing.T) {
@@ -99,7 +100,7 @@ func TestShadowedNeverMatches(t *testing.T) {
 		table, findings := New(cfg)
 		id := rapid.StringOfN(rapid.SampledFrom([]rune("ab:")), 0, 6, -1).Draw(t, "id")
 		channel := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "channel")
-		m, _ := table.Resolve(channel, channel+":"+id)
+		m, _ := table.Resolve(channel, message.NewSenderKey(channel, id))
 		section := map[Tier]string{TierSender: "senders", TierGlob: "senders", TierChannel: "channels"}[m.Tier]
 		for _, f := range findings {
 			if f.Problem == "rule can never match" && f.Key == config.KeyString("routing", section, m.Rule) {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// literalOf returns the one id that a key means when it is no glob, or when its only globs are escapes: a class
-// of one character, as in "irc:nick[[]m]".
+// literalOf returns the single id that a key matches, if it is no glob or its only globs are escapes: classes of one character, as in
+// "irc:nick[[]m]".
 func literalOf(key string) (id string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(key); {
@@ -28,7 +28,7 @@ func literalOf(key string) (id string, ok bool) {
 	return b.String(), true
 }
 
-// oneCharClass reads the rest of a class that holds one character.
+// oneCharClass parses the rest of a class with one character.
 func oneCharClass(rest string) (char, after string, ok bool) {
 	_, size := utf8.DecodeRuneInString(rest)
 	if size == 0 || !strings.HasPrefix(rest[size:], "]") {
@@ -37,11 +37,11 @@ func oneCharClass(rest string) (char, after string, ok bool) {
 	return rest[:size], rest[size+1:], true
 }
 
-// escapable are the characters that people put into a class to take their meaning away.
+// escapable are the characters that people escape with a class.
 const escapable = "*?[]{}!#^-"
 
-// looksPasted reports whether a key seems to be an id with brackets or braces of its own, which a glob reads as something
-// else: a class without a range that is no escape, or braces around a single alternative.
+// looksPasted reports whether a key seems to be an id with its own brackets or braces, which a glob interprets: a class without a range
+// that is no escape, or braces around a single alternative.
 func looksPasted(key string) bool {
 	for i := 0; i < len(key); {
 		switch key[i] {
@@ -67,7 +67,7 @@ func looksPasted(key string) bool {
 	return false
 }
 
-// classBody splits what follows a [ at the end of the class; a ] that stands first belongs to it.
+// classBody splits text after a [ at the end of the class. A ] in first position belongs to the class.
 func classBody(rest string) (body, after string) {
 	end := strings.IndexByte(rest[min(1, len(rest)):], ']')
 	if end < 0 {
@@ -76,7 +76,7 @@ func classBody(rest string) (body, after string) {
 	return rest[:end+1], rest[end+2:]
 }
 
-// Escape writes a sender id as a key that means it and nothing else.
+// Escape returns a key that matches only the given sender id.
 func Escape(id string) string {
 	var b strings.Builder
 	for _, r := range id {

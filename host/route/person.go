@@ -1,10 +1,14 @@
 package route
 
-import "slices"
+import (
+	"slices"
 
-// Persons are the sender ids that an owner has linked with one, that one first: they are one person.
-func (s *Scope) Persons(senderKey string) []string {
-	out := []string{senderKey}
+	"github.com/flynnhost/flynn/host/message"
+)
+
+// Persons returns the sender ids that an owner has linked with the given one, the given one first.
+func (s *Scopes) Persons(senderKey message.SenderKey) []message.SenderKey {
+	out := []message.SenderKey{senderKey}
 	link, ok := s.link(senderKey)
 	if !ok {
 		return out

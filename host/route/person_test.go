@@ -9,13 +9,13 @@ import (
 )
 
 func TestPersons(t *testing.T) {
-	s := NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "mail:ann@x", "telegram:7"}, "bob": {"irc:bob", "pager:bob"}}}, NewRoles(config.Access{}, func(channel string) message.SenderProof {
+	s := NewScopes(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "mail:ann@x", "telegram:7"}, "bob": {"irc:bob", "pager:bob"}}}, NewRoles(config.Access{}, func(channel string) message.SenderProof {
 		if channel == "pager" {
 			return message.SendersUnsaid
 		}
 		return message.SendersProved
 	}))
-	for who, want := range map[string][]string{
+	for who, want := range map[message.SenderKey][]message.SenderKey{
 		"mail:ann@x": {"mail:ann@x", "irc:ann", "telegram:7"},
 		"irc:bob":    {"irc:bob"},
 		"irc:eve":    {"irc:eve"},

@@ -9,20 +9,20 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Roles of a sender, as policies see them.
+// Roles of senders, as policies see them.
 const (
 	Owner  = "owner"
 	Member = "member"
 	Guest  = "guest"
 )
 
-// Pairings tell who was paired, apart from the configuration. They change while it stays, so they are asked each time.
+// Pairings knows the roles of paired senders. They may change at any time, so every decision asks again.
 type Pairings interface {
-	// Role is what a pairing has made of a sender; false when there is none.
-	Role(senderKey string) (role string, paired bool)
+	// Role returns the role of a paired sender; paired is false if there is none.
+	Role(senderKey message.SenderKey) (role string, paired bool)
 }
 
-// Roles tells who is who by [access] and [clients], and by pairings where they are silent. It is safe for concurrent use.
+// Roles determines the roles of senders by [access] and [clients], and by pairings for those not listed. It is safe for concurrent use.
 type Roles struct {
 	owners, members, blocked people
 	clients                  map[string]config.Client
@@ -30,22 +30,22 @@ type Roles struct {
 	proofs                   func(channel string) message.SenderProof
 }
 
-// people are ids and globs of a list.
+// people are the ids and globs of a list.
 type people struct {
 	ids   map[string]bool
 	globs []*glob.Pattern
 }
 
-// NewRoles reads the lists of a loaded configuration. proofs returns what a channel instance proves about the ids of its senders; it
-// is called each time, since plugins come and go while the configuration stays.
+// NewRoles reads the lists of a loaded configuration. proofs returns what a channel instance proves about sender ids; it is called for
+// each decision, because plugins come and go.
 func NewRoles(access config.Access, proofs func(channel string) message.SenderProof) *Roles {
 	return &Roles{owners: newPeople(access.Owners), members: newPeople(access.Members), blocked: newPeople(access.Blocked), proofs: proofs}
 }
 
-// AllProved are the proofs of channels that authenticate every sender.
+// AllProved is a proofs function for channels that authenticate every sender.
 func AllProved(string) message.SenderProof { return message.SendersProved }
 
-// With returns the roles that ask pairings about whom the configuration does not name.
+// With returns roles that use pairings for senders who are not in the configuration.
 func (r *Roles) With(p Pairings) *Roles {
 	with := *r
 	with.pairings = p
@@ -56,7 +56,7 @@ func newPeople(patterns []string) people {
 	p := people{ids: map[string]bool{}}
 	for _, pattern := range patterns {
 		switch r, ok := senderRule(pattern); {
-		case !ok: // refused by config.Load
+		case !ok: // config.Load refuses it
 		case r.Tier == TierSender:
 			p.ids[r.literal] = true
 		default:
@@ -66,33 +66,33 @@ func newPeople(patterns []string) people {
 	return p
 }
 
-func (p people) have(senderKey string) bool {
-	return p.ids[senderKey] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(senderKey) })
+func (p people) have(senderKey message.SenderKey) bool {
+	return p.ids[string(senderKey)] || slices.ContainsFunc(p.globs, func(g *glob.Pattern) bool { return g.Match(string(senderKey)) })
 }
 
-// WithClients knows the programs of a configuration, too.
+// WithClients adds the API clients of a configuration.
 func (r *Roles) WithClients(clients map[string]config.Client) *Roles {
 	with := *r
 	with.clients = clients
 	return &with
 }
 
-// program tells what [clients] says of who sent a message over a door for programs; the gateway's own token is the owner's.
-func (r *Roles) program(senderKey string) (c config.Client, owner, known bool) {
-	sender, _ := message.ParseSender(senderKey)
-	c, known = r.clients[sender.ID]
-	return c, sender.ID == config.Gatekeeper, known
+// program returns the [clients] entry of a sender on an API frontend. owner is true for the gateway's own token.
+func (r *Roles) program(senderKey message.SenderKey) (c config.Client, owner, known bool) {
+	id := senderKey.ID()
+	c, known = r.clients[id]
+	return c, id == config.Gatekeeper, known
 }
 
-// MayAsk reports whether a program may ask the agent that it asks for.
+// MayAsk reports whether an API client may ask the agent that it names.
 func (r *Roles) MayAsk(m message.Message) bool {
 	c, owner, known := r.program(m.SenderKey())
 	return owner || known && slices.Contains(c.Agents, m.Agent)
 }
 
-// Agents are those of all that may answer a message, as far as who sent it decides that.
+// Agents returns the agents that may answer a message, as far as its sender decides.
 func (r *Roles) Agents(m message.Message, all []string) []string {
-	if Door(m.Channel) == DoorChannel || Local(m.Channel) || m.Channel == message.ScheduleDoor {
+	if Frontend(m.Channel) == FrontendChannel || Local(m.Channel) || m.Channel == message.ScheduleChannel {
 		return all
 	}
 	if c, owner, _ := r.program(m.SenderKey()); !owner {
@@ -101,66 +101,63 @@ func (r *Roles) Agents(m message.Message, all []string) []string {
 	return all
 }
 
-// home is the channel instance that a sender belongs to: at the door of the schedules nobody is, and whoever one runs for is somebody
-// elsewhere.
-func home(channel, senderKey string) string {
-	if channel == message.ScheduleDoor {
-		sender, _ := message.ParseSender(senderKey)
-		return sender.Channel
+// home returns the channel instance of a sender. Messages of schedules come by a channel of their own, but their senders belong to
+// others.
+func home(channel string, senderKey message.SenderKey) string {
+	if channel == message.ScheduleChannel {
+		return senderKey.Channel()
 	}
 	return channel
 }
 
-// Of is the role of a sender, given as Message.SenderKey, on a channel instance. The sender at a local door is an owner; one who is
-// blocked is a guest, whatever else speaks for him, and so is one whose id is not proved.
-func (r *Roles) Of(channel, senderKey string) string {
+// Of returns the role of a sender, given as Message.SenderKey, on a channel instance. A sender on a local frontend is an owner. A
+// blocked sender and one whose id is not proved are guests, whatever other rules say.
+func (r *Roles) Of(channel string, senderKey message.SenderKey) string {
 	role, _ := r.of(channel, senderKey)
 	return role
 }
 
 // Known reports whether a sender is listed or paired, and not blocked.
-func (r *Roles) Known(channel, senderKey string) bool {
+func (r *Roles) Known(channel string, senderKey message.SenderKey) bool {
 	_, known := r.of(channel, senderKey)
 	return known
 }
 
-// Blocked reports whether a sender is never to be heard. An owner who is listed by his exact id always is, and who holds the token of
-// this machine.
-func (r *Roles) Blocked(channel, senderKey string) bool {
+// Blocked reports whether a sender is blocked. The holder of this machine's token and an owner listed by exact id never are.
+func (r *Roles) Blocked(channel string, senderKey message.SenderKey) bool {
 	channel = home(channel, senderKey)
-	gatekeeper := message.SenderKey{Channel: channel, ID: config.Gatekeeper}
-	if Local(channel) || Door(channel) != DoorChannel && senderKey == gatekeeper.String() {
+	if Local(channel) || Frontend(channel) != FrontendChannel && senderKey == message.NewSenderKey(channel, config.Gatekeeper) {
 		return false
 	}
-	return r.blocked.have(senderKey) && !(r.owners.ids[senderKey] && r.Proof(channel, senderKey).Counts())
+	return r.blocked.have(senderKey) && !(r.owners.ids[string(senderKey)] && r.Proof(channel, senderKey).Counts())
 }
 
-// Proof is what is proved about a sender's id. One that begins with "?" is a name that anybody could have taken, whatever the channel
-// proves about others: the glob of an operator who trusts everybody with an account is not meant for those without.
-func (r *Roles) Proof(channel, senderKey string) message.SenderProof {
+// Proof returns what is proved about a sender's id. Nothing is proved about one that begins with "?", a name that anybody could have
+// taken, whatever the channel proves about others: an operator's glob for everybody with an account is not meant for senders without
+// one.
+func (r *Roles) Proof(channel string, senderKey message.SenderKey) message.SenderProof {
 	channel = home(channel, senderKey)
-	sender, _ := message.ParseSender(senderKey)
 	switch {
-	case Local(channel) || Door(channel) != DoorChannel: // they authenticate by token
+	case Local(channel) || Frontend(channel) != FrontendChannel: // authenticated by token
 		return message.SendersProved
-	case sender.Unverified():
+	case senderKey.Unverified():
 		return message.SendersClaimed
 	}
 	return r.proofs(channel)
 }
 
-func (r *Roles) of(channel, senderKey string) (role string, known bool) {
+func (r *Roles) of(channel string, senderKey message.SenderKey) (role string, known bool) {
 	channel = home(channel, senderKey)
 	switch {
 	case r.Blocked(channel, senderKey):
 		return Guest, false
-	case Door(channel) != DoorChannel && !Local(channel):
+	case Frontend(channel) != FrontendChannel && !Local(channel):
 		return r.programRole(senderKey)
 	case Local(channel):
 		return Owner, true
 	case unverified(channel, senderKey):
 		return Guest, r.paired(senderKey)
-	case !r.Proof(channel, senderKey).Counts(): // a rule lets such a sender in, and gives no more
+	case !r.Proof(channel, senderKey).Counts(): // such a sender is admitted, without further rights
 		return Guest, r.owners.have(senderKey) || r.members.have(senderKey) || r.paired(senderKey)
 	case r.owners.have(senderKey):
 		return Owner, true
@@ -172,24 +169,23 @@ func (r *Roles) of(channel, senderKey string) (role string, known bool) {
 	switch role, paired := r.pairings.Role(senderKey); {
 	case paired && role == Member:
 		return Member, true
-	default: // a pairing never makes an owner, whatever a row of the store says
+	default: // a pairing never makes an owner
 		return Guest, paired
 	}
 }
 
-// unverified reports whether a sender of a channel instance has an id that is not verified.
-func unverified(channel, senderKey string) bool {
-	sender, _ := message.ParseSender(senderKey)
-	return sender.Channel == channel && sender.Unverified()
+// unverified reports whether a sender's id is not verified.
+func unverified(channel string, senderKey message.SenderKey) bool {
+	return senderKey.Channel() == channel && senderKey.Unverified()
 }
 
-// Identity is Proof in a word for people.
-func (r *Roles) Identity(channel, senderKey string) string {
+// Identity returns Proof as a word for people.
+func (r *Roles) Identity(channel string, senderKey message.SenderKey) string {
 	return cmp.Or(string(r.Proof(channel, senderKey)), "unknown")
 }
 
-// paired reports whether somebody has let a sender in.
-func (r *Roles) paired(senderKey string) bool {
+// paired reports whether a sender is paired.
+func (r *Roles) paired(senderKey message.SenderKey) bool {
 	if r.pairings == nil {
 		return false
 	}
@@ -197,7 +193,7 @@ func (r *Roles) paired(senderKey string) bool {
 	return paired
 }
 
-func (r *Roles) programRole(senderKey string) (role string, known bool) {
+func (r *Roles) programRole(senderKey message.SenderKey) (role string, known bool) {
 	c, owner, known := r.program(senderKey)
 	switch {
 	case owner:
@@ -208,16 +204,16 @@ func (r *Roles) programRole(senderKey string) (role string, known bool) {
 	return Guest, known
 }
 
-// DoorChannel is the door of all channel instances but the host's own doors, which are named like their instances.
-const DoorChannel = "channel"
+// FrontendChannel is the frontend of all channel plugins. The host's own frontends have the names of their channel instances.
+const FrontendChannel = "channel"
 
-// Door names the door that a channel instance stands for: channel, web, terminal, openai or mcp.
-func Door(channel string) string {
+// Frontend returns the frontend of a channel instance: channel, web, terminal, openai or mcp.
+func Frontend(channel string) string {
 	if slices.Contains(config.BuiltinChannels(), channel) {
 		return channel
 	}
-	return DoorChannel
+	return FrontendChannel
 }
 
-// Local reports whether who speaks over a channel instance sits at this machine.
+// Local reports whether the senders on a channel instance are at this machine.
 func Local(channel string) bool { return slices.Contains(config.LocalFrontends(), channel) }

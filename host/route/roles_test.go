@@ -8,9 +8,9 @@ import (
 )
 
 // pairedWith are pairings: roles by sender key.
-type pairedWith map[string]string
+type pairedWith map[message.SenderKey]string
 
-func (p pairedWith) Role(senderKey string) (string, bool) {
+func (p pairedWith) Role(senderKey message.SenderKey) (string, bool) {
 	role, ok := p[senderKey]
 	return role, ok
 }
@@ -67,7 +67,7 @@ func TestRoles(t *testing.T) {
 		"a schedule of an owner":             {"schedule", "irc:boss", Owner, true},
 		"terminal":                           {"terminal", "terminal:root", Owner, true},
 		"web, which nothing blocks":          {"web", "web:x", Owner, true},
-		"a door for programs":                {"openai", "openai:x", Guest, false},
+		"an API frontend":                    {"openai", "openai:x", Guest, false},
 		"paired as guest":                    {"irc", "irc:new", Guest, true},
 		"paired, raised to member":           {"irc", "irc:raised", Member, true},
 		"a pairing makes no owner":           {"irc", "irc:forged", Guest, true},
@@ -78,10 +78,10 @@ func TestRoles(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := roles.Of(test.channel, test.sender); got != test.want {
+			if got := roles.Of(test.channel, message.SenderKey(test.sender)); got != test.want {
 				t.Errorf("role is %s, want %s", got, test.want)
 			}
-			if got := roles.Known(test.channel, test.sender); got != test.known {
+			if got := roles.Known(test.channel, message.SenderKey(test.sender)); got != test.known {
 				t.Errorf("known is %v, want %v", got, test.known)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Tier is how specific a rule is.
@@ -22,7 +23,7 @@ type Tier string
 
 // The tiers, most specific first.
 const (
-	TierAsked   Tier = "asked" // no rule: the door was asked for the agent by name
+	TierAsked   Tier = "asked" // TierAsked   Tier = "asked" // no rule: the frontend asked for the agent by name
 	TierSender  Tier = "sender"
 	TierChosen  Tier = "chosen" // no rule: people chose the agent with /agent
 	TierGlob    Tier = "glob"
@@ -30,26 +31,26 @@ const (
 	TierDefault Tier = "default"
 )
 
-// Match is the rule that decides about a sender.
+// Match is the rule that matches a sender.
 type Match struct {
 	Agent string
 	Tier  Tier
-	// Rule is the rule's key as the file has it: a sender id, a glob, a channel, or "default_agent".
+	// Rule is the rule's key in the file: a sender id, a glob, a channel, or "default_agent".
 	Rule string
-	Line int // of the rule in the configuration file; 0 when it did not come from one
+	Line int // of the rule in the configuration file, or 0
 }
 
 // Table resolves senders. It is immutable and safe for concurrent use.
 type Table struct {
 	agents   []string
 	senders  map[string]Match
-	globs    map[string][]globRule // by literal prefix; best first
-	prefixes []int                 // lengths of the prefixes that occur, longest first
+	globs    map[string][]globRule // by literal prefix, best first
+	prefixes []int                 // lengths of the prefixes in globs, longest first
 	channels map[string]Match
-	fallback Match // no agent: there is none
+	fallback Match // without an agent if there is none
 
-	choices map[string]string // least role that may choose an agent
-	chosen  string            // see With
+	choices map[string]string // lowest role that may choose an agent
+	chosen  string            // as in With
 }
 
 type globRule struct {
@@ -57,8 +58,7 @@ type globRule struct {
 	match   Match
 }
 
-// New builds the table of a configuration and tells what is wrong or odd about its rules. Rules that
-// are wrong are left out.
+// New builds the table of a configuration and returns findings about its rules. It leaves out invalid rules.
 func New(cfg *config.Config) (*Table, []Finding) {
 	l := newLint(cfg)
 	t := &Table{
@@ -91,18 +91,18 @@ func New(cfg *config.Config) (*Table, []Finding) {
 	return t, l.finish(rules)
 }
 
-// Resolve returns the rule for a sender, given as Message.SenderKey, on a channel instance; false when no rule is for
-// it. It allocates nothing.
-func (t *Table) Resolve(channel, senderKey string) (Match, bool) {
-	if m, ok := t.senders[senderKey]; ok {
+// Resolve returns the rule for a sender, given as Message.SenderKey, on a channel instance; false if there is none. It does not
+// allocate.
+func (t *Table) Resolve(channel string, senderKey message.SenderKey) (Match, bool) {
+	if m, ok := t.senders[string(senderKey)]; ok {
 		return m, true
 	}
 	for _, n := range t.prefixes {
 		if n > len(senderKey) {
 			continue
 		}
-		for _, g := range t.globs[senderKey[:n]] {
-			if g.pattern.Match(senderKey) {
+		for _, g := range t.globs[string(senderKey[:n])] {
+			if g.pattern.Match(string(senderKey)) {
 				return g.match, true
 			}
 		}
@@ -113,16 +113,16 @@ func (t *Table) Resolve(channel, senderKey string) (Match, bool) {
 	return t.fallback, t.fallback.Agent != ""
 }
 
-// Agents are the agents that may be chosen, sorted. The caller must not change them.
+// Agents returns the agents that may be chosen, sorted. The caller must not change the slice.
 func (t *Table) Agents() []string { return t.agents }
 
-// rule is a rule on its way into the table.
+// rule is a rule before it is added to the table.
 type rule struct {
 	Match
-	key     []string      // of the configuration
+	key     []string      // in the configuration
 	order   int           // in the file
-	literal string        // TierSender: the id; TierGlob, when open: what stands before the stars
-	open    bool          // TierGlob: a literal text with nothing but stars behind it
+	literal string        // TierSender: the id; TierGlob if open: the text before the stars
+	open    bool          // TierGlob: a literal text followed only by stars
 	pattern *glob.Pattern // TierGlob
 }
 

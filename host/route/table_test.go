@@ -13,6 +13,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/internal/glob"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // load reads a configuration with the agents a, b, c, d and the channels irc, slack and discord; d is the default.
@@ -77,7 +78,7 @@ irc = "c"
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m, ok := table.Resolve(test.channel, test.channel+":"+test.sender)
+			m, ok := table.Resolve(test.channel, message.NewSenderKey(test.channel, test.sender))
 			if !ok || m.Agent != test.agent || m.Tier != test.tier || m.Rule != test.rule {
 				t.Errorf("resolved %+v, %v", m, ok)
 			}
@@ -89,7 +90,7 @@ func TestResolveTellsTheLine(t *testing.T) {
 	cfg := load(t, "[routing.senders]\n\n'irc:x' = 'a'\n'irc:y*' = 'b'\n")
 	table, _ := New(cfg)
 	for sender, line := range map[string]int{"irc:x": 7, "irc:yy": 8, "irc:z": 3} {
-		if m, _ := table.Resolve("irc", sender); m.Line != line {
+		if m, _ := table.Resolve("irc", message.SenderKey(sender)); m.Line != line {
 			t.Errorf("%s is decided in line %d, want %d", sender, m.Line, line)
 		}
 	}
@@ -114,7 +115,7 @@ func TestResolveIsTheSpecification(t *testing.T) {
 		table, _ := New(cfg)
 		channel := rapid.SampledFrom([]string{"c", "e"}).Draw(t, "channel")
 		sender := rapid.StringOfN(rapid.SampledFrom([]rune("ab:")), 0, 6, -1).Draw(t, "sender")
-		got, _ := table.Resolve(channel, sender)
+		got, _ := table.Resolve(channel, message.SenderKey(sender))
 		if want := plainly(cfg, channel, sender); got.Rule != want {
 			t.Errorf("%q on %q is decided by %q, want %q", sender, channel, got.Rule, want)
 		}
@@ -172,7 +173,7 @@ func BenchmarkResolve(b *testing.B) {
 			b.Run(fmt.Sprintf("rules=%d/%s", n, name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					table.Resolve("irc", sender)
+					table.Resolve("irc", message.SenderKey(sender))
 				}
 			})
 		}

@@ -160,7 +160,7 @@ func (a *aborter) exec(ctx context.Context, session string, cmd machine.Command)
 		return nil // two share the session's processes
 	}
 	if err == nil && r.Canceled && r.Kill == nil || r.Kill != nil && r.Kill.Survivors != 0 {
-		return fmt.Errorf("verdict %+v, kill %+v", r, r.Kill)
+		return fmt.Errorf("result %+v, kill %+v", r, r.Kill)
 	}
 	return err
 }
@@ -214,7 +214,7 @@ func (a *aborter) code(ctx context.Context, _ string) error {
 		Spec: spec.CodeSpec(a.spec), Language: "sh", Program: []byte("echo x > out/f; setsid sleep 100 & sleep 0.05"), Stdin: make([]byte, 300_000),
 	})
 	if r.Kill != nil && r.Kill.Survivors != 0 {
-		return fmt.Errorf("verdict %+v, kill %+v", r.Result, r.Kill)
+		return fmt.Errorf("result %+v, kill %+v", r.Result, r.Kill)
 	}
 	return err
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
-// Quota decides what a session may have beside all others; *quota.Keeper is one.
+// Quota limits what one session may hold beside all others; *quota.Keeper implements it.
 type Quota interface {
-	// Sandbox decides whether a session may have another container beside those that live, and which one of them has to go first.
+	// Sandbox decides whether a session may have another container besides those that live, and which one must be removed first (-1: none).
 	Sandbox(session string, live []quota.Live) (evict int, err error)
-	// Process has enter begin a background process, unless there are too many.
+	// Process calls enter to begin a background process, unless the session has too many.
 	Process(session string, enter func() error) error
-	// Reserve lets a workspace hold up to most bytes, and returns how many it may, until release is called.
+	// Reserve lets a workspace grow to at most most bytes and returns the size that it may reach until release is called.
 	Reserve(session string, most int64) (bytes int64, release func(), err error)
-	// FreesDisk returns which of the containers that live has to go for Reserve to return more, or -1.
+	// FreesDisk returns the index of the live container whose removal would let Reserve return more, or -1.
 	FreesDisk(session string, most int64, live []quota.Live) int
 }
 
-// noQuota has no bounds.
+// noQuota sets no limits.
 type noQuota struct{}
 
 func (noQuota) Sandbox(string, []quota.Live) (int, error)        { return -1, nil }
@@ -29,13 +29,13 @@ func (noQuota) Reserve(_ string, n int64) (int64, func(), error) { return n, fun
 
 func (noQuota) FreesDisk(string, int64, []quota.Live) int { return -1 }
 
-// admission is what a session's next container was allowed.
+// admission is what a session's next container may use.
 type admission struct {
-	disk    int64  // what the workspace may hold, in bytes; 0 is no limit
-	release func() // once the container is gone
+	disk    int64  // size limit of the workspace in bytes; 0 means none
+	release func() // called once the container is gone
 }
 
-// admissions decides which session gets another container.
+// admissions decides which session may have another container.
 type admissions struct {
 	quota    Quota
 	sessions *registry
@@ -48,16 +48,16 @@ type admissions struct {
 	runs map[*codeSlot]bool
 }
 
-// claimant is what asks for a container.
+// claimant describes a request for a container.
 type claimant struct {
 	session string
-	folder  string // what it writes to, by the name that the Quota knows
-	disk    int64  // what it may hold there, in bytes; 0 is no limit
+	folder  string // the folder it writes to, as the Quota names it
+	disk    int64  // size limit of that folder in bytes; 0 means none
 	own     *Session
-	enter   func() // has it count as a container
+	enter   func() // counts it as a container
 }
 
-// admit waits until a claimant may have another container, and ends idle ones for it.
+// admit waits until a claimant may have another container, ending idle ones to make room.
 func (a *admissions) admit(c claimant) (admission, error) {
 	for {
 		oldest, err := a.admitOnce(c)
@@ -109,7 +109,7 @@ func (a *admissions) admitOnce(c claimant) (evict *Session, err error) {
 	return nil, nil
 }
 
-// living are the containers that live, but for one; those of code runs have no Session.
+// living returns the live containers except one; code runs have no Session.
 func (a *admissions) living(but *Session) (live []quota.Live, of []*Session) {
 	for _, s := range a.sessions.all() {
 		if s == but || !s.lives() {
@@ -130,10 +130,10 @@ func (a *admissions) living(but *Session) (live []quota.Live, of []*Session) {
 	return live, of
 }
 
-// codeSlot is the container of a code run, until it is gone.
+// codeSlot counts as the container of a code run until that is gone.
 type codeSlot struct{ session string }
 
-// admitCode counts a code run in, and returns what it may hold. It counts until leave is called.
+// admitCode admits a code run and returns what it may hold. The run counts until leave is called.
 func (a *admissions) admitCode(session string, disk int64) (_ admission, leave func(), err error) {
 	r := &codeSlot{session}
 	forget := func() {

@@ -148,7 +148,7 @@ func visit(t *testing.T, m *Manager, r container.Record, act func(s supervisorSi
 }
 
 // A peer that lies at the control socket is refused, and the supervisor behind it is still let in.
-func TestLiarsAtTheLane(t *testing.T) {
+func TestLiarsAtTheControlSocket(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 2, PID: 7, Script: []byte("sleep 9"), Started: time.Now().UnixNano()}
 	for name, lie := range map[string]func(s supervisorSide, r container.Record){
 		"hangs up":     func(supervisorSide, container.Record) {},
@@ -184,7 +184,7 @@ func TestLiarsAtTheLane(t *testing.T) {
 			}
 		},
 		"one command twice": func(s supervisorSide, r container.Record) { s.prove(r.Secret); s.list(entry, entry); s.untilHungUp() },
-		"a verdict before the list": func(s supervisorSide, r container.Record) {
+		"a result before the list": func(s supervisorSide, r container.Record) {
 			s.prove(r.Secret)
 			_ = s.out.Send(frame.Frame{Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{})})
 			s.untilHungUp()
@@ -238,7 +238,7 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 	entry := frame.KeptEntry{Request: 5, Process: 1, PID: 7, Script: []byte("sleep 9"), Started: 1}
 	for name, f := range map[string]frame.Frame{
 		"adopt again":       {Type: frame.Adopt, Payload: []byte("{}")},
-		"verdict on nobody": {Type: frame.Exit, ID: 6, Payload: frame.Encode(frame.ExitBody{})},
+		"result on nobody": {Type: frame.Exit, ID: 6, Payload: frame.Encode(frame.ExitBody{})},
 		"started again":     {Type: frame.Started, ID: 5, Payload: frame.Encode(frame.StartedBody{PID: 8})},
 		"output unasked":    {Type: frame.Data, Stream: frame.Out, ID: 5, Payload: []byte("x")},
 		"impossible code":   {Type: frame.Exit, ID: 5, Payload: frame.Encode(frame.ExitBody{ExitCode: 300})},
@@ -270,7 +270,7 @@ func TestAdoptedSupervisorIsStillWatched(t *testing.T) {
 }
 
 // Nobody comes to the control socket, or only commands do: the container is a leftover.
-func TestNobodyAtTheLane(t *testing.T) {
+func TestNobodyAtTheControlSocket(t *testing.T) {
 	for name, change := range map[string]func(m *Manager, d *bareDriver, r *container.Record){
 		"container is gone": func(_ *Manager, d *bareDriver, _ *container.Record) { d.owned = nil },
 		"another's key": func(_ *Manager, d *bareDriver, _ *container.Record) {
@@ -314,7 +314,7 @@ func TestNobodyAtTheLane(t *testing.T) {
 }
 
 // The user of commands is not the supervisor's, and gets no question at all.
-func TestAnotherUserAtTheLane(t *testing.T) {
+func TestAnotherUserAtTheControlSocket(t *testing.T) {
 	m, _, r := adoptable(t)
 	r.Peer++
 	if err := r.Write(m.here.Run); err != nil {

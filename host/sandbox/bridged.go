@@ -25,21 +25,21 @@ const (
 	exitSignalled = 128
 )
 
-// bridgeName is the name of a bridge's container among its session's. No agent can ask for one of that name.
+// bridgeName returns the name of a bridge's container within its session. Agents cannot ask for a container by this name.
 func bridgeName(name string) string { return "bridge:" + name }
 
-// bridges answers the calls of bridged commands and of helper functions.
+// bridges answers calls of bridged commands and of helper functions.
 type bridges struct {
 	launch.Installation
 	sessions getter
 	egress   Egress
-	secret   func(name string) string // or nil
+	secret   func(name string) string // may be nil
 
 	mu      sync.Mutex
-	helping map[*container.Container]*helping // of the programs that run
+	helping map[*container.Container]*helping // keyed by the container of a running program
 }
 
-// getter gives a session the container that a bridged command runs in; *Manager is one.
+// getter returns the container of a session that bridged commands run in; *Manager implements it.
 type getter interface {
 	Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error)
 }
@@ -49,7 +49,7 @@ func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
 	var commands []bridge.Command
 	for _, one := range s.Bridges {
 		command, err := bs.command(c, one, s.WorkspaceDir)
-		if err != nil { // Check has compiled them
+		if err != nil { // cannot happen: Check has compiled them
 			bs.Log.Error("cannot offer a bridge", "bridge", one.Name, "error", err)
 			continue
 		}
@@ -57,7 +57,7 @@ func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
 	}
 	if s.Helpers {
 		command, err := helperBridge(func() *helping { return bs.helpingOf(c) })
-		if err != nil { // its rules are our own
+		if err != nil { // cannot happen: these rules are constant
 			panic(err)
 		}
 		commands = append(commands, command)
@@ -75,7 +75,7 @@ func (bs *bridges) Server(c *container.Container, s spec.Spec) *bridge.Server {
 	})
 }
 
-// help has the calls of the program in a container answered until end is called.
+// help answers the calls of the program in a container until end is called.
 func (bs *bridges) help(c *container.Container, h *helping) (end func()) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -94,10 +94,10 @@ func (bs *bridges) helpingOf(c *container.Container) *helping {
 	return bs.helping[c]
 }
 
-// isHelper reports whether a call is one of a helper function, which Code.Helpers decides about and records.
+// isHelper reports whether the call is that of a helper function; Code.Helpers decides about it and records it.
 func isHelper(d bridge.Decision) bool { return d.Name == spec.HelperCommand && d.Allowed }
 
-// command is a bridge as the calls from one container find it.
+// command returns a bridge as seen from one container.
 func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside string) (bridge.Command, error) {
 	rules, err := bridge.Compile(b.Forms)
 	if err != nil {
@@ -114,7 +114,7 @@ func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside st
 		}
 		return c, nil
 	}
-	there := "/" + rand.Text() // a path that nobody can have meant
+	there := "/" + rand.Text() // a path that no caller can have meant
 	if b.Workspace == "ro" {
 		c.Workspace = bridge.Workspace{Inside: inside, There: there}
 	}
@@ -125,7 +125,7 @@ func (bs *bridges) command(caller *container.Container, b spec.Bridge, inside st
 	return c, nil
 }
 
-// secretsOf are the values of a bridge's secrets by variable.
+// secretsOf returns the values of a bridge's secrets by variable.
 func (bs *bridges) secretsOf(b spec.Bridge) map[string]string {
 	values := make(map[string]string)
 	for variable, name := range b.Secrets {
@@ -169,7 +169,7 @@ func (bs *bridges) runBridged(ctx context.Context, session string, b spec.Bridge
 	return bridgedResult(b, r, out)
 }
 
-// bridgedResult says what was left out of the output, and returns the exit code as a shell reports it.
+// bridgedResult writes a note about omitted output and returns the exit code as a shell reports it.
 func bridgedResult(b spec.Bridge, r machine.Result, out bridge.Output) (int, error) {
 	if r.Dropped > 0 {
 		out(false, nil)
@@ -184,7 +184,7 @@ func bridgedResult(b spec.Bridge, r machine.Result, out bridge.Output) (int, err
 	return r.ExitCode, nil
 }
 
-// confined checks the paths of a call that shares the workspace; nil if there is none to share.
+// confined returns a check of the paths of a call that shares the workspace; nil if no workspace is shared.
 func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bridge.Accepted) error {
 	if b.Spec().Workspace == spec.WorkspaceOwn {
 		return nil
@@ -194,8 +194,8 @@ func (bs *bridges) confined(caller *container.Container, b spec.Bridge) func(bri
 	}
 }
 
-// confine refuses paths that a link leads out of the workspace. A link that is swapped afterwards leads to files of the
-// second container, of which none has a secret where there is a workspace.
+// confine refuses paths that lead out of the workspace by a link. If a link is changed afterwards, it leads to files of the second
+// container, which has no secret in a file where it shares a workspace.
 func (bs *bridges) confine(session string, paths []string) error {
 	root, err := os.OpenRoot(bs.Workspaces.Path(session))
 	if err != nil {
@@ -204,7 +204,7 @@ func (bs *bridges) confine(session string, paths []string) error {
 	defer root.Close()
 	for _, p := range paths {
 		if _, err := root.Stat(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("path %q leads out of the workspace, or cannot be looked at", p)
+			return fmt.Errorf("path %q leads out of the workspace or cannot be read", p)
 		}
 	}
 	return nil

@@ -22,54 +22,54 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Code is a program to be run once, in a container that nobody used before and nobody uses after it. It runs in an empty
-// workspace with Files in it; what it leaves in the folder out there comes back. The program itself lies in a folder that it can read and
-// not write to, with copies of Files beside it, so that nothing it does changes what it is.
+// Code is a program that is run once, in a new container that is removed afterwards. Its working directory is a workspace with Files in it;
+// the files that it leaves in the folder out are returned. The program itself lies in a read-only folder, with copies of Files beside it,
+// so that nothing that it does changes its own code.
 type Code struct {
-	// Spec is what the container is made of; without an image it is CodeSpec of the Manager's. Give a Manager a Pool
-	// of the same Spec, and runs begin at once.
+	// Spec describes the container; without an image, the Manager's CodeSpec is used. Runs start at once if the Manager has a Pool for the
+	// same Spec.
 	Spec spec.Spec
 	// Language is python, node or sh.
 	Language string
-	// Argv is the command line instead; the name of the program's file becomes its last argument.
+	// Argv replaces Language by a command line; the name of the program's file becomes its last argument.
 	Argv    []string
 	Program []byte
 	Stdin   []byte
-	// Files are laid out in the workspace, by their relative paths.
+	// Files are placed in the workspace, by relative path.
 	Files map[string][]byte
-	// Timeout ends the program; zero means the Spec's.
+	// Timeout ends the program; zero means that of the Spec.
 	Timeout time.Duration
-	// MaxOutput caps stdout and stderr each; zero means machine.DefaultMaxOutput.
+	// MaxOutput caps stdout and stderr each, in bytes; zero means machine.DefaultMaxOutput.
 	MaxOutput int
-	// Session is whose run it is, for the log of what it asks to reach, and for the Quota.
+	// Session is the session that the run counts for, in the egress log and in the Quota.
 	Session string
-	// Helpers answers the calls of the program's module flynn; it needs a Spec with Helpers. Nil offers no module.
+	// Helpers answers the calls of the program's module flynn; it requires a Spec with Helpers. Nil offers no module.
 	Helpers Helpers
-	// Progress, if set, receives output as it comes. It must not block for long.
+	// Progress, if set, receives output as it arrives. It must not block for long.
 	Progress func(stream machine.Stream, p []byte)
 }
 
-// CodeResult is how a program ended, and what it made.
+// CodeResult is how a program ended, and the files that it made.
 type CodeResult struct {
 	machine.Result
-	// Files are the regular files in out, by their paths below it. There are none if the caller has left.
+	// Files are the regular files in out, by path below it. There are none if ctx has ended.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Left counts what in out was not brought back, because there was too much of it or because it was no file.
+	// Left counts the entries in out that were not returned: they exceeded a limit or were not regular files.
 	Left int `json:"left,omitempty"`
-	// NoRoutes counts what the program has tried to reach beyond a container without a network.
+	// NoRoutes counts the program's attempts to reach the network from a container without one.
 	NoRoutes int64 `json:"no_routes,omitempty"`
 }
 
 const (
-	// outFolder is where programs leave what they make.
+	// outFolder is where programs leave the files that are returned.
 	outFolder = "out"
-	// The bounds of what goes into a run and of what comes out, each.
+	// Limits of what goes into a run, and of what comes out.
 	maxCodeFiles = 64
 	maxCodeBytes = launch.HeldBytes - 1<<20
 	maxCodeDepth = 8
 )
 
-// language says how programs are run: the name of the file, and what is put before it.
+// language says how programs are run: the file's name and the interpreter.
 type language struct {
 	file string
 	argv []string
@@ -77,14 +77,14 @@ type language struct {
 
 func languages() map[string]language {
 	return map[string]language{
-		// -I: neither the environment nor files beside the program change what it imports.
+		// -I: neither the environment nor files beside the program change its imports.
 		"python": {"main.py", []string{"python3", "-I"}},
 		"node":   {"main.js", []string{"node"}},
 		"sh":     {"main.sh", []string{"sh"}},
 	}
 }
 
-// withModules lets a program of Python import what lies beside it, its module flynn among that.
+// withModules lets a Python program import the files beside it, among them the module flynn.
 func (l language) withModules() language {
 	if l.file == "main.py" {
 		l.argv = []string{"python3", "-E", "-s"}
@@ -92,10 +92,10 @@ func (l language) withModules() language {
 	return l
 }
 
-// codeRuns runs programs, each in a container of its own.
+// codeRuns runs programs, each in its own container.
 type codeRuns struct {
 	launch.Installation
-	base       spec.Spec // that runs are like where they name none
+	base       spec.Spec // used where a run has no image of its own
 	launcher   *launch.Launcher
 	warm       *warm
 	admissions *admissions
@@ -103,7 +103,7 @@ type codeRuns struct {
 	bridges    *bridges
 }
 
-// run runs a program to its end, or ctx's.
+// run runs a program until it ends or ctx is done.
 func (r *codeRuns) run(ctx context.Context, code Code) (CodeResult, error) {
 	how, err := code.check()
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *codeRuns) run(ctx context.Context, code Code) (CodeResult, error) {
 		return CodeResult{}, err
 	}
 	if code.Spec.IsPersonal() || code.Spec.Start != nil {
-		return CodeResult{}, errors.New("sandbox: code runs have neither volumes of a session nor a start_command")
+		return CodeResult{}, errors.New("sandbox: code runs cannot have session volumes or a start_command")
 	}
 	done, err := r.sessions.join()
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *codeRuns) run(ctx context.Context, code Code) (CodeResult, error) {
 	return codeRun{c: c, code: code, how: how, bridges: r.bridges}.run(ctx)
 }
 
-// check refuses what cannot be run, and says how the rest is.
+// check validates the code and returns its language.
 func (c Code) check() (language, error) {
 	how, known := languages()[c.Language]
 	switch {
@@ -178,8 +178,8 @@ func (c Code) check() (language, error) {
 	return how, nil
 }
 
-// container takes a container from a pool or makes one. If ctx ends first, the one that is being made is thrown away. Where none is returned,
-// leave is called once there is none.
+// container takes a container from a pool or makes one. If ctx ends first, the container that is being made is removed. If none is
+// returned, leave is called once it is gone.
 func (r *codeRuns) container(ctx context.Context, s spec.Spec, leave func()) (*container.Container, error) {
 	if err := ctx.Err(); err != nil {
 		leave()
@@ -246,7 +246,7 @@ type codeRun struct {
 	bridges *bridges
 }
 
-// run lays out the workspace, runs the program and gathers what it made.
+// run fills the workspace, runs the program and collects the files that it made.
 func (r codeRun) run(ctx context.Context) (CodeResult, error) {
 	held := maps.Clone(r.code.Files)
 	for name, content := range r.code.Files {
@@ -262,7 +262,7 @@ func (r codeRun) run(ctx context.Context) (CodeResult, error) {
 		held[r.how.file] = r.code.Program
 		argv = append(argv, path.Join(frame.HeldFolder, r.how.file))
 	}
-	for name, content := range held { // the files too: a program finds what it imports beside itself
+	for name, content := range held { // also the files: a program imports from its own folder
 		if err := r.c.Link.Hold(ctx, name, content); err != nil {
 			return CodeResult{}, err
 		}
@@ -277,14 +277,14 @@ func (r codeRun) run(ctx context.Context) (CodeResult, error) {
 	}
 	g := gathering{link: r.c.Link, files: map[string][]byte{}, room: maxCodeBytes}
 	if err = g.folder(ctx, outFolder, 0); ctx.Err() != nil {
-		err = nil // the caller has left with the result
+		err = nil // ctx has ended, but there is a result
 	}
 	result.Files, result.Left = g.files, g.left
 	return result, err
 }
 
-// runProgram runs the program, and answers its calls meanwhile. The limit of one that makes calls is the host's to measure,
-// since its clock may be stopped; the supervisor's is the last resort then.
+// runProgram runs the program and answers its calls. The time limit of a program that makes calls is measured by the host, because its
+// clock may be stopped; the supervisor's limit is the last resort then.
 func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result, error) {
 	limit := cmp.Or(max(r.code.Timeout, 0), r.code.Spec.Timeout)
 	cmd := machine.Command{Script: script, Stdin: r.code.Stdin, MaxOutput: r.code.MaxOutput, Timeout: limit, Progress: r.code.Progress}
@@ -297,7 +297,7 @@ func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result,
 		}
 	}
 	cmd.Timeout += maxPaused
-	// The helpers end after the program: ended first, they could make it fail for no visible reason.
+	// The helpers end after the program: if they ended first, the program could fail for no visible reason.
 	outlasting := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -314,20 +314,19 @@ func (r codeRun) runProgram(ctx context.Context, script string) (machine.Result,
 	return ended, err
 }
 
-// maxPaused bounds how long the watch of one run may stand still in all.
+// maxPaused bounds the total time for which the clock of one run may be stopped.
 const maxPaused = time.Hour
 
-// gathering collects files within bounds. Everything has ended in the container, so nothing changes under it.
+// gathering collects files within limits. Everything in the container has ended, so nothing changes meanwhile.
 type gathering struct {
 	link    *link.Link
 	files   map[string][]byte
-	room    int64 // bytes that may still come
+	room    int64 // bytes that may still be collected
 	folders int
 	left    int
 }
 
-// folder collects what is in one. A program may have removed out, made something else of it, or taken away the right to
-// read it.
+// folder collects the files of one folder. The program may have removed out, replaced it or made it unreadable.
 func (g *gathering) folder(ctx context.Context, name string, depth int) error {
 	g.folders++
 	infos, err := g.link.List(ctx, name)
@@ -361,7 +360,7 @@ func (g *gathering) file(ctx context.Context, name string) error {
 	return nil
 }
 
-// skip counts what cannot be had, and returns the errors after which nothing else can either.
+// skip counts an entry that cannot be returned, and returns the errors after which collecting cannot go on.
 func (g *gathering) skip(ctx context.Context, err error) error {
 	if errors.Is(err, machine.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -372,7 +371,7 @@ func (g *gathering) skip(ctx context.Context, err error) error {
 	return nil
 }
 
-// quoteArgv writes a command line for a shell.
+// quoteArgv quotes a command line for a shell.
 func quoteArgv(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {

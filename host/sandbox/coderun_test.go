@@ -85,7 +85,7 @@ func TestCodeFoundingCases(t *testing.T) {
 	t.Run("simple", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Language: "python", Program: []byte("print('hello', 6 * 7)")})
 		if r.ExitCode != 0 || string(r.Stdout) != "hello 42\n" || len(r.Stderr) > 0 || r.Wall <= 0 {
-			t.Errorf("verdict %+v, stderr %s", r.Result, r.Stderr)
+			t.Errorf("result %+v, stderr %s", r.Result, r.Stderr)
 		}
 	})
 	t.Run("medium", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCodeFoundingCases(t *testing.T) {
 		})
 		const want = `{"day": "2024-02-29", "digest": "d69e6898", "mean": {"north": 15.0, "south": 5.5}, "median": 10.0, "sorted": true, "total": 35.5}`
 		if r.ExitCode != 0 || string(r.Stdout) != want+"\n" {
-			t.Errorf("verdict %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
+			t.Errorf("result %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
 		}
 		if len(r.Files) != 2 || !bytes.Contains(r.Files["report.json"], []byte(`"total": 35.5`)) || len(r.Files["deep/er/raw"]) != 256 || r.Left != 0 {
 			t.Errorf("files %q, %d left", slices.Collect(maps.Keys(r.Files)), r.Left)
@@ -123,7 +123,7 @@ import urllib.request
 urllib.request.urlopen("http://example.com/")
 `, listener.Addr().(*net.TCPAddr).Port)})
 		if r.ExitCode == 0 || len(r.Stdout) > 0 || !bytes.Contains(r.Stderr, []byte("URLError")) {
-			t.Errorf("verdict %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
+			t.Errorf("result %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
 		}
 	})
 	t.Run("host file", func(t *testing.T) {
@@ -144,7 +144,7 @@ print(os.getuid() != 0, sorted(os.listdir(".")))
 open(%q)
 `, secret, secret, secret)})
 		if r.ExitCode != 1 || string(r.Stdout) != "True ['out']\n" || !bytes.Contains(r.Stderr, []byte("FileNotFoundError")) {
-			t.Errorf("verdict %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
+			t.Errorf("result %+v\nstdout %s\nstderr %s", r.Result, r.Stdout, r.Stderr)
 		}
 	})
 }
@@ -165,26 +165,26 @@ while True:
         pass
 `)})
 		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || !r.PidsHit {
-			t.Errorf("verdict %+v, kill %+v", r.Result, r.Kill)
+			t.Errorf("result %+v, kill %+v", r.Result, r.Kill)
 		}
 	})
 	t.Run("memory bomb", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Language: "python", Program: []byte("a = []\nwhile True: a.append(bytearray(b'x' * (16 << 20)))")})
 		if r.Signal != "SIGKILL" || !r.OOM || r.TimedOut {
-			t.Errorf("verdict %+v, stderr %s", r.Result, r.Stderr)
+			t.Errorf("result %+v, stderr %s", r.Result, r.Stderr)
 		}
 	})
 	t.Run("runaway", func(t *testing.T) {
 		const limit = time.Second
 		r := runCode(t, m, sandbox.Code{Language: "python", Timeout: limit, Program: []byte("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass")})
 		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall < limit || r.Wall > limit+time.Minute {
-			t.Errorf("verdict %+v, kill %+v", r.Result, r.Kill)
+			t.Errorf("result %+v, kill %+v", r.Result, r.Kill)
 		}
 	})
 	t.Run("output flood", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Language: "python", MaxOutput: 1000, Program: []byte("import sys\nfor _ in range(100): sys.stdout.write('x' * 100_000)")})
 		if r.ExitCode != 0 || len(r.Stdout) != 1000 || r.Dropped != 10_000_000-1000 {
-			t.Errorf("%d bytes, verdict %+v", len(r.Stdout), r.Dropped)
+			t.Errorf("%d bytes, result %+v", len(r.Stdout), r.Dropped)
 		}
 	})
 	awaitNothing(t, h, m, config)
@@ -291,7 +291,7 @@ func TestCodeByArgv(t *testing.T) {
 	}
 	r = runCode(t, m, sandbox.Code{Argv: []string{"nosuch"}})
 	if r.ExitCode != 127 {
-		t.Errorf("verdict %+v", r.Result)
+		t.Errorf("result %+v", r.Result)
 	}
 }
 

@@ -110,7 +110,7 @@ func (c *comer) use(session string, spec spec.Spec) error {
 		return err
 	}
 	if r, err := s.Exec(context.Background(), machine.Command{Script: "echo x > kept"}); err != nil || r.ExitCode != 0 {
-		return fmt.Errorf("verdict %+v, %w", r, err)
+		return fmt.Errorf("result %+v, %w", r, err)
 	}
 	_, err = s.Start(context.Background(), machine.Command{Script: "sleep 1000"})
 	return err

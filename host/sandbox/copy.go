@@ -13,9 +13,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 )
 
-// CopyOut copies a folder of the workspace into one of the host: files, folders, and links as links. Nothing outside of
-// it is touched, whatever the names inside are, and what is in the way stays, with an error. Hooks of git stay behind unless
-// l.Hooks lets them through: the host's git would run them.
+// CopyOut copies a folder of the workspace to a folder of the host: files, folders, and links as links. It writes nothing outside of that
+// folder, whatever names the workspace contains, and fails rather than overwrite an existing file. Git hooks are skipped unless l.Hooks is
+// set, because the host's git would run them.
 func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(c *container.Container, name string) error {
 		if tally, err = c.Pack(ctx, name, hooksOf(l, name, to.Name()), fsroot.Tree{Root: to}.Put); err != nil {
@@ -26,7 +26,7 @@ func (s *Session) CopyOut(ctx context.Context, dir string, to *os.Root, l archiv
 	return tally, err
 }
 
-// CopyIn copies a folder of the host into one of the workspace, which is made if it is missing: all of it or nothing.
+// CopyIn copies a folder of the host into a folder of the workspace, which is created if missing: all of it or nothing.
 func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(c *container.Container, name string) error {
 		defer c.PullWorkspace(ctx)
@@ -48,10 +48,9 @@ func (s *Session) CopyIn(ctx context.Context, dir string, from *os.Root) (tally 
 	return tally, err
 }
 
-// Import unpacks a tar, a tar.gz or a zip into a folder of the workspace, which is made if it is missing. Nothing of it is
-// believed: the error wraps archive.ErrRefused when it breaks a limit or holds something that is dangerous to unpack, and then
-// nothing of it stays. Files that are there are replaced if the archive has them too. The host touches no file: what
-// passes is unpacked inside, by the workload's user.
+// Import unpacks a tar, a tar.gz or a zip into a folder of the workspace, which is created if missing. The archive is not trusted: if it
+// breaks a limit or is dangerous to unpack, the error wraps archive.ErrRefused and nothing of it stays. Existing files are replaced. The
+// host touches no file: accepted entries are unpacked inside, by the workload's user.
 func (s *Session) Import(ctx context.Context, dir string, packed io.Reader, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(c *container.Container, name string) error {
 		defer c.PullWorkspace(ctx)
@@ -63,9 +62,8 @@ func (s *Session) Import(ctx context.Context, dir string, packed io.Reader, l ar
 	return tally, err
 }
 
-// Export writes a folder of the workspace as a tar: its files, folders and links. Special files and what the workload's
-// user cannot read are skipped and counted, and so are hooks of git unless l.Hooks lets them through: git would run them where
-// the tar is unpacked.
+// Export writes a folder of the workspace as a tar: its files, folders and links. Special files and files that the workload's user cannot
+// read are skipped and counted, and so are git hooks unless l.Hooks is set, because git would run them where the tar is unpacked.
 func (s *Session) Export(ctx context.Context, dir string, w io.Writer, l archive.Limits) (tally archive.Tally, err error) {
 	err = s.at(ctx, dir, func(c *container.Container, name string) error {
 		out := archive.NewTarWriter(w)
@@ -80,7 +78,7 @@ func (s *Session) Export(ctx context.Context, dir string, w io.Writer, l archive
 	return tally, err
 }
 
-// hooksOf finds the hooks of git that stay behind when a folder leaves the sandbox; nil if none do.
+// hooksOf returns the finder of the git hooks to skip when a folder leaves the sandbox; nil if hooks are kept.
 func hooksOf(l archive.Limits, places ...string) *archive.Hooks {
 	if l.Hooks {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/reaper"
 )
 
-// idleWatch pauses containers that nothing has used for some time, and ends those that nothing has used for long, and old ones.
+// idleWatch pauses containers that have been idle for some time, and ends those that have been idle for long or are too old.
 type idleWatch struct {
 	sessions   *registry
 	idleAfter  time.Duration
@@ -22,7 +22,7 @@ func newIdleWatch(c Config, sessions *registry) *idleWatch {
 	return &idleWatch{sessions: sessions, idleAfter: c.IdleAfter, maxAge: c.MaxAge, pauseAfter: c.PauseAfter, log: c.Log, look: make(chan struct{}, 1)}
 }
 
-// run looks for idle containers until ctx ends.
+// run checks for idle containers until ctx ends.
 func (w *idleWatch) run(ctx context.Context) {
 	shortest := w.idleAfter
 	if w.pauseAfter > 0 {
@@ -42,7 +42,7 @@ func (w *idleWatch) run(ctx context.Context) {
 	}
 }
 
-// lookSoon makes run look at once.
+// lookSoon makes run check at once.
 func (w *idleWatch) lookSoon() {
 	select {
 	case w.look <- struct{}{}:
@@ -50,7 +50,7 @@ func (w *idleWatch) lookSoon() {
 	}
 }
 
-// lookAfter deals with the containers side by side: one that the engine cannot remove holds up a few others, and not all.
+// lookAfter handles the containers concurrently, so that one that the engine cannot remove delays few others.
 func (w *idleWatch) lookAfter(now time.Time) {
 	_ = reaper.Each(w.sessions.all(), func(s *Session) error {
 		c := s.current()
@@ -72,7 +72,7 @@ func (w *idleWatch) lookAfter(now time.Time) {
 	})
 }
 
-// evict ends a session's container if it is idle; the next call gets another one.
+// evict ends a session's container if it is idle; the next call gets a new one.
 func (w *idleWatch) evict(s *Session) {
 	c := s.current()
 	if c == nil || !c.Dismiss() {

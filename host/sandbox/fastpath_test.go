@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/sandboxtest"
 )
 
-// A command that is over at once goes another way through the supervisor than one that lasts. The verdict must not
+// A command that is over at once goes another way through the supervisor than one that lasts. The result must not
 // tell which, nor a command on the border between both.
 func TestBriefAndLastingCommands(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestBriefAndLastingCommands(t *testing.T) {
 func TestOrphansAreBuried(t *testing.T) {
 	m, config := sandboxtest.Engine(t).Manager(t)
 	s := get(t, m, "s", config.Spec)
-	for range 2 { // whoever buries has rested between
+	for range 2 { // the reaper has been idle in between
 		shell(t, s, "echo brief")
 		p, err := s.Start(t.Context(), machine.Command{Script: "for i in 1 2 3 4 5; do (sleep 0.1 &); done; sleep 100"})
 		if err != nil {

@@ -37,8 +37,8 @@ func (s *Session) List(ctx context.Context, path string) (infos []machine.FileIn
 	return infos, err
 }
 
-// Open opens a file to be read from its start to where it ends at this moment, whatever its size. Reading fails when ctx
-// ends. The session's container is not idle until the file is closed.
+// Open opens a file for reading up to its current end, whatever its size. Reading fails when ctx ends. The session's container does not
+// count as idle until the file is closed.
 func (s *Session) Open(ctx context.Context, path string) (io.ReadCloser, machine.FileInfo, error) {
 	name, err := executor.Inside(path, s.spec.WorkspaceDir)
 	if err != nil {
@@ -56,23 +56,23 @@ func (s *Session) Open(ctx context.Context, path string) (io.ReadCloser, machine
 	return &openFile{f, release}, info, nil
 }
 
-// openFile is a file that is being read in a container that is in use as long.
+// openFile is a file that is being read; its container is in use meanwhile.
 type openFile struct {
 	*link.File
 	release func()
 }
 
-// Close ends the reading, even in the middle of the file.
+// Close stops reading, also in the middle of the file.
 func (f *openFile) Close() error {
 	if err := f.File.Close(); err != nil {
-		return err // it is closed already
+		return err // it was closed already
 	}
 	f.release()
 	return nil
 }
 
-// Put replaces a file by all of r, whatever its size; a size that is not negative must be r's. It makes folders that are
-// missing and is done at once or not at all, as WriteFile.
+// Put replaces a file by the content of r, whatever its size; if size is not negative, r must have that size. Like WriteFile it creates
+// missing folders and is atomic.
 func (s *Session) Put(ctx context.Context, path string, r io.Reader, size int64, perm fs.FileMode) error {
 	return s.at(ctx, path, func(c *container.Container, name string) error {
 		defer c.PullWorkspace(ctx)
@@ -80,7 +80,7 @@ func (s *Session) Put(ctx context.Context, path string, r io.Reader, size int64,
 	})
 }
 
-// Stat says what a path is; links within the workspace are followed.
+// Stat describes a path; links within the workspace are followed.
 func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo, err error) {
 	err = s.at(ctx, path, func(c *container.Container, name string) error {
 		info, err = c.Link.Stat(ctx, name)
@@ -89,7 +89,7 @@ func (s *Session) Stat(ctx context.Context, path string) (info machine.FileInfo,
 	return info, err
 }
 
-// Remove removes a file, a link or an empty folder; with all, a folder with everything in it.
+// Remove removes a file, a link or an empty folder; with all, also a folder with everything in it.
 func (s *Session) Remove(ctx context.Context, path string, all bool) error {
 	return s.at(ctx, path, func(c *container.Container, name string) error {
 		defer c.PullWorkspace(ctx)
@@ -97,7 +97,7 @@ func (s *Session) Remove(ctx context.Context, path string, all bool) error {
 	})
 }
 
-// at does something to a path of the workspace in a live container.
+// at runs do on a path of the workspace in a live container.
 func (s *Session) at(ctx context.Context, path string, do func(c *container.Container, name string) error) error {
 	name, err := executor.Inside(path, s.spec.WorkspaceDir)
 	if err != nil {

@@ -14,24 +14,23 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Helpers answers a call that a running program makes with its module flynn. It is called for one call of a program at a time, with a
-// context that ends with the program.
+// Helpers answers the calls that a running program makes with its module flynn, one call at a time. The context ends with the program.
 type Helpers func(ctx context.Context, call HelperCall) HelperAnswer
 
-// HelperCall is a call of a program.
+// HelperCall is a call by a program.
 type HelperCall struct {
 	Tool string
-	Args json.RawMessage // as the program has sent them, unchecked
-	// Pause stops the clock of the program's time limit, as while a person thinks, until resume is called.
+	Args json.RawMessage // as sent by the program, not validated
+	// Pause stops the clock of the program's time limit, for example while a person decides, until resume is called.
 	Pause func() (resume func())
 }
 
 // HelperAnswer is the answer to a HelperCall.
 type HelperAnswer struct {
 	Text string
-	// IsError makes it an exception with Text.
+	// IsError makes the call raise an exception with Text.
 	IsError bool
-	// Files are put into the workspace, and named below the text.
+	// Files are placed in the workspace, and their paths are appended to the text.
 	Files []HelperFile
 }
 
@@ -42,12 +41,12 @@ type HelperFile struct {
 }
 
 const (
-	// maxHelperArgs bounds the arguments of a call, maxHelperText an answer's text, and maxHelperFiles what answers put into
+	// maxHelperArgs bounds the arguments of a call, maxHelperText the text of an answer, and maxHelperFiles all files that answers place in
 	// the workspace of one run, in bytes.
 	maxHelperArgs  = 1 << 20
 	maxHelperText  = 1 << 20
 	maxHelperFiles = 16 << 20
-	// helperFolder is where files of answers lie, one folder for each call.
+	// helperFolder is the folder for files of answers, with a subfolder for each call.
 	helperFolder = "in/calls"
 )
 
@@ -57,7 +56,7 @@ var pythonModule []byte
 //go:embed helper/flynn.js
 var nodeModule []byte
 
-// helperModule is the file that makes `import flynn` work.
+// helperModule returns the file that makes `import flynn` work.
 func helperModule(language string) (name string, content []byte) {
 	switch language {
 	case "python":
@@ -68,7 +67,7 @@ func helperModule(language string) (name string, content []byte) {
 	return "", nil
 }
 
-// helping is the helpers of one run, from the moment they are offered until the run has ended.
+// helping holds the helpers of one run, from the offer until the run has ended.
 type helping struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -76,13 +75,13 @@ type helping struct {
 	clock  *stopwatch.Watch
 	put    func(ctx context.Context, name string, data []byte) error
 
-	answering chan struct{} // holds a token while a call is answered; guards the two below
+	answering chan struct{} // holds a token while a call is answered; guards the next two fields
 	n         int           // calls so far
-	room      int           // bytes of files that may still come
+	room      int           // bytes of files that answers may still have
 
 	mu      sync.Mutex
 	over    bool
-	running sync.WaitGroup // calls; added to under mu
+	running sync.WaitGroup // running calls; Add is called under mu
 }
 
 func newHelping(ctx context.Context, answer Helpers, clock *stopwatch.Watch, put func(context.Context, string, []byte) error) *helping {
@@ -91,7 +90,7 @@ func newHelping(ctx context.Context, answer Helpers, clock *stopwatch.Watch, put
 	return h
 }
 
-// end cancels the calls under way and waits for them.
+// end cancels the running calls and waits for them.
 func (h *helping) end() {
 	h.mu.Lock()
 	h.over = true
@@ -100,7 +99,7 @@ func (h *helping) end() {
 	h.running.Wait()
 }
 
-// enter counts a call in, unless the run has ended.
+// enter counts a call, unless the run has ended.
 func (h *helping) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,13 +112,13 @@ func (h *helping) enter() bool {
 
 var errNoHelpers = errors.New("this program has no helper functions")
 
-// serve answers one call in the words of the modules.
+// serve answers one call in the format of the modules.
 func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, error) {
 	if h == nil || !h.enter() {
 		return nil, errNoHelpers
 	}
 	defer h.running.Done()
-	ctx, cancel := context.WithCancel(ctx) // ends with the connection, and with the run
+	ctx, cancel := context.WithCancel(ctx) // ends with the connection and with the run
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	select {
@@ -145,26 +144,26 @@ func (h *helping) serve(ctx context.Context, tool string, args []byte) ([]byte, 
 	return json.Marshal(helperReply{Text: a.Text, Error: a.IsError})
 }
 
-// helperReply is what the modules read.
+// helperReply is the format that the modules parse.
 type helperReply struct {
 	Text  string `json:"text"`
 	Error bool   `json:"error,omitempty"`
 }
 
-// file puts a file into the workspace, and says where it is.
+// file places a file in the workspace and returns a line that names it.
 func (h *helping) file(ctx context.Context, f HelperFile) string {
 	name := path.Join(helperFolder, fmt.Sprint(h.n), path.Base(path.Clean("/"+f.Name)))
 	if h.room -= len(f.Data); h.room < 0 {
 		return fmt.Sprintf("\n[file %s of %d bytes was left out: a program gets %d bytes of files]", path.Base(name), len(f.Data), maxHelperFiles)
 	}
 	if err := h.put(ctx, name, f.Data); err != nil {
-		return fmt.Sprintf("\n[file %s could not be put into the workspace]", path.Base(name))
+		return fmt.Sprintf("\n[file %s could not be written to the workspace]", path.Base(name))
 	}
 	return "\n[file: " + name + "]"
 }
 
-// helperBridge is the command that the modules call. The container may wait in a pool when it is made, so what answers is
-// asked for at each call.
+// helperBridge returns the command that the modules call. The container may be made for a pool, before its run is known, so of is called
+// for each call.
 func helperBridge(of func() *helping) (bridge.Command, error) {
 	rules, err := bridge.Compile([]bridge.Form{{Args: []bridge.Arg{{Pattern: `[A-Za-z0-9_.-]{1,128}`}}}})
 	if err != nil {

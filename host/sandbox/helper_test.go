@@ -106,7 +106,7 @@ func TestHelpersAndTheClock(t *testing.T) {
 			return sandbox.HelperAnswer{Text: "yes"}
 		})
 		if r.ExitCode != 0 || string(r.Stdout) != "yes\nyes\n" || r.TimedOut {
-			t.Errorf("verdict %+v, stderr %s", r.Result, r.Stderr)
+			t.Errorf("result %+v, stderr %s", r.Result, r.Stderr)
 		}
 	})
 	t.Run("not paused", func(t *testing.T) {
@@ -117,13 +117,13 @@ func TestHelpersAndTheClock(t *testing.T) {
 			return sandbox.HelperAnswer{Text: "late"}
 		})
 		if !r.TimedOut || r.Canceled || r.Wall > 50*time.Second || !left.Load() {
-			t.Errorf("verdict %+v, the helper has left: %v", r.Result, left.Load())
+			t.Errorf("result %+v, the helper has left: %v", r.Result, left.Load())
 		}
 	})
 	t.Run("runaway", func(t *testing.T) {
 		r := runCode(t, m, sandbox.Code{Spec: spec, Language: "python", Timeout: time.Second, Helpers: echo, Program: []byte("while True: pass")})
 		if !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 || r.Wall > time.Minute {
-			t.Errorf("verdict %+v", r.Result)
+			t.Errorf("result %+v", r.Result)
 		}
 	})
 }

@@ -292,7 +292,7 @@ func TestSilentSupervisorCostsTheContainer(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r.Kill == nil || r.Kill.Rung != "container" || r.Kill.Survivors != 0 || d.removed != 1 {
-					t.Errorf("verdict %+v, kill %+v, removed %d", r, r.Kill, d.removed)
+					t.Errorf("result %+v, kill %+v, removed %d", r, r.Kill, d.removed)
 				}
 				if r.TimedOut != (how == "timeout") || r.Canceled != (how == "cancel") {
 					t.Errorf("timed out %v, canceled %v", r.TimedOut, r.Canceled)
@@ -323,7 +323,7 @@ func TestSurvivorsCostTheContainer(t *testing.T) {
 	}
 	r, err := s.Exec(t.Context(), machine.Command{Script: "true"})
 	if err != nil || !r.TimedOut || r.Kill.Rung != "container" || r.Kill.Survivors != 0 || d.removed != 1 {
-		t.Errorf("verdict %+v, kill %+v (%v)", r, r.Kill, err)
+		t.Errorf("result %+v, kill %+v (%v)", r, r.Kill, err)
 	}
 	if err := m.DestroyAll(t.Context()); err != nil {
 		t.Error(err)

@@ -212,8 +212,8 @@ func TestWorkspaceElsewhere(t *testing.T) {
 	}
 }
 
-// A process that the memory limit kills is in the verdict, also where the exit code is that of another part of the command.
-func TestMemoryOfAPipelineIsInTheVerdict(t *testing.T) {
+// A process that the memory limit kills is in the result, also where the exit code is that of another part of the command.
+func TestMemoryOfAPipelineIsInTheResult(t *testing.T) {
 	h := sandboxtest.Engine(t)
 	s := in(t, h, sandboxtest.Image, func(c *sandbox.Config) { c.Spec.MemoryBytes = 64 << 20 })
 	eat := "tail /dev/zero"

@@ -65,7 +65,7 @@ func TestStubbornCommandsLeaveNoSurvivor(t *testing.T) {
 			defer cancel()
 			var once sync.Once
 			r, err := s.Exec(ctx, machine.Command{Script: "echo begun; " + script, Progress: func(machine.Stream, []byte) {
-				once.Do(func() { time.AfterFunc(300*time.Millisecond, cancel) }) // who leaves before it has begun gets no verdict
+				once.Do(func() { time.AfterFunc(300*time.Millisecond, cancel) }) // who leaves before it has begun gets no result
 			}})
 			if err != nil {
 				t.Fatal(err)

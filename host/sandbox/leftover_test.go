@@ -50,7 +50,7 @@ func (l *leftovers) none(engine func() bool) {
 	if err := l.m.DestroyAll(l.t.Context()); err != nil {
 		l.t.Error(err)
 	}
-	for _, pattern := range []string{".pool-*/*", ".run-*/lane-*", ".run-*/box-*", ".run-*/host-*", ".returning/*"} {
+	for _, pattern := range []string{".pool-*/*", ".run-*/control-*", ".run-*/box-*", ".run-*/host-*", ".returning/*"} {
 		if left, err := filepath.Glob(filepath.Join(l.root, pattern)); err != nil || len(left) > 0 {
 			l.t.Errorf("%s: %q are left (%v)", pattern, left, err)
 		}

@@ -1,23 +1,22 @@
 // Package sandbox gives each session a confined container to run commands in.
 //
-// Start with Manager (manager.go): Get returns a session's Session (session.go), which is a machine.Machine. A driver.Driver (package docker
-// below) makes containers; in each of them process 1 is the supervisor (package supervise), spoken to in frames (package link) over its
-// standard streams, or a socket beside them where there is one: so it works with the network off, and a command costs hardly more than on
-// the host.
+// Start with Manager (manager.go): Get returns a session's Session (session.go), which is a machine.Machine. A driver.Driver (package
+// docker below) creates containers; in each of them process 1 is the supervisor (package supervise). The host exchanges frames with it
+// (package link) over its standard streams or a control socket, so commands work without a network and cost hardly more than on the host.
 //
-// The package decides which container a session gets, when it ends and which other one has to end for it. The packages below do the rest;
+// The package decides which container a session gets, when that ends, and which one must end to make room. The packages below do the rest;
 // each may use those before it:
 //
 //   - spec describes a sandbox, driver what an engine must do
 //   - executor runs things in one container: commands, processes, folders as a whole
-//   - container keeps one container from its making to its removal: its states, its lease, its record for a later host
-//   - launch makes containers: images, mounts, volumes, services, the proxy, and the check of the supervisor
+//   - container manages one container from creation to removal: its states, its lease, its record for a later host
+//   - launch creates containers: images, mounts, volumes, services, the proxy, and the verification of the supervisor
 //   - reconcile adopts the containers of an earlier process, and removes those that no process holds
 //
-// Here are the sessions (session.go, sessions.go), what is kept warm (pools.go), who may have another container (admission.go), the end of
-// idle ones (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and what a session does with files
-// (files.go, copy.go). Packages archive and fsroot read hostile archives and the host's folders, wssync carries workspaces to
-// engines on other machines, and reaper ends what an engine in trouble does not let go.
+// This package itself has the sessions (session.go, sessions.go), the warm pools (pools.go), the limits on containers (admission.go), the
+// end of idle containers (expire.go), code runs (coderun.go, helper.go), bridged commands (bridged.go, onhost.go), and a session's file
+// operations (files.go, copy.go). Packages archive and fsroot read hostile archives and the host's folders, wssync synchronises workspaces
+// with engines on other machines, and reaper retries failed removals.
 //
 // Whether a command may run is decided elsewhere.
 package sandbox
@@ -50,69 +49,68 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// Config is what a Manager needs.
+// Config configures a Manager.
 type Config struct {
 	Driver driver.Driver
-	// Instance names this host among others on the same engine. It must be stable over
-	// restarts and must not be shared.
+	// Instance distinguishes this host from others on the same engine. It must not change over restarts and must not be shared.
 	Instance string
-	// WorkspaceRoot is the absolute host folder with a folder for each session.
+	// WorkspaceRoot is the absolute path of the host folder that has a folder for each session.
 	WorkspaceRoot string
-	// Spec is the sandbox that code runs are like where they name none.
+	// Spec is used for code runs that have no image of their own.
 	Spec spec.Spec
 	// Supervisor is the path of flynn-sandboxd; see program.FindSupervisor.
 	Supervisor string
-	// Pools are the containers kept ready. Two for the same specification add up.
+	// Pools are the containers to keep ready. The sizes of two pools for the same specification add up.
 	Pools []Pool
-	// PoolCPU is the part of the machine's time, over all its cores, that making them may take, from 0 to 1; each is
-	// reckoned to keep one core busy for as long as it takes. 0.25
+	// PoolCPU is the share of the machine's CPU time, of all cores, for creating them, from 0 to 1; each is assumed to keep one core busy
+	// while it is created. 0.25 by default.
 	PoolCPU float64
-	// IdleAfter ends a container that nothing has used for so long. 30 minutes
+	// IdleAfter is the time after which an unused container is removed; 30 minutes by default.
 	IdleAfter time.Duration
-	// MaxAge replaces a container at its first idle moment after that time. 24 hours
+	// MaxAge is the age above which a container is replaced when it is idle; 24 hours by default.
 	MaxAge time.Duration
-	// PauseAfter pauses what runs in a container that nothing has used for so long, until its next use. 0: never
+	// PauseAfter is the time after which the processes in an unused container are paused until its next use; 0 means never.
 	PauseAfter time.Duration
-	// Lease is how long a container with background processes outlasts this host, for the next one to go on with. 0: it
-	// ends with the host
+	// Lease is how long a container with background processes outlives this host, for the next one to continue with; 0 means that it ends
+	// with the host.
 	Lease time.Duration
-	// Holds counts the users of the workspaces; those besides this Manager must enter them here.
+	// Holds counts the users of the workspaces, including those besides this Manager.
 	Holds *workspace.Holds
-	// Quota bounds what sessions have together; nil is no bound.
+	// Quota limits what sessions hold together; nil means no limits.
 	Quota Quota
-	// Egress observes what sandboxes reach; it may be nil.
+	// Egress observes the requests of sandboxes; it may be nil.
 	Egress Egress
 	Log    *slog.Logger
 
-	// Current returns the specification of a sandbox by its name, MountRules the folders of the host that may be mounted, and Secret a
-	// secret that a specification names, "" where there is none. They change with the configuration, so each is called every time. A
-	// container that an earlier host has left must have the current specification to be gone on with; where Current is nil, the one
-	// that it was made with. Without MountRules, nothing may be mounted.
+	// Current returns the specification of a sandbox by name, MountRules the rules for host folders that may be mounted, and Secret a
+	// secret that a specification names, or "". They change with the configuration, so each is called every time. A container that an
+	// earlier host has left is adopted only if it has the current specification; if Current is nil, the one that it was made with. Without
+	// MountRules, nothing may be mounted.
 	Current    func(name string) (spec.Spec, bool)
 	MountRules func() mounts.Rules
 	Secret     func(name string) string
 
-	// Network is what proxies reach things by, and Roots what they verify the hosts of credentials by; nil is the host's own.
+	// Network is used by proxies, and Roots verify the hosts of credentials; nil means the host's own.
 	Network egress.Network
 	Roots   *x509.CertPool
 
-	// Tests set these: the time between two looks at the pools, and how much memory the machine has left, whose shortage drains them.
+	// Tests set these: the interval of pool inspections, and the state of the memory, whose shortage drains the pools.
 	inspect time.Duration
 	memory  func() (pool.Memory, error)
 }
 
-// Egress observes what sandboxes reach. Its methods must not wait.
+// Egress observes the requests of sandboxes. Its methods must not block.
 type Egress interface {
-	// Decided is called for each request that the proxy of a session's sandbox has allowed or refused, and Ended again when an
-	// allowed one is over, with the bytes that it has carried; see egress.Config.
+	// Decided is called for each request that the proxy of a session's sandbox has allowed or refused, and Ended when an allowed one is
+	// over, with the bytes carried; see egress.Config.
 	Decided(session string, d egress.Decision)
 	Ended(session string, d egress.Decision)
-	// Bridged is called for each call of a bridged command, and BridgeEnded again when an allowed one is over.
+	// Bridged is called for each call of a bridged command, and BridgeEnded when an allowed one is over.
 	Bridged(session string, d bridge.Decision)
 	BridgeEnded(session string, d bridge.Decision)
 }
 
-// NoEgress is an Egress that does nothing, to be embedded by those that observe a part.
+// NoEgress is an Egress that does nothing, for embedding.
 type NoEgress struct{}
 
 // Decided implements Egress.
@@ -141,14 +139,14 @@ type Manager struct {
 	code       *codeRuns
 	starts     *startQueue
 	ending     context.Context
-	end        context.CancelFunc // of code runs, at DestroyAll
+	end        context.CancelFunc // cancels code runs, in DestroyAll
 
-	adopted  atomic.Int64 // containers that an earlier host has left
+	adopted  atomic.Int64 // containers adopted from an earlier host
 	detached atomic.Int64 // containers left for a later one
 }
 
-// New checks the configuration and copies the supervisor to where containers mount it. It does not
-// touch the engine; Reconcile and Get do.
+// New checks the configuration and copies the supervisor to where containers mount it. It does not contact the engine; Reconcile and Get
+// do.
 func New(c Config) (*Manager, error) {
 	switch {
 	case c.Driver == nil:
@@ -214,13 +212,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// runFolder is where an instance keeps what belongs to its processes and containers.
+// runFolder returns the folder for files of an instance's processes and containers.
 func runFolder(root, instance string) string {
 	return filepath.Join(root, ".run-"+spec.Short(instance))
 }
 
-// Get returns the session's sandbox of that name, with a live container. A spec that differs from the
-// last one's replaces the container, and ends what runs in it.
+// Get returns the session's sandbox of that name, with a live container. If wanted differs from the previous specification, the container
+// is replaced and its processes end.
 func (m *Manager) Get(ctx context.Context, session, name string, wanted spec.Spec) (*Session, error) {
 	wanted = wanted.WithDefaults()
 	if err := wanted.Check(); err != nil {
@@ -243,8 +241,8 @@ func (m *Manager) Get(ctx context.Context, session, name string, wanted spec.Spe
 	return s, nil
 }
 
-// begin makes a container for s in the background and completes p. before is the one that it
-// replaces, which must be gone first: its processes may still write to the workspace.
+// begin creates a container for s in the background and completes p. before is the container that it replaces, which must be gone first,
+// because its processes may still write to the workspace.
 func (m *Manager) begin(s *Session, p, before *pending) error {
 	done, err := m.sessions.join()
 	if err != nil {
@@ -266,7 +264,7 @@ func (m *Manager) begin(s *Session, p, before *pending) error {
 // startDeadline bounds the start of the image's own process.
 const startDeadline = 30 * time.Second
 
-// provide gets a container for s and starts what its specification asks for.
+// provide gets a container for s and starts what its specification requests.
 func (m *Manager) provide(p *pending, s *Session) (*container.Container, error) {
 	allowed, err := m.admissions.admit(claimant{s.session, s.folder(), s.spec.DiskBytes, s, func() { p.admitted.Store(true) }})
 	if err != nil {
@@ -284,13 +282,12 @@ func (m *Manager) provide(p *pending, s *Session) (*container.Container, error) 
 	return c, nil
 }
 
-// claimOrMake takes a warm container if one fits, or makes one. The end of ctx ends the wait for its image; what comes after
-// that is seen through.
+// claimOrMake takes a matching warm container or creates one. When ctx ends, it stops waiting for the image; later steps are completed.
 func (m *Manager) claimOrMake(ctx context.Context, s *Session, allowed admission) (c *container.Container, err error) {
 	defer m.warm.pools.Hurry()()
 	hold := m.config.Holds.Enter(s.session)
 	leave := func() { hold(); allowed.release() }
-	if allowed.disk == s.spec.DiskBytes { // one that waits has been told its limit
+	if allowed.disk == s.spec.DiskBytes { // a warm container was already told its limit
 		c = m.warm.claim(s.hash, s.session, s.name)
 	}
 	if c == nil {
@@ -315,8 +312,7 @@ func (m *Manager) Destroy(ctx context.Context, session string) error {
 	return m.sessions.end(ctx, func(s *Session) bool { return s.session == session })
 }
 
-// DestroyAll ends every container at shutdown, but leaves those with background processes for their lease. Afterwards the
-// Manager gives no more.
+// DestroyAll ends every container at shutdown, except that those with background processes are left for their lease. Afterwards Get fails.
 func (m *Manager) DestroyAll(ctx context.Context) error {
 	first := m.sessions.close()
 	m.end()
@@ -330,8 +326,7 @@ func (m *Manager) DestroyAll(ctx context.Context) error {
 	return err
 }
 
-// detachAll leaves the containers with background processes for their lease: a later host goes on with them. The
-// sessions give no more calls.
+// detachAll leaves the containers with background processes for their lease, for a later host. Their sessions accept no more calls.
 func (m *Manager) detachAll() {
 	var leaving sync.WaitGroup
 	count := 0
@@ -349,7 +344,7 @@ func (m *Manager) detachAll() {
 	leaving.Wait()
 }
 
-// adoption gives sessions what an earlier process has left.
+// adoption gives sessions the containers that an earlier process has left.
 type adoption struct{ *Manager }
 
 // Adopt implements reconcile.Sessions.
@@ -363,14 +358,14 @@ func (a adoption) Adopt(r container.Record, c *container.Container) bool {
 	hold := a.config.Holds.Enter(r.Session)
 	_, release, err := a.config.Quota.Reserve(r.Session, r.Spec.DiskBytes)
 	if err != nil {
-		release = func() {} // it is there, whatever the limits are by now
+		release = func() {} // it exists already, whatever the limits
 	}
 	c.OnceRemoved(func() { hold(); release() })
 	a.adopted.Add(1)
 	return true
 }
 
-// Forget ends the session's containers and removes the volumes that are its alone. The workspace stays.
+// Forget ends the session's containers and removes its own volumes. The workspace stays.
 func (m *Manager) Forget(ctx context.Context, session string) error {
 	return errors.Join(
 		m.Destroy(ctx, session),
@@ -379,19 +374,20 @@ func (m *Manager) Forget(ctx context.Context, session string) error {
 	)
 }
 
-// RemoveVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+// RemoveVolumes removes those of this instance's volumes for which such returns true. It keeps one that a container uses and returns an
+// error.
 func (m *Manager) RemoveVolumes(ctx context.Context, such func(driver.Owned) bool) error {
 	return m.launcher.Volumes.Remove(ctx, such)
 }
 
-// Images makes and removes the images of this instance.
+// Images returns the builder of this instance's images.
 func (m *Manager) Images() *launch.Images { return m.launcher.Images }
 
-// SetPools changes what is kept warm, and the share of the machine's time that refilling may take: see Config.
+// SetPools changes the warm pools, and the share of CPU time for refilling them: see Config.
 func (m *Manager) SetPools(wanted []Pool, cpu float64) { m.warm.set(wanted, cpu) }
 
-// RunCode runs a program to its end, or ctx's. The container and its folder are removed in the background; none of it is
-// used again. A time-out or a cancelled context is a result, not an error.
+// RunCode runs a program until it ends or ctx is done. The container and its folder are removed in the background and not used again. A
+// timeout or a cancelled context is a result, not an error.
 func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -399,16 +395,16 @@ func (m *Manager) RunCode(ctx context.Context, c Code) (CodeResult, error) {
 	return m.code.run(ctx, c)
 }
 
-// Reconcile adopts what an earlier run of this instance left: containers with background processes within their
-// lease. It removes the rest that no process owns. Call it before the first Get; Run calls it again and again. Things of
-// other instances are never touched, whatever their age, nor those of another living process of this one.
+// Reconcile adopts containers with background processes that an earlier process of this instance has left within their lease, and removes
+// the others that no process owns. Call it before the first Get; Run calls it repeatedly. It never touches containers of other instances,
+// whatever their age, or those of another living process of this instance.
 func (m *Manager) Reconcile(ctx context.Context) error { return m.reconciler.Reconcile(ctx) }
 
-// Prune removes what earlier runs left, also what a host could have adopted, and returns the containers.
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
 func (m *Manager) Prune(ctx context.Context) ([]driver.Owned, error) { return m.reconciler.Prune(ctx) }
 
-// Ephemeral marks a session, before the first Get, as one that Discard ends. Where that does not come to it, Reconcile and Prune of a later
-// process of this instance do.
+// Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
+// process of this instance does.
 func (m *Manager) Ephemeral(session string) error { return m.reconciler.Ephemeral(session) }
 
 // Discard ends an ephemeral session and removes everything that it had.
@@ -416,13 +412,13 @@ func (m *Manager) Discard(ctx context.Context, session string) error {
 	return m.reconciler.Discard(ctx, session)
 }
 
-// WithOwners returns containers of an instance with the labels that they would have if they had been made for the sessions that have them.
-// root is that of the instance's workspaces.
+// WithOwners returns containers of an instance with their labels changed to those of containers made for their current sessions. root is
+// that of the instance's workspaces.
 func WithOwners(root, instance string, owned []driver.Owned) []driver.Owned {
 	return reconcile.WithOwners(runFolder(root, instance), owned)
 }
 
-// Run keeps the pools filled, looks after idle containers and reconciles until ctx ends. Without it Get still works.
+// Run fills the pools, watches idle containers and reconciles until ctx ends. Get works without it, too.
 func (m *Manager) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { m.warm.pools.Run(ctx) })
@@ -433,7 +429,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Living counts the containers of each session, those of bridges and code runs among them.
+// Living counts the containers of each session, including those of bridges and code runs.
 func (m *Manager) Living() map[string]int {
 	counts := map[string]int{}
 	live, _ := m.admissions.living(nil)
@@ -460,15 +456,15 @@ func (m *Manager) Running() map[string]int {
 	return counts
 }
 
-// Stats counts what happened so far.
+// Stats are counters since the start.
 type Stats struct {
-	Sessions int // with an entry, alive or not
-	Adopted  int // containers that an earlier host has left, with background processes
+	Sessions int // known sessions, with or without a container
+	Adopted  int // containers with background processes adopted from an earlier host
 	Detached int // containers left for a later host
 	Pool     pool.Stats
 }
 
-// Stats returns the counts for metrics.
+// Stats returns the counters for metrics.
 func (m *Manager) Stats() Stats {
 	return Stats{
 		Sessions: len(m.sessions.all()), Adopted: int(m.adopted.Load()), Detached: int(m.detached.Load()), Pool: m.warm.pools.Stats(),

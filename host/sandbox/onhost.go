@@ -18,12 +18,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// maxHostFiles bounds the files that one call hands to a program of this machine, in bytes.
+// maxHostFiles bounds the files that one call copies for a program of this machine, in bytes.
 const maxHostFiles = 64 << 20
 
-// hostCall is a call of a bridge to a program of this machine. Nothing but its arguments holds the program in, so it gets neither the
-// workspace, where files could tell it what to do or change under it, nor the daemon's environment: it works in a folder of the call's
-// own, with copies of the files that its arguments name.
+// hostCall is a call of a bridge to a program of this machine. Only its arguments confine the program, so it gets neither the workspace,
+// whose files could influence it or change meanwhile, nor the daemon's environment: it runs in a new folder with copies of the files that
+// its arguments name.
 type hostCall struct {
 	bs      *bridges
 	bridge  spec.Bridge
@@ -32,7 +32,7 @@ type hostCall struct {
 	folder  string
 }
 
-// run runs an accepted call to its end.
+// run executes an accepted call.
 func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, out bridge.Output) (code int, err error) {
 	base, err := os.MkdirTemp(h.bs.Run, reconcile.HostCallPrefix+h.bs.Host.ID()+"-")
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *hostCall) run(ctx context.Context, call bridge.Accepted, stdin []byte, 
 	return bridgedResult(h.bridge, r, out)
 }
 
-// arguments have the paths of the copies.
+// arguments returns the arguments with the paths of the copies.
 func (h *hostCall) arguments(call bridge.Accepted) []string {
 	argv := make([]string, len(call.Argv))
 	for i, a := range call.Argv {
@@ -77,7 +77,7 @@ func (h *hostCall) arguments(call bridge.Accepted) []string {
 	return argv
 }
 
-// layOut makes the folder with the working directory and the files that the call names.
+// layOut creates the folder with the working directory and the files that the call names.
 func (h *hostCall) layOut(call bridge.Accepted) error {
 	if err := os.MkdirAll(filepath.Join(h.folder, call.Dir), 0o700); err != nil {
 		return err
@@ -101,19 +101,19 @@ func (h *hostCall) layOut(call bridge.Accepted) error {
 	return nil
 }
 
-// copy hands over one file. The program complains of one that is missing; that a link leads out is found by the kernel, whatever it is
-// swapped for meanwhile.
+// copy copies one file. A missing file is left to the program to report. The kernel refuses a link that leads out of the workspace, also
+// one that was created meanwhile.
 func (h *hostCall) copy(root *os.Root, name string, room int64) (int64, error) {
 	from, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("hand over %q: %w", name, err)
+		return 0, fmt.Errorf("copy %q: %w", name, err)
 	}
 	defer from.Close()
 	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return 0, errors.Join(err, fmt.Errorf("%q is not a regular file, and a program of the host gets nothing else", name))
+		return 0, errors.Join(err, fmt.Errorf("%q is not a regular file, and nothing else is given to a program of the host", name))
 	}
 	to := filepath.Join(h.folder, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {

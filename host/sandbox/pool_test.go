@@ -316,6 +316,6 @@ func TestDeadPoolContainersAreReplaced(t *testing.T) {
 	}
 	eventually(t, "it is replaced", func() bool { p := m.Stats().Pool; return p.Replaced == 1 && p.Ready == 1 })
 	if r := run(t, get(t, m, "s", config.Spec), machine.Command{Script: "exit 3"}); r.ExitCode != 3 {
-		t.Errorf("verdict %+v", r)
+		t.Errorf("result %+v", r)
 	}
 }

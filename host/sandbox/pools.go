@@ -16,12 +16,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// The pools keep containers ready, so that a session's first command costs no more than any other. A container
-// is used for one session only, or one code run. A new session gets the folder of its container as its workspace by a
-// rename; one that returns has its workspace moved into that folder (package workspace).
+// The pools keep containers ready, so that a session's first command costs no more than any other. A container is used for one session or
+// one code run only. A new session gets the folder of its container as its workspace by a rename; a returning session has its workspace
+// moved into that folder (package workspace).
 //
-// The aim is to serve 19 of 20 sessions from a pool at the load of an ordinary hour; stats count them, and
-// what kept the others from it.
+// The goal is to serve 19 of 20 sessions from a pool under ordinary load; the stats count them, and the reasons of the misses.
 
 // Pool is a number of containers to keep ready for one specification.
 type Pool struct {
@@ -29,33 +28,33 @@ type Pool struct {
 	Size int
 }
 
-// MissWorkspace is why a pool did not serve where the session's workspace could not be brought along; see workspace.Root.Claim.
+// MissWorkspace is the reason when the session's workspace could not be moved to the container; see workspace.Root.Claim.
 const MissWorkspace pool.Miss = "workspace"
 
-// warm is what is kept ready.
+// warm manages the ready containers.
 type warm struct {
 	launch.Installation
 	pools      *pool.Set[*container.Container]
 	launcher   *launch.Launcher
 	reconciler *reconcile.Reconciler
-	work       *sync.WaitGroup // that the end waits for
+	work       *sync.WaitGroup // waited for at shutdown
 }
 
 func newWarm(c Config, here launch.Installation, l *launch.Launcher, r *reconcile.Reconciler, work *sync.WaitGroup) *warm {
 	w := &warm{Installation: here, launcher: l, reconciler: r, work: work}
 	w.pools = pool.New(pool.Config[*container.Container]{
 		Discard: w.discard, Memory: c.memory, Inspect: c.inspect, Log: c.Log,
-		MaxAge: c.MaxAge / 2, // what is left is for the session
+		MaxAge: c.MaxAge / 2, // the session has the rest
 	})
 	return w
 }
 
-// set changes what is kept warm, and the share of the machine's time that refilling may take.
+// set changes the pools, and the share of CPU time for refilling.
 func (w *warm) set(wanted []Pool, cpu float64) {
 	var wishes []pool.Wish[*container.Container]
 	for _, p := range wanted {
 		s := p.Spec.WithDefaults()
-		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports what is wrong
+		if p.Size <= 0 || s.Check() != nil || s.IsPersonal() { // Get reports the error
 			continue
 		}
 		wishes = append(wishes, pool.Wish[*container.Container]{
@@ -66,10 +65,10 @@ func (w *warm) set(wanted []Pool, cpu float64) {
 	w.pools.Want(wishes, cpu)
 }
 
-// make makes a container for a pool. To fetch an image takes long, but hardly any of the machine's time.
+// make creates a container for a pool. Pulling an image is slow, but takes hardly any CPU time.
 func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, time.Duration, error) {
 	if !w.Driver.Binds() {
-		return nil, 0, pool.ErrNotNow // on an engine elsewhere a container has to know from the start whose workspace it gets
+		return nil, 0, pool.ErrNotNow // a container on a remote engine must know from the start whose workspace it gets
 	}
 	began := time.Now()
 	ref, err := w.launcher.Images.Prepare(ctx, s)
@@ -85,9 +84,9 @@ func (w *warm) make(ctx context.Context, s spec.Spec) (*container.Container, tim
 	return c, took, err
 }
 
-// claim hands a ready container of a kind over to a session, or returns nil.
+// claim assigns a ready container of a kind to a session; nil if there is none.
 func (w *warm) claim(kind, session, name string) *container.Container {
-	if !w.Driver.Binds() { // there a container has to know whose workspace it gets
+	if !w.Driver.Binds() { // there, a container must know whose workspace it gets
 		w.pools.Count(MissWorkspace)
 		return nil
 	}
@@ -105,14 +104,14 @@ func (w *warm) claim(kind, session, name string) *container.Container {
 	return c
 }
 
-// claimSlot hands over a ready container together with its folder, or returns nil.
+// claimSlot takes a ready container together with its folder; nil if there is none.
 func (w *warm) claimSlot(kind string) *container.Container {
 	c, miss := w.take(kind)
 	w.pools.Count(miss)
 	return c
 }
 
-// refuse takes back a container that the session cannot have.
+// refuse discards a container that the session cannot use.
 func (w *warm) refuse(c *container.Container, session string, reason error) {
 	if errors.Is(reason, workspace.ErrStays) {
 		w.Log.Debug("cannot give a session a warm sandbox", "session", session, "reason", reason)
@@ -123,10 +122,10 @@ func (w *warm) refuse(c *container.Container, session string, reason error) {
 	w.discard(c)
 }
 
-// noteAfter lets a first command go ahead of the record of its container's owner.
+// noteAfter delays recording a container's owner, so that it does not slow down the first command.
 const noteAfter = 50 * time.Millisecond
 
-// giveTo records the owner of a container. No caller waits for the file and the new name, which are for people and other processes.
+// giveTo records the owner of a container in the background: the file and the new name are for people and other processes.
 func (w *warm) giveTo(session, name string, c *container.Container) {
 	c.Assign(session, w.Workspaces.Path(session))
 	w.work.Go(func() {
@@ -147,8 +146,8 @@ func (w *warm) giveTo(session, name string, c *container.Container) {
 	})
 }
 
-// discard ends a container that nobody ever used, with its folder. A folder that has anything in it is left where
-// it is: it might be somebody's work.
+// discard ends a container that was never used, and removes its folder. If there is anything in the folder it stays, because it might be
+// somebody's work.
 func (w *warm) discard(c *container.Container) {
 	w.work.Go(func() {
 		err := c.End()
@@ -164,7 +163,7 @@ func (w *warm) discard(c *container.Container) {
 // answerTime is how long a warm container may take to answer before the engine is asked about it.
 const answerTime = time.Second
 
-// take takes a container from its pool, and another one where that is paused.
+// take takes a container from its pool, skipping paused ones.
 func (w *warm) take(kind string) (*container.Container, pool.Miss) {
 	for {
 		c, miss := w.pools.Take(kind)
@@ -176,12 +175,12 @@ func (w *warm) take(kind string) (*container.Container, pool.Miss) {
 	}
 }
 
-// isPaused reports whether a container stands still; one that answers does not.
+// isPaused reports whether somebody has paused a container; one that answers is not paused.
 func (w *warm) isPaused(c *container.Container) bool {
 	answered := make(chan struct{})
 	w.work.Go(func() {
 		defer close(answered)
-		_, _ = c.Link.Stat(context.Background(), ".") // the first call notices a container that has died
+		_, _ = c.Link.Stat(context.Background(), ".") // the first call notices a dead container
 	})
 	late := time.NewTimer(answerTime)
 	defer late.Stop()

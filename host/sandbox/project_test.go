@@ -360,7 +360,7 @@ services:
 	eventually(t, "its end is seen", ended)
 	r, err := s.Exec(t.Context(), machine.Command{Script: "nc db 9000 < /dev/null; true"})
 	if err != nil || len(r.News) != 1 || !strings.HasPrefix(r.News[0], "service db has ended with exit code 137; after 3 new starts it is not started again") {
-		t.Errorf("verdict %+v, %v", r, err)
+		t.Errorf("result %+v, %v", r, err)
 	}
 	if err := m.Destroy(t.Context(), "a"); err != nil {
 		t.Error(err)
@@ -439,7 +439,7 @@ volumes: { data: }
 		}
 		for range 2 {
 			if r, err := s.Exec(ctx, machine.Command{Script: "true"}); err != nil || r.ExitCode != 0 {
-				t.Fatalf("verdict %+v, %v", r, err)
+				t.Fatalf("result %+v, %v", r, err)
 			}
 		}
 		if all := strings.Join(told, "\n"); strings.Contains(all, "has ended") || !strings.Contains(all, "waiting for service init to end") {

@@ -148,7 +148,7 @@ func TestReconcileRemovesNamelessImages(t *testing.T) {
 	}
 }
 
-// A store that was copied gives two hosts one name. What the other has in use nobody here can know.
+// A store that was copied gives two hosts one name. Neither can know which containers the other one uses.
 func TestReconcileLeavesACopyAlone(t *testing.T) {
 	thing := func(id, place string, expired time.Duration) driver.Owned {
 		return driver.Owned{ID: id, Labels: map[string]string{

@@ -380,7 +380,7 @@ func exists(path string) bool {
 // leftFiles are the records, control sockets and marks in an instance's folder.
 func leftFiles(t testing.TB, root string) []string {
 	var left []string
-	for _, pattern := range []string{"box-*", "lane-*", "host-*"} {
+	for _, pattern := range []string{"box-*", "control-*", "host-*"} {
 		found, err := filepath.Glob(filepath.Join(root, ".run-*", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -477,16 +477,16 @@ func TestAnotherSpecificationIsNotAdopted(t *testing.T) {
 }
 
 // Commands inside see the control socket open again, and get nowhere by it.
-func TestImpostorsAtTheLane(t *testing.T) {
+func TestImpostorsAtTheControlSocket(t *testing.T) {
 	t.Parallel()
 	h, order := restartable(t)
 	host := newHost(t, order)
 	p := host.do(hostCall{Do: "start", Session: "s", Script: counter}).Process
 	// A flood of connections, silent ones and such with a lie.
 	flood := host.do(hostCall{Do: "start", Session: "s", Script: `while :; do
-		if [ -e /.flynn-lane/s ]; then
+		if [ -e /.flynn-control/s ]; then
 			echo seen
-			(nc local:/.flynn-lane/s </dev/null >/dev/null 2>&1 & printf '\0\0\0\2\37\0\0\0\0\0\0\0{}' | nc local:/.flynn-lane/s >/dev/null 2>&1 &)
+			(nc local:/.flynn-control/s </dev/null >/dev/null 2>&1 & printf '\0\0\0\2\37\0\0\0\0\0\0\0{}' | nc local:/.flynn-control/s >/dev/null 2>&1 &)
 		fi; sleep 0.001; done`}).Process
 	seen := 0
 	for round := 0; round < 30 && seen < 3; round++ {

@@ -10,11 +10,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// noRoutesScript prints the kernel's counters of the container's network namespace, by the shell alone.
+// noRoutesScript prints the kernel's counters of the container's network namespace, using only the shell.
 const noRoutesScript = "while read -r l; do echo \"$l\"; done < /proc/net/snmp; while read -r l; do echo \"$l\"; done < /proc/net/snmp6"
 
-// noRoutes counts what programs in a container without a network have sent or connected beyond it: the kernel counts each
-// try for which it knows no route. Nothing in the container can change the counters. It is 0 where they cannot be had.
+// noRoutes counts the attempts of programs in a container without a network to reach beyond it: the kernel counts each packet for which it
+// has no route. Programs in the container cannot change the counters. It returns 0 if they cannot be read.
 func noRoutes(ctx context.Context, c *container.Container) int64 {
 	r, err := c.Exec(ctx, machine.Command{Script: noRoutesScript, Timeout: 5 * time.Second, MaxOutput: 64 << 10})
 	if err != nil {
@@ -23,8 +23,8 @@ func noRoutes(ctx context.Context, c *container.Container) int64 {
 	return parseNoRoutes(string(r.Stdout))
 }
 
-// parseNoRoutes adds up OutNoRoutes of proc_net_snmp(5), where a line of names comes before one of values, and
-// Ip6OutNoRoutes of its sister for IPv6, which has one name and value a line.
+// parseNoRoutes adds up OutNoRoutes of /proc/net/snmp (see proc_net_snmp(5)), where a line of names precedes a line of values, and
+// Ip6OutNoRoutes of its IPv6 counterpart, which has one name and value per line.
 func parseNoRoutes(text string) int64 {
 	var sum int64
 	var names []string
@@ -48,7 +48,7 @@ func parseNoRoutes(text string) int64 {
 	return sum
 }
 
-// maxCount is more than a program can try within its time, and bounds a number that is nonsense.
+// maxCount is more than a program can reach, and bounds implausible numbers.
 const maxCount = 1 << 40
 
 func count(word string) int64 {

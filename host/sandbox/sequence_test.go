@@ -67,7 +67,7 @@ func useAll(ctx context.Context, t *testing.T, s *sandbox.Session) {
 	work.Go(func() {
 		r, err := s.Exec(ctx, machine.Command{Script: "a", Stdin: large, MaxOutput: most, Changes: true, Spill: true, Timeout: time.Minute})
 		if err == nil && (len(r.Stdout) > 2*most || len(r.Stderr) > 2*most || r.ExitCode < -1 || r.ExitCode > 255) {
-			t.Errorf("a verdict with code %d and %d bytes", r.ExitCode, len(r.Stdout)+len(r.Stderr))
+			t.Errorf("a result with code %d and %d bytes", r.ExitCode, len(r.Stdout)+len(r.Stderr))
 		}
 	})
 	work.Go(func() {

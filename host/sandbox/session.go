@@ -15,20 +15,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Session is a conversation's sandbox: a workspace that lasts and a container that comes and goes. Each
-// method finds a live container or has one made; a container that dies fails the calls that
-// are in it with machine.ErrUnavailable, and the next call gets a new one.
+// Session is a conversation's sandbox: a lasting workspace and a container that comes and goes. Each method finds a live container or has
+// one created; when a container dies, the calls in it fail with machine.ErrUnavailable, and the next call gets a new one.
 type Session struct {
 	m       *Manager
 	session string // the conversation's id
 	name    string // the sandbox's name
 	spec    spec.Spec
 	hash    string
-	timeout atomic.Int64 // of commands that name none; the only part of spec that may change
+	timeout atomic.Int64 // for commands that set none; the only part of spec that may change
 
 	mu      sync.Mutex
-	launch  *pending // the latest container, or nil
-	retired bool     // no further calls
+	launch  *pending // the last container, or nil
+	retired bool     // no further calls are accepted
 }
 
 var (
@@ -37,7 +36,7 @@ var (
 	_ machine.Talker  = (*Session)(nil)
 )
 
-// ImageProcess is the id of the process that Spec.Start asks for, among a session's background processes.
+// ImageProcess is the id of the process that Spec.Start requests, among a session's background processes.
 const ImageProcess = executor.ImageProcess
 
 func newSession(m *Manager, session, name string, wanted spec.Spec, hash string) *Session {
@@ -48,7 +47,7 @@ func newSession(m *Manager, session, name string, wanted spec.Spec, hash string)
 
 func (s *Session) key() key { return key{s.session, s.name} }
 
-// folder names the session's workspace, or one of its own.
+// folder returns the name of the session's workspace, or of a separate one.
 func (s *Session) folder() string {
 	if s.spec.Workspace == spec.WorkspaceOwn {
 		return s.session + "\x00" + s.name
@@ -56,21 +55,21 @@ func (s *Session) folder() string {
 	return s.session
 }
 
-// pending is a container that is being made, or has been.
+// pending is a container that is being created or was created.
 type pending struct {
-	making  context.Context    // its notices go to all who wait
-	cancel  context.CancelFunc // ends the wait for the image
+	making  context.Context    // its notices go to all waiting callers
+	cancel  context.CancelFunc // stops waiting for the image
 	waiting machine.Audience
 
 	done      chan struct{}
-	container *container.Container // valid once done is closed, as is err
+	container *container.Container // valid once done is closed, like err
 	err       error
-	before    *container.Container // that this one replaces; valid once done is closed
+	before    *container.Container // the one that this one replaces; valid once done is closed
 	admitted  atomic.Bool          // it counts as a container already
 
 	// The session's mu guards these.
 	made  bool // done is closed
-	calls int  // that wait for it
+	calls int  // waiting for it
 }
 
 func newPending() *pending {
@@ -79,10 +78,10 @@ func newPending() *pending {
 	return p
 }
 
-// await waits until the container is there, or is known not to come.
+// await waits until the container exists or its creation has failed.
 func (p *pending) await(ctx context.Context) error {
 	select {
-	case <-p.done: // as always but for the first call
+	case <-p.done: // always, except for the first call
 		return p.err
 	default:
 	}
@@ -95,7 +94,7 @@ func (p *pending) await(ctx context.Context) error {
 	}
 }
 
-// last is the latest container there was, once done is closed.
+// last returns the last container that existed, once done is closed.
 func (p *pending) last() *container.Container {
 	switch {
 	case p == nil:
@@ -106,7 +105,7 @@ func (p *pending) last() *container.Container {
 	return p.container
 }
 
-// enter counts a call in, and reports false where the container is of no further use. The session's mu is held.
+// enter counts a call, and reports false if the container can no longer be used. The session's mu is held.
 func (p *pending) enter() bool {
 	switch {
 	case p == nil:
@@ -118,7 +117,7 @@ func (p *pending) enter() bool {
 	return true
 }
 
-// complete hands the container over to the calls that wait for it, which enter it in the same moment.
+// complete passes the container to the waiting calls, which enter it at once.
 func (s *Session) complete(p *pending, c *container.Container, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +128,8 @@ func (s *Session) complete(p *pending, c *container.Container, err error) {
 	close(p.done)
 }
 
-// acquire returns a live container that is awake, and what to call when done with it. Making one is not tied to ctx: if the caller leaves,
-// the next call finds it.
+// acquire returns a live, resumed container, and a function to call when done with it. The creation is independent of ctx: if the caller
+// leaves, the next call finds the container.
 func (s *Session) acquire(ctx context.Context) (*container.Container, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -147,8 +146,7 @@ func (s *Session) acquire(ctx context.Context) (*container.Container, func(), er
 	return p.container, func() { s.release(p) }, nil
 }
 
-// join counts the caller in and returns the container to wait for, beginning a new one if the
-// latest has failed or died.
+// join counts the caller and returns the container to wait for, starting a new one if the last has failed or died.
 func (s *Session) join() (*pending, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +195,7 @@ func (s *Session) retire() error {
 	return p.container.End()
 }
 
-// leave retires the session if its container is to outlast this host, and returns that.
+// leave retires the session if its container is to outlive this host, and returns the container.
 func (s *Session) leave() *container.Container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +206,7 @@ func (s *Session) leave() *container.Container {
 	return s.launch.container
 }
 
-// current returns the latest container, which may have died, or nil where there is none or it is being made.
+// current returns the last container, which may have died; nil if there is none or it is being created.
 func (s *Session) current() *container.Container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +216,7 @@ func (s *Session) current() *container.Container {
 	return s.launch.container
 }
 
-// lives reports whether the session has a container, or is about to.
+// lives reports whether the session has a container or is about to get one.
 func (s *Session) lives() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +235,7 @@ func (s *Session) Name() string { return s.name }
 // Close ends the session's container; its workspace stays.
 func (s *Session) Close() error { return s.m.drop(s) }
 
-// Exec implements machine.Machine. A time-out or a cancelled context is a result, not an error.
+// Exec implements machine.Machine. A timeout or a cancelled context is a result, not an error.
 func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
 	defer s.m.starts.take(ctx)()
 	c, release, err := s.acquire(ctx)
@@ -257,7 +255,7 @@ func (s *Session) Exec(ctx context.Context, cmd machine.Command) (machine.Result
 	return r, err
 }
 
-// execProgram runs a program without a shell; cmd's script does not count.
+// execProgram runs a program without a shell; the script of cmd is ignored.
 func (s *Session) execProgram(ctx context.Context, argv []string, cmd machine.Command) (machine.Result, error) {
 	c, release, err := s.acquire(ctx)
 	if err != nil {
@@ -267,8 +265,7 @@ func (s *Session) execProgram(ctx context.Context, argv []string, cmd machine.Co
 	return c.ExecProgram(ctx, argv, cmd)
 }
 
-// Start implements machine.Machine. A command without a time-out of its own has none, and Progress is
-// not called.
+// Start implements machine.Machine. Without a timeout in cmd there is none, and Progress is not called.
 func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Process, error) {
 	c, release, err := s.acquire(ctx)
 	if err != nil {
@@ -284,7 +281,7 @@ func (s *Session) Start(ctx context.Context, cmd machine.Command) (machine.Proce
 	return p, err
 }
 
-// remember records the container for a later host. Where that fails the process works all the same, but ends with the host.
+// remember records the container for a later host. If that fails the process runs all the same, but ends with the host.
 func (s *Session) remember(c *container.Container) {
 	err := c.Remember(container.Record{Host: s.m.here.Host.ID(), Session: s.session, Sandbox: s.name, Hash: s.hash, Spec: s.spec})
 	if err != nil {
@@ -292,8 +289,8 @@ func (s *Session) remember(c *container.Container) {
 	}
 }
 
-// Spawn starts a command that somebody talks to, with a terminal if it is given a size. It ends when ctx does. Progress, MaxOutput, Stdin and
-// Spill of the command do not count, and a Timeout of zero is none.
+// Spawn starts an interactive command, with a terminal if a size is given. It ends when ctx does. Progress, MaxOutput, Stdin and Spill of
+// the command are ignored, and a Timeout of zero means none.
 func (s *Session) Spawn(ctx context.Context, cmd machine.Command, terminal ...executor.Size) (*executor.Live, error) {
 	_, l, err := s.spawn(ctx, cmd, terminal)
 	return l, err
@@ -309,7 +306,7 @@ func (s *Session) spawn(ctx context.Context, cmd machine.Command, terminal []exe
 	return c, l, err
 }
 
-// Talk implements machine.Talker: Spawn in words that are free of containers.
+// Talk implements machine.Talker by Spawn.
 func (s *Session) Talk(ctx context.Context, cmd machine.Command) (*machine.Live, error) {
 	c, l, err := s.spawn(ctx, cmd, nil)
 	if err != nil {
@@ -390,10 +387,10 @@ func noService(c *container.Container, id string) error {
 	return nil
 }
 
-// errNotRunning is the error of calls about processes where there is no container. They do not make one.
+// errNotRunning is the error of calls about processes without a container. They do not create one.
 var errNotRunning = fmt.Errorf("%w: no background process: the sandbox is not running", machine.ErrNotFound)
 
-// existing returns the container that is there.
+// existing returns the existing container.
 func (s *Session) existing() (*container.Container, error) {
 	c := s.current()
 	if c == nil || c.Dead() {
@@ -403,7 +400,7 @@ func (s *Session) existing() (*container.Container, error) {
 	return c, nil
 }
 
-// rouse returns the existing container, awake, and what to call when done with it.
+// rouse returns the existing container, resumed, and a function to call when done with it.
 func (s *Session) rouse() (*container.Container, func(), error) {
 	s.mu.Lock()
 	p := s.launch

@@ -35,7 +35,7 @@ func get(t testing.TB, m *sandbox.Manager, session string, spec spec.Spec) *sand
 	return s
 }
 
-// run runs a script and insists on a verdict.
+// run runs a script and insists on a result.
 func run(t testing.TB, m machine.Machine, cmd machine.Command) machine.Result {
 	t.Helper()
 	r, err := m.Exec(context.WithoutCancel(t.Context()), cmd)
@@ -145,7 +145,7 @@ func TestConfinement(t *testing.T) {
 		{"its memory is closed", "cat /proc/1/mem 2>/dev/null || echo no", "no\n"},
 		{"its streams are closed", "echo x 2>/dev/null >/proc/1/fd/1 || echo no", "no\n"},
 		{"its helper cannot be signalled", "for p in $(pidof flynn-sandboxd); do kill -9 $p 2>/dev/null && echo killed $p; done; echo no", "no\n"},
-		{"the control socket is closed", "nc local:/.flynn-lane/s </dev/null 2>/dev/null || ls /.flynn-lane | wc -l", "0\n"},
+		{"the control socket is closed", "nc local:/.flynn-control/s </dev/null 2>/dev/null || ls /.flynn-control | wc -l", "0\n"},
 		{"tag cannot be shed", "grep Groups /proc/self/status | tr -d '\\n' | sed 's/4[0-9]*/TAG/'; setsid sh -c 'grep Groups /proc/self/status' | sed 's/4[0-9]*/TAG/'", "Groups:\t1000 TAG Groups:\t1000 TAG \n"},
 		{"open files", "ulimit -n", "1024\n"},
 		{"no core files", "ulimit -c", "0\n"},
@@ -224,7 +224,7 @@ func TestProgressComesEarly(t *testing.T) {
 // With a runtime named there is no control socket, and the frames go over the attached streams.
 func TestWithoutALane(t *testing.T) {
 	s := open(t, func(c *sandbox.Config) { c.Spec.Runtime = "runc" })
-	if got := shell(t, s, "ls -d /.flynn-lane 2>/dev/null || echo none"); got != "none\n" {
+	if got := shell(t, s, "ls -d /.flynn-control 2>/dev/null || echo none"); got != "none\n" {
 		t.Errorf("control socket: %q", got)
 	}
 	r := run(t, s, machine.Command{Script: "cat; head -c 1000000 /dev/zero >&2", Stdin: []byte("hello"), MaxOutput: 700_000})

@@ -14,7 +14,7 @@ import (
 // key names a sandbox: a session may have several under different names.
 type key struct{ session, name string }
 
-// registry knows the sandboxes of all sessions, and the work under way that the end has to wait for.
+// registry holds the sandboxes of all sessions, and counts background work that shutdown waits for.
 type registry struct {
 	work sync.WaitGroup // launches, removals and code runs
 
@@ -25,8 +25,8 @@ type registry struct {
 
 func newRegistry() *registry { return &registry{byKey: make(map[key]*Session)} }
 
-// enter returns the session that has the place of fresh already, or enters fresh. old is one with another specification that has to go
-// first.
+// enter returns the session that is registered under the key of fresh, or registers fresh. old is one with another specification that has
+// to end first.
 func (r *registry) enter(fresh *Session) (s, old *Session, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *registry) enter(fresh *Session) (s, old *Session, err error) {
 	return fresh, old, nil
 }
 
-// enterNew enters a session if there is none in its place.
+// enterNew registers a session unless there is one with its key.
 func (r *registry) enterNew(s *Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *registry) enterNew(s *Session) bool {
 	return true
 }
 
-// join counts work in; settle waits for it until done is called.
+// join counts work; settle waits for it until done is called.
 func (r *registry) join() (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *registry) forget(s *Session) {
 	}
 }
 
-// all returns the sessions there are.
+// all returns the existing sessions.
 func (r *registry) all() []*Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *registry) close() (first bool) {
 	return first
 }
 
-// end forgets the sessions chosen and retires them, side by side as far as the reaper lets it.
+// end removes and retires the chosen sessions, concurrently as far as the reaper allows.
 func (r *registry) end(ctx context.Context, chosen func(*Session) bool) error {
 	var ending []*Session
 	for _, s := range r.all() {

@@ -36,7 +36,7 @@ func spawn(t testing.TB, s *sandbox.Session, script string, terminal ...executor
 	return l
 }
 
-func verdictOf(t testing.TB, l *executor.Live) machine.Result {
+func resultOf(t testing.TB, l *executor.Live) machine.Result {
 	t.Helper()
 	r, err := l.Wait(t.Context())
 	if err != nil {
@@ -80,7 +80,7 @@ func TestSpawn(t *testing.T) {
 		if got, err := io.ReadAll(l.Stderr); string(got) != "end\n" {
 			t.Errorf("got %q (%v)", got, err)
 		}
-		if r := verdictOf(t, l); r.ExitCode != 3 || r.Kill != nil || l.PID <= 1 {
+		if r := resultOf(t, l); r.ExitCode != 3 || r.Kill != nil || l.PID <= 1 {
 			t.Errorf("got %+v, process %d", r, l.PID)
 		}
 		if _, err := l.Stdin.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
@@ -101,7 +101,7 @@ func TestSpawn(t *testing.T) {
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("%d bytes came back of %d (%v)", len(got), len(sent), err)
 		}
-		if r := verdictOf(t, l); r.ExitCode != 0 || r.Dropped != 0 {
+		if r := resultOf(t, l); r.ExitCode != 0 || r.Dropped != 0 {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -114,7 +114,7 @@ func TestSpawn(t *testing.T) {
 		if err != nil || len(got) != 3_000_000 {
 			t.Errorf("%d bytes (%v)", len(got), err)
 		}
-		if r := verdictOf(t, l); r.ExitCode != 0 {
+		if r := resultOf(t, l); r.ExitCode != 0 {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -124,7 +124,7 @@ func TestSpawn(t *testing.T) {
 		if err := l.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
-		if r := verdictOf(t, l); r.ExitCode != 7 {
+		if r := resultOf(t, l); r.ExitCode != 7 {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -139,7 +139,7 @@ func TestSpawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		if r := verdictOf(t, l); !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 {
+		if r := resultOf(t, l); !r.TimedOut || r.Kill == nil || r.Kill.Survivors != 0 {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -152,7 +152,7 @@ func TestSpawn(t *testing.T) {
 		defer l.Close()
 		until(t, l.Stdout, "ready\n")
 		cancel()
-		if r := verdictOf(t, l); !r.Canceled || r.Kill == nil || r.Kill.Survivors != 0 {
+		if r := resultOf(t, l); !r.Canceled || r.Kill == nil || r.Kill.Survivors != 0 {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -188,7 +188,7 @@ func TestTerminal(t *testing.T) {
 		if got, err := io.ReadAll(l.Stdout); string(got) != "40 132\r\n/dev/pts/0\r\nterminals\r\nx\r\n" {
 			t.Errorf("got %q (%v)", got, err)
 		}
-		verdictOf(t, l)
+		resultOf(t, l)
 	})
 	t.Run("resize", func(t *testing.T) {
 		l := spawn(t, s, `trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done`, size)
@@ -197,7 +197,7 @@ func TestTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, l.Stdout, "50 99\r\n")
-		verdictOf(t, l)
+		resultOf(t, l)
 	})
 	t.Run("interactive shell", func(t *testing.T) {
 		l := spawn(t, s, "PS1='> ' exec sh -i", size)
@@ -214,7 +214,7 @@ func TestTerminal(t *testing.T) {
 		until(t, l.Stdout, "> ")
 		l.Stdin.Close() // control-D
 		rest, err := io.ReadAll(l.Stdout)
-		if r := verdictOf(t, l); r.ExitCode != 0 || r.Kill != nil {
+		if r := resultOf(t, l); r.ExitCode != 0 || r.Kill != nil {
 			t.Errorf("got %+v after %q (%v)", r, rest, err)
 		}
 	})
@@ -241,7 +241,7 @@ func TestTerminal(t *testing.T) {
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("%d bytes came back of %d (%v)", len(got), len(sent), err)
 		}
-		verdictOf(t, l)
+		resultOf(t, l)
 	})
 	t.Run("a size without a terminal", func(t *testing.T) {
 		l := spawn(t, s, "read x; echo $x")
@@ -250,7 +250,7 @@ func TestTerminal(t *testing.T) {
 		}
 		say(t, l, "still here\n")
 		until(t, l.Stdout, "still here\n")
-		verdictOf(t, l)
+		resultOf(t, l)
 	})
 }
 

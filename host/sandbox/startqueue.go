@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// startQueue lets the commands of all sessions begin in the order in which they were asked for, as many at a time as there are
-// processors. The begin of a command is a millisecond of work: fork, exec and some frames. When many begin at the same instant and
-// share the processors, all of them are done when the last one is; one after the other, the middle one is done after half that time, and
-// the last one no later.
+// startQueue lets the commands of all sessions start in the order of their requests, as many at a time as there are processors. Starting a
+// command takes about a millisecond: fork, exec and some frames. When many start at the same time and share the processors, all of them
+// finish when the last one does; one after the other, half of them finish in half the time, and the last one no later.
 type startQueue struct{ places chan struct{} }
 
-// beginning is how long a command may keep its place: three times what its begin takes. One that ends earlier gives it up then. So
-// neither a command that runs long nor a container that has yet to be made keeps anybody waiting.
+// beginning is how long a command may keep its place: three times what a start takes. A command that ends earlier frees it then. So neither
+// a long command nor a container that is being created delays others.
 const beginning = 3 * time.Millisecond
 
 func newStartQueue() *startQueue { return &startQueue{make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
-// take waits for a place and returns what gives it up. It does not wait longer than ctx: the caller reports that the command came too late.
+// take waits for a place and returns a function that frees it. It returns when ctx ends: the caller then reports that the command was too
+// late.
 func (t *startQueue) take(ctx context.Context) (done func()) {
 	select {
-	case t.places <- struct{}{}: // those that wait for a channel are served in order
+	case t.places <- struct{}{}: // receivers on a channel are served in order
 	case <-ctx.Done():
 		return func() {}
 	}

@@ -413,7 +413,7 @@ func TestWarmContainersPaused(t *testing.T) {
 	s := get(t, m, "s", config.Spec)
 	r, err := s.Exec(t.Context(), machine.Command{Script: "echo here", Timeout: time.Minute})
 	if err != nil || string(r.Stdout) != "here\n" {
-		t.Errorf("verdict %+v, %v", r, err)
+		t.Errorf("result %+v, %v", r, err)
 	}
 	if of := containersOf(t, h, config.Instance, "s"); len(of) != 1 || paused[of[0].ID] {
 		t.Errorf("the session has %+v of %v", of, paused)

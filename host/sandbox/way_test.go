@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// way is one to an engine, on which answers may be held back or break off. What is asked comes through at once: the engine acts,
+// way is one to an engine, on which answers may be held back or break off. Requests pass at once: the engine acts,
 // and nobody hears.
 type way struct {
 	address string

@@ -18,7 +18,7 @@ func NewID(now time.Time) string {
 	return encoding.EncodeToString(b[:])
 }
 
-// LeastID sorts after every identifier from before a moment, and before or with all from then on.
+// LeastID returns an identifier that sorts after all from before a moment, and not after those from then on.
 func LeastID(at time.Time) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(at.UnixMilli())<<16)
@@ -31,7 +31,7 @@ func IsID(text string) bool {
 	return err == nil && len(text) == 26
 }
 
-// NewIDAfter is NewID, but sorts after an earlier ID even when the clock was set back since or has not moved.
+// NewIDAfter is like NewID, but the result sorts after last even if the clock was set back or has not moved.
 func NewIDAfter(last string, now time.Time) string {
 	if b, err := encoding.DecodeString(last); err == nil && len(b) == 16 {
 		at := time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16))

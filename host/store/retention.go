@@ -5,27 +5,25 @@ import (
 	"time"
 )
 
-// Retention says up to when what is only looked back at may go; the zero time keeps all of a kind. What anything still waits for, and what
-// a conversation is continued with, is never among it.
+// Retention says up to which time rows that are only looked up may be deleted; the zero time keeps all of a kind. Pending rows and
+// those that a conversation needs to continue are never deleted.
 type Retention struct {
-	// Said: messages that no turn has answered, such as commands, and what was said to them. What turns have answered goes with their
-	// sessions.
+	// Said covers messages that no turn has answered, such as commands, and the replies to them. Answered messages are deleted with
+	// their sessions.
 	Said time.Time
-	// Results: whole results of which a step shows a part, summaries that a later one has replaced, and turns from which nothing was
-	// extracted.
+	// Results covers whole results of which a step shows a part, replaced summaries, and turns from which nothing was extracted.
 	Results time.Time
-	// Decisions of policies and of the host, and requests for approval that have their answer.
+	// Decisions covers decisions of policies and of the host, and answered requests for approval.
 	Decisions time.Time
 	Audit     time.Time
 	Usage     time.Time
 }
 
-// Pruning deletes what is past its time.
+// Pruning deletes expired rows.
 type Pruning interface {
-	// Prune deletes a few rows at a time, so that no other write waits for it for long, and returns how many went, by table. An end of
-	// ctx stops it between two steps.
+	// Prune deletes a few rows at a time, so that it does not delay other writes, and returns the number of deleted rows by table. If
+	// ctx ends it stops between two steps.
 	Prune(ctx context.Context, r Retention) (map[string]int, error)
-	// Shrink gives space that is no longer used back to the file system, a little at a time as Prune does, where there is much of it. It
-	// returns how many bytes that were.
+	// Shrink returns unused space to the file system, a little at a time, if there is much of it. It returns the number of bytes.
 	Shrink(ctx context.Context) (int64, error)
 }

@@ -1,8 +1,8 @@
-// Package store has what the durable state has in common: errors, ids, and Store, the sum of all that its consumers ask for.
+// Package store defines the common parts of the durable state: errors, ids, and Store, the sum of its consumers' interfaces.
 //
-// Start with Store. The rows and the methods belong to the areas whose leaf packages it names; package sqlite implements them all, and
-// storetest is the suite that every back end passes. Every method that returns without error has committed to stable storage. The package
-// decides nothing.
+// Start with Store. The rows and methods belong to the areas whose leaf packages it names; package sqlite implements them all, and
+// package storetest is the suite that every back end passes. A method that returns without error has committed to stable storage. The
+// package decides nothing.
 package store
 
 import (
@@ -22,17 +22,16 @@ import (
 // ErrNotFound is returned for a row that does not exist.
 var ErrNotFound = errors.New("not found in the store")
 
-// ErrPassing is returned for a read that failed for want of something that may come back, such as descriptors or memory, after it was tried
-// again for a while.
-var ErrPassing = errors.New("the store cannot be read now")
+// ErrPassing is returned for a read that failed, after retries, for a temporary lack of resources such as descriptors or memory.
+var ErrPassing = errors.New("the store is temporarily unreadable")
 
-// ErrLocked is the error of opening a store that another flynn has open.
+// ErrLocked is returned for a store that another Flynn process has open.
 var ErrLocked = errors.New("another flynn is using it")
 
-// ErrConflict is returned when a row is not in the state that the call needs.
+// ErrConflict is returned if a row is not in the state that the call needs.
 var ErrConflict = errors.New("row is in another state")
 
-// Conflict is ErrConflict in words for people.
+// Conflict is an ErrConflict with a text for people.
 type Conflict string
 
 func (c Conflict) Error() string { return string(c) }
@@ -40,7 +39,7 @@ func (c Conflict) Error() string { return string(c) }
 // Is implements what errors.Is looks for.
 func (Conflict) Is(target error) bool { return target == ErrConflict }
 
-// NotFound is ErrNotFound in words for people.
+// NotFound is an ErrNotFound with a text for people.
 type NotFound string
 
 func (n NotFound) Error() string { return string(n) }
@@ -48,7 +47,7 @@ func (n NotFound) Error() string { return string(n) }
 // Is implements what errors.Is looks for.
 func (NotFound) Is(target error) bool { return target == ErrNotFound }
 
-// Store is all durable state. Safe for concurrent use.
+// Store is all durable state. It is safe for concurrent use.
 type Store interface {
 	mailbox.Inbox
 	mailbox.Earlier
@@ -59,7 +58,7 @@ type Store interface {
 	turnlog.Children
 	turnlog.Summaries
 	turnlog.Results
-	turnlog.Places
+	turnlog.Scopes
 	turnlog.Archive
 	turnlog.Leftovers
 	turnlog.Halts

@@ -5,28 +5,27 @@ import (
 	"errors"
 )
 
-// ErrNoRoom is returned for a value that would make an instance keep more than it may.
+// ErrNoRoom is returned for a value that would exceed an instance's bound.
 var ErrNoRoom = errors.New("no room for the value")
 
-// Room is how much the values of an instance may take.
+// Room bounds the values of an instance.
 type Room struct {
 	Keys  int
 	Bytes int64 // of keys and values together
 }
 
-// Values keeps what plugin instances want to find again. It outlives plugins, their upgrades and their instances' places in the
-// configuration.
+// Values stores what plugin instances keep. It outlives plugins, their upgrades and the configuration of their instances.
 type Values interface {
-	// Value returns one value; ErrNotFound.
+	// Value returns a value, or ErrNotFound.
 	Value(ctx context.Context, instance, key string) ([]byte, error)
-	// SetValue writes one value if all of the instance's are within room afterwards; ErrNoRoom. One that takes less than what it
-	// replaces always has room.
+	// SetValue writes a value if all values of the instance are within room afterwards, and returns ErrNoRoom otherwise. A value that is
+	// smaller than the one it replaces always fits.
 	SetValue(ctx context.Context, instance, key string, value []byte, room Room) error
-	// DeleteValue removes one value; one that is not there is no error.
+	// DeleteValue deletes a value. It is no error if there is none.
 	DeleteValue(ctx context.Context, instance, key string) error
-	// ListValues returns the keys that begin with prefix and come after a key, in byte order.
+	// ListValues returns the keys with the prefix that come after a key, in byte order.
 	ListValues(ctx context.Context, instance, prefix, after string, limit int) ([]string, error)
-	// ValueUsage tells how much the values of an instance take.
+	// ValueUsage returns the size of an instance's values.
 	ValueUsage(ctx context.Context, instance string) (Room, error)
 	// RemoveValues removes all values of an instance.
 	RemoveValues(ctx context.Context, instance string) error

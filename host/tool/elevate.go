@@ -1,6 +1,10 @@
 package tool
 
-import "context"
+import (
+	"context"
+
+	"github.com/flynnhost/flynn/host/message"
+)
 
 // Elevation is the state of elevated mode at the time of a call. If every gate is open and an owner has begun it, machine tools leave the
 // sandbox of the configuration. It lifts no other restriction: policies are asked with the true facts, and a denial or a sandbox that
@@ -13,7 +17,7 @@ type Elevation struct {
 	// State is ElevatedAsk or ElevatedOn; everything else is off.
 	State string
 	// By is the sender who began it, for his own calls alone.
-	By string
+	By message.SenderKey
 }
 
 // States of an Elevation.

@@ -273,6 +273,3 @@ func digest(records []policy.Record) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
-
-// Verdict is the name of Decision in package agent, which is being rewritten.
-type Verdict = Decision

@@ -116,7 +116,7 @@ var callers = map[string][]string{
 	"a tool's Run":           {"host/tool.run"},                                            // of Runner.Run, with a decision of Admit
 	"a run of a decision":    {"host/agent.perform", "host/agent.refused"},                 // which have it from Admit
 	"Enforcer.enforce":       {"host/tool.admit", "host/tool.DryRun", "host/tool.enforce"}, // the last for the parent's agent
-	"Enforcer.Admit":         {"host/agent.admitAs", "host/agent.begin"},                   // one after the other, and side by side
+	"Enforcer.Admit":         {"host/agent.admit", "host/agent.begin"},                     // one after the other, and side by side
 	"Enforcer.admit":         {"host/tool.Admit"},
 	"another Decision maker": nil,
 }

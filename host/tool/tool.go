@@ -79,9 +79,9 @@ type Call struct {
 	// Workspace names the workspace, which a session shares with its delegated turns; empty means Session.
 	Workspace string
 	Agent     string
-	Sender    string   // "instance:platform-id"
-	Persons   []string // the sender's ids, if an owner has linked several; empty is Sender alone
-	Owner     bool     // the sender is an owner
+	Sender    message.SenderKey
+	Persons   []message.SenderKey // the sender's ids, if an owner has linked several; empty is Sender alone
+	Owner     bool                // the sender is an owner
 	Turn      string
 	Private   bool // only the sender reads the conversation
 	// Labels are the provenance labels of the session, for tools that store a part of it.
@@ -113,7 +113,7 @@ const ReadResult = "result.read"
 type Result struct {
 	Text    string          `json:"text"` // valid UTF-8, bounded
 	IsError bool            `json:"is_error,omitempty"`
-	Verdict json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
+	Record  json.RawMessage `json:"verdict,omitempty"` // typed record for people, such as a machine.Result
 	// Labels name the sources of the result ("web:example.com", "file:notes.md"); see JoinLabels.
 	Labels []string `json:"labels,omitempty"`
 	// Attachments go with the answer that ends the turn.

@@ -15,8 +15,8 @@ import (
 // pageSize is the most messages that Discord gives at once.
 const pageSize = 100
 
-// ready begins a session that is not the continuation of another: what was said in between has to be fetched. Servers introduce
-// themselves one by one behind it, with the latest message of each channel; private chats do not.
+// ready begins a new session, so messages since the previous one have to be fetched. GUILD_CREATE events follow one by one, with the latest
+// message of each channel; there are none for private chats.
 func (x *incoming) ready(r *discordgo.Ready) error {
 	if r.User == nil || r.User.ID == "" {
 		return errors.New("the READY of discord names no account")
@@ -46,8 +46,8 @@ func (x *incoming) ready(r *discordgo.Ready) error {
 	return nil
 }
 
-// guildCreate takes over a server. Its channels are caught up with; the very first time there is nothing to catch up, and neither is
-// there in a server that the bot has just come to.
+// guildCreate handles a server. Missed messages of its channels are fetched, unless this is the first session ever or the bot has just
+// joined the server.
 func (x *incoming) guildCreate(g *discordgo.Guild) error {
 	x.world.setGuild(g)
 	known := x.absent == nil || x.absent[g.ID]
@@ -77,7 +77,7 @@ func (x *incoming) guildCreate(g *discordgo.Guild) error {
 	return nil
 }
 
-// catchUp hands over what was said in a channel after a message, the oldest first.
+// catchUp delivers the messages of a channel after a given one, oldest first.
 func (x *incoming) catchUp(channelID, guildID, after string) error {
 	for left := x.settings.CatchUp; left > 0; {
 		var page []json.RawMessage
@@ -110,7 +110,7 @@ func (x *incoming) catchUp(channelID, guildID, after string) error {
 	return nil
 }
 
-// online shows that events come, once for each connection. The host may take no event before that.
+// online reports once per connection that events arrive. The host may accept no event before that.
 func (p *plugin) online(in channel.Inbox) {
 	if p.shown {
 		return

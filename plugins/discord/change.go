@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// Edit implements channel.Editor. What does not fit the message any more follows in others, when the text is final.
+// Edit implements channel.Editor. Text that exceeds the message is sent in further messages when the text is final.
 func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, error) {
 	if !isSnowflake(e.Conversation.ID) || !isSnowflake(e.MessageID) {
 		return channel.Edited{}, errors.New("edit: the message id is not one of discord")
@@ -33,7 +33,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	return channel.Edited{}, nil
 }
 
-// rest sends what a final edit could not hold. It waits until rate limits have passed, since nobody would send it again.
+// rest sends what a final edit could not hold. It waits for rate limits to pass, because nobody would send it again.
 func (p *plugin) rest(ctx context.Context, e channel.Edit, pieces []string) error {
 	for i, piece := range pieces {
 		m := outgoing{

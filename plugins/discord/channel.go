@@ -55,7 +55,8 @@ const (
 	maxFile = 10 << 20 // bytes; servers that have been boosted take more
 )
 
-// Describe implements channel.Channel. A repeated nonce is recognised for some minutes only, so sends are not idempotent for good.
+// Describe implements channel.Channel. Discord recognises a repeated nonce for some minutes only, so sends are not idempotent across
+// restarts.
 func (p *plugin) Describe() channel.Description {
 	return channel.Description{Name: "discord", Version: "0.1.0", ConfigSchema: settingsSchema, Capabilities: channel.Capabilities{
 		MaxTextRunes: maxText, MaxAttachmentBytes: maxFile, MinEditInterval: time.Second,
@@ -79,10 +80,10 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if p.pause == nil {
 		p.pause = pause
 	}
-	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
+	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version stored the files to send
 }
 
-// pause returns the wait before the next connection. Discord counts how often a bot begins anew.
+// pause returns the delay before the next connection. Discord limits how often a bot may identify.
 func pause(failures int) time.Duration {
 	return backoff.Delay(failures+1, time.Second, 2*time.Minute)
 }

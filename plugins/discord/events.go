@@ -16,7 +16,7 @@ import (
 // dispatch handles one event of the gateway. An error ends the connection, which is then resumed behind the last event that went well.
 func (p *plugin) dispatch(ctx context.Context, in channel.Inbox, kind string, seq int64, data json.RawMessage) error {
 	x := &incoming{plugin: p, in: in, ctx: ctx, session: p.gateway.session.ID, seq: seq, raw: data}
-	if kind != "READY" { // a resumed session begins with what was missed
+	if kind != "READY" { // a resumed session begins with the missed events
 		p.online(in)
 	}
 	err := x.handle(kind)
@@ -24,7 +24,7 @@ func (p *plugin) dispatch(ctx context.Context, in channel.Inbox, kind string, se
 		p.position.passed(seq)
 	}
 	if err == nil && kind == "READY" {
-		return p.position.save() // whatever happens now, the session can be resumed
+		return p.position.save() // the session can be resumed from now on
 	}
 	return err
 }
@@ -35,7 +35,7 @@ type incoming struct {
 	in      channel.Inbox
 	ctx     context.Context
 	session string
-	seq     int64 // 0 for what was fetched
+	seq     int64 // 0 for a fetched message
 	raw     []byte
 	handed  bool
 }
@@ -103,7 +103,7 @@ func (x *incoming) handle(kind string) error {
 	return nil
 }
 
-// deliver hands an event over. The place of the channel moves when the host has it.
+// deliver delivers an event. The channel's position advances when the host has it.
 func (x *incoming) deliver(e channel.Event, then func(error)) error {
 	last := ""
 	if e.Kind == channel.EventMessage && isSnowflake(e.ID) && then == nil {
@@ -131,7 +131,7 @@ func whole(m *discordgo.Message) bool {
 	return m.Author != nil && isSnowflake(m.Author.ID) && isSnowflake(m.ID) && isSnowflake(m.ChannelID)
 }
 
-// message hands over what somebody wrote.
+// message delivers a message of a user.
 func (x *incoming) message(m *discordgo.Message) error {
 	if !whole(m) {
 		return nil
@@ -141,11 +141,11 @@ func (x *incoming) message(m *discordgo.Message) error {
 		return nil
 	}
 	if m.Type != discordgo.MessageTypeDefault && m.Type != discordgo.MessageTypeReply {
-		return nil // a pin, somebody who joined
+		return nil // such as a pin or a new member
 	}
 	e := x.event(m)
 	if e.Text == "" && len(e.Attachments) == 0 && !e.Addressed {
-		return nil // the content is not shown to the bot, or there is none
+		return nil // the bot may not see the content, or there is none
 	}
 	if e.Conversation.Kind == channel.DM {
 		if err := x.position.meet(e.Conversation.ID, e.ID); err != nil {
@@ -155,7 +155,7 @@ func (x *incoming) message(m *discordgo.Message) error {
 	return x.deliver(e, nil)
 }
 
-// edit hands over the new text of a message. An update without a time of editing is about a preview.
+// edit delivers the new text of a message. An update without an edit time concerns a preview.
 func (x *incoming) edit(m *discordgo.Message) error {
 	if !whole(m) || m.EditedTimestamp == nil || x.world.is(m.Author.ID) {
 		return nil
@@ -176,7 +176,7 @@ func (x *incoming) deleted(channelID, guildID, id string) error {
 	}, nil)
 }
 
-// reaction hands over a reaction. Its id is the number within the session, which stays the same when it is replayed.
+// reaction delivers a reaction. Its id is the sequence number within the session, which stays the same when it is replayed.
 func (x *incoming) reaction(r *discordgo.MessageReactionAdd) error {
 	if r.MessageReaction == nil || x.world.is(r.UserID) || !isSnowflake(r.UserID) || !isSnowflake(r.MessageID) || !isSnowflake(r.ChannelID) {
 		return nil
@@ -238,7 +238,7 @@ func (x *incoming) sender(u *discordgo.User, m *discordgo.Member, guildID string
 
 var mentions = regexp.MustCompile(`<@!?([0-9]{1,20})>|<a?(:[A-Za-z0-9_]{1,40}:)[0-9]{1,20}>`)
 
-// readable replaces ids by names: mentions of people, and emoji of servers. The address at the beginning goes away.
+// readable replaces ids by names: mentions of people, and emoji of servers. It removes the mention that addresses the bot at the beginning.
 func readable(text, self string, users []*discordgo.User) (string, []channel.Entity) {
 	text = strings.TrimSpace(text)
 	for _, address := range []string{"<@" + self + ">", "<@!" + self + ">"} {

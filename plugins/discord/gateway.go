@@ -38,10 +38,10 @@ const (
 	closeResumable websocket.StatusCode = 4000
 )
 
-// session is what a connection is resumed with.
+// session is the data needed to resume a connection.
 type session struct {
 	ID  string `json:"id"`
-	URL string `json:"url"` // where it goes on
+	URL string `json:"url"` // where to resume
 	Seq int64  `json:"seq"` // of the last event
 
 	// The bot's own user, which Discord sends only at the beginning.
@@ -49,7 +49,7 @@ type session struct {
 	App  string `json:"app"`  // id of its application
 }
 
-// frame is what goes over the gateway.
+// frame is a message of the gateway.
 type frame struct {
 	Op   int             `json:"op"`
 	Data json.RawMessage `json:"d"`
@@ -71,7 +71,7 @@ type link struct {
 	conn    *websocket.Conn
 	seq     atomic.Int64
 	acked   atomic.Bool // the last heartbeat was answered
-	working atomic.Bool // nobody reads, since an event is being handled
+	working atomic.Bool // an event is being handled, so nobody reads
 }
 
 // fatalError is a close code after which no new try can succeed.
@@ -82,7 +82,7 @@ type fatalError struct {
 
 func (e *fatalError) Error() string { return fmt.Sprintf("%s (close code %d)", e.hint, e.code) }
 
-// hints are what a person has to do about a close code.
+// hints say what a person has to do about a close code.
 var hints = map[websocket.StatusCode]string{
 	4004: "discord does not accept the token: reset it on the page Bot of the developer portal, and set token_env or token_file",
 	4010: "discord refuses the shard", 4011: "the bot is in too many servers for one connection",
@@ -108,7 +108,7 @@ func (g *gateway) connected(ctx context.Context) (up bool, err error) {
 	defer cancel()
 	conn, _, err := websocket.Dial(dialing, address, &websocket.DialOptions{HTTPClient: g.client.http})
 	if err != nil {
-		g.session.URL = "" // the next time Discord is asked for another
+		g.session.URL = "" // so that Discord is asked for another one
 		return false, fmt.Errorf("connect to the gateway: %w", err)
 	}
 	defer conn.CloseNow()
@@ -217,7 +217,7 @@ func (g *gateway) read(ctx context.Context, l *link) (up bool, err error) {
 	}
 }
 
-// event takes over an event. Its number counts only when that went well.
+// event handles an event. Its number counts only if that succeeds.
 func (g *gateway) event(ctx context.Context, l *link, f frame) error {
 	if f.Seq == nil || *f.Seq < 0 {
 		return errors.New("an event of the gateway has no sequence number")

@@ -21,7 +21,7 @@ const (
 	callbackTries = 5 * time.Second
 )
 
-// interaction hands over a command or the press of a button, and acknowledges it when the host has it.
+// interaction delivers a command or the press of a button, and acknowledges it when the host has it.
 func (x *incoming) interaction(i *discordgo.Interaction) error {
 	user, member := i.User, i.Member
 	if member != nil {
@@ -68,7 +68,7 @@ func command(data discordgo.ApplicationCommandInteractionData) (channel.EventKin
 	return channel.EventCommand, strings.TrimSpace("/" + data.Name + " " + text)
 }
 
-// acknowledge answers an interaction when the host has it, or shortly before Discord would give up.
+// acknowledge answers an interaction when the host has it, or shortly before Discord's deadline.
 func (x *incoming) acknowledge(i *discordgo.Interaction, with discordgo.InteractionResponseType) func(error) {
 	w := &waitingAnswer{id: i.ID, token: i.Token, channel: i.ChannelID, at: time.Now(), told: make(chan struct{})}
 	if with == discordgo.InteractionResponseDeferredChannelMessageWithSource {
@@ -103,7 +103,7 @@ func (x *incoming) acknowledge(i *discordgo.Interaction, with discordgo.Interact
 type waitingAnswer struct {
 	id, token, channel string
 	at                 time.Time
-	told               chan struct{} // closed when Discord has heard of it, or will not any more
+	told               chan struct{} // closed when Discord has the answer, or never will
 }
 
 // waiting are the commands without an answer, the oldest first. A restart forgets them: their answers are messages then.

@@ -1,8 +1,8 @@
 // Discord connects Flynn to Discord as a bot.
 //
-// Start with channel.go, the plugin. gateway.go is the connection over which events come, rest.go the way in which everything else
-// is asked and said; events.go makes events of what comes, catchup.go fetches what was said while nobody was connected, send.go and
-// its neighbours are the other direction. position.go is what is kept on disk.
+// Start with channel.go, the plugin. gateway.go is the connection that delivers events, rest.go makes all other requests; events.go
+// converts events, catchup.go fetches missed messages, send.go and the files next to it are the other direction. position.go is the state
+// on disk.
 //
 // The types of the wire are those of github.com/bwmarrin/discordgo. Its Session is not used, for reasons that matter here: what
 // it needs for a resume is private to it, so that nothing survives a restart; it moves the sequence before anybody has taken the

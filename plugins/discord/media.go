@@ -16,7 +16,7 @@ import (
 // maxFetch bounds an attachment that people send; Discord takes up to 500 MB from some.
 const maxFetch = 512 << 20
 
-// Fetch implements channel.Fetcher. The address of an attachment expires, so it is asked for anew through its message.
+// Fetch implements channel.Fetcher. The address of an attachment expires, so its message is read again for a new one.
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	parts := strings.Split(handle, "/")
 	if len(parts) != 3 || !isSnowflake(parts[0]) || !isSnowflake(parts[1]) || !isSnowflake(parts[2]) {

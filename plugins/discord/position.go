@@ -14,20 +14,20 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// place is how far a channel has been handed over.
+// place is the position up to which a channel has been delivered.
 type place struct {
 	Last string `json:"last"`         // id of the latest message that the host has
 	DM   bool   `json:"dm,omitempty"` // a private chat, which Discord does not list
 }
 
-// kept is what stands in the file.
+// kept is the content of the file.
 type kept struct {
 	Session session          `json:"session"`
 	Places  map[string]place `json:"places"` // by channel
 }
 
-// position knows how far events have been handed over to the host, and keeps it on disk. The file may lag behind: then some events
-// come twice, and the host knows them by their ids. It never runs ahead.
+// position tracks which events the host has, and stores that on disk. The file may lag behind: some events are then delivered twice, and
+// the host recognises them by their ids. It is never ahead.
 type position struct {
 	config  channel.Config
 	writing sync.Mutex // held while the file is written
@@ -35,7 +35,7 @@ type position struct {
 	mu      sync.Mutex
 	kept    kept
 	seen    int64 // number of the last event of the session
-	pending int   // events that were handed over and not acked
+	pending int   // events delivered but not acked
 	dirty   chan struct{}
 }
 
@@ -58,7 +58,7 @@ func loadPosition(c channel.Config) (*position, error) {
 	return p, nil
 }
 
-// resume returns the session to go on with after a start, if there is one.
+// resume returns the session to resume after a start, if there is one.
 func (p *position) resume() session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *position) begin(s session) {
 	p.touch()
 }
 
-// passed records an event of which nothing is handed over.
+// passed records an event that is not delivered.
 func (p *position) passed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *position) passed(seq int64) {
 	p.advance(0)
 }
 
-// handed records that an event is on its way to the host.
+// handed records that an event is being delivered.
 func (p *position) handed(seq int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *position) reach(channelID, last string, dm bool) {
 	p.touch()
 }
 
-// forget drops the tenth of the channels in which nobody has spoken for the longest time. p.mu is held.
+// forget drops the tenth of the channels that have been silent for longest. p.mu is held.
 func (p *position) forget() {
 	var all []string
 	for id := range p.kept.Places {
@@ -142,7 +142,7 @@ func (p *position) forget() {
 	}
 }
 
-// meet keeps a private chat on disk before anything of it is handed over: from now on it can be caught up with.
+// meet stores a private chat before anything from it is delivered, so that its missed messages can be fetched later.
 func (p *position) meet(channelID, first string) error {
 	n, err := strconv.ParseUint(first, 10, 64)
 	if err != nil || n == 0 {
@@ -198,7 +198,7 @@ func later(a, b string) bool { return byAge(a, b) > 0 }
 
 func byAge(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// touch asks for the file to be written. p.mu is held.
+// touch schedules writing the file. p.mu is held.
 func (p *position) touch() {
 	select {
 	case p.dirty <- struct{}{}:
@@ -206,7 +206,7 @@ func (p *position) touch() {
 	}
 }
 
-// Run writes the file whenever something has changed, and a last time at the end.
+// Run writes the file whenever something has changed, and once at the end.
 func (p *position) Run(ctx context.Context, failed func(error)) {
 	for ctx.Err() == nil {
 		select {

@@ -71,7 +71,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	return c.do(ctx, method, path, "application/json", data, out)
 }
 
-// patient is call for requests that nobody waits for: it waits until every limit has passed.
+// patient is call for requests that may be late: it waits until every limit has passed.
 func (c *client) patient(ctx context.Context, method, path string, in, out any) error {
 	for {
 		err := c.call(ctx, method, path, in, out)
@@ -151,7 +151,7 @@ func (c *client) admit(ctx context.Context, key string) error {
 	return backoff.Sleep(ctx, wait)
 }
 
-// note remembers that a bucket is empty.
+// note records that a bucket is empty.
 func (c *client) note(key string, h http.Header) {
 	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
 	if h.Get("X-RateLimit-Remaining") == "0" && ok {

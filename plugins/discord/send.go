@@ -39,7 +39,7 @@ type outgoing struct {
 	files []file
 }
 
-// allowedMentions limits the people whom a message notifies. Whatever the text says, only the author of the answered message is notified.
+// allowedMentions limits which people a message notifies: only the author of the answered message, whatever the text contains.
 type allowedMentions struct {
 	Parse       []string `json:"parse"`
 	RepliedUser bool     `json:"replied_user"`
@@ -73,7 +73,7 @@ type button struct {
 	CustomID string `json:"custom_id"`
 }
 
-// buttonPrefix keeps our buttons apart from those of other programs that use the same bot.
+// buttonPrefix distinguishes our buttons from those of other programs that use the same bot.
 const buttonPrefix = "flynn:"
 
 // again marks a message that may have been sent before Discord forgot its nonce. It is a paragraph: on the line of a heading or of a
@@ -102,7 +102,7 @@ func (p *plugin) compose(ctx context.Context, s channel.Send) ([]outgoing, error
 		text = again + text
 	}
 	pieces := pieces(text, s.Markdown)
-	if s.PossibleDuplicate && done > 0 && done < len(pieces) && length(again+pieces[done]) <= maxText { // cut anew, they would be others
+	if s.PossibleDuplicate && done > 0 && done < len(pieces) && length(again+pieces[done]) <= maxText { // cut again, the pieces would differ
 		pieces[done] = again + pieces[done]
 	}
 	if len(pieces) == 0 {
@@ -134,7 +134,7 @@ func (p *plugin) compose(ctx context.Context, s channel.Send) ([]outgoing, error
 	return all, nil
 }
 
-// uploaded reads a file that the host keeps until it is sent.
+// uploaded reads a file that the host stores until it is sent.
 func (p *plugin) uploaded(ctx context.Context, a channel.Attachment) (file, error) {
 	m, err := p.Host.OpenMedia(ctx, a.Handle)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *plugin) uploaded(ctx context.Context, a channel.Attachment) (file, erro
 	return file{cmp.Or(a.Name, m.Name), cmp.Or(a.Type, m.Type), data}, err
 }
 
-// pieces cuts a text into what fits messages, and renders it.
+// pieces splits a text into messages, and renders them.
 func pieces(text string, isMarkdown bool) []string {
 	render := func(s string) string { return s }
 	if isMarkdown {
@@ -159,7 +159,7 @@ func pieces(text string, isMarkdown bool) []string {
 	return out
 }
 
-// length counts a text in UTF-16, which is never less than what Discord counts.
+// length counts UTF-16 code units, which is never less than Discord's count.
 func length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -192,7 +192,7 @@ func nonce(key string, piece int) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]
 }
 
-// post sends one message: as the answer of a command if it is one, else to the channel.
+// post sends one message: as the response to a command if it is one, otherwise to the channel.
 func (p *plugin) post(ctx context.Context, s channel.Send, i int, m outgoing) (string, error) {
 	if i == 0 {
 		if w := p.waiting.find(ctx, s.Conversation.ID, s.ReplyTo); w != nil {
@@ -261,7 +261,7 @@ func addFile(form *multipart.Writer, i int, f file) error {
 	return err
 }
 
-// outcome returns what became of a message for the error of its request.
+// outcome returns the outcome of a message whose request has failed.
 func outcome(err error) (channel.Sent, error) {
 	limited, isLimited := errors.AsType[*limitedError](err)
 	refused, isRefused := errors.AsType[*refusedError](err)
@@ -282,7 +282,7 @@ func outcome(err error) (channel.Sent, error) {
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 }
 
-// Reconcile implements channel.Reconciler: what the gateway has shown of our own messages, else the latest messages of the channel.
+// Reconcile implements channel.Reconciler: it checks our own messages seen by the gateway, then the latest messages of the channel.
 func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
 	texts := pieces(r.Text, true)
 	var ids []string
@@ -301,8 +301,8 @@ func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Se
 
 var errNotThere = errors.New("discord does not have the message")
 
-// lookUp finds one message of ours. Discord keeps no nonce with it, so it is known by its text, among what came after it was tried; when
-// that was is known only to the process that did. It answers errNotThere only if all that came after was seen.
+// lookUp searches for one of our messages. Discord does not store the nonce, so the message is recognised by its text, among those after
+// the attempt; only the process that made the attempt knows its time. It returns errNotThere only if all later messages were seen.
 func (p *plugin) lookUp(ctx context.Context, channelID, nonce string, text []string) (string, error) {
 	id, tried := p.sends.look(nonce)
 	if id != "" || tried.IsZero() || !isSnowflake(channelID) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// world is what is known of servers and channels. It is bounded, and never complete.
+// world caches servers and channels. It is bounded and may be incomplete.
 type world struct {
 	channels cache.Map[string, room] // by id
 
@@ -63,7 +63,7 @@ func (w *world) ids() (self, app string) {
 	return w.self, w.app
 }
 
-// setGuild takes over a server with its roles.
+// setGuild records a server with its roles.
 func (w *world) setGuild(g *discordgo.Guild) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *world) dropRole(guildID, id string) {
 	}
 }
 
-// setChannel takes over a channel or thread.
+// setChannel records a channel or thread.
 func (w *world) setChannel(c *discordgo.Channel, guildID string) room {
 	r := room{kind: channel.Group, guild: guildID}
 	if c.GuildID != "" {
@@ -117,7 +117,7 @@ func (w *world) setChannel(c *discordgo.Channel, guildID string) room {
 	return r
 }
 
-// roleWords returns what a member of a server is, the most powerful first. "owner" is said only of the owner, whatever roles are called.
+// roleWords returns a member's roles in a server, the most powerful first. "owner" always means the actual owner, whatever roles are named.
 func (w *world) roleWords(guildID, userID string, ids []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *plugin) whereIs(ctx context.Context, channelID, guildID string) room {
 	return room{kind: channel.Group, guild: guildID}
 }
 
-// askGuild asks for a server of which no GUILD_CREATE came, as after a restart that resumes a session.
+// askGuild requests a server for which no GUILD_CREATE has arrived, for example after a restart that resumes a session.
 func (p *plugin) askGuild(ctx context.Context, id string) {
 	p.world.mu.Lock()
 	_, known := p.world.guilds[id]

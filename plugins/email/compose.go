@@ -105,7 +105,7 @@ func writeText(w *mail.Writer, s channel.Send) error {
 	return both.Close()
 }
 
-var errTooLarge = errors.New("the attachments of a mail have together at most 25 MiB")
+var errTooLarge = errors.New("the attachments of a mail may have at most 25 MiB together")
 
 // attach copies media of the host into the mail and returns their size.
 func (p *plugin) attach(ctx context.Context, w *mail.Writer, a channel.Attachment, left int64) (int64, error) {

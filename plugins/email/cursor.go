@@ -14,8 +14,8 @@ import (
 type position struct {
 	Validity uint32    `json:"uid_validity"`
 	UID      imap.UID  `json:"uid"`
-	At       time.Time `json:"at"` // when the last mail came
-	// Since leaves out the mails that came before that day: the server has numbered the mailbox anew, and they were seen under other numbers.
+	At       time.Time `json:"at"` // date of the latest mail
+	// Since excludes mails before that day: the server has renumbered the mailbox, and they were delivered under other numbers.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -24,8 +24,8 @@ type position struct {
 type cursor struct {
 	mu            sync.Mutex
 	handed, acked position
-	pending       int           // handed over and not acked
-	lost          bool          // the host did not take one: what comes behind it must not move acked
+	pending       int           // delivered but not acked
+	lost          bool          // the host refused one, so later mails must not advance acked
 	moved         chan struct{} // one signal for the saver
 }
 
@@ -36,19 +36,19 @@ func (c *cursor) restart(at position) {
 	c.handed, c.acked, c.lost = at, at, false
 }
 
-// next returns where reading goes on; ok is false when that has to be asked of the host.
+// next returns where to continue reading; ok is false if the host has to be asked for that.
 func (c *cursor) next() (at position, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.handed, c.handed.Validity != 0 && !c.lost
 }
 
-// hand records a mail that is handed over, or skipped.
+// hand records a mail that is being delivered or skipped.
 func (c *cursor) hand(at position, skipped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at.At.Before(c.handed.At) {
-		at.At = c.handed.At // a mail that was moved here keeps its time
+		at.At = c.handed.At // a mail that was moved here keeps its date
 	}
 	c.handed = at
 	switch {
@@ -91,7 +91,7 @@ const (
 	saveTime    = 5 * time.Second
 )
 
-// save writes the position to the host whenever it moves, and a last time at the end.
+// save stores the position on the host whenever it changes, and once at the end.
 func (p *plugin) save(ctx context.Context) {
 	for {
 		select {
@@ -108,7 +108,7 @@ func (p *plugin) save(ctx context.Context) {
 	}
 }
 
-// trySave need not succeed: what is read again after a restart the host recognises.
+// trySave may fail: the host recognises mails that are read again after a restart.
 func (p *plugin) trySave(ctx context.Context, at position) {
 	if err := p.remember(ctx, at); err != nil {
 		p.log.Warn("record how far the mailbox was read", "error", err)

@@ -44,7 +44,7 @@ func (s settings) dial(ctx context.Context, server, mode string) (net.Conn, *tls
 	return conn, config, err
 }
 
-// otherwise says which way a server would have taken, where it did not take the one that was chosen for it.
+// otherwise names the encryption that the server would support, if it does not support the configured one.
 func (s settings) otherwise(ctx context.Context, server, key, mode string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -69,14 +69,14 @@ type session struct {
 	release func() bool
 }
 
-// end closes the connection. Whatever is being fetched has to be read to its end or an error before: the client waits for that.
+// end closes the connection. A fetch must have been read to its end or an error before, because the client waits for that.
 func (s *session) end() {
 	s.release()
 	_ = s.conn.Close()
 	_ = s.Client.Close()
 }
 
-// within gives what follows until the returned function is called no longer than d: then the connection is closed.
+// within limits the following calls to d, until the returned function is called: the connection is closed after that time.
 func (s *session) within(d time.Duration) (done func() bool) {
 	return time.AfterFunc(d, func() { _ = s.conn.Close() }).Stop
 }
@@ -138,7 +138,7 @@ func (s settings) login(c *imapclient.Client) error {
 	return nil
 }
 
-// smtp connects and logs in; the connection ends with ctx. end has to be called.
+// smtp connects and logs in; the connection ends with ctx. The caller must call end.
 func (s settings) smtp(ctx context.Context) (client *smtp.Client, end func(), err error) {
 	conn, config, err := s.dial(ctx, s.SMTP, s.SMTPTLS)
 	if err != nil {

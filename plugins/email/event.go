@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// event turns a mail into what the host understands; ok is false for one that is empty or has no sender.
+// event converts a mail to an event; ok is false if it is empty or has no sender.
 func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	if l.From == "" {
 		return out, false
@@ -22,7 +22,8 @@ func (s settings) event(l *letter, at position) (out channel.Event, ok bool) {
 	}
 	id := fmt.Sprintf("%d:%d", at.Validity, at.UID)
 	if l.ID != "" {
-		// The sender is part of it: a person who has seen a mail could send another one with its id, and the host would take one of them for the other.
+		// The sender is part of the id: a person who has seen a mail could send another one with the same Message-ID, and the host would
+		// treat one of them as a repeat.
 		id = l.ID + "/" + digest(4, sender.ID)
 	}
 	out = channel.Event{

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// breaks are the elements that stand on lines of their own.
+// breaks are the elements on separate lines.
 var breaks = map[atom.Atom]string{
 	atom.P: "\n\n", atom.Div: "\n", atom.Br: "\n", atom.Tr: "\n", atom.Li: "\n- ", atom.Ul: "\n", atom.Ol: "\n", atom.Table: "\n", atom.Hr: "\n",
 	atom.H1: "\n\n", atom.H2: "\n\n", atom.H3: "\n\n", atom.H4: "\n\n", atom.H5: "\n\n", atom.H6: "\n\n", atom.Pre: "\n", atom.Blockquote: "\n",
 }
 
-// hidden are the elements whose text nobody sees.
+// hidden are the elements whose text is not visible.
 func hidden(a atom.Atom) bool {
 	return a == atom.Script || a == atom.Style || a == atom.Title || a == atom.Template || a == atom.Noscript
 }

@@ -23,10 +23,10 @@ const (
 	maxParts   = 100
 	maxNesting = 8
 	maxFiles   = 32
-	maxIDs     = 20 // message ids that are kept of a thread
+	maxIDs     = 20 // message ids stored for a thread
 )
 
-// letter is what this plugin wants to know of a mail.
+// letter is the part of a mail that this plugin uses.
 type letter struct {
 	ID         string   // the Message-ID as "<a@b>", or empty
 	Thread     []string // the ids of References and In-Reply-To, oldest first
@@ -36,7 +36,7 @@ type letter struct {
 	To         []string // the addresses of To and Cc, in lower case
 	Subject    string
 	Results    []string // the Authentication-Results headers, topmost first
-	Automatic  bool     // written by a program: nobody waits for an answer
+	Automatic  bool     // written by a program that expects no answer
 	Text       string   // without quotations and signature
 	Files      []file
 	plain, web strings.Builder
@@ -51,7 +51,7 @@ type file struct {
 	Size     int64 // decoded
 }
 
-// readMail reads a mail to its end, and fails when its header makes no sense. Of a body that breaks off, what came before counts.
+// readMail reads a mail to its end, and fails if its header is malformed. If the body breaks off, the part before is used.
 func readMail(r io.Reader) (*letter, error) {
 	whole, err := message.ReadWithOptions(r, &message.ReadOptions{MaxHeaderBytes: maxHeader})
 	if whole == nil {
@@ -111,7 +111,7 @@ func take(to *strings.Builder, body io.Reader) {
 	if to.Len() > 0 {
 		to.WriteString("\n")
 	}
-	_, _ = io.Copy(to, io.LimitReader(body, maxText)) // what came before an error counts
+	_, _ = io.Copy(to, io.LimitReader(body, maxText)) // the part before an error is used
 }
 
 // partNumber returns the path as IMAP counts.
@@ -134,7 +134,7 @@ func encoding(name string) string {
 	return "plain"
 }
 
-// header takes what stands above the text.
+// header reads the header fields.
 func (l *letter) header(h mail.Header) {
 	if ids := messageIDs(h.Get("Message-Id")); len(ids) == 1 {
 		l.ID = ids[0]
@@ -174,7 +174,7 @@ func (l *letter) from(h mail.Header) {
 	l.From, l.Name = strings.ToLower(list[0].Address), oneLine(list[0].Name, 100)
 }
 
-// automatic reports whether a program wrote this: an answer to it could begin a loop. RFC 3834, and what programs did before it.
+// automatic reports whether a program wrote the mail, in which case an answer could begin a loop (RFC 3834, and earlier conventions).
 func automatic(h mail.Header, from string) bool {
 	if v := strings.ToLower(strings.TrimSpace(h.Get("Auto-Submitted"))); v != "" && v != "no" {
 		return true
@@ -211,7 +211,7 @@ func messageIDs(header string) []string {
 	return all
 }
 
-// clean returns text as the wire wants it: valid, without control characters but tabs and line breaks, of at most limit bytes.
+// clean makes text valid for the host: without control characters except tabs and line breaks, and of at most limit bytes.
 func clean(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

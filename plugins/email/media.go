@@ -76,13 +76,13 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 		return channel.Media{}, err
 	}
 	return channel.Media{Body: channel.Bounded(body, maxAttachment, func() {
-		_ = c.conn.Close() // what was not read is not needed
+		_ = c.conn.Close() // the unread rest is not needed
 		leave()
 		c.end()
 	})}, nil
 }
 
-// part begins to fetch a part; what is read is decoded. leave reads what is left.
+// part begins to fetch a part and decodes it. leave reads the rest.
 func (s *session) part(at part) (body io.Reader, leave func(), err error) {
 	section := &imap.FetchItemBodySection{Part: at.number, Peek: true}
 	fetch := s.Client.Fetch(imap.UIDSetNum(at.uid), &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{section}})
@@ -116,7 +116,7 @@ func decode(encoding string, r io.Reader) (io.Reader, error) {
 	return e.Body, nil
 }
 
-// exact is a reader that fails if it ends before left bytes have come.
+// exact is a reader that fails if it ends before left bytes were read.
 type exact struct {
 	from io.Reader
 	left int64

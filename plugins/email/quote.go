@@ -9,11 +9,11 @@ import (
 // attribution is the line above a quotation, in the languages that programs write most: "On Monday Ann wrote:".
 var attribution = regexp.MustCompile(`(?i)^(?:on|am|le|el|il|op|den|em|w dniu)\b.{0,300}\b(?:wrote|schrieb|a écrit|escribió|ha scritto|schreef|skrev|escreveu|napisał\(?a?\)?)\b.{0,200}:$`)
 
-// divider is the line with which some programs begin what was said before.
+// divider is a line that some programs put before the quotation.
 var divider = regexp.MustCompile(`(?i)^-{3,}\s*(?:original message|ursprüngliche nachricht|message d'origine|mensaje original)\s*-{3,}$`)
 
-// withoutHistory takes away what a mail repeats of earlier ones, and the signature. Quotations between the lines of an answer stay: the answer means
-// nothing without them. A mail that is nothing but quotation stays as it is.
+// withoutHistory removes quotations of earlier mails, and the signature. Quotations between the lines of an answer stay, because the answer
+// is meaningless without them.
 func withoutHistory(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -48,7 +48,7 @@ func outlook(lines []string) bool {
 func isQuote(line string) bool { return strings.HasPrefix(line, ">") }
 func isBlank(line string) bool { return strings.TrimSpace(line) == "" }
 
-// withoutTail takes away a quotation at the end with the line above it.
+// withoutTail removes a quotation at the end and the line that introduces it.
 func withoutTail(lines []string) []string {
 	end := len(lines)
 	for end > 0 && (isQuote(lines[end-1]) || isBlank(lines[end-1])) {
@@ -60,7 +60,7 @@ func withoutTail(lines []string) []string {
 	return lines[:end]
 }
 
-// withoutHead takes away a quotation at the beginning with the line above it, of those who answer below.
+// withoutHead removes a quotation at the beginning and the line that introduces it, for people who answer below it.
 func withoutHead(lines []string) []string {
 	for i := range lines {
 		if !isQuote(lines[i]) {

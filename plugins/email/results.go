@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// results is one Authentication-Results header (RFC 8601): what a server found out about where a mail comes from.
+// results is one Authentication-Results header (RFC 8601): a server's findings about the origin of a mail.
 type results struct {
 	server string // the authserv-id
 	found  []result
 }
 
-// result is what one method says.
+// result is the result of one method.
 type result struct {
 	method, value string            // "dkim", "pass"; lower case
 	properties    map[string]string // "header.d": "example.org"; lower case
@@ -22,7 +22,7 @@ var errResults = errors.New("malformed Authentication-Results")
 // maxResults bounds the methods of one header.
 const maxResults = 64
 
-// parseResults reads a header. It is strict: what is not understood proves nothing.
+// parseResults parses a header strictly: what it does not understand proves nothing.
 func parseResults(header string) (results, error) {
 	parts, err := tokens(header)
 	if err != nil || len(parts) == 0 || len(parts) > maxResults || len(parts[0]) == 0 {
@@ -58,7 +58,7 @@ func tokens(header string) ([][]string, error) {
 	var piece []string
 	var word strings.Builder
 	var begun bool // word holds something, be it an empty quotation
-	var joins bool // the next word belongs to this one: it stands behind "="
+	var joins bool // the next word continues this one, because it follows "="
 	end := func() {
 		if begun && !joins {
 			piece = append(piece, word.String())
@@ -148,8 +148,8 @@ func quoted(s string) (text string, length int) {
 	return "", 0
 }
 
-// vouched reports whether the receiving server says that a mail comes from the domain of its From address. Of the headers, topmost first, only the
-// first one of that server counts: it puts its own on top, and whatever stands below may have come with the mail.
+// vouched reports whether the receiving server confirms that a mail comes from the domain of its From address. Only the topmost header of
+// that server counts: it puts its own on top, and those below may have come with the mail.
 func vouched(headers []string, server, from string) bool {
 	for _, header := range headers {
 		r, err := parseResults(header)
@@ -191,7 +191,8 @@ func (r results) aligned(from string) bool {
 	return passed
 }
 
-// above reports whether a domain is another one, or holds it. One label alone holds nothing: "org" speaks for nobody.
+// above reports whether a domain is the other one or contains it. A single label contains nothing: "org" proves nothing about its
+// subdomains.
 func above(domain, of string) bool {
 	return domain != "" && (domain == of || strings.Contains(domain, ".") && strings.HasSuffix(of, "."+domain))
 }

@@ -18,7 +18,7 @@ import (
 // submission that is busy, less.
 const pause = time.Minute
 
-// sendError is a send that failed, with what became of it.
+// sendError is a failed send with its outcome.
 type sendError struct {
 	outcome channel.Outcome
 	retry   time.Duration
@@ -52,7 +52,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return sent, nil
 }
 
-// thread returns what is known of a conversation. The id of a forgotten one still has the person's address.
+// thread returns the stored thread of a conversation. A forgotten conversation's id still contains the person's address.
 func (p *plugin) thread(ctx context.Context, conversation string) (thread, error) {
 	sender, _ := splitConversation(conversation)
 	if sender == "" {
@@ -71,7 +71,7 @@ func (p *plugin) thread(ctx context.Context, conversation string) (thread, error
 	return t, nil
 }
 
-// submit hands a mail to the SMTP server. Its errors are sendErrors.
+// submit passes a mail to the SMTP server. Its errors are sendErrors.
 func (p *plugin) submit(ctx context.Context, to string, raw []byte) error {
 	c, end, err := p.settings.smtp(ctx)
 	p.board.out(err)

@@ -30,10 +30,10 @@ type settings struct {
 	Address  string `json:"address"`  // Flynn's own, "flynn@example.org"
 	Name     string `json:"name"`     // shown beside it
 	Mailbox  string `json:"mailbox"`
-	// SentMailbox gets a copy of what is sent; none by default.
+	// SentMailbox is the mailbox for copies of sent mails; none by default.
 	SentMailbox string `json:"sent_mailbox"`
-	PollSeconds int    `json:"poll_seconds"` // at the latest, the mailbox is looked at again
-	// RequireAuthenticated marks the id of a sender whom the receiving server did not vouch for.
+	PollSeconds int    `json:"poll_seconds"` // the longest interval between checks of the mailbox
+	// RequireAuthenticated marks the ids of senders whom the receiving server did not confirm.
 	RequireAuthenticated bool   `json:"require_authenticated"`
 	AuthservID           string `json:"authserv_id"` // by which the receiving server signs its Authentication-Results
 

@@ -73,7 +73,7 @@ func (p *plugin) begin(ctx context.Context, c *session) error {
 		if at, known, err = p.remembered(ctx); err != nil {
 			return err
 		}
-		if !known { // what came before Flynn is not for it
+		if !known { // earlier mails are not for Flynn
 			at = position{Validity: now.UIDValidity, UID: max(now.UIDNext, 1) - 1, At: time.Now()}
 			if err := p.remember(ctx, at); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (p *plugin) begin(ctx context.Context, c *session) error {
 	if at.Validity != now.UIDValidity {
 		last := p.cursor.position().At // of the mails that the host has
 		p.log.Warn("the server has numbered the mailbox anew; recent mail is read again", "since", last)
-		p.cursor.restart(position{Validity: now.UIDValidity, At: last, Since: last.AddDate(0, 0, -1)}) // it counts days in a time zone of its own
+		p.cursor.restart(position{Validity: now.UIDValidity, At: last, Since: last.AddDate(0, 0, -1)}) // the server counts days in its own time zone
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (s *session) newer(at position) ([]imap.UID, error) {
 	return uids, nil
 }
 
-// take hands a mail over. It does not wait until the host has it.
+// take delivers a mail. It does not wait until the host has it.
 func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at position) error {
 	l, came, err := c.read(at.UID)
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, c *session, at posi
 	return err
 }
 
-// note remembers what an answer to this mail needs.
+// note stores what an answer to this mail needs.
 func (p *plugin) note(ctx context.Context, l *letter, e channel.Event) error {
 	p.noting.Lock()
 	defer p.noting.Unlock()
@@ -192,7 +192,7 @@ func (s *session) read(uid imap.UID) (l *letter, came time.Time, err error) {
 	return l, came, errors.Join(broken, fetch.Close())
 }
 
-// readWhole reads a mail and fails unless all of it has come, so that half a mail is never taken for a whole one. A malformed mail is nil.
+// readWhole reads a mail and fails unless it is complete, so that half a mail is never mistaken for a whole one. A malformed mail is nil.
 func readWhole(r imap.LiteralReader) (*letter, error) {
 	body := &exact{from: r, left: r.Size()}
 	l, _ := readMail(body)

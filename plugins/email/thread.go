@@ -14,8 +14,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/hostapi"
 )
 
-// A conversation is a thread with one person. Its id is the person's id and what identifies the thread: anyone else who knows the ids of its mails and
-// answers to them begins a conversation of his own, and is never told what was said in this one.
+// A conversation is a thread with one person. Its id contains the person's id and that of the thread: anyone else who knows the ids of its
+// mails and answers them begins a new conversation, and learns nothing of this one.
 
 // digest returns the beginning of a hash, in hex.
 func digest(n int, parts ...string) string {
@@ -23,7 +23,7 @@ func digest(n int, parts ...string) string {
 	return hex.EncodeToString(sum[:n])
 }
 
-// ourID is how the id of a mail of ours looks: it names the conversation, for programs that answer with In-Reply-To alone.
+// ourID matches the ids of our mails, which name the conversation, for programs that answer with In-Reply-To only.
 var ourID = regexp.MustCompile(`^<flynn-[0-9a-f]{24}\.([0-9a-f]{16})@([^@>]+)>$`)
 
 // outgoingID returns the Message-ID of the send with this key: the same at every try.
@@ -59,7 +59,7 @@ func splitConversation(id string) (sender, thread string) {
 	return m[1], m[2]
 }
 
-// thread is what is remembered of a conversation, to answer in it.
+// thread is the stored state of a conversation, needed to answer in it.
 type thread struct {
 	To      string    `json:"to"`      // the person's address
 	Subject string    `json:"subject"` // without Re:
@@ -107,7 +107,7 @@ func (s threads) put(ctx context.Context, conversation string, t thread) error {
 	return s.host.Set(ctx, threadKey(conversation), value)
 }
 
-// forget removes the conversations that nobody has written in for longest, beyond maxThreads.
+// forget removes the conversations that have been silent for longest, beyond maxThreads.
 func (s threads) forget(ctx context.Context, limit int) error {
 	keys, err := s.host.Keys(ctx, threadPrefix)
 	if err != nil || len(keys) <= limit {
@@ -120,7 +120,7 @@ func (s threads) forget(ctx context.Context, limit int) error {
 			return err
 		}
 		var t thread
-		_ = json.Unmarshal(value, &t) // what cannot be read is the oldest
+		_ = json.Unmarshal(value, &t) // an unreadable one counts as the oldest
 		at[key] = t.At
 	}
 	slices.SortFunc(keys, func(a, b string) int { return at[a].Compare(at[b]) })
@@ -132,7 +132,7 @@ func (s threads) forget(ctx context.Context, limit int) error {
 	return nil
 }
 
-// repeated are the words that programs put before the subject of an answer.
+// repeated are the prefixes that programs add to the subject of an answer.
 var repeated = regexp.MustCompile(`(?i)^(?:(?:re|aw|sv|antw|ref|rif)(?:\[\d+\])?\s*:\s*)+`)
 
 // topic returns a subject without them.

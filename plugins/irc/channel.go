@@ -84,7 +84,7 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	p.setLink(l)
 	defer p.setLink(nil)
 	if p.settings.Identity == identityAccount && !l.accounts {
-		p.log.Warn("the network does not say who is logged in: nobody is more than a guest here", "missing", accountTag)
+		p.log.Warn("the network does not report logins: everybody is a guest here", "missing", accountTag)
 		in.Status(channel.StateDegraded, "the network offers no "+accountTag+": nobody is more than a guest here; see identity in the plugin's README")
 	} else {
 		in.Status(channel.StateReady, l.ownNick()+" on "+p.settings.Address)
@@ -147,7 +147,7 @@ func (p *plugin) nickChange(l *link, m line, own bool) {
 	p.renamed.Delete(fold(m.last())) // from now on the nick means its new holder
 }
 
-// receive hands a message to the host. It does not wait for the host's answer, since IRC has no acknowledgements.
+// receive delivers a message to the host. It does not wait for the result, because IRC has no acknowledgements.
 func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox) error {
 	text, ok := action(m.last(), m.nick())
 	if !ok || m.nick() == "" || len(m.params) < 2 {
@@ -163,7 +163,7 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 		_, e.Mentioned = addressed(e.Text, l.ownNick())
 		e.Addressed = true
 	}
-	p.renamed.Delete(fold(m.nick())) // a person who had the nick before and changed it gets no more answers meant for it
+	p.renamed.Delete(fold(m.nick())) // the nick's previous user gets no more answers meant for this one
 	taken := func(err error) {
 		if !channel.Settled(err) && ctx.Err() == nil {
 			p.log.Error("the host did not take a message", "event", e.ID, "error", err)
@@ -172,8 +172,8 @@ func (p *plugin) receive(ctx context.Context, l *link, m line, in channel.Inbox)
 	return in.DeliverAsync(ctx, e, taken)
 }
 
-// private names the conversation with one person. With identity "account" the account is part of it: a person who takes the nick of
-// somebody who has left must not enter the other's conversation.
+// private returns the conversation with one person. With identity "account" the account is part of it, so that a person who takes the nick
+// of somebody who has left cannot enter the other's conversation.
 func (p *plugin) private(m line, s channel.Sender) string {
 	if p.settings.Identity == identityAccount {
 		return fold(m.nick()) + "!" + s.ID
@@ -251,10 +251,10 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 }
 
-// maxTexts bounds the answers whose rendered text is kept from one call to the next.
+// maxTexts bounds the answers whose rendered text is cached between calls.
 const maxTexts = 64
 
-// rendered returns the text of an answer as IRC shows it. A long answer is sent by many calls, each of which asks for it.
+// rendered returns the text of an answer for IRC. A long answer is sent in many calls, each of which needs it.
 func (p *plugin) rendered(s channel.Send) string {
 	if text, ok := p.texts.Get(s.Key); ok && s.Resume != "" {
 		return text
@@ -268,7 +268,7 @@ func (p *plugin) rendered(s channel.Send) string {
 	return text
 }
 
-// resumed reads how much of a text was said before: the byte behind it, and the number of lines.
+// resumed parses how much of a text was sent before: the next byte, and the number of lines.
 func resumed(at, text string) (from, lines int) {
 	a, b, _ := strings.Cut(at, "/")
 	from, errFrom := strconv.Atoi(a)

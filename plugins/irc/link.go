@@ -29,16 +29,16 @@ type link struct {
 	write sync.Mutex // one line at a time
 
 	mu       sync.Mutex
-	nick     string // our own, as the server has it
+	nick     string // our own, as the server knows it
 	host     string // our "user@host" as others see it, once known
 	pongs    map[string]chan struct{}
 	refusals map[string]refusal // by folded target, since the last send to it
 	tokens   int
 
 	members  *members // of the goroutine that reads
-	accounts bool     // the server marks what somebody says with the account; set before the welcome
+	accounts bool     // the server tags messages with the sender's account; set before the welcome
 
-	live context.Context // ends when nothing comes from the server any more
+	live context.Context // ends when the server does not respond any more
 	end  context.CancelFunc
 }
 
@@ -57,7 +57,7 @@ const (
 	idleDead     = 120 * time.Second
 )
 
-// dial connects and registers. It returns once the server has said welcome.
+// dial connects and registers. It returns after the server's welcome.
 func dial(ctx context.Context, s settings) (*link, *bufio.Reader, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -186,7 +186,7 @@ func (l *link) otherNick() error {
 	return l.send("NICK", nick+"_")
 }
 
-// read hands every line to handle until the connection ends, and asks for a sign of life when the server is silent.
+// read passes every line to handle until the connection ends, and sends a ping when the server is silent.
 func (l *link) read(ctx context.Context, in *bufio.Reader, handle func(line) error) error {
 	defer l.end()
 	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
@@ -236,7 +236,7 @@ func readLine(in *bufio.Reader) (line, error) {
 	}
 }
 
-// send writes one line at once, ahead of the flood control: for what the protocol itself needs.
+// send writes one line at once, bypassing the flood control: for the protocol itself.
 func (l *link) send(command string, params ...string) error {
 	text, err := formatLine(command, params...)
 	if err != nil {
@@ -256,7 +256,7 @@ func (l *link) put(text string) error {
 	return nil
 }
 
-// sayTime is how long one call of say goes on to begin new lines: so many may be unclear when the connection ends.
+// sayTime is how long one call of say may begin new lines: those are the lines whose outcome may be unknown when the connection ends.
 const sayTime = 10 * time.Second
 
 // say sends lines of one answer, as many as it may within a while, and waits until the server has worked through them: it answers a PING
@@ -328,7 +328,7 @@ func (l *link) roundTrip(ctx context.Context) error {
 		return fmt.Errorf("wait for the server: %w", ctx.Err())
 	}
 	select {
-	case <-pong: // it was the last thing that came
+	case <-pong: // everything before it has arrived
 		return nil
 	default:
 		return errors.New("wait for the server: the connection ended")

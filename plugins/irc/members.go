@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// members has the ranks of people in channels, as the server announced them. A channel whose changes cannot be followed with certainty is
-// forgotten, and its list is asked for again.
+// members holds the ranks of people in channels, as announced by the server. A channel whose changes cannot be followed reliably is
+// forgotten, and its list is requested again.
 type members struct {
 	ranks    string // mode letters, the most powerful first
-	marks    string // what stands before a nick in a list for each of them
+	marks    string // the prefix of a nick in a list, for each rank
 	argument string // further modes that always have an argument
 	setting  string // modes that have one when they are set
 	plain    string // modes that never have one
 
 	channels map[string]map[string]string // by folded channel and nick: the mode letters of its ranks
-	fresh    map[string]bool              // channels whose list is being told
+	fresh    map[string]bool              // channels whose list is being received
 }
 
-// Bounds on what a server can make us remember.
+// Limits of the state that a server can make us store.
 const (
 	maxMemberChannels = 512
 	maxRanked         = 4096 // in one channel
@@ -35,7 +35,7 @@ func newMembers() *members {
 // roleWords are the roles of a sender in events.
 var roleWords = map[rune]string{'q': "owner", 'a': "admin", 'o': "op", 'h': "halfop", 'v': "voice"}
 
-// roles returns what somebody is in a channel, the most powerful first. A rank that has no common name keeps its letter.
+// roles returns a person's ranks in a channel, the most powerful first. A rank without a common name keeps its letter.
 func (m *members) roles(channel, nick string) []string {
 	has := m.channels[fold(channel)][fold(nick)]
 	var out []string
@@ -106,8 +106,7 @@ func (m *members) set(channel, nick, has string) {
 	}
 }
 
-// mode follows a change of modes. It says false when it cannot: then nothing is known of the channel any more, and its list has to
-// be asked for.
+// mode applies a change of modes. It returns false if it cannot: the channel is forgotten then, and its list has to be requested.
 func (m *members) mode(channel string, modes string, args []string) bool {
 	c, on := fold(channel), true
 	for _, mode := range modes {
@@ -122,7 +121,7 @@ func (m *members) mode(channel string, modes string, args []string) bool {
 		case !takes:
 			continue
 		case len(args) == 0:
-			if strings.ContainsRune(m.ranks, mode) { // a list such as that of bans may be asked for without one
+			if strings.ContainsRune(m.ranks, mode) { // a list such as that of bans may be requested without one
 				m.forget(c)
 				return false
 			}
@@ -160,7 +159,7 @@ func (m *members) quit(nick string) {
 	}
 }
 
-// rename moves somebody's ranks to another nick, and takes away what was known of that one.
+// rename moves a person's ranks to another nick, replacing those of that nick.
 func (m *members) rename(old, next string) {
 	for c, ranked := range m.channels {
 		has := ranked[fold(old)]
@@ -169,7 +168,7 @@ func (m *members) rename(old, next string) {
 	}
 }
 
-// follow keeps the books by one line of the server. ask names a channel whose list has to be asked for.
+// follow updates the state by one line of the server. ask names a channel whose list has to be requested.
 func (m *members) follow(l line, own bool) (ask string) {
 	switch l.command {
 	case "005":
@@ -196,7 +195,7 @@ func (m *members) follow(l line, own bool) (ask string) {
 	return ""
 }
 
-// gone drops what was known of somebody who has left a channel, or has just come into it, and of the channel if it is us.
+// gone removes the ranks of a person who has left a channel or has just joined it, and the whole channel if that is the bot.
 func (m *members) gone(channel, nick string, own bool) {
 	if own {
 		m.forget(channel)

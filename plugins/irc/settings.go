@@ -22,7 +22,8 @@ type settings struct {
 	User     string   `json:"user"`     // the nick
 	RealName string   `json:"realname"` // Flynn
 	Channels []string `json:"channels"` // joined after every connect
-	// Identity says what a sender's id is: "account", that of the network's services, or "nick", which anybody can take while it is free.
+	// Identity selects the id of a sender: "account", which the network's services verify, or "nick", which anybody can take while it is
+	// free.
 	// plugin.toml names the latter under claimed_when.
 	Identity string `json:"identity"` // account
 	Account  string `json:"account"`  // for SASL, with the secret sasl_password

@@ -6,7 +6,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// piece is a line of an answer, and where in the text what follows it begins.
+// piece is a line of an answer, and the position in the text after it.
 type piece struct {
 	text string
 	next int
@@ -41,7 +41,7 @@ func splitText(text string, from, size, most int) []piece {
 	return pieces
 }
 
-// clean returns a text of which each character but the line breaks can be said.
+// clean returns a text in which every character except line breaks can be sent.
 func clean(text string) string { return strings.Map(printable, strings.ToValidUTF8(text, "\uFFFD")) }
 
 const tooLong = " [... cut: too long for IRC]"
@@ -71,7 +71,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// plainText drops the formatting codes that clients put into messages: bold, colour and the like.
+// plainText removes the formatting codes of clients: bold, colour and the like.
 func plainText(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

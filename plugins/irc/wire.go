@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// line is one IRC message, as RFC 1459 section 2.3 and the message-tags specification have it.
+// line is one IRC message, according to RFC 1459 section 2.3 and the message-tags specification.
 type line struct {
 	tags    map[string]string
 	source  string // "nick!user@host" or a server's name

@@ -25,7 +25,7 @@ type client struct {
 	http  *http.Client
 }
 
-// maxAnswer bounds what the homeserver answers, in bytes; a sync after a long absence is the largest.
+// maxAnswer bounds a response of the homeserver, in bytes; a sync after a long absence is the largest.
 const maxAnswer = 16 << 20
 
 // callTimeout bounds a call that is no long poll.
@@ -54,7 +54,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	return c.long(ctx, method, path, query, body, out)
 }
 
-// long is call without a deadline of its own.
+// long is call without its own deadline.
 func (c *client) long(ctx context.Context, method, path string, query url.Values, body, out any) error {
 	var content io.Reader
 	if body != nil {
@@ -103,7 +103,7 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 
 func readError(r *http.Response, text []byte) *apiError {
 	e := &apiError{Status: r.StatusCode}
-	_ = json.Unmarshal(text, e) // a proxy's page has none of it
+	_ = json.Unmarshal(text, e) // a proxy's error page has none of these fields
 	if e.Millis > 0 && e.Millis < 1<<40 {
 		e.RetryAfter = time.Duration(e.Millis) * time.Millisecond
 	}
@@ -121,7 +121,7 @@ func wait(err error) time.Duration {
 	return 0
 }
 
-// says reports whether the homeserver answers with an error code.
+// says reports whether the homeserver returned an error code.
 func says(err error, code string) bool {
 	e, ok := errors.AsType[*apiError](err)
 	return ok && e.Code == code
@@ -152,7 +152,7 @@ func final(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// outcome returns what became of a send that failed with err.
+// outcome returns the outcome of a send that failed with err.
 func outcome(err error) channel.Outcome {
 	e, answered := errors.AsType[*apiError](err)
 	lost, broken := errors.AsType[*webapi.Error](err)

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// event is one of a room's. Its content is read by its type.
+// event is an event of a room. Its content is parsed by type.
 type event struct {
 	ID       string          `json:"event_id"`
 	Type     string          `json:"type"`

@@ -23,13 +23,13 @@ func roomOf(c channel.Conversation) (room, thread string) {
 	return c.ID, ""
 }
 
-// transaction makes the id by which the homeserver recognises a request that comes twice.
+// transaction returns the id by which the homeserver recognises a repeated request.
 func transaction(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "flynn-" + base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// Send implements channel.Channel: the text, then each attachment, all with ids that come from the key.
+// Send implements channel.Channel: the text, then each attachment, all with ids derived from the key.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	roomID, thread := roomOf(s.Conversation)
 	relation := related(thread, s.ReplyTo)
@@ -63,7 +63,7 @@ func (p *plugin) put(ctx context.Context, roomID, kind, txn string, content any)
 	return out.ID, err
 }
 
-// text returns a message in both of its forms. It mentions nobody: what a model writes must not ring at everybody's.
+// text returns a message in both of its forms. It mentions nobody, because a model's text must not notify everybody.
 func text(source string, isMarkdown bool) map[string]any {
 	out := map[string]any{"msgtype": "m.text", "body": source, "m.mentions": map[string]any{}}
 	if isMarkdown {

@@ -20,14 +20,14 @@ var settingsSchema []byte
 type settings struct {
 	Homeserver string `json:"homeserver"` // base URL of the client-server API
 	UserID     string `json:"user_id"`    // Flynn's own, "@flynn:example.org"
-	// AcceptInvites are globs of the people whose invitations are accepted; none by default.
+	// AcceptInvites are globs for the people whose invitations are accepted; none by default.
 	AcceptInvites []string `json:"accept_invites"`
 	SyncSeconds   int      `json:"sync_seconds"` // 30, of one long poll
 
 	token string
 }
 
-// userID is what the specification says, in a form that is strict enough to compare.
+// userID is the specification's format, strict enough to compare.
 var userID = regexp.MustCompile(`^@[!-9;-~]{1,200}:[A-Za-z0-9.:\[\]-]{1,200}$`)
 
 func newSettings(c channel.Config) (settings, error) {

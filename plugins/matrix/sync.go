@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// batch is the answer of a sync: what has happened since the last one.
+// batch is the response to a sync: what has happened since the last one.
 type batch struct {
 	Next  string `json:"next_batch"`
 	Rooms struct {
@@ -60,7 +60,7 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 		if err != nil {
 			return err
 		}
-		if known { // what was said before Flynn came the first time is not for it
+		if known { // messages before Flynn's first sync are not for it
 			if err := p.take(ctx, in, b, string(since)); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (p *plugin) follow(ctx context.Context, in channel.Inbox) error {
 	}
 }
 
-// sync asks for the next batch. The first one only finds out where the present is.
+// sync requests the next batch. The first one only determines the current position.
 func (p *plugin) sync(ctx context.Context, since string) (batch, error) {
 	poll := time.Duration(p.settings.SyncSeconds) * time.Second
 	query := url.Values{"filter": {filter}}
@@ -92,7 +92,7 @@ func (p *plugin) sync(ctx context.Context, since string) (batch, error) {
 	return b, err
 }
 
-// take hands the events of a batch to the host, those of one room in their order, and returns when it has all of them.
+// take delivers the events of a batch, those of one room in order, and returns when the host has all of them.
 func (p *plugin) take(ctx context.Context, in channel.Inbox, b batch, since string) error {
 	for id, r := range b.Rooms.Join {
 		events, err := p.eventsOf(ctx, id, r, since)
@@ -161,7 +161,7 @@ func (p *plugin) missed(ctx context.Context, id, from, since string) ([]event, e
 	return out, nil
 }
 
-// accept joins the rooms that the right people invite to. One that cannot be joined now comes up again in the next full sync.
+// accept joins the rooms to which the configured people invite. If joining fails, the invitation is in the next full sync again.
 func (p *plugin) accept(ctx context.Context, b batch) {
 	for id, r := range b.Rooms.Invite {
 		by := inviter(r.State.Events, p.settings.UserID)

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/tool"
 )
 
-// Call implements tool.Provider. Trouble with the server is the tool's failure, in words that a model can use.
+// Call implements tool.Provider. A failure of the server is the tool's failure, with a message for the model.
 func (p *provider) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
 	select {
 	case <-p.tried: // a server that is only starting is worth a moment; one that is down is not

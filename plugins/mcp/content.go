@@ -19,7 +19,7 @@ const (
 	maxParts = 256
 )
 
-// result turns what a server answered into what the host takes.
+// result converts the server's response to a Result.
 func (p *provider) result(r *mcp.CallToolResult) tool.Result {
 	var out output
 	for i, part := range r.Content {
@@ -100,7 +100,7 @@ func (o *output) file(what, kind string, data []byte) {
 	})
 }
 
-// mediaType returns what a server says of a file, if it can be one.
+// mediaType returns the media type that a server declares for a file, if it is valid.
 func mediaType(said string) string {
 	kind, _, err := mime.ParseMediaType(said)
 	if err != nil || len(kind) > 100 || !strings.Contains(kind, "/") {

@@ -12,9 +12,9 @@ import (
 // link is one connection to the server, ready to be used.
 type link struct {
 	session *mcp.ClientSession
-	name    string // of the server, in its own words
+	name    string // name that the server reports
 	changed chan struct{}
-	gone    chan struct{} // closed when the connection is; lost says why then
+	gone    chan struct{} // closed with the connection; lost returns why then
 	lost    error
 	end     func() error
 
@@ -64,7 +64,7 @@ func (p *provider) client(l *link) *mcp.Client {
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case l.changed <- struct{}{}:
-			default: // one reading serves all that came before it
+			default: // one reading covers all earlier changes
 			}
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { l.progressed(r.Params) },

@@ -25,7 +25,7 @@ func (l listing) equal(other listing) bool { return reflect.DeepEqual(l, other) 
 
 // Bounds of a list.
 const (
-	maxTools       = 512 - 2 // beside the two for resources
+	maxTools       = 512 - 2 // leaves room for the two tools for resources
 	maxPages       = 64
 	maxDescription = 4 << 10  // bytes
 	maxSchema      = 64 << 10 // bytes
@@ -89,7 +89,7 @@ func allTools(ctx context.Context, s *mcp.ClientSession, log *slog.Logger) ([]*m
 func (l *listing) add(t *mcp.Tool) error {
 	name := usable(t.Name)
 	if slices.ContainsFunc(l.tools, func(other tool.Tool) bool { return other.Name == name }) {
-		return fmt.Errorf("there is another one of this name")
+		return fmt.Errorf("there is another one with this name")
 	}
 	schema, err := object(t.InputSchema)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *listing) add(t *mcp.Tool) error {
 	return nil
 }
 
-// effect returns what a server says of a tool, for people to read.
+// effect returns the effect that a server declares for a tool, for people.
 func effect(a *mcp.ToolAnnotations) tool.Effect {
 	switch {
 	case a == nil:

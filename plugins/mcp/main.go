@@ -2,7 +2,7 @@
 // of the streamable HTTP transport.
 //
 // Start with provider.go, the plugin; link.go is one connection, stdio.go and http.go the two transports, list.go what is offered, call.go
-// one call. Whatever a server says is bounded here and judged by the host: nothing of it is believed.
+// one call. Everything that a server sends is bounded here and checked by the host, which trusts none of it.
 package main
 
 import "github.com/flynnhost/flynn/sdk/tool"

@@ -26,8 +26,8 @@ type provider struct {
 	trying   sync.Once     // closes it
 
 	mu    sync.Mutex
-	link  *link  // nil while there is none
-	why   string // there is none
+	link  *link  // nil if there is no connection
+	why   string // why there is none
 	list  listing
 	board tool.Board
 }
@@ -43,9 +43,9 @@ type dialer func(ctx context.Context) (t mcp.Transport, end func() error, err er
 // timeouts are the periods, which tests shorten.
 type timeouts struct {
 	connect  time.Duration // until a server has to have introduced itself
-	list     time.Duration // until it has to have told its tools
+	list     time.Duration // for the server to list its tools
 	settle   time.Duration // least time between two lists
-	ping     time.Duration // between two looks at a server that says nothing
+	ping     time.Duration // interval between checks of a silent server
 	wait     time.Duration // before the second try to connect
 	longest  time.Duration // before any try
 	progress time.Duration // least time between two progresses of one call that are passed on
@@ -79,7 +79,7 @@ func (p *provider) Configure(_ context.Context, c tool.Config) error {
 	return nil
 }
 
-// Run implements tool.Runner: it keeps a connection to the server, however often that goes away.
+// Run implements tool.Runner: it keeps a connection to the server, reconnecting as often as necessary.
 func (p *provider) Run(ctx context.Context, b tool.Board) error {
 	p.board = b
 	again := backoff.Backoff{First: p.timeouts.wait, Most: p.timeouts.longest}
@@ -119,7 +119,7 @@ func (p *provider) once(ctx context.Context) (err error) {
 	return p.follow(ctx, l)
 }
 
-// follow reads the list again whenever the server says that it has changed.
+// follow reads the list again whenever the server announces a change.
 func (p *provider) follow(ctx context.Context, l *link) error {
 	for {
 		select {
@@ -142,7 +142,7 @@ func (p *provider) follow(ctx context.Context, l *link) error {
 	}
 }
 
-// gain puts a connection and its list into use.
+// gain starts using a connection and its list.
 func (p *provider) gain(l *link, list listing) {
 	p.mu.Lock()
 	same := p.list.equal(list)
@@ -155,7 +155,8 @@ func (p *provider) gain(l *link, list listing) {
 	}
 }
 
-// lose takes a connection out of use. The list stays: a server that comes back offers what it did, and until then each call says why not.
+// lose stops using a connection. The list stays, because a server that returns usually has the same tools; until then each call returns the
+// reason.
 func (p *provider) lose(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,7 @@ type settings struct {
 
 	URL     string            `json:"url"` // of a server of the streamable HTTP transport
 	Headers map[string]string `json:"headers"`
-	// Socket is given by the host, for a server that it runs in a sandbox: each connection is one start of the server.
+	// Socket is set by the host for a server that it runs in a sandbox: each connection starts the server once.
 	Socket   string `json:"socket"`
 	Insecure bool   `json:"insecure"` // allows http to another machine
 
@@ -81,7 +81,7 @@ func (s settings) check() error {
 	return errs.Err()
 }
 
-// endpoint checks a server's address. What is sent there may be secret, so it is encrypted or stays on this machine.
+// endpoint checks a server's address. Requests may contain secrets, so the connection must be encrypted or stay on this machine.
 func endpoint(text string, insecure bool) error {
 	u, err := url.Parse(text)
 	switch {

@@ -129,10 +129,10 @@ func (s settings) outOfSight() string {
 	return ""
 }
 
-// failure is how Node, Python and their kind name what has ended a program. Frames of the stack and the version follow.
+// failure matches the line in which Node, Python and similar programs name the error that ended them. Stack frames and the version follow.
 var failure = regexp.MustCompile(`^(Uncaught )?[A-Za-z_.]*(Error|Exception)\b.*: `)
 
-// aside reports whether a line goes with the one before it, as the frames of a stack do.
+// aside reports whether a line belongs to the one before it, such as a stack frame.
 func aside(line []byte) bool {
 	return line[0] == ' ' || line[0] == '\t' || strings.Trim(string(line), "}^)];") == ""
 }

@@ -22,7 +22,7 @@ type plugin struct {
 	web      *web
 	people   *people
 	places   *places
-	unclear  *cache.Map[string, time.Time] // when a key was last tried whose message is on its way, or whose outcome is not known
+	unclear  *cache.Map[string, time.Time] // when a key with an unknown or pending outcome was last tried
 
 	mu     sync.Mutex
 	self   self
@@ -33,7 +33,7 @@ type plugin struct {
 type self struct{ user, bot, team string }
 
 const (
-	maxText       = 4000 // characters, what Slack recommends for one message; it cuts off from 40,000 on
+	maxText       = 4000 // characters; what Slack recommends for one message; it truncates above 40,000
 	maxAttachment = 100 << 20
 )
 
@@ -77,7 +77,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 			if missed {
 				q.put(ctx, delivery{missed: true})
 			}
-			// A connection that Slack asks to replace goes on receiving while the next one is opened.
+			// A connection that Slack asks to replace keeps receiving while the next one is opened.
 			if missed, err = l.wait(ctx); err == nil {
 				if time.Since(began) > time.Second {
 					again.Reset()
@@ -114,7 +114,7 @@ func (p *plugin) connect(ctx context.Context, in channel.Inbox, q queue, work *s
 	return l, nil
 }
 
-// whoAmI asks for Flynn's account. It is asked again for each connection: a token that was revoked is noticed.
+// whoAmI requests Flynn's account. It does so for each connection, which also detects a revoked token.
 func (p *plugin) whoAmI(ctx context.Context) (self, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

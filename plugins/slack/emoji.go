@@ -13,7 +13,7 @@ func emojis() [][2]string {
 	}
 }
 
-// emoji returns what a reaction looks like, or its name when that is not in the list.
+// emoji returns the character of a reaction, or its name if it is not in the list.
 func emoji(name string) string {
 	base, _, _ := strings.Cut(name, "::") // "+1::skin-tone-2"
 	for _, e := range emojis() {

@@ -18,14 +18,14 @@ type envelope struct {
 	RetryReason  string          `json:"retry_reason"`
 }
 
-// delivery is an envelope with its connection. With missed, it says instead that there was no connection for a while.
+// delivery is an envelope with its connection. With missed, it means instead that there was no connection for a while.
 type delivery struct {
 	envelope envelope
 	link     *link
 	missed   bool
 }
 
-// queue leads from every connection to one worker, so that the order of what people said outlives the change of a connection.
+// queue passes envelopes from every connection to one worker, so that messages stay in order when the connection changes.
 type queue chan delivery
 
 func (q queue) put(ctx context.Context, d delivery) bool {
@@ -39,7 +39,7 @@ func (q queue) put(ctx context.Context, d delivery) bool {
 
 const saveEvery = 5 * time.Second
 
-// work delivers envelopes to the host, in order, and saves what is known of conversations.
+// work delivers envelopes to the host, in order, and saves the state of conversations.
 func (p *plugin) work(ctx context.Context, in channel.Inbox, q queue) {
 	save := time.NewTicker(saveEvery)
 	defer save.Stop()
@@ -66,7 +66,7 @@ func (p *plugin) savePlaces() {
 	}
 }
 
-// take hands one envelope to the host and acks it when the host has it. One that says nothing to Flynn is acked at once.
+// take delivers one envelope to the host and acks it when the host has it. One that is irrelevant to Flynn is acked at once.
 func (p *plugin) take(ctx context.Context, in channel.Inbox, d delivery) {
 	id := d.envelope.EnvelopeID
 	h, ok := p.read(ctx, d.envelope)
@@ -80,15 +80,15 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, d delivery) {
 	p.hand(ctx, in, h, func() { d.link.ack(id) })
 }
 
-// happening is an event with what places records of it.
+// happening is an event with what places records about it.
 type happening struct {
 	event  channel.Event
 	source string // "channel", "group", "im" or "mpim", where it is a message
-	ts     string // of the message, where it is one
+	ts     string // of the message, if it is one
 	top    bool   // not inside a thread, though it may begin one
 }
 
-// hand delivers and calls acked once the host has the event, or has refused it. Any other event comes again.
+// hand delivers an event and calls acked once the host has it, or has refused it. Any other event is delivered again.
 func (p *plugin) hand(ctx context.Context, in channel.Inbox, h happening, acked func()) {
 	_ = in.DeliverAsync(ctx, h.event, func(err error) {
 		if err == nil && h.ts != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// message is what Flynn reads of a message, as an event or out of the history.
+// message is the part of a message, from an event or the history, that Flynn uses.
 type message struct {
 	Type        string      `json:"type"`
 	Subtype     string      `json:"subtype"`
@@ -48,7 +48,7 @@ type sharedDoc struct {
 	Size     int64  `json:"size"`
 }
 
-// spoken are the subtypes that people write; everything else is Slack's own account of what happened.
+// spoken are the subtypes that people write; all others are Slack's own notices.
 var spoken = map[string]bool{"": true, "file_share": true, "thread_broadcast": true, "me_message": true, "bot_message": true}
 
 // readEvent reads the payload of an events_api envelope.
@@ -113,7 +113,7 @@ func (p *plugin) readNew(ctx context.Context, m message) (happening, bool, error
 	return happening{event: e, source: kindOf(m), ts: m.TS, top: m.ThreadTS == "" || m.ThreadTS == m.TS}, true, nil
 }
 
-// fill sets what a new and a changed message have in common.
+// fill sets the fields that a new and a changed message share.
 func (p *plugin) fill(ctx context.Context, e *channel.Event, m message, me self) {
 	d := decoder{name: func(id string) string { return p.people.name(ctx, id) }, me: me.user}
 	e.Text, e.Entities, e.Mentioned = d.decode(m.Text)
@@ -159,7 +159,7 @@ func split(conversation string) (place, thread string) {
 	return place, thread
 }
 
-// kindOf returns the sort of a channel: what Slack says, else what its id begins with.
+// kindOf returns the kind of a channel: the one that Slack reports, otherwise that by the prefix of its id.
 func kindOf(m message) string {
 	switch {
 	case m.ChannelType != "":
@@ -170,7 +170,7 @@ func kindOf(m message) string {
 	return "channel"
 }
 
-// readChange is an edit by a person. A change without one, such as the preview of a link, is none.
+// readChange converts an edit by a person. A change without one, such as the preview of a link, is ignored.
 func (p *plugin) readChange(ctx context.Context, m message) (happening, bool, error) {
 	now := *m.Message
 	now.Channel, now.ChannelType = m.Channel, m.ChannelType
@@ -213,7 +213,7 @@ func (p *plugin) readDeletion(ctx context.Context, m message) (happening, bool, 
 	return happening{event: e}, true, nil
 }
 
-// readReaction reads reaction_added. That one was taken away is nothing that Flynn could be told.
+// readReaction converts reaction_added. A removed reaction is not reported.
 func (p *plugin) readReaction(ctx context.Context, kind string, event json.RawMessage) (happening, bool, error) {
 	if kind != "reaction_added" {
 		return happening{}, false, nil
@@ -268,7 +268,7 @@ func tsOf(id string) string {
 	return id
 }
 
-// check refuses a message without what makes it one.
+// check refuses a message without its required fields.
 func (m message) check() error {
 	if m.Channel == "" || strings.Contains(m.Channel, ":") || at(m.TS).IsZero() || m.ThreadTS != "" && at(m.ThreadTS).IsZero() {
 		return fmt.Errorf("message of channel %q at %q: an id or a time is missing", m.Channel, m.TS)
@@ -281,7 +281,7 @@ func (m message) by(me self) bool {
 	return m.User != "" && m.User == me.user || m.BotID != "" && m.BotID == me.bot
 }
 
-// at returns the time that a ts stands for; zero when it stands for none.
+// at returns the time of a ts; zero if it is malformed.
 func at(ts string) time.Time {
 	seconds, micros, ok := strings.Cut(ts, ".")
 	if !ok || len(seconds) > 12 || len(micros) != 6 {

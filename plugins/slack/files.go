@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// Fetch implements channel.Fetcher. A handle is the id of a file; where its bytes are is asked for each time, since the address ages.
+// Fetch implements channel.Fetcher. A handle is the id of a file; its address is requested each time, because it expires.
 func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !slackID(handle, "F") {
 		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is not the handle of a file in slack", handle)
@@ -31,7 +31,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 	return channel.Media{Name: f.Name, Type: f.Mimetype, Size: int64(f.Size), Body: channel.Bounded(body, maxAttachment, nil)}, nil
 }
 
-// download opens a file with the bot's token, which goes to Slack only: what a message says of a file may name any address.
+// download opens a file with the bot's token, which is sent to Slack only: a message may name any address for a file.
 func (w *web) download(ctx context.Context, address, mediaType string) (io.ReadCloser, error) {
 	if !webapi.Owned(address, w.api, "slack.com", "slack-gov.com", "slack-files.com") {
 		return nil, status.Error(codes.FailedPrecondition, "fetch the file: it is not kept by slack")
@@ -52,7 +52,7 @@ func (w *web) download(ctx context.Context, address, mediaType string) (io.ReadC
 
 var errSignIn = errors.New("fetch the file: slack asks to sign in; the app needs the scope files:read")
 
-// Upload implements channel.Uploader. Slack wants to know the size ahead; the file is seen by nobody until it is shared.
+// Upload implements channel.Uploader. Slack requires the size in advance; the file is visible to nobody until it is shared.
 func (p *plugin) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if m.Size <= 0 || m.Size > maxAttachment {
 		return "", status.Errorf(codes.InvalidArgument, "slack takes files of 1 byte to %d MiB whose size is known; this one has %d bytes", maxAttachment>>20, m.Size)

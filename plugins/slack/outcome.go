@@ -35,7 +35,7 @@ var limitErrors = map[string]bool{"ratelimited": true, "rate_limited": true, "me
 
 const (
 	limitPause     = 30 * time.Second // where Slack does not say how long
-	permanentPause = 5 * time.Minute  // until the next try of what cannot work before a person does something
+	permanentPause = 5 * time.Minute  // delay after an error that only a person can resolve
 )
 
 // sentBy returns what an error means for the message that was to be sent. A message waits while the app's own credential is at fault, until a

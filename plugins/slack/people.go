@@ -15,7 +15,7 @@ const (
 	maxPeople     = 2000
 	personKept    = time.Hour
 	failureKept   = time.Minute
-	personTimeout = 1500 * time.Millisecond // Slack wants its ack within three seconds
+	personTimeout = 1500 * time.Millisecond // Slack requires its ack within three seconds
 )
 
 // people caches users.info, so that not every message asks Slack.
@@ -35,7 +35,7 @@ func newPeople(c *slack.Client) *people {
 	return &people{client: c, known: cache.Map[string, person]{Most: maxPeople}}
 }
 
-// get looks somebody up.
+// get looks a person up.
 func (p *people) get(ctx context.Context, id string) person {
 	if who, ok := p.known.Get(id); ok {
 		return who
@@ -67,7 +67,7 @@ func personOf(u slack.User) person {
 	return who
 }
 
-// name returns what people see of somebody, or "".
+// name returns a person's display name, or "".
 func (p *people) name(ctx context.Context, id string) string { return p.get(ctx, id).name }
 
 // sender returns who wrote a message. The id of a person of another workspace begins with that workspace's id, and ranks there do not count

@@ -55,7 +55,7 @@ func (p *plugin) readPress(ctx context.Context, payload json.RawMessage) (happen
 	}}, true, nil
 }
 
-// readCommand reads the payload of a slash_commands envelope. The text is what was typed: the command with its arguments.
+// readCommand parses the payload of a slash_commands envelope. The text is the command with its arguments.
 func (p *plugin) readCommand(ctx context.Context, payload json.RawMessage) (happening, bool, error) {
 	var c struct {
 		Command, Text string

@@ -17,7 +17,7 @@ const (
 	settleTime     = 5 * time.Second // after which a call that broke off has been carried out or never will be
 )
 
-// Reconcile implements channel.Reconciler: it looks for the key in the metadata of what Flynn sent.
+// Reconcile implements channel.Reconciler: it searches for the key in the metadata of Flynn's messages.
 func (p *plugin) Reconcile(ctx context.Context, r channel.Reconcile) (channel.Sent, error) {
 	if strings.TrimSpace(r.Text) == "" {
 		return channel.Sent{Outcome: channel.OutcomeUnknown}, nil // files without text carry no key

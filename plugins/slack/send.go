@@ -83,7 +83,7 @@ func (p *plugin) sendText(ctx context.Context, where, thread string, s channel.S
 	return ts, err
 }
 
-// keyed puts the idempotency key into the message.
+// keyed adds the idempotency key to the message.
 func keyed(key string) slack.MsgOption {
 	return slack.MsgOptionMetadata(slack.SlackMetadata{EventType: metadataType, EventPayload: map[string]any{"key": key}})
 }
@@ -178,7 +178,7 @@ func (p *plugin) Delete(ctx context.Context, c channel.Conversation, id string) 
 	return unless(err, "delete", "message_not_found")
 }
 
-// React implements channel.Reacter. What is so already is no error.
+// React implements channel.Reacter. If the reaction is already in that state, that is not an error.
 func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	where, _ := split(r.Conversation.ID)
 	item, name := slack.NewRefToMessage(where, tsOf(r.MessageID)), reactionName(r.Reaction)
@@ -188,7 +188,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	return unless(p.web.client.AddReactionContext(ctx, name, item), "react", "already_reacted")
 }
 
-// unless drops the error that means that nothing has to be done.
+// unless drops the error that means that there is nothing to do.
 func unless(err error, doing, code string) error {
 	if refused, ok := errors.AsType[slack.SlackErrorResponse](err); err == nil || ok && refused.Err == code {
 		return nil
@@ -196,7 +196,7 @@ func unless(err error, doing, code string) error {
 	return final(doing, err)
 }
 
-// Typing implements channel.Typer. Slack shows what a bot does only below a thread; elsewhere there is nothing to be shown.
+// Typing implements channel.Typer. Slack shows a bot's activity only in a thread.
 func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 	where, thread := split(t.Conversation.ID)
 	p.mu.Lock()
@@ -275,7 +275,7 @@ func target(c slack.Channel) channel.Target {
 
 const listPages = 10 // of 200 channels
 
-// search lists channels whose name is or begins with a word; the exact one comes first.
+// search lists channels whose name equals or begins with a word; an exact match comes first.
 func (p *plugin) search(ctx context.Context, name string) ([]channel.Target, error) {
 	var out []channel.Target
 	if name == "" {

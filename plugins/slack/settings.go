@@ -21,7 +21,7 @@ type settings struct {
 	Threads string `json:"threads"`
 	// FollowThreads takes every message of a thread in which Flynn was called as meant for it.
 	FollowThreads bool `json:"follow_threads"` // true
-	CatchUpHours  int  `json:"catch_up_hours"` // 24; 0: what was missed stays missed
+	CatchUpHours  int  `json:"catch_up_hours"` // 24; 0: missed messages are not fetched
 
 	app, bot string
 }

@@ -27,13 +27,13 @@ const (
 type link struct {
 	conn  *websocket.Conn
 	acks  chan string
-	leave func()          // Slack wants another connection
+	leave func()          // Slack requests another connection
 	left  <-chan struct{} // closed by leave
 	over  chan struct{}   // closed when the connection has ended
 	err   error           // valid once over is closed
 }
 
-// dial asks for an address, connects, and waits for the greeting.
+// dial requests an address, connects, and waits for the greeting.
 func (w *web) dial(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func readEnvelope(ctx context.Context, conn *websocket.Conn) (envelope, error) {
 	return e, nil
 }
 
-// run lives until the connection ends: it reads, writes acks, and asks for signs of life.
+// run handles the connection until it ends: it reads, writes acks, and sends pings.
 func (l *link) run(ctx context.Context, q queue) {
 	ctx, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -87,8 +87,8 @@ func (l *link) run(ctx context.Context, q queue) {
 	close(l.over)
 }
 
-// wait returns nil when another connection should be opened while this one goes on, or the reason why it ended. missed tells
-// whether something may have been said meanwhile.
+// wait returns nil when another connection should be opened while this one continues, or the reason why it ended. missed reports whether
+// messages may have been missed meanwhile.
 func (l *link) wait(ctx context.Context) (missed bool, err error) {
 	select {
 	case <-l.left:
@@ -121,7 +121,7 @@ func (l *link) read(ctx context.Context, q queue) error {
 		switch {
 		case e.Type == "disconnect" && e.Reason == "link_disabled":
 			return fmt.Errorf("socket mode is switched off for this app: %w", slack.SlackErrorResponse{Err: e.Reason})
-		case e.Type == "disconnect": // "warning" comes some seconds ahead, "refresh_requested" at once
+		case e.Type == "disconnect": // "warning" precedes the end by some seconds, "refresh_requested" is immediate
 			l.leave()
 		case e.EnvelopeID != "":
 			if !q.put(ctx, delivery{envelope: e, link: l}) {
@@ -157,7 +157,7 @@ func (l *link) writeAcks(ctx context.Context) {
 	}
 }
 
-// watch ends a connection on which nothing comes back, and one that was replaced long ago.
+// watch ends a connection without responses, and one that was replaced long ago.
 func (l *link) watch(ctx context.Context) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()

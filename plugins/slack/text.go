@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// decoder turns Slack's mrkdwn into plain text: entities become what people see, with marks where they stand.
+// decoder converts Slack's mrkdwn to plain text: entities become visible text, with marks at their positions.
 type decoder struct {
 	name func(id string) string // of a user; "" when it is not known
 	me   string                 // Flynn's user
@@ -68,7 +68,7 @@ func (d decoder) address(source string) (rest string, ok bool) {
 	return strings.TrimLeft(inner[end+1:], " ,:"), true
 }
 
-// entity reads what stands between < and >.
+// entity parses the text between < and >.
 func (d decoder) entity(inner string, names *int) (shown string, e channel.Entity) {
 	target, label, labelled := strings.Cut(inner, "|")
 	label = unescape(label)

@@ -51,7 +51,7 @@ func (b bounded) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// clean returns an error that says what failed, without the address: that of a connection holds a ticket.
+// clean removes the address from an error: that of a connection contains a ticket.
 func clean(doing string, err error) error {
 	err = webapi.WithoutAddress(err)
 	if errors.Is(err, context.DeadlineExceeded) {

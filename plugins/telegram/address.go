@@ -11,7 +11,7 @@ import (
 type self struct {
 	id       int64
 	username string
-	// private is true in privacy mode, in which Telegram shows a bot only what is meant for it.
+	// private is true in privacy mode, in which Telegram shows a bot only messages meant for it.
 	private bool
 }
 
@@ -47,9 +47,7 @@ func (s self) is(text, value string) bool {
 	return s.username != "" && strings.EqualFold(text, "@"+s.username) || value == strconv.FormatInt(s.id, 10)
 }
 
-// command looks at a command at the front of a text: whether there is one, whether it is for the bot, and whether it names the bot.
-// A command without a name is for every bot in the group; in privacy mode Telegram has decided that it is for this one. The
-// name is taken off, since "/new@flynn_bot" is the command "/new".
+// command parses a command at the beginning of a text: whether there is one, whether it is for the bot, and whether it names the bot.
 func (s self) command(t *marked) (there, mine, named bool) {
 	for _, e := range t.entities {
 		if e.Kind != "command" || e.Offset != 0 {
@@ -74,7 +72,7 @@ func (s self) answers(m *models.Message) bool {
 	return r != nil && r.From != nil && r.From.ID == s.id
 }
 
-// repliesTo returns the message that m answers. What is written in a topic answers nothing by answering the topic's first message.
+// repliesTo returns the message that m answers. A message in a topic formally answers the topic's first message, which does not count.
 func repliesTo(m *models.Message) *models.Message {
 	r := m.ReplyToMessage
 	if r == nil || r.ForumTopicCreated != nil {

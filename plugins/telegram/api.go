@@ -33,7 +33,7 @@ type api struct {
 func newAPI(s settings) (*api, error) {
 	w := &wire{client: newHTTPClient()}
 	b, err := bot.New(s.token, bot.WithServerURL(s.APIURL), bot.WithHTTPClient(time.Minute, w), bot.WithSkipGetMe(),
-		bot.WithErrorsHandler(func(error) {})) // of a pipe whose other end has heard enough
+		bot.WithErrorsHandler(func(error) {})) // errors of a pipe whose other end has closed
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func readUpdates(body io.Reader) ([]json.RawMessage, error) {
 
 const maxWords = 300 // bytes of an error
 
-// words returns an error without the token and within bounds, since a server may have sent parts of it.
+// words returns an error without the token and of bounded length, because a server may have returned parts of it.
 func (a *api) words(err error) error {
 	if err == nil {
 		return nil
@@ -189,7 +189,7 @@ func (a *api) words(err error) error {
 	return errors.New(strings.ToValidUTF8(cut.Head(text, maxWords), ""))
 }
 
-// final returns an error for the host: words, with a status code where trying again is of no use.
+// final converts an error for the host, with a status code if trying again is useless.
 func (a *api) final(err error) error {
 	if refused(err) {
 		return status.Error(codes.FailedPrecondition, a.words(err).Error())
@@ -205,14 +205,14 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// refused reports whether the server turned a call down for good: nothing was done, and nothing would be the next time.
+// refused reports whether the server refused a call finally: nothing was done, and a repeated call would fail again.
 func refused(err error) bool {
 	answer, ok := errors.AsType[*webapi.StatusError](err)
 	return errors.Is(err, bot.ErrorBadRequest) || errors.Is(err, bot.ErrorForbidden) || errors.Is(err, bot.ErrorNotFound) ||
 		ok && answer.Code == http.StatusRequestEntityTooLarge
 }
 
-// says reports whether the server refused with one of these words.
+// says reports whether the server's refusal contains one of these texts.
 func says(err error, words ...string) bool {
 	if !refused(err) {
 		return false

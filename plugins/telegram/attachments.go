@@ -28,7 +28,7 @@ func attachments(m *models.Message) []channel.Attachment {
 		add(photo.FileID, "photo.jpg", "image/jpeg", int64(photo.FileSize))
 	}
 	switch {
-	case m.Animation != nil: // comes with a document, for old programs
+	case m.Animation != nil: // has a document, too, for old programs
 		add(m.Animation.FileID, cmp.Or(m.Animation.FileName, "animation.mp4"), cmp.Or(m.Animation.MimeType, "video/mp4"), int64(m.Animation.FileSize))
 	case m.Document != nil:
 		add(m.Document.FileID, cmp.Or(m.Document.FileName, "document"), m.Document.MimeType, int64(m.Document.FileSize))
@@ -78,7 +78,7 @@ func (p *plugin) Fetch(ctx context.Context, handle string) (channel.Media, error
 func (p *plugin) fetch(ctx context.Context, handle string) (channel.Media, error) {
 	f, err := p.api.GetFile(ctx, &bot.GetFileParams{FileID: handle})
 	if says(err, "file is too big") {
-		return channel.Media{}, fmt.Errorf("%w: Telegram gives bots files of at most 20 MB", bot.ErrorBadRequest)
+		return channel.Media{}, fmt.Errorf("%w: Telegram lets bots download files of at most 20 MB", bot.ErrorBadRequest)
 	}
 	if err != nil {
 		return channel.Media{}, fmt.Errorf("fetch file: %w", err)

@@ -31,8 +31,8 @@ type plugin struct {
 	health   health
 
 	account atomic.Pointer[self] // nil until Telegram has answered getMe
-	confirm int64                // offset of the next poll; used by Run alone
-	answers sync.WaitGroup       // to presses of buttons; used by Run alone
+	confirm int64                // offset of the next poll; used by Run only
+	answers sync.WaitGroup       // to presses of buttons; used by Run only
 }
 
 var _ interface {
@@ -48,7 +48,7 @@ var _ interface {
 
 const (
 	maxFile  = 50 << 20 // bytes that Telegram takes of a bot
-	maxPhoto = 10 << 20 // bytes of a photo; a larger picture goes as a file
+	maxPhoto = 10 << 20 // bytes of a photo; a larger picture is sent as a file
 	maxChats = 10_000   // whose pauses are remembered
 )
 
@@ -77,7 +77,7 @@ func (p *plugin) Configure(_ context.Context, c channel.Config) error {
 	if p.api, err = newAPI(s); err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version kept the files to send
+	return os.RemoveAll(filepath.Join(c.StateDir, "uploads")) // where an older version stored the files to send
 }
 
 // self returns the bot's account; of id 0 as long as it is not known.
@@ -103,7 +103,7 @@ func (p *plugin) Run(ctx context.Context, in channel.Inbox) error {
 	return nil
 }
 
-// trouble returns the state that an error means, and words for the operator.
+// trouble returns the state for an error, and a text for the operator.
 func (p *plugin) trouble(err error) (channel.State, string) {
 	switch {
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
@@ -116,7 +116,7 @@ func (p *plugin) trouble(err error) (channel.State, string) {
 	return channel.StateDegraded, p.api.words(err).Error()
 }
 
-// connected asks for the bot's account and takes updates until something goes wrong.
+// connected requests the bot's account and receives updates until an error.
 func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	if err := p.introduce(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *plugin) connected(ctx context.Context, in channel.Inbox) error {
 	return p.poll(ctx, in)
 }
 
-// introduce asks for the bot's account.
+// introduce requests the bot's account.
 func (p *plugin) introduce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -145,7 +145,7 @@ type health struct {
 	in    channel.Inbox
 	state channel.State
 	text  string
-	ready string // what to show when all is well; empty while no updates come in
+	ready string // the text for a working connection; empty while no updates arrive
 }
 
 func (h *health) begin(in channel.Inbox) {
@@ -155,7 +155,7 @@ func (h *health) begin(in channel.Inbox) {
 	h.put(channel.StateConnecting, "")
 }
 
-// fails shows that no updates come in, and why.
+// fails reports that no updates arrive, and why.
 func (h *health) fails(s channel.State, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +172,7 @@ func (h *health) put(s channel.State, text string) {
 	h.in.Status(s, text)
 }
 
-// isReady shows that updates come in.
+// isReady reports that updates arrive.
 func (h *health) isReady(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +180,7 @@ func (h *health) isReady(text string) {
 	h.put(channel.StateReady, text)
 }
 
-// hampered shows trouble with a send while updates come in.
+// hampered reports a problem with sending while updates arrive.
 func (h *health) hampered(s channel.State, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ func (h *health) hampered(s channel.State, text string) {
 	}
 }
 
-// works ends what hampered showed.
+// works withdraws the report of hampered.
 func (h *health) works() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -53,7 +53,7 @@ func (p *plugin) Edit(ctx context.Context, e channel.Edit) (channel.Edited, erro
 	return channel.Edited{}, nil
 }
 
-// edit puts the first piece into the message. What has grown too long for it follows in further messages when the text is complete.
+// edit replaces the message by the first piece. When the text is complete, further pieces follow in other messages.
 func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Edit, list []string) error {
 	last := len(list) == 1
 	t := part{text: list[0], markdown: e.Markdown}
@@ -76,7 +76,7 @@ func (p *plugin) edit(ctx context.Context, chat int64, message int, e channel.Ed
 	return err
 }
 
-// editText replaces a message's text. That it shows already is what was asked for.
+// editText replaces a message's text. It is not an error if the message shows that text already.
 func (p *plugin) editText(ctx context.Context, chat int64, message int, t part) error {
 	_, err := inBothForms(t, func(text string, mode models.ParseMode) (*models.Message, error) {
 		return p.api.EditMessageText(ctx, &bot.EditMessageTextParams{
@@ -121,7 +121,7 @@ func (p *plugin) React(ctx context.Context, r channel.Reaction) error {
 	return p.api.final(err)
 }
 
-// Typing implements channel.Typer. It shows for five seconds or until a message comes; Telegram has no way to end it.
+// Typing implements channel.Typer. It shows for five seconds or until a message arrives; Telegram cannot end it earlier.
 func (p *plugin) Typing(ctx context.Context, t channel.Typing) error {
 	to, err := parsePlace(t.Conversation.ID)
 	if err != nil || !t.On {

@@ -50,7 +50,7 @@ func offsets(text string) []boundary {
 	return append(out, boundary{len(text), len(text)})
 }
 
-// meaning returns an entity in the contract's words.
+// meaning converts an entity to the kinds of the contract.
 func meaning(e models.MessageEntity, text string) (kind, value string) {
 	switch e.Type {
 	case models.MessageEntityTypeMention:
@@ -108,7 +108,7 @@ func units(s string) int {
 	return n
 }
 
-// visible returns what people see of a text in parse_mode HTML.
+// visible returns the visible text of parse_mode HTML.
 func visible(html string) string {
 	var out strings.Builder
 	for html != "" {

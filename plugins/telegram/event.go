@@ -31,7 +31,7 @@ func readUpdate(raw json.RawMessage) (*models.Update, error) {
 	return u, nil
 }
 
-// events returns what an update means to the host; most mean one event, and some nothing.
+// events converts an update; most become one event, and some none.
 func (p *plugin) events(u *models.Update, raw []byte) []channel.Event {
 	var list []channel.Event
 	switch {
@@ -70,7 +70,7 @@ func (p *plugin) said(m *models.Message) []channel.Event {
 	return []channel.Event{e}
 }
 
-// moved records a group that became a supergroup; the message comes in both chats.
+// moved records a group that became a supergroup; the message arrives in both chats.
 func (p *plugin) moved(m *models.Message) {
 	from, to := m.Chat.ID, m.MigrateToChatID
 	if to == 0 {
@@ -99,8 +99,8 @@ func (p *plugin) event(m *models.Message) channel.Event {
 	return e
 }
 
-// edited is the new form of an earlier message. Somebody who shares where he is while he moves edits his message every few seconds,
-// and says nothing by it.
+// edited converts the new version of an earlier message. A person who shares a live location edits the message every few seconds, which is
+// ignored.
 func (p *plugin) edited(update int64, m *models.Message) []channel.Event {
 	e := p.event(m)
 	if m.Location != nil || e.Text == "" && len(e.Attachments) == 0 {
@@ -124,7 +124,7 @@ func (p *plugin) pressed(q *models.CallbackQuery) []channel.Event {
 	case q.Message.InaccessibleMessage != nil:
 		m := q.Message.InaccessibleMessage
 		e.Conversation, e.TargetID = p.conversation(m.Chat, 0), messageID(m.Chat.ID, m.MessageID)
-	default: // of a message sent through another chat: none of ours
+	default: // of a message sent through another chat: not ours
 		return nil
 	}
 	return []channel.Event{e}
@@ -171,7 +171,7 @@ func reaction(r models.ReactionType) string {
 	return ""
 }
 
-// membership returns who came or went by a service message; nil when it is about something else.
+// membership converts a service message about people who joined or left; nil if it is about something else.
 func (p *plugin) membership(m *models.Message) []channel.Event {
 	var list []channel.Event
 	tell := func(u models.User, what string) {
@@ -196,7 +196,7 @@ func (p *plugin) sender(m *models.Message) channel.Sender {
 	case m.SenderChat != nil:
 		s := channel.Sender{ID: strconv.FormatInt(m.SenderChat.ID, 10), Name: signed(m.SenderChat.Title, m.AuthorSignature)}
 		if m.SenderChat.ID == m.Chat.ID && m.Chat.Type != models.ChatTypeChannel {
-			s.Roles = []string{"administrator"} // nobody else can write in the group's name
+			s.Roles = []string{"administrator"} // only administrators can write in the group's name
 		}
 		return s
 	case m.From != nil:
@@ -225,7 +225,7 @@ func unix(seconds int) time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// content returns the text of a message, the caption of its media, or words for what is neither.
+// content returns the text of a message, the caption of its media, or a description of anything else.
 func content(m *models.Message) marked {
 	switch {
 	case m.Text != "":

@@ -53,7 +53,8 @@ func parseMessageID(id string) (chat int64, message int, err error) {
 	return chat, message, nil
 }
 
-// conversation returns where a message belongs. A supergroup that was a basic group keeps the group's id: the conversation goes on.
+// conversation returns the conversation of a message. A supergroup that was a basic group keeps the group's id, so that the conversation
+// continues.
 func (p *plugin) conversation(chat models.Chat, thread int) channel.Conversation {
 	home := place{p.moves.first(chat.ID), thread}
 	c := channel.Conversation{ID: home.id(), Kind: channel.Group}
@@ -74,7 +75,7 @@ func topic(m *models.Message) int {
 	return m.MessageThreadID
 }
 
-// moves are the basic groups that became supergroups, with new ids. They are kept on disk, since Telegram sends that only once.
+// moves are the basic groups that became supergroups, with new ids. They are stored on disk, because Telegram reports that only once.
 type moves struct {
 	config channel.Config
 

@@ -32,7 +32,7 @@ func (p *plugin) poll(ctx context.Context, in channel.Inbox) error {
 	}
 }
 
-// dropWebhook takes away a webhook of an earlier configuration: while there is one nobody can poll.
+// dropWebhook removes the webhook of an earlier configuration: while there is one, polling is refused.
 func (p *plugin) dropWebhook(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -45,7 +45,7 @@ func (p *plugin) dropWebhook(ctx context.Context) error {
 	return err
 }
 
-// take hands updates to the host and returns the offset that confirms them, once the host has every one.
+// take delivers updates and returns the offset that confirms them, once the host has all of them.
 func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMessage) (confirm int64, err error) {
 	var updates []*models.Update
 	var events []channel.Event
@@ -73,7 +73,7 @@ func (p *plugin) take(ctx context.Context, in channel.Inbox, raws []json.RawMess
 // answerTime bounds the answer to a press; after a minute or so Telegram takes none.
 const answerTime = 10 * time.Second
 
-// answer ends the little clock on a button that was pressed. It is best effort: what the press does comes from the host.
+// answer ends the progress indicator on a pressed button. Failures are ignored: the host reacts to the press.
 func (p *plugin) answer(ctx context.Context, q *models.CallbackQuery) {
 	if q == nil {
 		return

@@ -33,7 +33,7 @@ func (p *plugin) Resolve(ctx context.Context, query string) ([]channel.Target, e
 	return []channel.Target{{Conversation: home, Title: title}}, nil
 }
 
-// named returns what getChat takes: "@name" or a number; "" for what is neither.
+// named returns the form that getChat accepts: "@name" or a number; "" for anything else.
 func named(query string) string {
 	query = strings.TrimSpace(query)
 	for _, prefix := range []string{"https://t.me/", "http://t.me/", "t.me/"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// Lengths in UTF-16 code units, of what people see.
+// Lengths in UTF-16 code units of the visible text.
 const (
 	maxText    = 4096
 	maxCaption = 1024
@@ -26,7 +26,7 @@ const (
 // again marks a message that may have been delivered before, which Telegram cannot show.
 const again = "(possibly again) "
 
-// nothing stands for a text of which nothing shows. Telegram takes no empty messages.
+// nothing is sent for a text without visible characters. Telegram rejects empty messages.
 const nothing = "(no text)"
 
 // part is one message of a send.
@@ -38,7 +38,7 @@ type part struct {
 	markup   models.ReplyMarkup
 }
 
-// Send implements channel.Channel. A send of several messages that stopped in the middle goes on where it stopped.
+// Send implements channel.Channel. A send of several messages that stopped in the middle continues where it stopped.
 func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error) {
 	to, err := parsePlace(s.Conversation.ID)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *plugin) unsuccessful(chat int64, err error) channel.Sent {
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound): // the token
 		p.health.hampered(p.trouble(err))
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Minute}
-	case says(err, "not enough rights", "have no rights", "chat_write_forbidden", "topic_closed"): // which an administrator can change
+	case says(err, "not enough rights", "have no rights", "chat_write_forbidden", "topic_closed"): // an administrator can change this
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: time.Hour}
 	case errors.Is(err, errGone): // the next try uploads it again
 		return channel.Sent{Outcome: channel.OutcomeNotSent}
@@ -116,7 +116,7 @@ func (p *plugin) parts(s channel.Send, to place) []part {
 	return list
 }
 
-// mark marks a part in the middle, where it fits: cut anew, the parts would not be those that were delivered before.
+// mark marks a part in the middle, if the mark fits: with other cuts, the parts would differ from those that were delivered before.
 func (t *part) mark() {
 	limit := maxText
 	if t.file != nil {

@@ -18,7 +18,7 @@ var settingsSchema []byte
 type settings struct {
 	APIURL string `json:"api_url"` // https://api.telegram.org, or a Bot API server of one's own
 	Mode   string `json:"mode"`    // "poll", or "webhook" through the host's listener
-	// Quote says where an answer shows the message that it answers: "groups", "always" or "never".
+	// Quote selects where an answer quotes the message that it answers: "groups", "always" or "never".
 	Quote string `json:"quote"`
 	// LinkPreviews lets Telegram fetch the links of an answer to show a preview. Off, since a link that an attacker made the model write can
 	// carry away what should stay in the conversation.

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// maxConnections is how many updates Telegram may bring at a time; those of one chat it brings one after the other.
+// maxConnections is how many updates Telegram may deliver at the same time; those of one chat are delivered one by one.
 const maxConnections = 16
 
 // listen takes updates through the host's listener until something goes wrong. Telegram brings an update again until it is
@@ -23,7 +23,7 @@ const maxConnections = 16
 func (p *plugin) listen(ctx context.Context, in channel.Inbox) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	secret := rand.Text() // of this start: what was on its way with an older one comes again
+	secret := rand.Text() // new for each start: updates in flight with an older one are delivered again
 	ready := func(url string) {
 		if err := p.setWebhook(ctx, url, secret); err != nil {
 			cancel(err)
@@ -74,7 +74,7 @@ func (p *plugin) hook(ctx context.Context, in channel.Inbox, secret string) http
 			p.log.Error("skipped an update", "error", p.api.words(err))
 		}
 		if err := channel.DeliverAll(r.Context(), in, p.events(u, raw)); err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable) // it comes again
+			w.WriteHeader(http.StatusServiceUnavailable) // it is delivered again
 			return
 		}
 		p.answer(ctx, u.CallbackQuery) // the call ends before it

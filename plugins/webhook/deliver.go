@@ -52,7 +52,7 @@ func (p *plugin) Send(ctx context.Context, s channel.Send) (channel.Sent, error)
 	return outcome(answer, s.Key)
 }
 
-// outcome reads the status of an answer. A server that fails may have kept the message before.
+// outcome interprets the status of a response. A server that fails may have stored the message before.
 func outcome(r *http.Response, key string) (channel.Sent, error) {
 	switch {
 	case r.StatusCode == http.StatusConflict:
@@ -64,5 +64,5 @@ func outcome(r *http.Response, key string) (channel.Sent, error) {
 	if r.StatusCode/100 == 5 && r.StatusCode != http.StatusServiceUnavailable {
 		sent.Outcome = channel.OutcomeUnknown
 	}
-	return sent, fmt.Errorf("post the answer: the other side says %s", r.Status)
+	return sent, fmt.Errorf("post the answer: the other side returned %s", r.Status)
 }

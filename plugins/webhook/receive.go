@@ -30,10 +30,10 @@ type sender struct {
 	Name string `json:"name"`
 }
 
-// maxBody bounds one request, in bytes. The host lets no more through either.
+// maxBody bounds one request, in bytes. The host has the same limit.
 const maxBody = 256 << 10
 
-// parse reads a body strictly: unknown keys are mistakes that would otherwise change what a message means.
+// parse parses a body strictly: an unknown key may be a mistake that changes the meaning of the message.
 func parse(body []byte) (inbound, error) {
 	m := inbound{Conversation: "default", Kind: "dm"}
 	if !utf8.Valid(body) {
@@ -45,7 +45,7 @@ func parse(body []byte) (inbound, error) {
 		return m, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return m, errors.New("there is more after the JSON object")
+		return m, errors.New("data after the JSON object")
 	}
 	switch {
 	case m.Text == "":
@@ -80,14 +80,14 @@ func (m inbound) event(id string) channel.Event {
 	return e
 }
 
-// receiver answers the requests that come to the path.
+// receiver handles the requests to the path.
 type receiver struct {
 	secret []byte
 	in     channel.Inbox
 	now    func() time.Time
 }
 
-// ServeHTTP takes one message. 202 means that the host has it on disk; whatever else it is, the same webhook-id may be sent again.
+// ServeHTTP receives one message. 202 means that the host has it on disk; after any other status, the same webhook-id may be sent again.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if q.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -96,7 +96,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(q.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
-		say(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message has at most %d bytes", maxBody))
+		say(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message may have at most %d bytes", maxBody))
 		return
 	}
 	id, err := verify(r.secret, q.Header, body, r.now())

@@ -36,7 +36,7 @@ type device struct {
 	store  *sqlstore.Container
 	cancel context.CancelFunc // ends the connection and every try to get one back
 
-	byHidden cache.Map[types.JID, bool] // groups whose members go by their hidden ids, as far as asked for
+	byHidden cache.Map[types.JID, bool] // groups whose members use hidden ids, as far as known
 
 	mu             sync.Mutex
 	number, hidden types.JID // copies, since the library changes its own without a lock
@@ -65,7 +65,7 @@ func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (*devic
 		_ = container.Close()
 		return nil, fmt.Errorf("read session: %w", err)
 	}
-	store.SetOSInfo(name, [3]uint32{0, 1, 0}) // what the phone shows in its list of devices
+	store.SetOSInfo(name, [3]uint32{0, 1, 0}) // the name in the phone's list of devices
 	client := whatsmeow.NewClient(first, quiet{log})
 	client.SynchronousAck, client.EnableDecryptedEventBuffer = true, true // acked after the host, and readable again if not
 	client.ManualHistorySyncDownload = true                               // older messages are not used
@@ -116,7 +116,7 @@ func (d *device) Send(ctx context.Context, to types.JID, m *waE2E.Message, id st
 	return err
 }
 
-// Upload puts a medium where media are. The file is encrypted in place.
+// Upload uploads a medium. The file is encrypted in place.
 func (d *device) Upload(ctx context.Context, body *os.File, kind whatsmeow.MediaType) (whatsmeow.UploadResponse, error) {
 	return d.client.UploadReader(ctx, body, body, kind)
 }
@@ -175,7 +175,7 @@ func (d *device) Forget(ctx context.Context) error {
 	return err
 }
 
-// Close ends the connection. A dial that does not come to an end holds it up for no longer than goodbye.
+// Close ends the connection. It waits for a pending dial at most for goodbye.
 func (d *device) Close() {
 	d.client.RemoveEventHandlers()
 	patience := time.AfterFunc(goodbye, d.cancel)
@@ -203,7 +203,7 @@ func (q quiet) Debugf(string, ...any) {}
 // Sub implements waLog.Logger.
 func (q quiet) Sub(module string) waLog.Logger { return quiet{q.log.With("part", module)} }
 
-// silence keeps the encryption library from writing to standard output. whatsmeow logs what matters of it.
+// silence keeps the encryption library from writing to standard output. whatsmeow logs what is relevant.
 func silence() {
 	var l logger.Loggable = silent{}
 	logger.Setup(&l)

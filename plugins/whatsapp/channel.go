@@ -9,7 +9,7 @@ import (
 // plugin is the channel; the work is done by its line.
 type plugin struct{ line }
 
-// line is one of the two ways to WhatsApp.
+// line is one of the two kinds of connections to WhatsApp.
 type line interface {
 	Run(ctx context.Context, in channel.Inbox) error
 	Send(ctx context.Context, s channel.Send) (channel.Sent, error)

@@ -64,7 +64,7 @@ func (c *choices) pressed(e channel.Event) channel.Event {
 	return e
 }
 
-// deliver hands one event over, as the press of a button if it is one. Each offer is taken once, when the host has the press.
+// deliver delivers one event, as the press of a button if it is one. Each offer is used once, when the host has the press.
 func (c *choices) deliver(ctx context.Context, in channel.Inbox, e channel.Event) (channel.Event, error) {
 	e = c.pressed(e)
 	err := in.Deliver(ctx, e)

@@ -78,7 +78,7 @@ func (c *cloud) greet(ctx context.Context, in channel.Inbox, url string) {
 	c.log.Info("webhook is served", "url", url)
 }
 
-// handler answers what comes to the webhook.
+// handler handles requests to the webhook.
 func (c *cloud) handler(in channel.Inbox) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
@@ -145,7 +145,7 @@ func (c *cloud) receive(w http.ResponseWriter, r *http.Request, in channel.Inbox
 	w.WriteHeader(http.StatusOK)
 }
 
-// signed checks the signature over the body as it came.
+// signed checks the signature of the unmodified body.
 func signed(body []byte, header, secret string) bool {
 	sum, ok := strings.CutPrefix(header, "sha256=")
 	if !ok {
@@ -162,7 +162,7 @@ func signed(body []byte, header, secret string) bool {
 
 const maxLast = 5000
 
-// deliver hands one event over and reports whether it is settled.
+// deliver delivers one event and reports whether it is settled.
 func (c *cloud) deliver(ctx context.Context, in channel.Inbox, e channel.Event) bool {
 	e, err := c.choices.deliver(ctx, in, e)
 	if err == nil {
@@ -171,7 +171,7 @@ func (c *cloud) deliver(ctx context.Context, in channel.Inbox, e channel.Event) 
 	return channel.Settled(err)
 }
 
-// settle records what became of a message.
+// settle records the outcome of a message.
 func (c *cloud) settle(s hookStatus) {
 	f := fate{wamid: s.ID}
 	switch s.Status {

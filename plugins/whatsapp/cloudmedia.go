@@ -19,7 +19,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/webapi"
 )
 
-// mediaKind returns what WhatsApp calls a medium; everything that it cannot show is a document.
+// mediaKind returns WhatsApp's kind of a medium; what it cannot show is sent as a document.
 func mediaKind(mediaType string) string {
 	switch mediaType {
 	case "image/jpeg", "image/png":
@@ -35,7 +35,7 @@ func mediaKind(mediaType string) string {
 // captioned reports whether a medium can have text below.
 func captioned(mediaType string) bool { return mediaKind(mediaType) != "audio" }
 
-// Fetch implements line. A handle is the id of a medium; its address is asked for each time, since it ages within minutes.
+// Fetch implements line. A handle is the id of a medium; its address is requested each time, because it expires within minutes.
 func (c *cloud) Fetch(ctx context.Context, handle string) (channel.Media, error) {
 	if !digits(handle) {
 		return channel.Media{}, status.Errorf(codes.InvalidArgument, "%q is not the handle of a file in WhatsApp", handle)

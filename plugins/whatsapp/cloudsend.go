@@ -17,7 +17,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// again marks a message that may have been sent before, where WhatsApp has not told.
+// again marks a message that may have been sent before, with an unknown outcome.
 const again = "(possibly again) "
 
 const reconcileWait = 8 * time.Second
@@ -148,7 +148,7 @@ func (c *cloud) sendPart(ctx context.Context, s channel.Send, key string, body o
 	return c.post(ctx, s, key+"#template", c.template(text))
 }
 
-// post makes the request. The key comes back with each status.
+// post makes the request. The key is returned with each status.
 func (c *cloud) post(ctx context.Context, s channel.Send, key string, body object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -169,7 +169,7 @@ func final(err error) error {
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 
-// sentBy returns what an error means for the message that was to be sent.
+// sentBy returns the outcome of a message for an error.
 func sentBy(err error) (channel.Sent, error) {
 	notSent := func(after time.Duration, err error) (channel.Sent, error) {
 		return channel.Sent{Outcome: channel.OutcomeNotSent, RetryAfter: after}, err

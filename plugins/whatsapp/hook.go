@@ -93,7 +93,7 @@ type hookReply struct {
 	Title string `json:"title"`
 }
 
-// hookStatus is what became of a message of ours.
+// hookStatus is the status of one of our messages.
 type hookStatus struct {
 	ID     string       `json:"id"`
 	Status string       `json:"status"`
@@ -112,7 +112,7 @@ func readHook(body []byte) (notification, error) {
 	return n, nil
 }
 
-// values returns the changes that concern our number. An app may have several, each with an instance of its own.
+// values returns the changes that concern our number. An app may have several numbers, each with its own instance.
 func (n notification) values(phone string) (out []hookValue) {
 	for _, e := range n.Entry {
 		for _, c := range e.Changes {

@@ -121,7 +121,7 @@ const (
 	scanText   = "scan this code with WhatsApp on the phone: Settings, Linked devices, Link a device"
 )
 
-// wait shows codes until the session is over. The library does not come back by itself when the connection ends right after linking.
+// wait shows codes until the session ends. The library does not reconnect by itself if the connection ends right after linking.
 func (s *session) wait() ending {
 	var codes []string
 	var next, late <-chan time.Time
@@ -168,7 +168,7 @@ func (s *session) show(codes []string) {
 	}
 }
 
-// handle takes one event of the library. False means that a message has to come again.
+// handle handles one event of the library. It returns false if a message has to be delivered again.
 func (s *session) handle(event any) bool {
 	switch e := event.(type) {
 	case *events.Message:
@@ -183,7 +183,7 @@ func (s *session) handle(event any) bool {
 	return true
 }
 
-// connection follows what happens to the connection.
+// connection handles the events of the connection.
 func (s *session) connection(event any) {
 	switch e := event.(type) {
 	case *events.QR:
@@ -224,7 +224,7 @@ func (s *session) connection(event any) {
 	}
 }
 
-// receive hands a message to the host. WhatsApp is acked when the host has it.
+// receive delivers a message. WhatsApp gets an ack when the host has it.
 func (s *session) receive(m *events.Message) bool {
 	number, hidden := s.device.Own()
 	e, r, ok := eventOf(m, number, hidden, s.settings.Groups)

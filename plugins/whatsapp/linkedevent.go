@@ -67,7 +67,7 @@ func person(j, other types.JID) types.JID {
 	return j.ToNonAD()
 }
 
-// eventOf turns a message into an event. Own messages, broadcasts and newsletters are none, and neither are groups unless wanted.
+// eventOf converts a message. It ignores own messages, broadcasts and newsletters, and groups unless they are enabled.
 func eventOf(m *events.Message, number, hidden types.JID, groups bool) (channel.Event, ref, bool) {
 	r := ref{chat: m.Info.Chat.ToNonAD(), id: m.Info.ID, sender: person(m.Info.Sender, m.Info.SenderAlt), at: m.Info.Timestamp}
 	e := channel.Event{
@@ -107,7 +107,7 @@ func (o owner) is(jid string) bool {
 	return j.User == o.number.User && j.Server == o.number.Server || j.User == o.hidden.User && j.Server == o.hidden.Server
 }
 
-// read fills in what the message says.
+// read fills in the content of the message.
 func read(e *channel.Event, m *waE2E.Message, r ref, me owner) bool {
 	if p := m.GetProtocolMessage(); p != nil {
 		return readProtocol(e, p, r, me)
@@ -144,7 +144,7 @@ func readProtocol(e *channel.Event, p *waE2E.ProtocolMessage, r ref, me owner) b
 	switch p.GetType() {
 	case waE2E.ProtocolMessage_REVOKE:
 		e.Kind = channel.EventDelete
-		if by := p.GetKey().GetParticipant(); by != "" { // an administrator of a group removes the message of somebody else
+		if by := p.GetKey().GetParticipant(); by != "" { // an administrator of a group deletes the message of another person
 			if j, err := types.ParseJID(by); err == nil {
 				target.sender = j.ToNonAD()
 				e.TargetID = target.String()
@@ -211,7 +211,7 @@ func textOf(m *waE2E.Message) string {
 	return ""
 }
 
-// contextOf returns what a message says of others: whom it mentions, what it answers.
+// contextOf returns the context of a message: whom it mentions, and which message it answers.
 func contextOf(m *waE2E.Message) *waE2E.ContextInfo {
 	for _, part := range []interface{ GetContextInfo() *waE2E.ContextInfo }{
 		m.GetExtendedTextMessage(), m.GetImageMessage(), m.GetVideoMessage(), m.GetDocumentMessage(), m.GetAudioMessage(), m.GetStickerMessage(), m.GetLocationMessage(),

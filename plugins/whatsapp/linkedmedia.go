@@ -208,6 +208,6 @@ func (l *linked) Upload(ctx context.Context, m channel.Media) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("upload: %w", err)
 	}
-	u.URL = "" // the path says it all, and keeps the handle short
+	u.URL = "" // the path suffices, and keeps the handle short
 	return handleOf(medium(kind, m.Type, fileName(m), u))
 }

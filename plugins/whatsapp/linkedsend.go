@@ -68,7 +68,7 @@ func sendOne(ctx context.Context, d *device, to types.JID, m *waE2E.Message, id 
 	return d.Send(ctx, to, m, id)
 }
 
-// outcomeOf returns what an error of the library means: a message that never reached the server, or that it refused, was not sent.
+// outcomeOf returns the outcome for an error of the library: a message that never reached the server, or that it refused, was not sent.
 func outcomeOf(err error) (channel.Sent, error) {
 	switch {
 	case errors.Is(err, whatsmeow.ErrNotConnected), errors.Is(err, whatsmeow.ErrNotLoggedIn):
@@ -79,7 +79,7 @@ func outcomeOf(err error) (channel.Sent, error) {
 	return channel.Sent{Outcome: channel.OutcomeUnknown}, err
 }
 
-// messages returns what a send becomes. Buttons are written out: WhatsApp shows those of linked devices to nobody.
+// messages returns the messages of a send. Buttons are written as text, because WhatsApp does not show those of linked devices.
 func messages(s channel.Send, quoted *waE2E.ContextInfo) ([]*waE2E.Message, error) {
 	text := s.Text
 	if s.Markdown {
@@ -106,7 +106,7 @@ func messages(s channel.Send, quoted *waE2E.ContextInfo) ([]*waE2E.Message, erro
 	return list, nil
 }
 
-// caption puts text below a medium that can have one.
+// caption adds text to a medium that can have a caption.
 func caption(m *waE2E.Message, text string) bool {
 	switch {
 	case m.ImageMessage != nil:

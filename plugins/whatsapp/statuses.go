@@ -8,8 +8,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/cache"
 )
 
-// statuses remembers what WhatsApp reports of sent messages. A request carries the idempotency key, which comes back with each status, so that
-// a send whose answer was lost can still be settled.
+// statuses remembers the status reports for sent messages. A request carries the idempotency key, which each status repeats, so that the
+// outcome of a send can still be determined if its response was lost.
 type statuses struct {
 	byKey cache.Map[string, fate]
 
@@ -17,7 +17,7 @@ type statuses struct {
 	changed chan struct{} // closed and replaced whenever byKey changes
 }
 
-// fate is what became of one part of a send.
+// fate is the status of one part of a send.
 type fate struct {
 	wamid  string
 	failed *graphError // nil: it went out
@@ -47,7 +47,7 @@ func (s *statuses) learn(key string, f fate) {
 // forget makes room for the next try of a key that failed.
 func (s *statuses) forget(key string) { s.byKey.Delete(key) }
 
-// wait returns what became of key as soon as that is known, and false if it is not known within d.
+// wait returns the status of key as soon as it is known, and false if it is not known within d.
 func (s *statuses) wait(ctx context.Context, key string, d time.Duration) (fate, bool) {
 	patience := time.NewTimer(d)
 	defer patience.Stop()

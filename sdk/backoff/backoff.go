@@ -1,7 +1,7 @@
-// Package backoff computes how long to wait before something that failed is tried again.
+// Package backoff computes how long to wait before a failed operation is tried again.
 //
-// Start with Loop, which keeps up a connection, with Backoff for a loop of your own, or with Delay where the failures are counted already.
-// Waits double with each failure, and half of each is random, so that many clients that lost one server do not come back together.
+// Start with Loop, which maintains a connection, with Backoff for your own loop, or with Delay if you count the failures yourself. Waits
+// double with each failure, and half of each is random, so that many clients that lost one server do not reconnect at the same time.
 package backoff
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Backoff counts the failures of one loop.
 type Backoff struct {
-	First, Most time.Duration // the longest waits after the first failure, and after any
+	First, Most time.Duration // the longest wait after the first failure, and after any
 	failures    int
 }
 
@@ -45,8 +45,8 @@ func (b Backoff) Loop(ctx context.Context, connect func(context.Context) error, 
 	}
 }
 
-// Delay returns how long to wait after so many failures in a row: first after one, twice as long after each more, never longer than
-// most; between half of that and all of it.
+// Delay returns how long to wait after a number of consecutive failures: up to first after one, and twice as long after each further one,
+// but never longer than most. The result is random, between half of that and all of it.
 func Delay(failures int, first, most time.Duration) time.Duration {
 	d := first
 	for n := 1; n < failures && d < most; n++ {

@@ -1,6 +1,6 @@
-// Package cache remembers a bounded number of values by key.
+// Package cache stores a bounded number of values by key.
 //
-// Start with Map. It is for what a plugin may forget without harm, such as the names of people.
+// Start with Map. It is for values that a plugin may forget without harm, such as the names of people.
 package cache
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Map is a map with at most Most entries. When it is full, the expired entries go, and all others if none has expired. Its methods may be
-// called from many goroutines.
+// Map is a map with at most Most entries. When it is full, expired entries are removed, or all others if none has expired. Its methods may
+// be called from many goroutines.
 type Map[K comparable, V any] struct {
 	Most int
 
@@ -36,7 +36,7 @@ func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// Set stores a value until kept has passed; 0 keeps it for as long as there is room.
+// Set stores a value for the duration kept; 0 keeps it as long as there is room.
 func (m *Map[K, V]) Set(key K, value V, kept time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// The tables below map our constants to the wire's; a value outside of them becomes the wire's zero.
+// The tables below map our constants to those of the protocol; other values become the protocol's zero.
 var (
 	conversationKinds = [...]channelv1.ConversationKind{
 		Group:  channelv1.ConversationKind_CONVERSATION_KIND_GROUP,
@@ -26,14 +26,14 @@ var (
 	}
 )
 
-// utf8 keeps text of a platform from breaking the whole frame: proto3 strings must be valid UTF-8.
+// utf8 makes text of a platform valid UTF-8, because an invalid string would make the whole proto3 message invalid.
 func utf8(s string) string { return process.UTF8(s) }
 
-// eventToWire leaves malformed identifiers as they are, for check to refuse: repaired, two of them could become one.
+// eventToWire does not repair malformed identifiers, because two of them could become equal; check refuses them.
 func eventToWire(e Event) *channelv1.Event {
 	wire := &channelv1.Event{
 		EventId: e.ID,
-		// The wire counts kinds from 1, in the same order.
+		// The protocol counts kinds from 1, in the same order.
 		Kind:         channelv1.EventKind(e.Kind + 1),
 		Conversation: conversationToWire(e.Conversation),
 		Sender: &channelv1.Sender{

@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// maxKeys bounds the sends that are remembered. The host repeats a key within minutes or after a restart, never after
-// thousands of others.
+// maxKeys bounds the remembered sends. The host repeats a key within minutes or after a restart, never after thousands of others.
 const maxKeys = 4096
 
-// recent remembers sends by idempotency key, those under way included, so that a repeated key is sent once.
+// recent remembers sends by idempotency key, including those in progress, so that a repeated key is sent once.
 type recent struct {
 	mu    sync.Mutex
 	sends map[string]*sending
 	order []*sending // oldest first
-	// stopped is where sends of this process have stopped in the middle, by key.
+	// stopped is the position at which sends of this process have stopped, by key.
 	stopped map[string]string
 }
 
@@ -26,8 +25,8 @@ type sending struct {
 	err  error
 }
 
-// once calls send unless key was delivered before, in which case it returns OutcomeDuplicate with the message ids of that send. A
-// key whose send did not succeed may be tried again, and goes on where it stopped.
+// once calls send unless key was delivered before, in which case it returns OutcomeDuplicate with the message ids of that send. A send that
+// did not succeed may be tried again, and continues where it stopped.
 func (r *recent) once(ctx context.Context, key string, send func(resume string) (Sent, error)) (Sent, error) {
 	if key == "" {
 		return send("")
@@ -80,7 +79,7 @@ func (r *recent) resume(key string) string {
 	return r.stopped[key]
 }
 
-// stop remembers where a send has stopped, unless it has made no progress.
+// stop records where a send has stopped, unless it has made no progress.
 func (r *recent) stop(key, at string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 
 // Errors of Inbox.
 var (
-	// ErrMalformed is wrapped by the error for an event that can never be delivered, since this package or the host found that it breaks the
-	// contract. The same event again gets the same error. This package has logged it.
+	// ErrMalformed is wrapped by the error for an event that can never be delivered, because this package or the host found that it
+	// violates the contract. The same event would get the same error again. This package logs it.
 	ErrMalformed = errors.New("malformed event")
-	// ErrEnding means that the plugin is ending; the event will have to come again.
+	// ErrEnding means that the plugin is ending; the event will have to be delivered again.
 	ErrEnding = process.ErrEnding
 )
 
-// Settled reports whether an event with this result of Inbox is done with: the host has it, or will never take it. Then acknowledge it to the
-// platform; any other event has to come again.
+// Settled reports whether an event with this result of Inbox is finished: the host has it, or will never accept it. Acknowledge it to the
+// platform then; any other event has to be delivered again.
 func Settled(err error) bool { return err == nil || errors.Is(err, ErrMalformed) }
 
 const (
@@ -39,8 +39,8 @@ type pending struct {
 	done  func(error)
 }
 
-// backlog holds the events between Deliver and the host's ack. It gives out sequence numbers and grants credit: it
-// never holds more events than the window of the latest stream. It outlives streams, which is what makes replay work.
+// backlog holds the events between Deliver and the host's ack. It assigns sequence numbers and enforces credit: it never holds more events
+// than the window of the latest stream. It outlives streams, which makes replay possible.
 type backlog struct {
 	calling sync.Mutex // held while done functions are called, so that they are called in order; locked before mu
 
@@ -129,7 +129,7 @@ func (b *backlog) at(stream int, seq uint64) (*channelv1.ReceiveResponse, error)
 	if b.ending {
 		return nil, ErrEnding
 	}
-	// A window that shrank at a new stream can leave more events here than may be on the way.
+	// The window of a new stream may be smaller than the number of events that are already in flight.
 	i := seq - b.first
 	if i >= uint64(min(len(b.events), b.window)) {
 		return nil, nil
@@ -137,7 +137,7 @@ func (b *backlog) at(stream int, seq uint64) (*channelv1.ReceiveResponse, error)
 	return b.events[i].frame, nil
 }
 
-// ack releases every event up to that of the host's ack; the stream had sent those before sent.
+// ack releases every event up to the one in the host's ack; sent is the number after the last event that the stream has sent.
 func (b *backlog) ack(stream int, ack *channelv1.Ack, sent uint64) error {
 	seq := ack.GetSeq()
 	b.calling.Lock()
@@ -204,14 +204,14 @@ func (b *backlog) warn(e *channelv1.Event, err error) {
 	}
 }
 
-// begin takes events again after end: a program under a debugger serves one host after the other.
+// begin accepts events again after end: a program under a debugger serves one host after the other.
 func (b *backlog) begin(log *slog.Logger) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ending, b.window, b.log = false, 0, log
 }
 
-// end refuses further events and calls the done functions of those that wait.
+// end refuses further events and calls the done functions of the waiting ones.
 func (b *backlog) end() {
 	b.calling.Lock()
 	defer b.calling.Unlock()
@@ -226,7 +226,7 @@ func (b *backlog) end() {
 	}
 }
 
-// inbox is what Run gets: a backlog and a status board behind the public interface.
+// inbox implements Inbox with a backlog and a status board.
 type inbox struct {
 	*backlog
 	*process.Board
@@ -234,7 +234,7 @@ type inbox struct {
 
 var _ Inbox = inbox{}
 
-// Deliver hands over one event and waits for the host to have it.
+// Deliver implements Inbox.
 func (in inbox) Deliver(ctx context.Context, e Event) error {
 	acked := make(chan error, 1)
 	if err := in.DeliverAsync(ctx, e, func(err error) { acked <- err }); err != nil {
@@ -248,7 +248,7 @@ func (in inbox) Deliver(ctx context.Context, e Event) error {
 	}
 }
 
-// DeliverAsync hands over one event and returns when there is room for it.
+// DeliverAsync implements Inbox.
 func (in inbox) DeliverAsync(ctx context.Context, e Event, done func(error)) error {
 	wire := eventToWire(e)
 	if err := check(wire); err != nil {
@@ -258,7 +258,7 @@ func (in inbox) DeliverAsync(ctx context.Context, e Event, done func(error)) err
 	return in.add(ctx, wire, done)
 }
 
-// DeliverAll delivers events in order and returns when all of them are settled. It is for a plugin that polls, and confirms what it got as a
+// DeliverAll delivers events in order and returns when all of them are settled. It is for a plugin that polls and confirms a batch as a
 // whole.
 func DeliverAll(ctx context.Context, in Inbox, events []Event) error {
 	acks := make(chan error, len(events))

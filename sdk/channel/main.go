@@ -16,23 +16,23 @@ import (
 // Config is the configuration of one instance.
 type Config = plugin.Config
 
-// FieldError is what is wrong with one setting.
+// FieldError is an error in one setting.
 type FieldError = plugin.FieldError
 
 // FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
 type FieldErrors = plugin.FieldErrors
 
-// Main runs p as a plugin process and does not return. It ends when the host asks for it, when the host is
-// gone (standard input ends), or when Run fails.
+// Main runs p as a plugin process and does not return. It ends when the host requests it, when the host is gone (standard input ends), or
+// when Run fails.
 func Main(p Channel) { plugin.Main(Part(p)) }
 
-// Serve serves p on lis without a host's handshake, until ctx ends or the plugin is over. It is for tests and
-// for debuggers; the connection is neither encrypted nor authenticated.
+// Serve serves p on lis without a host's handshake, until ctx ends or the plugin ends. It is for tests and debuggers; the connection is
+// neither encrypted nor authenticated.
 func Serve(ctx context.Context, lis net.Listener, p Channel, log *slog.Logger) error {
 	return plugin.Serve(ctx, lis, log, Part(p))
 }
 
-// Part is p as a part of a plugin that is of another kind, too; see sdk/plugin.
+// Part returns p as one part of a plugin that has another kind, too; see sdk/plugin.
 func Part(p Channel) plugin.Part {
 	events := newBacklog()
 	return plugin.Part{

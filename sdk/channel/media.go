@@ -60,7 +60,7 @@ func chunks(body io.Reader, send func([]byte) error) error {
 	}
 }
 
-// Upload takes media ahead of a send.
+// Upload receives media before a send.
 func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequest, channelv1.UploadResponse]) error {
 	p, err := ability[Uploader](o, "Upload")
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 	}
 	head := first.GetHead()
 	if head == nil {
-		return status.Error(codes.InvalidArgument, "the first frame has to be the head")
+		return status.Error(codes.InvalidArgument, "the first frame must be the head")
 	}
 	ctx, cancel := context.WithTimeout(stream.Context(), transferTime)
 	defer cancel()
@@ -86,7 +86,8 @@ func (o *outbound) Upload(stream grpc.ClientStreamingServer[channelv1.UploadRequ
 	return stream.SendAndClose(&channelv1.UploadResponse{Handle: utf8(handle)})
 }
 
-// HostMedia is an Uploader that keeps files in the host's media store until they are sent. Their handles are digests. It needs the permission "media".
+// HostMedia is an Uploader that stores files in the host's media store until they are sent. Their handles are digests. It requires the
+// permission "media".
 type HostMedia struct {
 	Host *hostapi.Host
 	Most int64 // bytes of one file
@@ -100,8 +101,8 @@ func (h HostMedia) Upload(ctx context.Context, m Media) (string, error) {
 	return h.Host.PutMedia(ctx, hostapi.Media{Name: m.Name, Type: m.Type, Size: m.Size, Body: Bounded(m.Body, h.Most, nil)})
 }
 
-// Bounded makes a body for Media of which no more than limit bytes can be read. The next byte is an error, so that a part is never taken for the
-// whole. Close closes body, if it can be closed, and calls end, if that is not nil.
+// Bounded returns a body for Media that fails after limit bytes, so that a part is never mistaken for the whole. Close closes body, if it
+// can be closed, and calls end, if that is not nil.
 func Bounded(body io.Reader, limit int64, end func()) io.ReadCloser {
 	return &bounded{body, limit, limit, end}
 }

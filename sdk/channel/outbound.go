@@ -45,7 +45,7 @@ func optional[T any](ctx context.Context, o *outbound, method string, f func(ctx
 	return failed(f(ctx, p))
 }
 
-// failed gives the author's error a code, unless it has one.
+// failed adds a status code to the author's error, unless it has one.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -65,14 +65,14 @@ func (o *outbound) Send(ctx context.Context, r *channelv1.SendRequest) (*channel
 	defer cancel()
 	return sentToWire(o.sent.once(ctx, r.GetIdempotencyKey(), func(resume string) (Sent, error) {
 		s := sendFromWire(r)
-		if resume != "" { // a host that does not know the field repeats all
+		if resume != "" { // a host that does not know the field repeats everything
 			s.Resume = resume
 		}
 		return o.channel.Send(ctx, s)
 	})), nil
 }
 
-// Edit changes a sent message, unless a later revision was there before.
+// Edit changes a sent message, unless a later revision was applied before.
 func (o *outbound) Edit(ctx context.Context, r *channelv1.EditRequest) (*channelv1.EditResponse, error) {
 	out := &channelv1.EditResponse{}
 	return out, optional(ctx, o, "Edit", func(ctx context.Context, p Editor) error {
@@ -134,7 +134,7 @@ func (o *outbound) Resolve(ctx context.Context, r *channelv1.ResolveRequest) (*c
 	})
 }
 
-// Reconcile returns what became of a send.
+// Reconcile returns the outcome of a send.
 func (o *outbound) Reconcile(ctx context.Context, r *channelv1.ReconcileRequest) (*channelv1.ReconcileResponse, error) {
 	out := &channelv1.ReconcileResponse{}
 	return out, optional(ctx, o, "Reconcile", func(ctx context.Context, p Reconciler) error {
@@ -146,7 +146,7 @@ func (o *outbound) Reconcile(ctx context.Context, r *channelv1.ReconcileRequest)
 	})
 }
 
-// maxEdited bounds the messages whose revision is remembered, maxEditAge how long.
+// maxEdited bounds the messages whose revision is remembered, and maxEditAge for how long.
 const (
 	maxEdited  = 1024
 	maxEditAge = time.Hour
@@ -164,7 +164,7 @@ type revision struct {
 	at     time.Time
 }
 
-// newer reports whether number is above every earlier one of the message, and remembers it.
+// newer records a revision and reports whether it is above every earlier one of the message.
 func (v *revisions) newer(conversation, message string, number uint64, final bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -182,7 +182,7 @@ func (v *revisions) newer(conversation, message string, number uint64, final boo
 	return true
 }
 
-// refused records that a final edit was not applied: the host may try again with a higher number.
+// refused records that a final edit was not applied, so that the host may try again with a higher number.
 func (v *revisions) refused(conversation, message string, number uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -193,7 +193,7 @@ func (v *revisions) refused(conversation, message string, number uint64) {
 	}
 }
 
-// forgetOld drops messages that are too old to be edited again and, when that is not enough, all.
+// forgetOld removes messages that are too old to be edited again and, if that is not enough, all of them.
 func (v *revisions) forgetOld(now time.Time) {
 	for key, r := range v.latest {
 		if now.Sub(r.at) > maxEditAge {

@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Pace is a rate limit that all conversations of a connection share: burst messages at once, then one each interval. Waiting conversations take
-// turns, so that a long answer in one does not hold up the others.
+// Pace is a rate limit that all conversations of a connection share: burst messages at once, then one per interval. Waiting conversations
+// take turns, so that a long answer in one does not delay the others.
 type Pace struct {
 	burst    int
 	interval time.Duration
 
 	mu      sync.Mutex
-	full    time.Time // when the whole burst is there again; not before
-	virtual uint64    // start of the turn that was given last
+	full    time.Time // when the full burst is available again
+	virtual uint64    // start of the last turn
 	arrived uint64
 	queues  map[string]*paceQueue
-	timer   *time.Timer // for the next turn; nil while none is awaited
+	timer   *time.Timer // for the next turn; nil if there is none
 }
 
-// paceQueue is the queue of one conversation. Its claim stays until it has been served, even if every waiter has given up, so that the next try
-// does not lose its place.
+// paceQueue is the queue of one conversation. It keeps its place until it has been served, even if every waiter has given up, so that the
+// next attempt does not lose it.
 type paceQueue struct {
 	claimed bool
-	start   uint64 // claims are served by this, then by arrival
+	start   uint64 // queues are served in this order, then by arrival
 	arrival uint64
 	waiting []chan struct{} // each is closed with its turn
 	used    time.Time
 }
 
-// placeKept is how long a place is kept that nobody waits in. Tries of the host are at most five minutes apart.
+// placeKept is how long a place without waiters is kept. The host's attempts are at most five minutes apart.
 const placeKept = 10 * time.Minute
 
-// NewPace returns a Pace. An interval of 0 is no limit.
+// NewPace returns a Pace. An interval of 0 means no limit.
 func NewPace(burst int, interval time.Duration) *Pace {
 	return &Pace{burst: max(burst, 1), interval: interval, queues: map[string]*paceQueue{}}
 }
 
-// Wait waits for a turn of the conversation. After an error there was none, and what was to be sent was not.
+// Wait waits for a turn of the conversation. After an error there was none, and nothing was sent.
 func (p *Pace) Wait(ctx context.Context, conversation string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (p *Pace) Wait(ctx context.Context, conversation string) error {
 	return ctx.Err()
 }
 
-// enter puts a waiter into the queue of a conversation.
+// enter adds a waiter to the queue of a conversation.
 func (p *Pace) enter(conversation string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,14 +86,14 @@ func (p *Pace) arrive(q *paceQueue) {
 	q.arrival = p.arrived
 }
 
-// leave takes a waiter out; p.mu is held.
+// leave removes a waiter; p.mu is held.
 func (p *Pace) leave(conversation string, turn chan struct{}) {
 	q := p.queues[conversation]
 	q.waiting = slices.DeleteFunc(q.waiting, func(w chan struct{}) bool { return w == turn })
 	q.used = time.Now()
 }
 
-// sweep drops places that were left long ago; p.mu is held.
+// sweep removes places that were left long ago; p.mu is held.
 func (p *Pace) sweep() {
 	for name, q := range p.queues {
 		if len(q.waiting) == 0 && time.Since(q.used) > placeKept {
@@ -102,7 +102,7 @@ func (p *Pace) sweep() {
 	}
 }
 
-// give gives the turns that there are; p.mu is held.
+// give grants the available turns; p.mu is held.
 func (p *Pace) give() {
 	for {
 		q := p.next()
@@ -141,7 +141,7 @@ func (p *Pace) next() *paceQueue {
 	return first
 }
 
-// later gives further turns after d; p.mu is held.
+// later grants further turns after d; p.mu is held.
 func (p *Pace) later(d time.Duration) {
 	if p.timer != nil {
 		return

@@ -15,7 +15,7 @@ import (
 
 type receiveStream = grpc.BidiStreamingServer[channelv1.ReceiveRequest, channelv1.ReceiveResponse]
 
-// Receive streams events to the host, beginning with those that an earlier stream left unacked.
+// Receive streams events to the host, beginning with those that were not acked on an earlier stream.
 func (o *outbound) Receive(stream receiveStream) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -23,7 +23,7 @@ func (o *outbound) Receive(stream receiveStream) error {
 	}
 	open := first.GetOpen()
 	if open == nil {
-		return status.Error(codes.InvalidArgument, "the first frame has to be open")
+		return status.Error(codes.InvalidArgument, "the first frame must be open")
 	}
 	ctx, cancel := o.server.Until(stream.Context())
 	defer cancel()
@@ -46,21 +46,21 @@ func (o *outbound) Receive(stream receiveStream) error {
 	return ended(err)
 }
 
-// events sends frames as they come until the stream ends.
+// events sends frames as they become available, until the stream ends.
 func (o *outbound) events(ctx context.Context, stream receiveStream, number int, sent *atomic.Uint64) error {
 	for {
 		frame, err := o.backlog.next(ctx, number, sent.Load())
 		if err != nil {
 			return err
 		}
-		sent.Add(1) // before the frame leaves: its ack may be here before Send returns
+		sent.Add(1) // before sending: the ack may arrive before Send returns
 		if err := stream.Send(frame); err != nil {
 			return err
 		}
 	}
 }
 
-// acks takes the host's frames until the stream ends. It ignores frames of kinds that it does not know.
+// acks reads the host's frames until the stream ends. It ignores unknown kinds of frames.
 func (o *outbound) acks(stream receiveStream, number int, sent *atomic.Uint64) error {
 	for {
 		frame, err := stream.Recv()
@@ -77,7 +77,7 @@ func (o *outbound) acks(stream receiveStream, number int, sent *atomic.Uint64) e
 	}
 }
 
-// ended gives the end of a stream its status.
+// ended converts the end of a stream to a status.
 func ended(err error) error {
 	switch {
 	case err == nil, errors.Is(err, io.EOF), errors.Is(err, context.Canceled), errors.Is(err, ErrEnding):

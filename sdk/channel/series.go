@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// seriesTime is how long the messages of one send may take until Series reports to the host how far they got.
+// seriesTime is how long the messages of one send may take until Series reports its progress to the host.
 const seriesTime = 5 * time.Second
 
-// Series sends the n messages of a send, in order and from the first that no earlier try delivered. send
-// delivers message i and returns its id; outcome is what an error of send means for that message.
+// Series sends the n messages of a send in order, beginning with the first that no earlier attempt delivered. send delivers message i and
+// returns its id; outcome converts its error to the outcome of that message.
 //
-// A series that takes long stops between two messages and sets Sent.Resume to where. The host commits that and asks for the rest at
-// once, so that neither its deadline nor a crash makes people see messages again, and another conversation may come in between.
+// A series that takes long stops between two messages and sets Sent.Resume to its position. The host commits that and requests the rest at
+// once, so that neither its deadline nor a crash makes people see messages twice, and other conversations are served in between.
 func Series(ctx context.Context, s Send, n int, send func(ctx context.Context, i int) (id string, err error), outcome func(error) (Sent, error)) (Sent, error) {
 	first := s.Delivered()
 	began, patience := time.Now(), Patience(ctx)
@@ -40,7 +40,7 @@ func Series(ctx context.Context, s Send, n int, send func(ctx context.Context, i
 	return Sent{Outcome: OutcomeSent, MessageIDs: ids}, nil
 }
 
-// Delivered returns how many messages of a Series earlier tries have delivered. A Resume that Series did not write counts as none.
+// Delivered returns how many messages of a Series earlier attempts have delivered. A Resume that Series did not write counts as none.
 func (s Send) Delivered() int {
 	n, err := strconv.Atoi(s.Resume)
 	if err != nil {
@@ -51,9 +51,9 @@ func (s Send) Delivered() int {
 
 type patienceKey struct{}
 
-// Patience returns the context of waits in a Send, as for a rate limit. It ends before ctx does, and as soon as the plugin is to end:
-// there is time left then to report what was not sent. Use ctx itself for calls to the platform, since the outcome of a call that is cut off is
-// unknown.
+// Patience returns the context for waits within a Send, such as for a rate limit. It ends before ctx does, and as soon as the plugin should
+// end, which leaves time to report what was not sent. Use ctx itself for calls to the platform, because the outcome of an interrupted call
+// is unknown.
 func Patience(ctx context.Context) context.Context {
 	if p, ok := ctx.Value(patienceKey{}).(context.Context); ok {
 		return p
@@ -61,7 +61,7 @@ func Patience(ctx context.Context) context.Context {
 	return ctx
 }
 
-// withPatience puts a patience into ctx that also ends with server. A quarter of the time, at most 15 s, is left for answering.
+// withPatience adds to ctx a patience that also ends with server. A quarter of the time, at most 15 s, is left for the answer.
 func withPatience(ctx context.Context, server func(context.Context) (context.Context, context.CancelFunc)) (context.Context, context.CancelFunc) {
 	waits, cancel := server(ctx)
 	if deadline, ok := ctx.Deadline(); ok {

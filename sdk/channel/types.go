@@ -11,28 +11,28 @@ import (
 type Description struct {
 	Name    string // [a-z0-9-], 2 to 40 characters
 	Version string // exact semver, no "v"
-	// ConfigSchema is the JSON schema of the settings, byte for byte the file that plugin.toml names; empty without one.
+	// ConfigSchema is the JSON schema of the settings: the exact content of the file that plugin.toml names, or empty.
 	ConfigSchema []byte
 	Capabilities Capabilities
 }
 
-// Capabilities are the limits and promises of a channel. Abilities are not listed here: they follow from
-// the optional interfaces that the Channel implements.
+// Capabilities are the limits and guarantees of a channel. Abilities are not listed here: they follow from the optional interfaces that the
+// Channel implements.
 type Capabilities struct {
 	MaxTextRunes       int           // longest text of one message; 0: no known limit. The host splits longer ones
-	MaxAttachmentBytes int64         // 0: none are taken
+	MaxAttachmentBytes int64         // 0: none are accepted
 	EditWindow         time.Duration // how long a message can be edited; 0: for ever
-	MinEditInterval    time.Duration // between edits of one message; 0: the host's default, 1 s
+	MinEditInterval    time.Duration // between edits of one message; 0: the host's default of 1 s
 	Idempotent         bool          // Send recognises a repeated key even after a restart of the plugin
 	Exclusive          bool          // one connection per credential
 	Threads            bool          // conversations may be threads
 	Markdown           bool          // Send and Edit take Markdown; otherwise the host sends plain text
 	Buttons            bool          // Send and Edit show buttons, and a press is delivered as EventButton
-	// Senders says what the platform proves about Sender.ID. The host gives the rights of an owner or a member to proved senders alone.
+	// Senders is what the platform proves about Sender.ID. The host gives the rights of an owner or a member only to proved senders.
 	Senders SenderProof
 }
 
-// SenderProof says what a platform proves about the ids of senders.
+// SenderProof is what a platform proves about the ids of senders.
 type SenderProof int
 
 // The proofs of a sender.
@@ -43,14 +43,14 @@ const (
 	SendersUnproved                    // the platform does not distinguish senders
 )
 
-// String returns the word that plugin.toml has for it.
+// String returns the value that plugin.toml uses.
 func (p SenderProof) String() string {
 	return map[SenderProof]string{SendersProved: "proved", SendersClaimed: "claimed", SendersUnproved: "none"}[p]
 }
 
-// Event is one thing that happened on the platform.
+// Event is something that happened on the platform.
 type Event struct {
-	// ID is the platform's stable identifier: the same event has the same ID after any restart. Required, at most 256 bytes.
+	// ID is the platform's stable identifier: the same event has the same ID after any restart. It is required and has at most 256 bytes.
 	ID           string
 	Kind         EventKind // zero: EventMessage
 	Conversation Conversation
@@ -59,14 +59,14 @@ type Event struct {
 	Entities     []Entity
 	Addressed    bool   // meant for Flynn: a private chat or a mention
 	Mentioned    bool   // the text names Flynn's account, in a private chat or elsewhere
-	ReplyTo      string // message that this one answers
-	TargetID     string // message that an edit, deletion, reaction or button is about
+	ReplyTo      string // id of the message that this one answers
+	TargetID     string // id of the message that an edit, deletion, reaction or button refers to
 	Attachments  []Attachment
 	SentAt       time.Time // the platform's time; zero if it has none
-	RawJSON      []byte    // the platform's own form, for debugging; at most 64 KiB
+	RawJSON      []byte    // the platform's own format, for debugging; at most 64 KiB
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind int
 
 // The kinds of event.
@@ -80,65 +80,65 @@ const (
 	EventMembership           // Text is "join" or "leave"
 )
 
-// ConversationKind is a sort of conversation.
+// ConversationKind is the kind of a conversation.
 type ConversationKind int
 
-// The sorts of conversation.
+// The kinds of conversation.
 const (
-	Group  ConversationKind = iota // among several
+	Group  ConversationKind = iota // of several people
 	DM                             // between one person and Flynn
 	Thread                         // inside Parent
 )
 
-// Conversation is a place where messages are exchanged.
+// Conversation is a conversation on the platform.
 type Conversation struct {
 	ID     string
 	Kind   ConversationKind
 	Parent string
 }
 
-// Sender is who did something.
+// Sender is the author of an event.
 type Sender struct {
-	// ID is the platform's stable identifier, not a display name where there is anything better. A sender whose ID begins with "?" was not
-	// verified, and is a guest at most, whatever Capabilities.Senders and the operator's rules say.
+	// ID is the platform's stable identifier, and a display name only if there is nothing better. A sender whose ID begins with "?" is not
+	// verified, and at most a guest, whatever Capabilities.Senders and the operator's rules say.
 	ID      string
-	Name    string // what people see
-	Account string // authenticated account, where it differs from ID; empty when not logged in
+	Name    string // display name
+	Account string // authenticated account, if it differs from ID; empty if not logged in
 	Self    bool   // Flynn's own account
 	Bot     bool
 	// Roles are the sender's roles in this conversation on the platform ("op", "moderator"), the most powerful first; at most 16. Policies
-	// decide by them. Empty if the platform has none.
+	// use them. Empty if the platform has none.
 	Roles []string
 }
 
 // Entity marks a range of Event.Text, in bytes.
 type Entity struct {
-	Kind           string // "mention", "link", "code", "pre", or the platform's word
+	Kind           string // "mention", "link", "code", "pre", or the platform's own word
 	Offset, Length int
 	Value          string // a sender id, a URL, a language
 }
 
-// Attachment describes media; its bytes are fetched and uploaded by handle.
+// Attachment describes media; its content is fetched and uploaded by handle.
 type Attachment struct {
 	Handle string
 	Name   string
 	Type   string // media type
-	Size   int64  // bytes; 0 when unknown
+	Size   int64  // bytes; 0 if unknown
 }
 
-// Media is the bytes of an attachment.
+// Media is the content of an attachment.
 type Media struct {
 	Name   string
 	Type   string // media type
-	Size   int64  // bytes; 0 when unknown
+	Size   int64  // bytes; 0 if unknown
 	SHA256 string // lower-case hex; may be empty
 	Body   io.ReadCloser
 }
 
-// Send is one message on its way out.
+// Send is one message to send.
 type Send struct {
-	// Key is the idempotency key. The package answers keys that this process has sent before; across a restart it
-	// is up to the plugin (Capabilities.Idempotent).
+	// Key is the idempotency key. The package answers for keys that this process has already sent; across a restart the plugin may do so
+	// (Capabilities.Idempotent).
 	Key          string
 	Conversation Conversation
 	ReplyTo      string
@@ -146,22 +146,21 @@ type Send struct {
 	Markdown     bool // Text is Markdown
 	Attachments  []Attachment
 	Draft        bool // edits will complete it
-	// PossibleDuplicate: the host sent this key before and does not know what became of it.
+	// PossibleDuplicate: the host has sent this key before and does not know the outcome.
 	PossibleDuplicate bool
 	Buttons           []Button // at most 8
-	// Resume is what Sent.Resume was when an earlier try of the key, perhaps by another process, stopped in the middle: send what follows.
+	// Resume is the Sent.Resume of an earlier attempt, perhaps by another process, that stopped in the middle: send the rest.
 	Resume string
 }
 
-// Button is one choice below a message. A press comes back as an EventButton with the value as its text and the message as
-// its target.
+// Button is one choice below a message. A press is delivered as an EventButton with the value as its text and the message as its target.
 type Button struct {
 	Text  string // at most 64 code points
 	Value string // at most 64 bytes
 	Style ButtonStyle
 }
 
-// ButtonStyle is what a button is for.
+// ButtonStyle is the purpose of a button.
 type ButtonStyle int
 
 // The styles of a button.
@@ -171,7 +170,7 @@ const (
 	ButtonDanger              // refuses or destroys
 )
 
-// Outcome is what became of a send.
+// Outcome is the outcome of a send.
 type Outcome int
 
 // The outcomes of a send.
@@ -179,19 +178,19 @@ const (
 	OutcomeUnset     Outcome = iota // OutcomeSent without an error, OutcomeUnknown with one
 	OutcomeSent                     // delivered
 	OutcomeDuplicate                // this key was delivered before
-	OutcomeNotSent                  // surely not delivered; safe to try again
+	OutcomeNotSent                  // certainly not delivered; safe to try again
 	OutcomeUnknown                  // may or may not have been delivered
-	OutcomeRefused                  // surely not delivered, and never will be: the chat is gone, the person has blocked the bot
+	OutcomeRefused                  // certainly not delivered, and never will be: the chat is gone, the person has blocked the bot
 )
 
-// Sent is what became of a send.
+// Sent is the result of a send.
 type Sent struct {
 	Outcome    Outcome
-	MessageIDs []string // the platform's ids of what this call sent; several when it was split
+	MessageIDs []string // the platform's ids of the messages that this call sent; several if it was split
 	ThreadID   string
-	RetryAfter time.Duration // with OutcomeNotSent: not before this has passed
-	// Resume, with OutcomeNotSent or OutcomeUnknown, means that the beginning of the send was delivered, as MessageIDs, and that the outcome is
-	// that of the rest. At most 256 printable bytes; Series sets it for a send of several messages.
+	RetryAfter time.Duration // with OutcomeNotSent: the minimum delay before the next attempt
+	// Resume, with OutcomeNotSent or OutcomeUnknown, means that the beginning of the send was delivered, as MessageIDs, and that the
+	// outcome is that of the rest. It has at most 256 printable bytes; Series sets it for a send of several messages.
 	Resume string
 }
 
@@ -203,12 +202,12 @@ type Edit struct {
 	Text         string
 	Markdown     bool
 	Final        bool     // no further edit follows
-	Buttons      []Button // from now on; none takes them away
+	Buttons      []Button // from now on; none removes them
 }
 
-// Edited is what became of an edit.
+// Edited is the result of an edit.
 type Edited struct {
-	// RetryAfter above zero means that the edit was not applied and that none will be before it has passed.
+	// RetryAfter above zero means that the edit was not applied, and that no edit will be until it has passed.
 	RetryAfter time.Duration
 }
 
@@ -227,7 +226,7 @@ type Typing struct {
 	TTL          time.Duration // how long it should show
 }
 
-// Reconcile asks what became of a send.
+// Reconcile asks for the outcome of a send.
 type Reconcile struct {
 	Key          string
 	Conversation Conversation

@@ -1,12 +1,12 @@
-// Package cut cuts text to a number of bytes without cutting a character in two.
+// Package cut shortens text to a number of bytes without splitting a character.
 //
-// Start with Head. The package counts bytes, since bytes are what limits are about; where a platform counts characters, it does not help.
+// Start with Head. The package counts bytes, which is what most limits are about; it does not help where a platform counts characters.
 package cut
 
 import "unicode/utf8"
 
-// Head returns the longest beginning of s that has at most that many bytes and whole characters. Of text that is not UTF-8 it returns
-// just that many bytes.
+// Head returns the longest beginning of s that has at most most bytes and no incomplete character. If s is not UTF-8, it returns exactly
+// that many bytes.
 func Head(s string, most int) string {
 	if len(s) <= most {
 		return s

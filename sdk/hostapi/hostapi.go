@@ -1,9 +1,9 @@
-// Package hostapi has the services of the host for a running plugin: a small durable map, media, a path for webhooks, counters.
+// Package hostapi gives a running plugin access to services of the host: a small durable map, media, a path for webhooks, counters.
 //
-// A plugin finds it in its configuration (channel.Config.Host, tool.Config.Host) and uses what plugin.toml asks for under
-// permissions.host: "kv", "media", "webhook", "metric". Everything else answers ErrNotGranted. The methods may be called from
-// many goroutines. What is too much for the moment is refused with an error that RetryAfter understands. A host that hands out a
-// Host dials and closes it.
+// A plugin finds its Host in its configuration (channel.Config.Host, tool.Config.Host) and uses the services that plugin.toml requests
+// under permissions.host: "kv", "media", "webhook", "metric". All others return ErrNotGranted. The methods may be called from many
+// goroutines. A request that is refused because of a rate limit has an error that RetryAfter understands. The SDK opens and closes the
+// Host.
 package hostapi
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
 )
 
-// ErrNotGranted is wrapped by the error of every service that the manifest does not ask for.
+// ErrNotGranted is wrapped by the error of every service that the manifest does not request.
 var ErrNotGranted = errors.New("the host does not grant this: plugin.toml does not ask for it under permissions.host")
 
-// Host is the host, as one start of a plugin sees it.
+// Host is the host as seen by one process of a plugin.
 type Host struct {
-	conn   *grpc.ClientConn // nil when nothing is granted
+	conn   *grpc.ClientConn // nil if nothing is granted
 	client hostv1.HostClient
 }
 
-// Dial prepares a connection to the host. Both arguments come with Configure; an empty endpoint means that nothing is granted.
+// Dial prepares a connection to the host. Both arguments come from Configure; an empty endpoint means that nothing is granted.
 func Dial(endpoint, token string) (*Host, error) {
 	if endpoint == "" {
 		return &Host{}, nil
 	}
 	conn, err := grpc.NewClient(endpoint,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // a unix socket in a folder that is the user's alone
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // a unix socket in a folder that only the user can enter
 		grpc.WithPerRPCCredentials(bearer(token)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(handshake.MaxFrame+maxBody), grpc.MaxCallSendMsgSize(handshake.MaxFrame)),
 		grpc.WithDisableServiceConfig(),
@@ -64,7 +64,7 @@ func (h *Host) service() (hostv1.HostClient, error) {
 	return h.client, nil
 }
 
-// failed adds what failed to an error.
+// failed adds the failed operation to an error.
 func failed(doing string, err error) error {
 	if status.Code(err) == codes.PermissionDenied {
 		err = ErrNotGranted
@@ -72,8 +72,8 @@ func failed(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// RetryAfter returns how long to wait until the host may take what it refused as too much. It is false for every other error, and for requests that
-// are always too large.
+// RetryAfter returns how long to wait before repeating a request that the host refused because of a limit. It is false for every other
+// error, and for requests that are too large in any case.
 func RetryAfter(err error) (time.Duration, bool) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		s, ok := status.FromError(err)
@@ -89,7 +89,7 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// bearer is the token of a start.
+// bearer is the token of one process.
 type bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

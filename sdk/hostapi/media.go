@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
 )
 
-// Media is bytes in the host's media store.
+// Media is content in the host's media store.
 type Media struct {
 	Name string
 	Type string // media type
@@ -18,7 +18,7 @@ type Media struct {
 
 const maxChunk = 256 << 10 // bytes
 
-// PutMedia stores m.Size bytes of m.Body and returns their SHA-256 in lower-case hex. Permission "media".
+// PutMedia stores m.Size bytes of m.Body and returns their SHA-256 in lower-case hex. It requires the permission "media".
 func (h *Host) PutMedia(ctx context.Context, m Media) (sha256 string, err error) {
 	c, err := h.service()
 	if err != nil {
@@ -54,7 +54,8 @@ func (h *Host) PutMedia(ctx context.Context, m Media) (sha256 string, err error)
 	return out.GetSha256(), nil
 }
 
-// OpenMedia reads media by its digest. Its Body ends with ctx, and has to be read to its end or until an error. Permission "media".
+// OpenMedia reads media by its digest. Its Body ends with ctx, and must be read to its end or to an error. It requires the permission
+// "media".
 func (h *Host) OpenMedia(ctx context.Context, sha256 string) (Media, error) {
 	c, err := h.service()
 	if err != nil {

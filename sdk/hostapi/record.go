@@ -6,18 +6,18 @@ import (
 	"net/http"
 )
 
-// maxAnswer bounds the body of an answer to a webhook call, in bytes.
+// maxAnswer bounds the body of a response to a webhook call.
 const maxAnswer = 256 << 10
 
-// errAnswer is the error of Write for an answer that is too long.
+// errAnswer is the error of Write for a response that is too long.
 var errAnswer = errors.New("the answer to a webhook call has more than 256 KiB")
 
-// record is the http.ResponseWriter of a webhook call. It holds the answer until the handler has returned.
+// record is the http.ResponseWriter of a webhook call. It holds the response until the handler has returned.
 type record struct {
 	header http.Header
 	status int // 0 until the handler has chosen one
 	body   bytes.Buffer
-	sent   string // the content type at the time when the status was chosen
+	sent   string // the content type when the status was written
 	long   bool
 }
 
@@ -26,7 +26,7 @@ func newRecord() *record { return &record{header: http.Header{}} }
 // Header implements http.ResponseWriter.
 func (r *record) Header() http.Header { return r.header }
 
-// WriteHeader implements http.ResponseWriter. Informational answers have no meaning here; of others the first one counts.
+// WriteHeader implements http.ResponseWriter. Informational responses are ignored; of the others the first one counts.
 func (r *record) WriteHeader(status int) {
 	if r.status == 0 && status >= 200 {
 		r.status, r.sent = status, r.header.Get("Content-Type")
@@ -43,7 +43,7 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// answer returns the answer for the host. One that was too long becomes a status 500.
+// answer returns the response for the host. One that was too long becomes a status 500.
 func (r *record) answer() (status int, contentType string, body []byte) {
 	r.WriteHeader(http.StatusOK)
 	if r.long {

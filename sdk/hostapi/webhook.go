@@ -18,19 +18,22 @@ import (
 
 type webhookStream = grpc.BidiStreamingClient[hostv1.WebhookRequest, hostv1.WebhookResponse]
 
-// maxCalls bounds the webhook calls that one plugin serves at a time; the host bounds them, too.
+// maxCalls bounds the webhook calls that one plugin serves at the same time; the host bounds them, too.
 const maxCalls = 64
 
-// maxBody is the longest body of a call that the manifest can ask for, in bytes.
+// maxBody is the largest body of a call that the manifest can request, in bytes.
 const maxBody = 4 << 20
 
-// callTimeout is when the host gives up on a call.
+// callTimeout is the time after which the host gives up on a call.
 const callTimeout = 15 * time.Second
 
-// Webhook serves the requests that come for path ("" or "a/b") below the instance's own path at the host's listener, until ctx ends
-// or the host is gone. ready is called with the whole address for the platform to call, once requests for it get here; it must not block. A request has at most 256 KiB of body, or what permissions.webhook_body of plugin.toml asks for, and is to be answered within
-// 15 s, when its context ends; of the answer status, content type and a body of at most 256 KiB go back. A panic of serve is a status 500. Anybody can call the address: serve has to check that it is the
-// platform. Permission "webhook".
+// Webhook serves the requests for path ("" or "a/b") below the instance's own path on the host's listener, until ctx ends or the host is
+// gone. It requires the permission "webhook".
+//
+// ready is called with the full address for the platform, once requests for it arrive here; it must not block. A request has at most 256
+// KiB of body, or what permissions.webhook_body of plugin.toml requests, and must be answered within 15 s, when its context ends. The
+// response consists of status, content type and a body of at most 256 KiB. If serve panics, the status is 500. Anybody can call the
+// address: serve has to check that the caller is the platform.
 func (h *Host) Webhook(ctx context.Context, path string, ready func(url string), serve http.Handler) error {
 	c, err := h.service()
 	if err != nil {
@@ -43,7 +46,7 @@ func (h *Host) Webhook(ctx context.Context, path string, ready func(url string),
 		return failed("register webhook", err)
 	}
 	err = stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Path{Path: path}})
-	if err != nil && !errors.Is(err, io.EOF) { // the host has ended the stream: Recv knows why
+	if err != nil && !errors.Is(err, io.EOF) { // the host has ended the stream: Recv returns the reason
 		return failed("register webhook", err)
 	}
 	w := webhook{stream: stream, serve: serve, slots: make(chan struct{}, maxCalls)}
@@ -85,7 +88,7 @@ func (w *webhook) take(ctx context.Context, call *hostv1.WebhookCall) {
 		answer := w.answer(ctx, call)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		_ = w.stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Answer{Answer: answer}}) // Recv fails on a broken stream
+		_ = w.stream.Send(&hostv1.WebhookRequest{Frame: &hostv1.WebhookRequest_Answer{Answer: answer}}) // Recv fails if the stream is broken
 	})
 }
 

@@ -42,7 +42,7 @@ func (w *writer) blocks(n ast.Node, depth int, out []block) []block {
 	return out
 }
 
-// keep appends a block unless there is nothing in it.
+// keep appends a block unless it is empty.
 func keep(out []block, b block) []block {
 	if len(b) == 0 {
 		return out
@@ -57,7 +57,7 @@ func (w *writer) paragraph(runs []run) block {
 	return w.form.paragraph(w.inlines(runs))
 }
 
-// headingMarks returns what a heading's text looks like where there are no headings.
+// headingMarks returns the marks for a heading's text in a dialect without headings.
 func (w *writer) headingMarks() mark {
 	switch w.form.(type) {
 	case telegram, slack, whatsApp:

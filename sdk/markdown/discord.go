@@ -2,8 +2,8 @@ package markdown
 
 import "strings"
 
-// discord is Markdown of another kind: every mark has an escape, headings go down to three, tables and rules are not known, and
-// some words call a whole crowd.
+// discord is a dialect of Markdown: every mark has an escape, headings have up to three levels, tables and rules are not supported, and
+// some words notify a whole group.
 type discord struct{ plain }
 
 func (discord) rule() block                    { return textBlock("───") }
@@ -42,7 +42,8 @@ func (discord) code(s string, _, _ rune) string {
 	return "`" + s + "`"
 }
 
-// link writes an address alone where the text is one as well: Discord does not let a text that looks like an address lead elsewhere.
+// link writes only the address if the text looks like one as well: Discord does not allow a text that looks like an address to lead
+// elsewhere.
 func (discord) link(url, inner, label string) string {
 	url = strings.NewReplacer("(", "%28", ")", "%29").Replace(url)
 	switch {
@@ -56,7 +57,7 @@ func (discord) link(url, inner, label string) string {
 
 func (discord) text(s string, prev, _ rune) string {
 	var b strings.Builder
-	start, number := prev == 0, false // of a line; within the digits at its start
+	start, number := prev == 0, false // at the start of a line; within the digits there
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		token := mention(s[i:])
@@ -77,13 +78,13 @@ func (discord) text(s string, prev, _ rune) string {
 	return b.String()
 }
 
-// crowd reports whether a word calls everybody.
+// crowd reports whether a word notifies everybody.
 func crowd(s string) bool {
 	return strings.HasPrefix(strings.ToLower(s), "everyone") || strings.HasPrefix(strings.ToLower(s), "here")
 }
 
-// mention returns the length of what Discord shows as a person, a channel, an emoji or a time at the beginning of s. A role is
-// none of them: it calls all who have it.
+// mention returns the length of what Discord shows as a person, a channel, an emoji or a time at the beginning of s. A role is not
+// included: it notifies all its members.
 func mention(s string) int {
 	end := strings.IndexByte(s[:min(len(s), 80)], '>')
 	if end < 0 || s[0] != '<' {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// form is what a dialect knows. Texts come without any escape; inner has been written by the form already. prev and next are the
-// letters that will stand beside, 0 at the edge of a line.
+// form is the syntax of a dialect. Texts contain no escapes; inner has been written by the form already. prev and next are the adjacent
+// characters, 0 at the edge of a line.
 type form interface {
 	prepare(runs []run) []run
 	text(s string, prev, next rune) string
@@ -26,7 +26,7 @@ type form interface {
 	join(blocks []block) string
 }
 
-// line is a line of output. A raw one may hold several, and is not indented.
+// line is a line of output. A raw one may contain several, and is not indented.
 type line struct {
 	text string
 	raw  bool
@@ -54,10 +54,10 @@ func (w *writer) inlines(runs []run) string {
 	return w.group(w.form.prepare(merge(runs)), []mark{link, strong, emphasis, strike}, 0, 0)
 }
 
-// link is the outermost of what text is wrapped in.
+// link is the outermost wrapping of text.
 const link mark = 0
 
-// group writes runs in stretches that share the first of what is left to wrap them in. So every wrapping is whole and inside another.
+// group writes runs in stretches that share the first of their remaining wrappings, so that every wrapping is complete and inside another.
 func (w *writer) group(runs []run, wraps []mark, prev, next rune) string {
 	if len(wraps) == 0 {
 		return w.leaves(runs, prev, next)
@@ -78,7 +78,7 @@ func (w *writer) group(runs []run, wraps []mark, prev, next rune) string {
 	return b.String()
 }
 
-// wrapped writes runs that share wraps[0]. Spaces at the edges stay outside: no dialect has a mark beside a space.
+// wrapped writes runs that share wraps[0]. Spaces at the edges stay outside, because no dialect allows a mark next to a space.
 func (w *writer) wrapped(runs []run, wraps []mark, prev, next rune) string {
 	kind, rest := wraps[0], wraps[1:]
 	if kind == link && runs[0].url == "" || kind != link && runs[0].marks&kind == 0 {
@@ -124,7 +124,7 @@ func (w *writer) leaves(runs []run, prev, next rune) string {
 	return b.String()
 }
 
-// trimmed takes the spaces off both ends of runs.
+// trimmed removes the spaces at both ends of runs.
 func trimmed(runs []run) (head string, core []run, tail string) {
 	core = append(core, runs...)
 	for len(core) > 0 && !core[0].code {
@@ -147,7 +147,7 @@ func trimmed(runs []run) (head string, core []run, tail string) {
 	return head, core, tail
 }
 
-// merge joins neighbours that look the same.
+// merge joins adjacent runs that look the same.
 func merge(runs []run) []run {
 	var out []run
 	for i := 0; i < len(runs); {
@@ -163,10 +163,10 @@ func merge(runs []run) []run {
 	return out
 }
 
-// zero is a space without width. It keeps apart what would be read together.
+// zero is a zero-width space. It separates what would otherwise be read together.
 const zero = "\u200b"
 
-// separate keeps a mark from running into the one before.
+// separate keeps a mark apart from the one before.
 func separate(before, next string) string {
 	if before != "" && next != "" && before[len(before)-1] == next[0] && strings.IndexByte("*_~`", next[0]) >= 0 {
 		return zero + next
@@ -188,5 +188,5 @@ func lastRune(s string) rune {
 	return 0
 }
 
-// word reports whether r is a letter or digit, beside which many dialects do not read a mark.
+// word reports whether r is a letter or digit, next to which many dialects ignore a mark.
 func word(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }

@@ -8,7 +8,7 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 )
 
-// html is the subset that mail programs and Matrix clients show.
+// html is the subset of HTML that mail programs and Matrix clients show.
 type html struct{}
 
 func (html) prepare(runs []run) []run        { return runs }

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// container is a quote or a list item that a line lies in.
+// container is a quote or a list item that contains a line.
 type container struct {
 	quote  bool
-	indent int // columns of an item's text
+	indent int // column of an item's text
 }
 
 // fenceMark is the line that opens a block of code.
@@ -20,13 +20,13 @@ type fenceMark struct {
 	info  string
 }
 
-// sourceLine is a line of Markdown, and what it lies in.
+// sourceLine is a line of Markdown and its containers.
 type sourceLine struct {
 	start, end int         // of its text, without the line break
-	stack      []container // what it lies in; those up to matched were open before
+	stack      []container // its containers; the first matched ones were open before
 	matched    int
-	offsets    []int      // offsets[i] is where its text begins behind i containers
-	fence      *fenceMark // of the block of code that it is inside of, its closing line included
+	offsets    []int      // offsets[i] is where its text begins after i containers
+	fence      *fenceMark // of the block of code that contains it, including its closing line
 	closes     bool       // it is the closing line
 	opens      bool       // it opens a block of code
 	table      int        // number of the head's line if it is a row of a table's body, or -1
@@ -34,7 +34,7 @@ type sourceLine struct {
 
 func (l sourceLine) content() int { return l.offsets[len(l.offsets)-1] }
 
-// scan finds the structure of blocks that a cut has to take care of. It is the first half of how CommonMark is read.
+// scan finds the structure of blocks that a cut has to preserve. It is the first phase of parsing CommonMark.
 func scan(source string) []sourceLine {
 	var lines []sourceLine
 	var stack []container
@@ -66,7 +66,7 @@ func scan(source string) []sourceLine {
 	return lines
 }
 
-// match goes through the containers that were open before.
+// match matches the containers that were open before.
 func (l *sourceLine) match(source string, stack []container) {
 	for _, c := range stack {
 		pos := l.content()
@@ -85,7 +85,7 @@ func (l *sourceLine) match(source string, stack []container) {
 	}
 }
 
-// open goes through the containers that the line opens.
+// open finds the containers that the line opens.
 func (l *sourceLine) open(source string) {
 	for len(l.stack) < 2*maxDepth {
 		pos := l.content()
@@ -107,7 +107,7 @@ var delimiterRow = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^ {0,3}\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$`)
 })
 
-// row finds out whether the line is a row of a table.
+// row determines whether the line is a row of a table.
 func (l *sourceLine) row(source string, before []sourceLine) {
 	n := len(before)
 	if n == 0 || l.opens || len(l.stack) != len(before[n-1].stack) || strings.TrimSpace(source[l.content():l.end]) == "" {
@@ -136,7 +136,7 @@ func quoteMark(text string) (int, bool) {
 	return n + 1, true
 }
 
-// indentation returns the bytes of the given columns of space. An empty line has them without having them.
+// indentation returns the bytes of the given columns of space. An empty line counts as indented.
 func indentation(text string, columns int) (int, bool) {
 	if strings.TrimSpace(text) == "" {
 		return len(text), true
@@ -162,7 +162,7 @@ var (
 	})
 )
 
-// itemMark returns the columns of a list item's mark and the space behind it.
+// itemMark returns the columns of a list item's mark and the space after it.
 func itemMark(text string) (int, bool) {
 	m := itemStart().FindStringSubmatch(text)
 	if m == nil || ruler().MatchString(text) {
@@ -174,7 +174,7 @@ func itemMark(text string) (int, bool) {
 	return len(m[0]), true
 }
 
-// openFence reads the line that opens a block of code.
+// openFence parses the line that opens a block of code.
 func openFence(text string, number int) *fenceMark {
 	rest := strings.TrimLeft(text, " ")
 	if len(text)-len(rest) > 3 || rest == "" || rest[0] != '`' && rest[0] != '~' {

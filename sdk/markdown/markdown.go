@@ -1,16 +1,16 @@
-// Package markdown turns the Markdown of a language model into what a platform shows, and cuts it into messages.
+// Package markdown converts the Markdown of a language model to the format of a platform, and splits it into messages.
 //
-// Render reads CommonMark with tables, strikethrough and bare links, and writes one dialect. Whatever the source, what comes
-// out is whole: every tag and every mark that is opened is closed, nothing is read as markup that was not written as such, and
-// raw HTML is shown as the text that it is. Split cuts a source into pieces that are Markdown by themselves.
+// Render reads CommonMark with tables, strikethrough and bare links, and writes one dialect. For any source the result is well-formed:
+// every tag and every mark that is opened is closed, nothing is read as markup that was not written as such, and raw HTML is shown as text.
+// Split splits a source into pieces that are valid Markdown by themselves.
 //
-// Start with read.go, which makes runs and blocks of the source; form.go says what a dialect has to know, and each dialect has a
-// file. split.go is the other half. What it does not do: images, footnotes, task lists and mathematics become text and links.
+// Start with read.go, which converts the source to runs and blocks; form.go defines a dialect, and each dialect has its own file. split.go
+// splits. Images, footnotes, task lists and mathematics are not supported; they become text and links.
 package markdown
 
 import "strings"
 
-// Dialect is what a platform shows.
+// Dialect is the format of a platform.
 type Dialect int
 
 // The dialects.
@@ -24,13 +24,13 @@ const (
 )
 
 const (
-	maxParsed = 32 << 10  // bytes that are read at once: some sources take the square of their length
-	maxSource = 256 << 10 // bytes that are read as Markdown; more is shown as it is
-	maxCells  = 50_000    // of a table, empty ones included: a line of 4,000 columns makes every short row below it as long
-	maxDepth  = 8         // of quotes and lists; deeper ones are not indented any more
+	maxParsed = 32 << 10  // bytes that are parsed at once: some sources take quadratic time
+	maxSource = 256 << 10 // bytes that are parsed as Markdown; the rest is shown unchanged
+	maxCells  = 50_000    // of a table, including empty ones: a line of 4,000 columns makes every short row below it as long
+	maxDepth  = 8         // of quotes and lists; deeper ones are not indented
 )
 
-// Render turns Markdown into the dialect.
+// Render converts Markdown to the dialect.
 func Render(source string, d Dialect) string {
 	source = clean(source)
 	w := &writer{form: newForm(d)}
@@ -65,7 +65,7 @@ func newForm(d Dialect) form {
 	return plain{}
 }
 
-// clean drops what no platform shows and XML cannot hold, and makes line breaks uniform.
+// clean removes what no platform shows and XML cannot contain, and unifies line breaks.
 func clean(source string) string {
 	source = strings.ReplaceAll(strings.ToValidUTF8(source, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {

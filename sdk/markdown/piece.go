@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// piece writes the source from a to b as Markdown of its own.
+// piece returns the source from a to b as separate Markdown.
 func (s *splitter) piece(a, b int) string {
 	var out strings.Builder
 	first, last := s.line(a), s.line(max(a, b-1))
@@ -46,7 +46,7 @@ func (s *splitter) piece(a, b int) string {
 	return strings.Trim(out.String(), "\n")
 }
 
-// base returns the containers that the beginning of a piece lies in. Lists among them are over: their items go on as paragraphs.
+// base returns the containers at the beginning of a piece. Lists are not among them: their items continue as paragraphs.
 func (s *splitter) base(a, first int) []container {
 	l := s.lines[first]
 	switch {
@@ -69,7 +69,7 @@ func quotes(list []container) string {
 	return strings.Repeat("> ", n)
 }
 
-// reopen writes again what a block needs at its beginning.
+// reopen repeats what a block needs at its beginning.
 func (s *splitter) reopen(out *strings.Builder, a, first int, prefix string) {
 	l := s.lines[first]
 	switch {
@@ -87,7 +87,7 @@ func (s *splitter) reopen(out *strings.Builder, a, first int, prefix string) {
 	}
 }
 
-// text writes the text of a line, with the marks that are in force at the ends of the piece.
+// text writes the text of a line, with the marks that are open at the ends of the piece.
 func (s *splitter) text(out *strings.Builder, a, b, i, from, to int) {
 	l, text := s.lines[i], s.source[from:to]
 	if l.fence != nil || l.opens {
@@ -109,7 +109,7 @@ func (s *splitter) text(out *strings.Builder, a, b, i, from, to int) {
 	out.WriteString(text)
 }
 
-// continues reports whether a line goes on with the paragraph of the one before.
+// continues reports whether a line continues the paragraph of the line before.
 func (s *splitter) continues(i int) bool {
 	if i == 0 || len(s.lines[i].stack) != s.lines[i].matched {
 		return false
@@ -125,7 +125,7 @@ var blockStart = sync.OnceValue(func() *regexp.Regexp {
 
 var numberStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,9})([.)](?:\s|$))`) })
 
-// harmless keeps text that has come to the beginning of a line from being read as the beginning of a block.
+// harmless escapes text at the beginning of a line that would be read as the beginning of a block.
 func harmless(text string) string {
 	if blockStart().MatchString(text) {
 		return `\` + text

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// plain is text. The dialects of lines are made of it, and change what they do better.
+// plain is the dialect of plain text. Other dialects embed it and override what they support.
 type plain struct{}
 
 func (plain) prepare(runs []run) []run          { return runs }
@@ -21,7 +21,7 @@ func (plain) quote(inner []block) block         { return quoted(opened(inner), "
 func (plain) list(l list) block                 { return listed(l, "- ") }
 func (plain) join(blocks []block) string        { return joined(blocks) }
 
-// mark keeps only what changes the meaning.
+// mark keeps only marks that change the meaning.
 func (plain) mark(m mark, inner string, _, _ rune) string {
 	if m == strike {
 		return "~~" + inner + "~~"
@@ -36,7 +36,7 @@ func (plain) link(url, inner, label string) string {
 	return inner + " (" + strings.TrimPrefix(url, "mailto:") + ")"
 }
 
-// sameLink reports whether the text of a link says where it leads.
+// sameLink reports whether the text of a link shows where it leads.
 func sameLink(url, label string) bool {
 	bare := func(s string) string {
 		s = strings.TrimPrefix(strings.TrimPrefix(s, "mailto:"), "https://")
@@ -45,7 +45,7 @@ func sameLink(url, label string) bool {
 	return bare(url) == bare(label)
 }
 
-// textBlock returns a block of lines, without those at its ends that hold nothing.
+// textBlock returns a block of lines, without empty ones at its ends.
 func textBlock(s string) block {
 	var b block
 	if s = strings.Trim(s, "\n"); s != "" {
@@ -64,7 +64,7 @@ func rawBlock(s string) block {
 	return block{{text: s, raw: true}}
 }
 
-// quoted puts a mark before every line. What is raw ends the quote, and goes on without it.
+// quoted puts a mark before every line. A raw line ends the quote, which begins again after it.
 func quoted(inner []block, with string) block {
 	all := spaced(inner, true)
 	for i := range all {
@@ -75,7 +75,7 @@ func quoted(inner []block, with string) block {
 	return all
 }
 
-// listed writes a list with marks before its items and the rest of them indented.
+// listed writes a list with marks before its items and their other lines indented.
 func listed(l list, bullet string) block {
 	var out block
 	for i, item := range l.items {
@@ -124,7 +124,7 @@ func joined(blocks []block) string {
 	return strings.Join(out, "\n")
 }
 
-// opened makes lines of what is raw, so that a quote can hold it.
+// opened splits raw text into lines, so that it can be quoted.
 func opened(blocks []block) []block {
 	for i, b := range blocks {
 		var out block

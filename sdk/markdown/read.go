@@ -12,7 +12,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// parse reads a source. The parsers of raw HTML are left out, so that it is text.
+// parse parses a source. The parsers of raw HTML are left out, so that it is text.
 func parse(source []byte) ast.Node {
 	p := parser.NewParser(
 		parser.WithBlockParsers(
@@ -43,16 +43,16 @@ func parse(source []byte) ast.Node {
 	return p.Parse(text.NewReader(source))
 }
 
-// run is a stretch of text that looks the same all along.
+// run is a stretch of text with the same formatting.
 type run struct {
 	text  string
 	marks mark
 	code  bool
-	url   string // where it leads
-	hard  bool   // a line break that the writer insisted on
+	url   string // target of a link
+	hard  bool   // a hard line break
 }
 
-// mark is a set of ways to stand out.
+// mark is a set of formats.
 type mark uint8
 
 const (
@@ -61,7 +61,7 @@ const (
 	strike
 )
 
-// inline appends the runs of a node's children, which look like as unless they say otherwise.
+// inline appends the runs of a node's children, formatted like as unless they differ.
 func (w *writer) inline(n ast.Node, as run, out []run) []run {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		next := as
@@ -103,7 +103,7 @@ func (w *writer) inline(n ast.Node, as run, out []run) []run {
 	return out
 }
 
-// link appends what a link or a picture shows. Where it may not lead stands behind it as text.
+// link appends the text of a link or a picture. If its target is not allowed, that follows as text.
 func (w *writer) link(n ast.Node, destination []byte, as run, out []run) []run {
 	next, before := as, len(out)
 	next.url = target(destination)
@@ -148,7 +148,7 @@ func (w *writer) codeText(n ast.Node) string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// target returns where a link may lead, or nothing: other schemes than these start programs or name people.
+// target returns the target of a link, or "" if it is not allowed: other schemes start programs or mention people.
 func target(destination []byte) string {
 	url := clean(string(util.URLEscape(destination, true)))
 	for _, scheme := range []string{"http://", "https://", "mailto:"} {
@@ -159,7 +159,7 @@ func target(destination []byte) string {
 	return ""
 }
 
-// resolve takes the backslashes off and reads entities. Both at once: an entity behind a backslash is text.
+// resolve removes backslashes and decodes entities in one pass, because an entity after a backslash is text.
 func resolve(s string) string {
 	if !strings.ContainsAny(s, `\&`) {
 		return s
@@ -181,7 +181,7 @@ func resolve(s string) string {
 	return b.String()
 }
 
-// entity returns how long the entity at the beginning of s is, or 1.
+// entity returns the length of the entity at the beginning of s, or 1.
 func entity(s string) int {
 	end := strings.IndexByte(s[:min(len(s), 40)], ';')
 	if end < 2 || strings.ContainsAny(s[1:end], "& \n\t") {

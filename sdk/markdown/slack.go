@@ -2,8 +2,8 @@ package markdown
 
 import "strings"
 
-// slack is mrkdwn. It has no escape for its marks, only for the three characters of HTML, reads a mark only at the edge of a word,
-// and ends it at the end of a line.
+// slack is mrkdwn. It has no escape for its marks, only for the three characters of HTML. A mark is recognised only at the edge of a word,
+// and ends with the line.
 type slack struct{ plain }
 
 func (slack) prepare(runs []run) []run { return byLine(runs) }
@@ -32,17 +32,17 @@ func (slack) quote(inner []block) block      { return quoted(inner, "> ") }
 func (slack) fence(_, code string) block     { return rawBlock(ticked(escaped(code))) }
 func (slack) table(t table, _ *writer) block { return rawBlock(ticked(escaped(columns(t)))) }
 
-// escaped escapes the three characters that Slack and Telegram read as markup. A mention such as <!channel> becomes text by it.
+// escaped escapes the three characters that Slack and Telegram read as markup, so that a mention such as <!channel> becomes text.
 func escaped(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// ticked makes a block of code.
+// ticked returns a block of code.
 func ticked(code string) string {
 	return "```\n" + strings.ReplaceAll(code, "```", "`"+zero+"`"+zero+"`") + "\n```"
 }
 
-// byLine gives every line marks of its own.
+// byLine repeats marks on every line.
 func byLine(runs []run) []run {
 	for i := range runs {
 		if runs[i].text == "\n" {
@@ -52,7 +52,7 @@ func byLine(runs []run) []run {
 	return runs
 }
 
-// edged puts a mark around inner where it will be read: at the edges of words.
+// edged puts a mark around inner where it is recognised: at the edges of words.
 func edged(m mark, inner string, prev, next rune) string {
 	if word(prev) || word(next) {
 		return inner
@@ -61,7 +61,7 @@ func edged(m mark, inner string, prev, next rune) string {
 	return with + inner + with
 }
 
-// apart takes the meaning from characters that would be read as marks, by spaces without width around them.
+// apart surrounds characters that would be read as marks with zero-width spaces.
 func apart(s string, prev, next rune) string {
 	var b strings.Builder
 	runes := []rune(s)

@@ -8,16 +8,16 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 )
 
-// span is a stretch of the source in which a mark is in force.
+// span is a stretch of the source to which a mark applies.
 type span struct {
-	start, stop int    // of what the mark is around
-	mark        string // empty for a link, which is only kept whole
+	start, stop int    // of the text inside the mark
+	mark        string // empty for a link, which is only kept together
 }
 
 // maxOpen bounds the marks that a piece repeats.
 const maxOpen = 6
 
-// spans finds where marks are in force, the outer ones first.
+// spans finds the marks of a source, the outer ones first.
 func spans(source []byte) []span {
 	f := &spanFinder{source: source}
 	f.find(parse(source))
@@ -30,7 +30,7 @@ type spanFinder struct {
 	found  []span
 }
 
-// find returns the stretch that a node covers, with its marks; start is -1 when it covers nothing.
+// find returns the stretch that a node covers, with its marks; start is -1 if it covers nothing.
 func (f *spanFinder) find(n ast.Node) (start, stop int) {
 	if t, ok := n.(*ast.Text); ok {
 		return t.Segment.Start, t.Segment.Stop
@@ -77,7 +77,7 @@ func (f *spanFinder) find(n ast.Node) (start, stop int) {
 	return start, stop
 }
 
-// add records a span whose marks of level characters stand right around it.
+// add records a span with adjacent marks of level characters.
 func (f *spanFinder) add(start, stop, level int, of string) (int, int) {
 	if level > 0 && start >= level && stop+level <= len(f.source) && strings.IndexByte(of, f.source[start-1]) >= 0 {
 		f.found = append(f.found, span{start, stop, string(f.source[start-level : start])})
@@ -85,7 +85,7 @@ func (f *spanFinder) add(start, stop, level int, of string) (int, int) {
 	return start - level, stop + level
 }
 
-// marksAt returns the marks to open again behind a cut, and those that close before it. whole reports whether a link or code would be cut.
+// marksAt returns the marks to reopen after a cut, and to close before it. whole reports whether a link or code would be cut.
 func marksAt(all []span, at int) (open, closing string, whole bool) {
 	n := 0
 	for _, s := range all {

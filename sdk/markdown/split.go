@@ -10,12 +10,12 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Split cuts Markdown into pieces of which size says at most limit each. size is asked about pieces of Markdown: for a limit of what
-// is shown, it renders them and counts.
+// Split splits Markdown into pieces whose size is at most limit each, as measured by size. If the limit concerns what is shown, size
+// renders the piece and counts the result.
 //
-// A cut is made at an empty line where there is one, else at the end of a line, of a sentence, of a word. What it goes through
-// is closed and opened again: blocks of code with their language, quotes, the head of a table, bold and the like; the rest of a
-// list item goes on without indentation. A limit that leaves no room for that cuts the text as it is.
+// Split cuts at an empty line if there is one, else at the end of a line, a sentence or a word. Everything that a cut interrupts is closed
+// and reopened: blocks of code with their language, quotes, the head of a table, bold text and the like; the rest of a list item continues
+// without indentation. If the limit leaves no room for that, the text is cut as it is.
 func Split(source string, limit int, size func(string) int) []string {
 	source = clean(source)
 	if strings.TrimSpace(source) == "" {
@@ -47,7 +47,7 @@ type splitter struct {
 	spans  []span
 }
 
-// next returns the piece that begins at a, and where the one after it does.
+// next returns the piece that begins at a, and where the next one begins.
 func (s *splitter) next(a int) (string, int) {
 	for _, write := range []func(a, b int) string{s.piece, s.bare} {
 		fits := func(b int) bool { return s.size(write(a, b)) <= s.limit }
@@ -66,7 +66,7 @@ func (s *splitter) next(a int) (string, int) {
 	return s.bare(a, a+n), a + n
 }
 
-// reach returns about the furthest that fits.
+// reach returns approximately the furthest end that fits.
 func (s *splitter) reach(a int, fits func(int) bool) int {
 	low, high := a, s.whole(min(len(s.source), a+max(s.limit, 16)))
 	for high < len(s.source) && fits(high) {
@@ -79,7 +79,7 @@ func (s *splitter) reach(a int, fits func(int) bool) int {
 			high = (low + high) / 2
 		}
 	}
-	for low < len(s.source) { // the search steps back out of runes, and may have stepped over the last that fits
+	for low < len(s.source) { // the search avoids splitting runes, and may have passed the last end that fits
 		_, n := utf8.DecodeRuneInString(s.source[low:])
 		if !fits(low + n) {
 			break
@@ -89,7 +89,7 @@ func (s *splitter) reach(a int, fits func(int) bool) int {
 	return low
 }
 
-// whole moves an offset back out of a rune.
+// whole moves an offset back to the start of a rune.
 func (s *splitter) whole(at int) int {
 	for at > 0 && at < len(s.source) && !utf8.RuneStart(s.source[at]) {
 		at--
@@ -97,10 +97,10 @@ func (s *splitter) whole(at int) int {
 	return at
 }
 
-// bare returns a piece without anything around it.
+// bare returns a piece without additions.
 func (s *splitter) bare(a, b int) string { return s.source[a:b] }
 
-// line returns the number of the line that an offset is in. The break at its end belongs to it.
+// line returns the number of the line that contains an offset. It includes the line break at its end.
 func (s *splitter) line(at int) int {
 	n, found := slices.BinarySearchFunc(s.lines, at, func(l sourceLine, at int) int { return l.start - at })
 	if !found {
@@ -109,7 +109,7 @@ func (s *splitter) line(at int) int {
 	return min(n, len(s.lines)-1)
 }
 
-// cut returns the best place for a cut behind a and up to far, or far.
+// cut returns the best place for a cut after a and up to far, or far.
 func (s *splitter) cut(a, far int, fits func(int) bool) int {
 	first, last := s.line(a), s.line(far)
 	lineBreak := 0
@@ -137,7 +137,7 @@ func (s *splitter) cut(a, far int, fits func(int) bool) int {
 
 // The ranks of a cut before a line.
 const (
-	rankNone  = iota // it would leave an empty block of code, or a table's head without its rule
+	rankNone  = iota // it would leave an empty block of code, or the head of a table without its rule
 	rankLine         // at the end of a line
 	rankBlock        // between blocks
 )
@@ -155,7 +155,7 @@ func (s *splitter) rank(i int) int {
 	return rankLine
 }
 
-// keepCode moves a cut inside a block of code to its front, if the block fits into a piece of its own.
+// keepCode moves a cut inside a block of code before it, if the block fits into one piece.
 func (s *splitter) keepCode(a, at, i int, fits func(int) bool) int {
 	f := s.lines[i].fence
 	if f == nil || s.lines[f.open].start <= a {
@@ -173,7 +173,7 @@ func (s *splitter) keepCode(a, at, i int, fits func(int) bool) int {
 
 var sentenceEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.!?…:;。！？]["')\]*_~]*\s`) })
 
-// sentence returns the end of the last sentence or word, or 0. Links and code are kept whole if possible.
+// sentence returns the end of the last sentence or word, or 0. Links and code are kept together if possible.
 func (s *splitter) sentence(a, far int) int {
 	from := max(a, s.whole(far-1024))
 	text := s.source[from:far]
@@ -192,7 +192,7 @@ func (s *splitter) sentence(a, far int) int {
 	return word
 }
 
-// open reports whether a cut goes neither through a link nor through code, nor through a line that has to be whole.
+// open reports whether a cut splits neither a link, nor code, nor a line that has to stay whole.
 func (s *splitter) open(at int) bool {
 	l := s.lines[s.line(at)]
 	if l.opens || l.closes || at <= l.content() && at > l.start {
@@ -205,7 +205,7 @@ func (s *splitter) open(at int) bool {
 	return !whole
 }
 
-// grapheme returns the last place up to far that does not lie within what people see as one letter.
+// grapheme returns the last position up to far that is not within a grapheme cluster.
 func (s *splitter) grapheme(a, far int) int {
 	from := max(a, s.whole(far-512))
 	at := from

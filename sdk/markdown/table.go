@@ -28,7 +28,7 @@ func (w *writer) table(n *extast.Table) table {
 	return t
 }
 
-// columns writes a table as text in which the columns stand below each other.
+// columns returns a table as text with aligned columns.
 func columns(t table) string {
 	p := &writer{form: plain{}}
 	cells, widths := make([][]string, len(t.rows)), make([]int, len(t.align))

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// telegram is what https://core.telegram.org/bots/api#html-style allows: code holds nothing and lies in nothing but a quote, and
-// quotes do not lie in quotes.
+// telegram is the subset in https://core.telegram.org/bots/api#html-style: code contains no other formats and may be only in a quote, and
+// quotes are not nested.
 type telegram struct{ plain }
 
-// prepare takes away what may not be around code.
+// prepare removes formats that are not allowed around code.
 func (telegram) prepare(runs []run) []run {
 	for i := range runs {
 		if runs[i].code {
@@ -50,7 +50,7 @@ func (telegram) fence(language, code string) block {
 
 const quoteOpen, quoteClose = "<blockquote>", "</blockquote>"
 
-// quote opens up the quotes inside.
+// quote flattens nested quotes.
 func (telegram) quote(inner []block) block {
 	text := strings.NewReplacer(quoteOpen, "", quoteClose, "").Replace(joined(inner))
 	if strings.TrimSpace(text) == "" {

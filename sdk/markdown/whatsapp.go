@@ -2,7 +2,7 @@ package markdown
 
 import "strings"
 
-// whatsApp reads marks as Slack does; it has no links with a text of their own and no escape at all.
+// whatsApp recognises marks like Slack; it has no links with a separate text and no escapes.
 type whatsApp struct{ plain }
 
 func (whatsApp) prepare(runs []run) []run              { return byLine(runs) }
@@ -21,7 +21,7 @@ func (whatsApp) code(s string, prev, next rune) string {
 	return "`" + strings.ReplaceAll(s, "`", "'") + "`"
 }
 
-// link writes the address as it is: a zero-width space in it would lead elsewhere.
+// link writes the address unchanged, because a zero-width space in it would change the target.
 func (whatsApp) link(url, inner, label string) string {
 	if sameLink(url, label) {
 		return strings.TrimPrefix(url, "mailto:")

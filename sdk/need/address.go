@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FreeAddress returns a loopback address at which nobody listens and that stays free until somebody does: its port is below those that systems
-// give to outgoing connections, and to listeners that ask for any.
+// FreeAddress returns a free loopback address that stays free until it is used: its port is below the range that systems assign to outgoing
+// connections and to listeners that request any port.
 func FreeAddress() (string, error) {
 	const first, last = 10_000, 32_000
 	for range 100 {
@@ -19,7 +19,7 @@ func FreeAddress() (string, error) {
 			return address, lis.Close()
 		}
 	}
-	return "", errors.New("find a free port: none of 100")
+	return "", errors.New("find a free port: none of 100 is free")
 }
 
 // Address is FreeAddress for a test.

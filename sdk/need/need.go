@@ -1,7 +1,6 @@
-// Package need lets a test say which real part of the world it runs against.
+// Package need lets a test declare which real programs it requires.
 //
-// A missing part skips the test, except where FLYNN_TEST_REQUIRE names the part: then
-// its absence fails. It is for tests only.
+// A missing one skips the test, except where FLYNN_TEST_REQUIRE names it: then its absence fails the test. It is for tests only.
 package need
 
 import (
@@ -11,8 +10,8 @@ import (
 	"testing"
 )
 
-// Part skips the test when err says that the part is missing, or fails it when FLYNN_TEST_REQUIRE, a
-// comma-separated list, names the part.
+// Part skips the test if err says that the requirement is missing, or fails it if FLYNN_TEST_REQUIRE, a comma-separated list, names the
+// requirement.
 func Part(t testing.TB, name string, err error) {
 	t.Helper()
 	if err == nil {
@@ -24,13 +23,13 @@ func Part(t testing.TB, name string, err error) {
 	t.Skipf("%s is missing: %v", name, err)
 }
 
-// Required reports whether FLYNN_TEST_REQUIRE names the part. It is for tests that can do without some of their parts.
+// Required reports whether FLYNN_TEST_REQUIRE names the requirement. It is for tests in which some are optional.
 func Required(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv("FLYNN_TEST_REQUIRE"), ","), name)
 }
 
-// Long skips a test that takes longer than the tests of one area may take together, except where FLYNN_TEST_REQUIRE names "long", as CI does.
-// A benchmark may take its time.
+// Long skips a test that takes longer than the tests of one area may take together, except where FLYNN_TEST_REQUIRE names "long", as in CI.
+// It never skips a benchmark.
 func Long(t testing.TB) {
 	t.Helper()
 	if _, bench := t.(*testing.B); !bench && !Required("long") {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Source makes the result of a test depend on all source of its module. The go command keeps a package's result until a package that it
-// imports has changed, or a file or folder of the module that it has opened. A test that builds programs, or asks about packages,
-// depends on more.
+// Source makes the result of a test depend on all source files of its module. The go command reuses a package's result until one of the
+// package's imports has changed, or a file or folder of the module that the test has opened. A test that builds programs, or inspects
+// packages, depends on more.
 func Source(t testing.TB) {
 	t.Helper()
 	if err := Sources(); err != nil {
@@ -20,7 +20,7 @@ func Source(t testing.TB) {
 	}
 }
 
-// Sources is Source where there is no test yet. A package's result is one, so it looks once.
+// Sources is Source for code outside of a test. It opens the files once per process.
 func Sources() error { return look() }
 
 var look = sync.OnceValue(func() error {
@@ -28,11 +28,11 @@ var look = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error { // it opens each folder, and so its files count
+	return filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error { // opening each folder makes its files count
 		if err == nil && d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
-		if errors.Is(err, fs.ErrNotExist) { // another test is done with it
+		if errors.Is(err, fs.ErrNotExist) { // another test has removed it
 			return nil
 		}
 		return err

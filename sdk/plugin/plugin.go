@@ -1,13 +1,13 @@
-// Package plugin is what plugins of every kind share: their configuration, its errors, their state, and Main for a program that is of more than
+// Package plugin has what plugins of every kind share: their configuration, its errors, their state, and Main for a program of more than
 // one kind.
 //
-// A plugin of one kind needs none of it: start with sdk/channel or sdk/tool, which have these names, too. One that is both a channel
+// A plugin of one kind does not need it: start with sdk/channel or sdk/tool, which have the same names. A program that is both a channel
 // and a provider of tools runs its two parts in one process:
 //
 //	func main() { plugin.Main(channel.Part(&chat{}), tool.Part(&tools{})) }
 //
-// Each part gets the whole configuration, and both have to give the same name, version and schema. Run is called of the part as which
-// the instance is used: the channel's below [channels], that of the tools below [tools].
+// Each part gets the whole configuration, and both must have the same name, version and schema. Run is called for the part as which the
+// instance is used: the channel's below [channels], the provider's below [tools].
 package plugin
 
 import (
@@ -21,7 +21,7 @@ import (
 // Config is the configuration of one instance.
 type Config = process.Config
 
-// FieldError is what is wrong with one setting.
+// FieldError is an error in one setting.
 type FieldError = process.FieldError
 
 // FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.
@@ -42,12 +42,12 @@ const (
 // Part is one kind's share of a plugin, made by channel.Part or tool.Part.
 type Part = process.Part
 
-// Main runs the parts as a plugin process and does not return. It ends when the host asks for it, when the host is
-// gone (standard input ends), or when a part fails.
+// Main runs the parts as a plugin process and does not return. It ends when the host requests it, when the host is gone (standard input
+// ends), or when a part fails.
 func Main(parts ...Part) { process.Main(parts...) }
 
-// Serve serves the parts on lis without a host's handshake, until ctx ends or the plugin is over. It is for tests and
-// for debuggers; the connection is neither encrypted nor authenticated.
+// Serve serves the parts on lis without a host's handshake, until ctx ends or the plugin ends. It is for tests and debuggers; the
+// connection is neither encrypted nor authenticated.
 func Serve(ctx context.Context, lis net.Listener, log *slog.Logger, parts ...Part) error {
 	return process.Serve(ctx, lis, log, parts...)
 }

@@ -19,18 +19,19 @@ import (
 
 // Conformance describes the plugin that Conform checks.
 type Conformance struct {
-	// Channel and Tools make a plugin that was not configured yet. One of them is nil, unless the plugin is of both kinds.
+	// Channel and Tools return a plugin that has not been configured. One of them is nil, unless the plugin has both kinds.
 	Channel func() channel.Channel
 	Tools   func() tool.Provider
-	// Settings, Secrets and Permissions are those with which it works. Timeout, here 5 s, is how long a check waits for what should come.
+	// Settings, Secrets and Permissions are values with which it works. Timeout, by default 5 s, is how long a check waits for what should
+	// happen.
 	Config
-	// Platform starts its fake platform, if it has one: the function that the platform's program hands to platform.Main.
+	// Platform starts its fake platform, if it has one: the function that the platform's program passes to platform.Main.
 	Platform func(t platform.TB, report func(fake.Report)) platform.Fake
-	// Redelivers: the platform delivers again what was not acknowledged.
+	// Redelivers is set if the platform delivers again what was not acknowledged.
 	Redelivers bool
-	Optional   []string     // secrets without which it works as well
-	Calls      []suite.Call // of its tools, which succeed
-	Only       []string     // checks to make; all
+	Optional   []string     // secrets that it does not need
+	Calls      []suite.Call // successful calls of its tools
+	Only       []string     // names of the checks to run; all by default
 }
 
 func (c Conformance) parts() (list []plugin.Part) {
@@ -43,11 +44,11 @@ func (c Conformance) parts() (list []plugin.Part) {
 	return list
 }
 
-// ofProcesses are the checks of what a plugin in memory has none of: a process, its environment and its standard input.
+// ofProcesses are the checks of what a plugin in memory does not have: a process, its environment and its standard input.
 func ofProcesses() []string { return []string{"handshake", "environment", "controller", "lifeline"} }
 
 // Conform checks a plugin in the memory of its test against the contract, each check as a subtest. It is the suite of `flynn plugin
-// conform`, which besides starts the plugin as a process and reads its plugin.toml.
+// conform`, which also starts the plugin as a process and reads its plugin.toml.
 func Conform(t *testing.T, c Conformance) {
 	t.Helper()
 	p := suite.Plugin{
@@ -112,7 +113,7 @@ func (b *bench) Platform(_ context.Context, report func(fake.Report)) (fake.Read
 // Close implements suite.Bench.
 func (b *bench) Close() {}
 
-// inMemory is a plugin that is served in memory, as the suite takes it.
+// inMemory is a plugin that is served in memory, in the form that the suite requires.
 type inMemory struct{ process }
 
 var _ suite.Process = inMemory{}

@@ -9,10 +9,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// open begins a stream; the plugin sends again whatever was not acked. A plugin that has ended meanwhile gives a stream without events.
+// open begins a stream; the plugin sends again everything that was not acked. If the plugin has ended, the stream has no events.
 func (h *Host) open() {
 	h.stream = wire.Open(context.Background(), h.channel, uint32(h.config.Window))
-	// A frame of a protocol to come, which the plugin has to ignore. A stream that has ended shows where events are awaited.
+	// A frame of a future protocol, which the plugin has to ignore. If the stream has ended, waiting for events reports it.
 	_ = h.stream.Send(wire.Grease(&channelv1.ReceiveRequest{}))
 }
 
@@ -24,7 +24,7 @@ func (h *Host) closeStream() {
 	}
 }
 
-// Reconnect drops the stream and opens another one. Events that were not acked come again, in order.
+// Reconnect closes the stream and opens another one. Events that were not acked come again, in order.
 func (h *Host) Reconnect() {
 	h.t.Helper()
 	h.closeStream()
@@ -41,7 +41,7 @@ func (h *Host) Event() channel.Event {
 	return e
 }
 
-// EventWithin waits for the next event no longer than d.
+// EventWithin waits for the next event for at most d.
 func (h *Host) EventWithin(d time.Duration) (channel.Event, bool) {
 	h.t.Helper()
 	e, err := h.stream.Next(context.Background(), d)
@@ -59,7 +59,7 @@ func (h *Host) Ack() {
 	h.ack()
 }
 
-// Reject refuses the event that Event returned last, as a host does with what breaks the contract, and accepts those before.
+// Reject refuses the event that Event returned last, as a host refuses an event that violates the contract, and accepts those before.
 func (h *Host) Reject(why string) {
 	h.t.Helper()
 	h.ack(&channelv1.Rejection{Seq: h.seen, Reason: why})
@@ -72,7 +72,7 @@ func (h *Host) ack(rejected ...*channelv1.Rejection) {
 	}
 }
 
-// event turns an event of the wire back into what the author wrote.
+// event converts an event of the protocol back to the author's.
 func event(e *channelv1.Event) channel.Event {
 	out := channel.Event{
 		ID:           e.EventId,

@@ -25,7 +25,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
 )
 
-// Bounds that the host keeps as well, in bytes and counts.
+// Limits that the host enforces as well, in bytes and counts.
 const (
 	maxKey   = 256
 	maxValue = 64 << 10
@@ -35,7 +35,7 @@ const (
 
 var validCounter = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
 
-// hostServer serves the services to one start of a plugin.
+// hostServer serves the services to one process of a plugin.
 type hostServer struct {
 	hostv1.UnimplementedHostServer
 	*Services
@@ -46,7 +46,7 @@ type hostServer struct {
 	onServe func(url string)
 }
 
-// permissions returns what a manifest can ask for.
+// permissions returns the permissions that a manifest can request.
 func permissions() []string { return []string{"kv", "media", "metric", "webhook"} }
 
 // serveServices serves the granted services for as long as the test lasts.
@@ -132,7 +132,7 @@ func (s *hostServer) guardStream(srv any, stream grpc.ServerStream, info *grpc.S
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey {
-		return status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes", maxKey)
+		return status.Errorf(codes.InvalidArgument, "a key must have 1 to %d bytes", maxKey)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (s *hostServer) SetValue(_ context.Context, r *hostv1.SetValueRequest) (*ho
 		return nil, err
 	}
 	if len(r.GetValue()) > maxValue {
-		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes", maxValue)
+		return nil, status.Errorf(codes.InvalidArgument, "a value must have at most %d bytes", maxValue)
 	}
 	s.Services.SetValue(r.GetKey(), r.GetValue())
 	return &hostv1.SetValueResponse{}, nil
@@ -190,7 +190,7 @@ func (s *hostServer) ListKeys(_ context.Context, r *hostv1.ListKeysRequest) (*ho
 // Count implements hostv1.HostServer.
 func (s *hostServer) Count(_ context.Context, r *hostv1.CountRequest) (*hostv1.CountResponse, error) {
 	if !validCounter.MatchString(r.GetName()) || r.GetAdd() == 0 {
-		return nil, status.Error(codes.InvalidArgument, "a counter has 1 to 40 of a-z, 0-9 and _, and grows by 1 at least")
+		return nil, status.Error(codes.InvalidArgument, "a counter's name must have 1 to 40 of a-z, 0-9 and _, and its increment must be at least 1")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *hostServer) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaR
 	}
 	head := first.GetHead()
 	if head == nil {
-		return status.Error(codes.InvalidArgument, "the first frame has to be the head")
+		return status.Error(codes.InvalidArgument, "the first frame must be the head")
 	}
 	var body bytes.Buffer
 	for {
@@ -222,7 +222,7 @@ func (s *hostServer) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaR
 		}
 	}
 	if head.GetSize() > 0 && head.GetSize() != uint64(body.Len()) {
-		return status.Errorf(codes.InvalidArgument, "the media has %d bytes, and its head says %d", body.Len(), head.GetSize())
+		return status.Errorf(codes.InvalidArgument, "the media has %d bytes, but its head says %d", body.Len(), head.GetSize())
 	}
 	digest := s.Services.PutMedia(channel.Media{Name: head.GetName(), Type: head.GetMediaType()}, body.Bytes())
 	return stream.SendAndClose(&hostv1.PutMediaResponse{Sha256: digest})
@@ -231,11 +231,11 @@ func (s *hostServer) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaR
 // GetMedia implements hostv1.HostServer.
 func (s *hostServer) GetMedia(r *hostv1.GetMediaRequest, stream grpc.ServerStreamingServer[hostv1.GetMediaResponse]) error {
 	if sum, err := hex.DecodeString(r.GetSha256()); err != nil || len(sum) != 32 {
-		return status.Error(codes.InvalidArgument, "sha256 is no digest")
+		return status.Error(codes.InvalidArgument, "sha256 is not a digest")
 	}
 	m, body, found := s.Media(r.GetSha256())
 	if !found {
-		return status.Error(codes.NotFound, "no media of that digest")
+		return status.Error(codes.NotFound, "no media with that digest")
 	}
 	head := &hostv1.MediaHead{Size: uint64(len(body)), MediaType: m.Type, Name: m.Name}
 	err := stream.Send(&hostv1.GetMediaResponse{Frame: &hostv1.GetMediaResponse_Head{Head: head}})

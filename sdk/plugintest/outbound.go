@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// Send sends one message and returns what became of it, with the plugin's words about a failure as the error.
+// Send sends one message and returns its result, with the plugin's message about a failure as the error.
 func (h *Host) Send(s channel.Send) (channel.Sent, error) {
 	h.t.Helper()
 	r, err := h.channel.Send(context.Background(), &channelv1.SendRequest{
@@ -70,7 +70,7 @@ func (h *Host) React(r channel.Reaction) error {
 	return err
 }
 
-// Reconcile asks what became of a send.
+// Reconcile asks for the outcome of a send.
 func (h *Host) Reconcile(r channel.Reconcile) (channel.Sent, error) {
 	h.t.Helper()
 	out, err := h.channel.Reconcile(context.Background(), &channelv1.ReconcileRequest{
@@ -87,7 +87,7 @@ func (h *Host) Fetch(handle string) ([]byte, error) {
 	return wire.Fetch(ctx, h.channel, handle)
 }
 
-// Upload hands media to the plugin and returns its handle. Of m, name and type count.
+// Upload passes media to the plugin and returns its handle. Only the name and type of m are used.
 func (h *Host) Upload(m channel.Media, body []byte) (handle string, err error) {
 	h.t.Helper()
 	ctx, cancel := h.deadline()

@@ -1,10 +1,10 @@
 // Package plugintest is a host for tests of plugins: it drives a Channel or a provider of tools through the real SDK over an in-memory
 // connection, without a process.
 //
-// Begin with Start. Event, Ack and Reconnect play the host's side of the event stream, Send and its
-// like the other direction. Every wait is bounded; what does not come fails the test. What the host offers to the plugin
-// (Config.Permissions) is kept in memory, where Services shows it; Webhook sends HTTP requests. For tools begin with StartTools. Conform
-// makes the checks of `flynn plugin conform`, and CheckSchema compares the settings with their schema.
+// Begin with Start. Event, Ack and Reconnect are the host's side of the event stream; Send and similar methods are the other direction.
+// Every wait is bounded and fails the test at its end. The services of the host for the plugin (Config.Permissions) are kept in memory,
+// where Services shows them; Webhook sends HTTP requests. For tools begin with StartTools. Conform makes the checks of `flynn plugin
+// conform`, and CheckSchema compares the settings with their schema.
 //
 //	h := plugintest.Start(t, &irc{}, plugintest.Config{Settings: map[string]any{"server": addr}})
 //	e := h.Event()
@@ -22,19 +22,19 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Config is what the plugin is started with. The zero value works.
+// Config configures how the plugin is started. The zero value works.
 type Config struct {
-	Instance string // "test"
+	Instance string // "test" by default
 	Settings map[string]any
 	Secrets  map[string]string
-	StateDir string        // a folder of the test
-	Window   int           // 32
-	Timeout  time.Duration // of every single wait; 30 s
-	// Permissions are what plugin.toml asks for under permissions.host: "kv", "media", "webhook", "metric".
+	StateDir string        // a folder of the test by default
+	Window   int           // 32 by default
+	Timeout  time.Duration // of every single wait; 30 s by default
+	// Permissions are those of permissions.host in plugin.toml: "kv", "media", "webhook", "metric".
 	Permissions []string
-	Services    *Services // what an earlier plugin of the test has left; new ones
+	Services    *Services // those of an earlier plugin of the test; new ones by default
 
-	onServe func(url string) // is called on a goroutine of its own when the plugin serves a webhook
+	onServe func(url string) // called on a separate goroutine when the plugin serves a webhook
 }
 
 // Host is a host with one running channel.
@@ -56,7 +56,7 @@ func Start(t testing.TB, p channel.Channel, c Config) *Host {
 	return h
 }
 
-// TryStart is Start for configurations that may be refused: the error is a channel.FieldErrors when the settings are wrong.
+// TryStart is Start for settings that may be refused: the error is a channel.FieldErrors if they are wrong.
 func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 	t.Helper()
 	running, err := serve(t, withDefaults(t, c), channel.Part(p))
@@ -73,8 +73,8 @@ func TryStart(t testing.TB, p channel.Channel, c Config) (*Host, error) {
 	return h, nil
 }
 
-// Abilities names the optional methods that the plugin declares: "edit", "typing", "delete", "react", "fetch",
-// "upload", "resolve", "reconcile", in this order.
+// Abilities returns the optional methods that the plugin declares: "edit", "typing", "delete", "react", "fetch", "upload", "resolve",
+// "reconcile", in this order.
 func (h *Host) Abilities() []string {
 	h.t.Helper()
 	d, err := h.plugin.Describe(context.Background(), &pluginv1.DescribeRequest{})
@@ -98,7 +98,7 @@ func (h *Host) Abilities() []string {
 	return names
 }
 
-// Shutdown asks the plugin to end and waits for it. It returns the error with which the plugin would have exited.
+// Shutdown asks the plugin to end and waits for it. It returns the error with which the process would have exited.
 func (h *Host) Shutdown() error {
 	h.t.Helper()
 	h.closeStream()

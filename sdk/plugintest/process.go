@@ -28,10 +28,10 @@ type process struct {
 	exited  chan struct{}
 	failure *error // valid once exited is closed
 
-	end func() // the plugin, and does not wait
+	end func() // ends the plugin, without waiting
 
-	endpoint, token string // of the services; empty when none is granted
-	hookURL         string // of the instance's webhooks; empty when they are not granted
+	endpoint, token string // of the services; empty if none is granted
+	hookURL         string // of the instance's webhooks; empty if they are not granted
 }
 
 func withDefaults(t testing.TB, c Config) Config {
@@ -84,7 +84,7 @@ func serve(t testing.TB, c Config, parts ...plugin.Part) (process, error) {
 	return h, nil
 }
 
-// within bounds every call that is no stream.
+// within bounds every unary call.
 func within(d time.Duration) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		ctx, cancel := context.WithTimeout(ctx, d)
@@ -93,7 +93,7 @@ func within(d time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
-// testWriter sends the plugin's log to the test's while the test runs. Goroutines of a plugin's libraries may write for longer.
+// testWriter sends the plugin's log to the test's log while the test runs. Goroutines of a plugin's libraries may log even later.
 type testWriter struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -150,7 +150,7 @@ func (h *process) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), h.config.Timeout)
 }
 
-// WaitStatus waits until the plugin shows the state and returns its text.
+// WaitStatus waits until the plugin reports the state and returns its text.
 func (h *process) WaitStatus(want plugin.State) string {
 	h.t.Helper()
 	ctx, cancel := h.deadline()
@@ -170,18 +170,18 @@ func (h *process) WaitStatus(want plugin.State) string {
 	}
 }
 
-// Wait waits for the plugin to end by itself and returns the error with which it would have exited.
+// Wait waits for the plugin to end by itself and returns the error with which the process would have exited.
 func (h *process) Wait() error {
 	h.t.Helper()
 	select {
 	case <-h.exited:
 		return *h.failure
 	case <-time.After(h.config.Timeout):
-		return errors.New("the plugin does not end")
+		return errors.New("the plugin did not end")
 	}
 }
 
-// Shutdown asks the plugin to end and waits for it. It returns the error with which the plugin would have exited.
+// Shutdown asks the plugin to end and waits for it. It returns the error with which the process would have exited.
 func (h *process) Shutdown() error {
 	h.t.Helper()
 	if _, err := h.plugin.Shutdown(context.Background(), &pluginv1.ShutdownRequest{}); err != nil {

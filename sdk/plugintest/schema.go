@@ -14,8 +14,8 @@ import (
 const UpdateSchemaEnv = "FLYNN_UPDATE_SCHEMA"
 
 // CheckSchema fails unless a file, the config.schema of plugin.toml, is the JSON schema of the struct into which the plugin decodes its
-// settings: its keys and their types, and no other keys. The host holds what an operator wrote against that file before it starts the plugin. What
-// a schema cannot say, as that a key is needed in one mode alone, stays the plugin's to check. Run the test with
+// settings: its keys and their types, and no other keys. The host checks an operator's settings against that file before it starts the
+// plugin. The plugin itself has to check what a schema cannot express, such as that a key is required in one mode only. Run the test with
 // FLYNN_UPDATE_SCHEMA=1 to write the file.
 func CheckSchema(t testing.TB, file string, settings any) {
 	t.Helper()
@@ -43,7 +43,7 @@ func CheckSchema(t testing.TB, file string, settings any) {
 	}
 }
 
-// schemaOf returns the schema of what encoding/json takes for a type.
+// schemaOf returns the schema of the JSON that encoding/json accepts for a type.
 func schemaOf(t reflect.Type) (map[string]any, error) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -65,7 +65,7 @@ func schemaOf(t reflect.Type) (map[string]any, error) {
 	case reflect.Struct:
 		return schemaOfStruct(t)
 	}
-	return nil, fmt.Errorf("settings of the type %s have no schema here", t)
+	return nil, fmt.Errorf("settings of type %s are not supported", t)
 }
 
 func schemaOfStruct(t reflect.Type) (map[string]any, error) {

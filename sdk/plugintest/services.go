@@ -10,24 +10,24 @@ import (
 	"github.com/flynnhost/flynn/sdk/channel"
 )
 
-// Services are what the host offers to a plugin, in memory: values, media, webhooks, counters. They outlive a plugin: give those
-// of one Host to the next one by Config.Services, and it finds what the first has left.
+// Services are the host's services for a plugin, in memory: values, media, webhooks, counters. They outlive a plugin: pass those of one
+// Host to the next one by Config.Services, and it finds what the first has left.
 type Services struct {
 	mu       sync.Mutex
 	values   map[string][]byte
 	media    map[string]stored
 	counters map[string]uint64
 	hooks    map[string]*hook // by path
-	changed  chan struct{}    // closed and replaced when a hook comes
+	changed  chan struct{}    // closed and replaced when a hook is added
 }
 
-// stored is media.
+// stored is stored media.
 type stored struct {
 	name, mediaType string
 	body            []byte
 }
 
-// NewServices returns services with nothing in them.
+// NewServices returns empty services.
 func NewServices() *Services {
 	return &Services{
 		values: map[string][]byte{}, media: map[string]stored{}, counters: map[string]uint64{}, hooks: map[string]*hook{},
@@ -38,7 +38,7 @@ func NewServices() *Services {
 // Services returns those of Config.Services, or the Host's own.
 func (h *process) Services() *Services { return h.config.Services }
 
-// Value returns what the plugin has written under a key.
+// Value returns the value that the plugin has written for a key.
 func (s *Services) Value(key string) (value []byte, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Services) Value(key string) (value []byte, found bool) {
 	return bytes.Clone(value), found
 }
 
-// Values returns all that it has written.
+// Values returns all values that the plugin has written.
 func (s *Services) Values() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,14 @@ func (s *Services) Values() map[string]string {
 	return out
 }
 
-// SetValue writes a key as an earlier start of the plugin might have.
+// SetValue writes a key as an earlier process of the plugin might have.
 func (s *Services) SetValue(key string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values[key] = bytes.Clone(value)
 }
 
-// PutMedia puts media for the plugin to open, and returns their digest. Of m, name and type count.
+// PutMedia stores media for the plugin to open, and returns its digest. Only the name and type of m are used.
 func (s *Services) PutMedia(m channel.Media, body []byte) (digest string) {
 	sum := sha256.Sum256(body)
 	digest = hex.EncodeToString(sum[:])
@@ -74,7 +74,7 @@ func (s *Services) PutMedia(m channel.Media, body []byte) (digest string) {
 	return digest
 }
 
-// Media returns what the plugin has put, or the test.
+// Media returns media that the plugin or the test has stored.
 func (s *Services) Media(digest string) (m channel.Media, body []byte, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Services) Media(digest string) (m channel.Media, body []byte, found boo
 	return channel.Media{Name: it.name, Type: it.mediaType, Size: int64(len(it.body)), SHA256: digest}, bytes.Clone(it.body), found
 }
 
-// Counters returns what the plugin has counted, by name.
+// Counters returns the plugin's counters, by name.
 func (s *Services) Counters() map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

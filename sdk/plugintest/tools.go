@@ -27,7 +27,7 @@ func StartTools(t testing.TB, p tool.Provider, c Config) *ToolHost {
 	return h
 }
 
-// TryStartTools is StartTools for configurations that may be refused: the error is a tool.FieldErrors when the settings are wrong.
+// TryStartTools is StartTools for settings that may be refused: the error is a tool.FieldErrors if they are wrong.
 func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
 	t.Helper()
 	running, err := serve(t, withDefaults(t, c), tool.Part(p))
@@ -39,7 +39,7 @@ func TryStartTools(t testing.TB, p tool.Provider, c Config) (*ToolHost, error) {
 	return h, h.configure()
 }
 
-// Tools lists the tools as the plugin gives them over the wire.
+// Tools lists the tools as the plugin sends them.
 func (h *ToolHost) Tools() []tool.Tool {
 	h.t.Helper()
 	r, err := h.tools.List(context.Background(), &toolv1.ListRequest{})
@@ -56,7 +56,7 @@ func (h *ToolHost) Tools() []tool.Tool {
 	return out
 }
 
-// Names returns those of the tools, in order.
+// Names returns the names of the tools, in order.
 func (h *ToolHost) Names() []string {
 	h.t.Helper()
 	var names []string
@@ -66,7 +66,7 @@ func (h *ToolHost) Names() []string {
 	return names
 }
 
-// Watch returns a channel of revisions of the list: the one now, and one for each change. It is closed when the plugin ends the stream.
+// Watch returns a channel of revisions of the list: the current one, and one for each change. It is closed when the plugin ends the stream.
 func (h *ToolHost) Watch() <-chan uint64 {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,18 +93,18 @@ func (h *ToolHost) Watch() <-chan uint64 {
 	return out
 }
 
-// Outcome is what came of a call.
+// Outcome is the outcome of a call.
 type Outcome struct {
 	Text       string
 	IsError    bool
 	Structured json.RawMessage
-	Media      []string // SHA-256, to be found in Services
+	Media      []string // SHA-256 digests; the content is in Services
 	Progress   []string // "DONE/TOTAL TEXT"
 	Log        []string // "LEVEL TEXT"
 	Output     []byte
 }
 
-// Call calls a tool and waits for the end; args are encoded as JSON. The error is a failure of the provider.
+// Call calls a tool and waits for its end; args are encoded as JSON. The error is a failure of the provider.
 func (h *ToolHost) Call(name string, args any) (Outcome, error) {
 	h.t.Helper()
 	ctx, cancel := h.deadline()
@@ -112,7 +112,7 @@ func (h *ToolHost) Call(name string, args any) (Outcome, error) {
 	return h.CallContext(ctx, name, args, nil)
 }
 
-// CallContext is Call with the caller's own context, whose end cancels the call. progress is called with each progress as it comes; it may be nil.
+// CallContext is Call with the caller's context, which cancels the call. progress is called with each progress; it may be nil.
 func (h *ToolHost) CallContext(ctx context.Context, name string, args any, progress func(string)) (Outcome, error) {
 	h.t.Helper()
 	text, err := json.Marshal(args)

@@ -17,14 +17,14 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
 )
 
-// Bounds of webhooks that the host keeps as well.
+// Limits of webhooks that the host enforces as well.
 const (
 	maxHookBody = 256 << 10 // bytes
 	hookTimeout = 15 * time.Second
 )
 
-// WebhookURL waits until the plugin serves a webhook at path and returns its whole address, where a fake platform or the test can
-// send real requests to. Without permission "webhook" the test fails.
+// WebhookURL waits until the plugin serves a webhook at path and returns its full address, to which a fake platform or the test can send
+// real requests. Without the permission "webhook" the test fails.
 func (h *Host) WebhookURL(path string) string {
 	h.t.Helper()
 	if h.hookURL == "" {
@@ -44,8 +44,8 @@ func (h *Host) WebhookURL(path string) string {
 	}
 }
 
-// Webhook sends an HTTP request to the webhook that the plugin serves at path and returns the answer, whose body the test closes.
-// Of r, everything but the address counts.
+// Webhook sends an HTTP request to the webhook that the plugin serves at path and returns the response, whose body the test closes. The
+// address of r is ignored.
 func (h *Host) Webhook(path string, r *http.Request) *http.Response {
 	h.t.Helper()
 	url := h.WebhookURL(path)
@@ -59,7 +59,7 @@ func (h *Host) Webhook(path string, r *http.Request) *http.Response {
 		h.t.Fatal(err)
 	}
 	out.Header = r.Header.Clone()
-	transport := &http.Transport{DisableKeepAlives: true} // its connection ends with the answer
+	transport := &http.Transport{DisableKeepAlives: true} // its connection ends with the response
 	answer, err := transport.RoundTrip(out)
 	if err != nil {
 		h.t.Fatalf("call the webhook: %v", err)
@@ -84,7 +84,7 @@ func (s *Services) hook(path string) (*hook, <-chan struct{}) {
 	return s.hooks[path], s.changed
 }
 
-// register puts a hook into its place unless the place is taken.
+// register adds a hook unless the path is taken.
 func (s *Services) register(path string, h *hook) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +111,10 @@ func (s *hostServer) Webhook(stream grpc.BidiStreamingServer[hostv1.WebhookReque
 	}
 	path, ok := first.GetFrame().(*hostv1.WebhookRequest_Path)
 	if !ok {
-		return status.Error(codes.InvalidArgument, "the first frame has to be the path")
+		return status.Error(codes.InvalidArgument, "the first frame must be the path")
 	}
 	h := &hook{stream: stream, waiting: map[uint64]chan *hostv1.WebhookAnswer{}}
-	h.sending.Lock() // the address goes before the first call
+	h.sending.Lock() // the address is sent before the first call
 	if !s.register(path.Path, h) {
 		return status.Errorf(codes.AlreadyExists, "path %q is served already", path.Path)
 	}
@@ -127,7 +127,7 @@ func (s *hostServer) Webhook(stream grpc.BidiStreamingServer[hostv1.WebhookReque
 	if s.onServe != nil {
 		var telling sync.WaitGroup
 		defer telling.Wait()
-		telling.Go(func() { s.onServe(s.hookURL + below(path.Path)) }) // it may ask the webhook, whose answer is read below
+		telling.Go(func() { s.onServe(s.hookURL + below(path.Path)) }) // it may call the webhook, whose answer is read below
 	}
 	for {
 		frame, err := stream.Recv()
@@ -175,7 +175,7 @@ func (h *hook) ask(ctx context.Context, call *hostv1.WebhookCall) *hostv1.Webhoo
 	return nil
 }
 
-// below returns a path as it stands after the instance's own address.
+// below returns a path in the form that follows the instance's own address.
 func below(path string) string {
 	if path == "" {
 		return ""
@@ -183,7 +183,7 @@ func below(path string) string {
 	return "/" + path
 }
 
-// serveHooks serves HTTP on loopback and returns the address below which the hooks of the instance are.
+// serveHooks serves HTTP on loopback and returns the address below which the instance's hooks are.
 func (s *hostServer) serveHooks(t testing.TB, instance string) string {
 	prefix := "/hooks/" + instance
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +200,7 @@ func (s *hostServer) serveHooks(t testing.TB, instance string) string {
 	return server.URL + prefix
 }
 
-// pass takes one request to the plugin and its answer back.
+// pass forwards one request to the plugin and returns its answer.
 func (s *hostServer) pass(h *hook, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxHookBody))
 	if err != nil {

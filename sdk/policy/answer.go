@@ -2,8 +2,8 @@ package policy
 
 import "github.com/flynnhost/flynn/sdk/policy/abi"
 
-// RouteAnswer is the answer of a routing hook. The zero value abstains: the next policy decides, and
-// after the last the static table's candidate stands.
+// RouteAnswer is the answer of a routing hook. The zero value abstains: the next policy decides, and after the last one the static table's
+// candidate is used.
 type RouteAnswer struct {
 	Agent  string // this agent answers; it must be one of RouteFacts.Agents
 	Drop   bool   // nobody answers
@@ -11,8 +11,8 @@ type RouteAnswer struct {
 	Reason string // for people
 }
 
-// Restriction is the answer of a tool hook. The zero value restricts nothing; policies can only
-// add restrictions, never lift what another one demands.
+// Restriction is the answer of a tool hook. The zero value restricts nothing; policies can only add restrictions, never remove those of
+// another one.
 type Restriction struct {
 	Deny        bool
 	Ask         bool   // a person has to approve
@@ -22,8 +22,8 @@ type Restriction struct {
 	Reason      string // for people
 }
 
-// invalid is an answer that the host takes as a failure of the policy: a tool call is denied, a route falls to
-// the agent configured for errors. It is not a verdict of either hook.
+// invalid is an answer that the host treats as a failure of the policy: a tool call is denied, and a route falls back to the agent
+// configured for errors. It is not a decision of either hook.
 const invalid = 0xff
 
 // encode writes the answer's output frame to the start of region and returns the hook's result.

@@ -2,8 +2,8 @@ package policy
 
 import "unsafe"
 
-// arena holds what a hook has read lazily from the host, until the hook returns. Its block is kept from call
-// to call, so that only the first large reading allocates.
+// arena holds what a hook has read lazily from the host until the hook returns. Its block is kept from call to call, so that only the first
+// large read allocates.
 type arena struct {
 	block []byte
 	used  int
@@ -16,8 +16,8 @@ const firstBlock = 4 << 10
 
 func (a *arena) reset() { a.used = 0 }
 
-// read asks the host to fill the free part of the block, and again with more room when that was too little.
-// Views of an earlier block stay valid: the collector keeps it while they last.
+// read asks the host to fill the free part of the block, and again with more room if that was too little. Views of an earlier block stay
+// valid: the collector keeps it while they exist.
 func (a *arena) read(fill func(buf []byte) int32) (string, bool) {
 	if a.block == nil {
 		a.block = make([]byte, firstBlock)
@@ -37,5 +37,5 @@ func (a *arena) read(fill func(buf []byte) int32) (string, bool) {
 	return s, true
 }
 
-// view is a string over bytes that stay as they are until the hook returns.
+// view returns a string over bytes that do not change until the hook returns.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -5,8 +5,8 @@ import "github.com/flynnhost/flynn/sdk/policy/abi"
 // decideRoute answers the route frame in region[:n].
 func decideRoute(region []byte, n uint32) int64 {
 	if hooks.route == nil {
-		// A Go module exports both hooks whatever it registers. One that is configured for a kind it does not
-		// know must fail: to restrict nothing, or to abstain, would hide the mistake.
+		// A Go module exports both hooks whatever it registers. If it is configured for a kind without a function, it must fail:
+		// restricting nothing, or abstaining, would hide the mistake.
 		return unregistered("policy: no function is registered with policy.Route")
 	}
 	f, ok := open(region, n, abi.FrameRoute)

@@ -6,10 +6,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// A region holds the largest output frame in any case, and no frame of sane facts is larger than maxRegion.
+// A region always fits the largest output frame, and no frame of plausible facts is larger than maxRegion.
 const maxRegion = 4 << 20
 
-// region is where the host puts frames. Words, so that it is 8-aligned.
+// region is where the host writes frames. It consists of words, so it is 8-aligned.
 var region []uint64
 
 func regionBytes() []byte {

@@ -7,11 +7,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/internal/hostcall"
 )
 
-// Facts are what both kinds of decision know. A fact that the host does not have reads as its zero value;
-// Has tells absent from empty.
+// Facts are the facts of both kinds of decision. A fact that the host does not have reads as its zero value; Has distinguishes absent from
+// empty.
 type Facts struct{ frame frame }
 
-// Has reports whether the host stated the fact at all.
+// Has reports whether the host provided the fact.
 func (f Facts) Has(id abi.Field) bool { return f.frame.has(id) }
 
 // Channel is the channel's instance name, as configured.
@@ -26,16 +26,16 @@ func (f Facts) ConversationKind() string { return f.frame.str(abi.ConversationKi
 // Parent is the conversation that a thread belongs to.
 func (f Facts) Parent() string { return f.frame.str(abi.Parent) }
 
-// Sender is "instance:platform-id". Rules belong on this, never on SenderName.
+// Sender is "instance:platform-id". Base rules on this, never on SenderName.
 func (f Facts) Sender() string { return f.frame.str(abi.Sender) }
 
-// SenderName is what people see; the sender can change it at will.
+// SenderName is the display name, which the sender can change at will.
 func (f Facts) SenderName() string { return f.frame.str(abi.SenderName) }
 
 // Account is the authenticated account behind the sender, or "".
 func (f Facts) Account() string { return f.frame.str(abi.Account) }
 
-// Role is "owner", "member" or "guest". Treat anything but an exact match as the least of them.
+// Role is "owner", "member" or "guest". Treat anything but an exact match as the lowest.
 func (f Facts) Role() string { return f.frame.str(abi.Role) }
 
 // Text is the start of the message's text, at most abi.TextInFrame bytes. See FullText.
@@ -44,7 +44,7 @@ func (f Facts) Text() string { return f.frame.str(abi.Text) }
 // TextLen is the length of the whole text in bytes.
 func (f Facts) TextLen() int { return int(f.frame.integer(abi.TextLen)) }
 
-// FullText is the whole text; it asks the host only when the frame holds less.
+// FullText is the whole text; it asks the host only if the frame holds less.
 func (f Facts) FullText() string {
 	text := f.Text()
 	if f.TextLen() <= len(text) {
@@ -62,20 +62,20 @@ func (f Facts) Addressed() bool { return f.frame.boolean(abi.Addressed) }
 // Attachments counts the attachments.
 func (f Facts) Attachments() int { return int(f.frame.integer(abi.Attachments)) }
 
-// AttachmentTypes are the media types of the attachments, "" where the channel tells none.
+// AttachmentTypes are the media types of the attachments, "" if the channel does not report one.
 func (f Facts) AttachmentTypes() List { return f.frame.list(abi.AttachmentTypes) }
 
 // Edited is true when the message replaces an earlier one of its sender.
 func (f Facts) Edited() bool { return f.frame.boolean(abi.Edited) }
 
-// Mentioned is true when the message names Flynn, in a private chat too.
+// Mentioned is true when the message names Flynn, including in a private chat.
 func (f Facts) Mentioned() bool { return f.frame.boolean(abi.Mentioned) }
 
-// SenderRoles are the roles that the platform gives the sender, as the channel tells them ("moderator"). Flynn's own is Role.
+// SenderRoles are the platform's roles of the sender, as the channel reports them ("moderator"). Flynn's own is Role.
 func (f Facts) SenderRoles() List { return f.frame.list(abi.SenderRoles) }
 
-// Turns counts the session's turns before this one. The session of a message that is being routed is the one that it would
-// continue with the Candidate.
+// Turns counts the session's turns before this one. For a message that is being routed, the session is the one that it would continue with
+// the Candidate.
 func (f Facts) Turns() int { return int(f.frame.integer(abi.Turns)) }
 
 // SessionTokens counts the model tokens that the session has used.
@@ -105,13 +105,13 @@ func (f Facts) Weekday() int { return int(f.frame.integer(abi.Weekday)) }
 // Zone is the IANA name of the host's zone.
 func (f Facts) Zone() string { return f.frame.str(abi.Zone) }
 
-// Seed is the only randomness that a policy has; it is recorded with the decision.
+// Seed is the only source of randomness for a policy; it is recorded with the decision.
 func (f Facts) Seed() int64 { return f.frame.integer(abi.Seed) }
 
 // RouteFacts are the facts of a routing decision.
 type RouteFacts struct{ Facts }
 
-// ReadRoute reads a whole frame, as a test has it; a hook is handed its facts.
+// ReadRoute parses a frame, in a test; a hook gets its facts as an argument.
 func ReadRoute(frame []byte) (RouteFacts, bool) {
 	f, ok := openFrame(frame, abi.FrameRoute)
 	return RouteFacts{Facts{f}}, ok
@@ -126,7 +126,7 @@ func (f RouteFacts) Agents() List { return f.frame.list(abi.Agents) }
 // ToolFacts are the facts of a tool decision.
 type ToolFacts struct{ Facts }
 
-// ReadTool reads a whole frame, as a test has it; a hook is handed its facts.
+// ReadTool parses a frame, in a test; a hook gets its facts as an argument.
 func ReadTool(frame []byte) (ToolFacts, bool) {
 	f, ok := openFrame(frame, abi.FrameTool)
 	return ToolFacts{Facts{f}}, ok
@@ -147,19 +147,19 @@ func (f ToolFacts) Session() string { return f.frame.str(abi.Session) }
 // ArgsDigest is the SHA-256 of the canonical arguments, in hex.
 func (f ToolFacts) ArgsDigest() string { return f.frame.str(abi.ArgsDigest) }
 
-// Sandboxed is true when the call would run in a sandbox as things stand.
+// Sandboxed is true if the call would currently run in a sandbox.
 func (f ToolFacts) Sandboxed() bool { return f.frame.boolean(abi.Sandboxed) }
 
 // CallsInTurn counts the turn's tool calls before this one.
 func (f ToolFacts) CallsInTurn() int { return int(f.frame.integer(abi.CallsInTurn)) }
 
-// Arg reads the tool's arguments by JSON Pointer (RFC 6901): a string comes unquoted, anything else as JSON text.
-// The second result is false when the arguments have no such value.
+// Arg reads the tool's arguments by JSON Pointer (RFC 6901): a string is returned unquoted, any other value as JSON text. The second result
+// is false if the arguments have no such value.
 func (f ToolFacts) Arg(pointer string) (string, bool) {
 	return memory.read(func(buf []byte) int32 { return hostcall.Arg(pointer, buf) })
 }
 
-// ArgKind tells what kind of JSON value stands at the pointer: abi.KindAbsent to abi.KindObject.
+// ArgKind returns the kind of the JSON value at the pointer: abi.KindAbsent to abi.KindObject.
 func (f ToolFacts) ArgKind(pointer string) int { return int(hostcall.ArgKind(pointer)) }
 
 // List is a list of strings inside the frame.

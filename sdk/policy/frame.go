@@ -6,11 +6,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
-// frame reads the host's table of facts. Every offset is checked when it is used: a wrong frame has
-// missing facts, and never a read outside of it. The zero frame has no facts.
+// frame reads the host's table of facts. Every offset is checked when it is used: a malformed frame lacks facts, but never causes a read
+// outside of it. The zero frame has no facts.
 //
-// It is a pointer and two numbers, not a slice, because a hook passes it along at every fact that it reads,
-// and calls are what a Go module spends its time on.
+// It is a pointer and two numbers rather than a slice, because a hook passes it along for every fact that it reads, and a Go module spends
+// most of its time on calls.
 type frame struct {
 	base  unsafe.Pointer
 	size  uint32
@@ -31,13 +31,13 @@ func openFrame(b []byte, kind uint32) (frame, bool) {
 	return frame{base, total, count}, true
 }
 
-// anyType makes find accept a field whatever its type is.
+// anyType makes find accept a field of any type.
 const anyType = 0
 
 // find returns the value of a field of the given type.
 //
-// Ids are sorted, unique and start at 1, so that id n cannot stand behind entry n: the search begins
-// there and goes backwards, and finds a field of a full frame at once.
+// Ids are sorted, unique and start at 1, so id n cannot come after entry n: the search begins there and goes backwards, and finds a field
+// of a full frame at once.
 func (f frame) find(id, typ uint32) (string, bool) {
 	entry := abi.HeaderSize + min(id, f.count)*abi.EntrySize
 	for entry > abi.HeaderSize {
@@ -58,8 +58,8 @@ func (f frame) find(id, typ uint32) (string, bool) {
 	return "", false
 }
 
-// text is unsafe.String without its checks, which find has made: they would be the only calls in find, and a
-// Go function that calls nothing is several times as fast in WebAssembly.
+// text is unsafe.String without its checks, which find has made: they would be the only calls in find, and a Go function without calls is
+// several times as fast in WebAssembly.
 func text(p unsafe.Pointer, n uint32) (s string) {
 	*(*struct {
 		data unsafe.Pointer

@@ -2,16 +2,16 @@ package policy
 
 import "strings"
 
-// Globs is a list of Flynn's globs. The usual ones, a text with nothing but a star behind it, cost no call of the host.
+// Globs is a list of Flynn's globs. The usual ones, a text that may end with a star, need no call to the host.
 type Globs []glob
 
 type glob struct {
-	start string // what it is without a star at its end
-	open  bool   // there is such a star
-	other string // the whole glob, where it is of another form
+	start string // the glob without a star at its end
+	open  bool   // the glob ends with a star
+	other string // the whole glob if it has another form
 }
 
-// ParseGlobs reads globs with blanks between them, as a policy's data has them.
+// ParseGlobs parses globs separated by blanks, as in a policy's data.
 func ParseGlobs(text string) Globs {
 	var list Globs
 	for word := range strings.FieldsSeq(text) {
@@ -25,7 +25,7 @@ func ParseGlobs(text string) Globs {
 	return list
 }
 
-// Match reports whether a text fits one of them. One that means nothing fails the policy, which denies the call.
+// Match reports whether a text matches one of them. A malformed glob fails the policy, which denies the call.
 func (list Globs) Match(text string) bool {
 	for _, g := range list {
 		switch {

@@ -10,12 +10,11 @@ import (
 // maxOutput bounds an output frame; the host accepts no larger one.
 const maxOutput = 8 << 10
 
-// scratch holds the output frame until it is whole: names and reasons are often views of the very region
-// that it goes to.
+// scratch holds the output frame until it is complete, because names and reasons are often views of the region that it is written to.
 var scratch [maxOutput]byte
 
-// writeOutput puts up to two strings into an output frame at the start of region and returns its length,
-// which is 0 when both are empty. A reason is cut to fit; a name that does not fit is an error.
+// writeOutput writes up to two strings in an output frame at the start of region and returns its length, which is 0 if both are empty. A
+// reason is cut to fit; a name that does not fit is an error.
 func writeOutput(region []byte, id abi.Field, name, reason string) (length uint32, ok bool) {
 	if name == "" && reason == "" {
 		return 0, true

@@ -22,13 +22,12 @@
 //
 // or simply `flynn policy build`. Start with Route, Tool, Facts, RouteAnswer and Restriction.
 //
-// Strings that come out of facts are views of the host's frame, without a copy. They are valid until the
-// hook returns; a policy that keeps one beyond that must strings.Clone it, and a policy that keeps anything
-// at all is stateful, which the host looks for and reports.
+// Strings returned by facts are views of the host's frame, without a copy. They are valid until the hook returns; a policy that keeps one
+// longer must strings.Clone it, and a policy that keeps anything at all is stateful, which the host detects and reports.
 //
-// The package uses no fmt, encoding/json or os, because each of them adds a megabyte and a millisecond, and
-// allocates nothing on the usual way through a hook. It also compiles for the machine you sit at, so that a policy can be
-// unit tested with plain `go test`: see package policytest.
+// The package imports neither fmt, encoding/json nor os, because each of them adds a megabyte and a millisecond, and it allocates nothing
+// on the usual path through a hook. It also compiles natively, so that a policy can be unit tested with plain `go test`: see package
+// policytest.
 //
 // The contract with the host is package abi.
 package policy
@@ -39,8 +38,8 @@ type RouteFunc func(RouteFacts) RouteAnswer
 // ToolFunc decides how one tool call is restricted.
 type ToolFunc func(ToolFacts) Restriction
 
-// hooks is the module's one registration. A policy is one instance with one thread, and the exports have no
-// receiver, so it has to be a variable of the package; only init functions write it.
+// hooks is the module's only registration. A policy is one instance with one thread, and the exports have no receiver, so it must be a
+// package variable; only init functions write it.
 var hooks struct {
 	route RouteFunc
 	tool  ToolFunc

@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// load32 reads a little-endian word that the caller knows to be there.
+// load32 reads a little-endian word. The caller has checked the bounds.
 func load32(base unsafe.Pointer, off uint32) uint32 {
 	return binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(base, off))[:])
 }
 
-// store32 writes a little-endian word that the caller knows to have room for.
+// store32 writes a little-endian word. The caller has checked the bounds.
 func store32(base unsafe.Pointer, off, v uint32) {
 	binary.LittleEndian.PutUint32((*[4]byte)(unsafe.Add(base, off))[:], v)
 }

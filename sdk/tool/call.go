@@ -14,10 +14,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// Call is one tool call that may run. Progress, Log and Write may be used from many goroutines; after the end of the call they do nothing.
+// Call is one permitted tool call. Progress, Log and Write may be used from many goroutines; they do nothing after the end of the call.
 type Call struct {
 	ID   string // names the call in logs
-	Key  string // the same for a repeated try of one call
+	Key  string // the same for a repeated attempt of one call
 	Tool string
 	Args json.RawMessage
 
@@ -27,7 +27,7 @@ type Call struct {
 	over bool
 }
 
-// Decode fills the struct that v points to with the arguments, by its json tags. Arguments that it does not know are an error.
+// Decode fills the struct that v points to with the arguments, by its json tags. Unknown arguments are an error.
 func (c *Call) Decode(v any) error {
 	if len(c.Args) == 0 {
 		return nil
@@ -40,19 +40,19 @@ func (c *Call) Decode(v any) error {
 	return nil
 }
 
-// Progress reports how far the call is, in the tool's own unit; total is 0 when unknown. text is for a person.
+// Progress reports the progress of the call, in the tool's own unit; total is 0 if unknown. text is for people.
 func (c *Call) Progress(done, total float64, text string) {
 	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Progress{
 		Progress: &toolv1.Progress{Done: done, Total: total, Text: head(text, maxLine)},
 	}})
 }
 
-// Log gives the host a line about the call: level is "debug", "info", "warn" or "error".
+// Log logs a line about the call on the host: level is "debug", "info", "warn" or "error".
 func (c *Call) Log(level, text string) {
 	c.send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Log{Log: &toolv1.Log{Level: level, Text: head(text, maxLine)}}})
 }
 
-// Write shows output as it comes. It never fails: the call goes on when nobody watches.
+// Write shows output while the call runs. It never fails, even if nobody watches.
 func (c *Call) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), handshake.MaxChunk)
@@ -80,5 +80,5 @@ func (c *Call) finish(r *toolv1.Result) error {
 	return c.stream.Send(&toolv1.CallResponse{Frame: &toolv1.CallResponse_Result{Result: r}})
 }
 
-// head returns the beginning of text, of at most that many bytes and as valid UTF-8.
+// head returns the beginning of text, at most that many bytes and valid UTF-8.
 func head(text string, most int) string { return process.UTF8(cut.Head(text, most)) }

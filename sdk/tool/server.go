@@ -22,7 +22,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// Part is p as a part of a plugin that is of another kind, too; see sdk/plugin.
+// Part returns p as one part of a plugin that has another kind, too; see sdk/plugin.
 func Part(p Provider) plugin.Part {
 	t := &tools{provider: p, revision: 1, changed: make(chan struct{})}
 	return plugin.Part{
@@ -63,7 +63,7 @@ func (t *tools) describe(wire *pluginv1.DescribeResponse) {
 	wire.Tools = &toolv1.Capabilities{Watch: runs}
 }
 
-// board is what a Runner gets.
+// board implements Board.
 type board struct {
 	*process.Board
 	tools *tools
@@ -89,10 +89,10 @@ func (t *tools) run(ctx context.Context, b *process.Board) error {
 	return nil
 }
 
-// frameMargin is what a frame adds to what it holds.
+// frameMargin is the space that a frame needs besides its content.
 const frameMargin = 16 << 10
 
-// List lists the tools. What does not fit into a frame is left out.
+// List lists the tools. Tools that do not fit into a frame are left out.
 func (t *tools) List(ctx context.Context, _ *toolv1.ListRequest) (*toolv1.ListResponse, error) {
 	list, err := t.provider.Tools(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func toolToWire(t Tool) *toolv1.Tool {
 		wire.InputSchemaJson = []byte(`{"type":"object"}`)
 	}
 	if t.Effect > EffectUnknown && t.Effect <= Execute {
-		wire.Effect = toolv1.Effect(t.Effect) // the wire counts in the same order
+		wire.Effect = toolv1.Effect(t.Effect) // the protocol counts in the same order
 	}
 	if t.Timeout > 0 {
 		wire.TimeoutHint = durationpb.New(t.Timeout)
@@ -127,7 +127,7 @@ func toolToWire(t Tool) *toolv1.Tool {
 	return wire
 }
 
-// Watch sends the revision now and after each change.
+// Watch sends the current revision and one after each change.
 func (t *tools) Watch(_ *toolv1.WatchRequest, stream grpc.ServerStreamingServer[toolv1.WatchResponse]) error {
 	ctx, cancel := t.server.Until(stream.Context())
 	defer cancel()
@@ -192,7 +192,7 @@ func (t *tools) resultToWire(ctx context.Context, r Result) *toolv1.Result {
 
 func (t *tools) put(ctx context.Context, i int, m Media) (*toolv1.Media, error) {
 	if i >= maxMedia {
-		return nil, fmt.Errorf("a result has at most %d", maxMedia)
+		return nil, fmt.Errorf("a result may have at most %d", maxMedia)
 	}
 	sum, err := t.host.PutMedia(ctx, m)
 	if err != nil {
@@ -208,7 +208,7 @@ func orUnnamed(s string) string {
 	return head(s, 128)
 }
 
-// failed gives the author's error a code, unless it has one.
+// failed adds a status code to the author's error, unless it has one.
 func failed(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err

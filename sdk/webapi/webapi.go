@@ -1,7 +1,7 @@
-// Package webapi is for plugins whose platform has a web API: HTTP calls that carry a credential, and may or may not have arrived.
+// Package webapi is for plugins whose platform has a web API: HTTP calls that carry a credential, and whose outcome may be unknown.
 //
-// Start with NewClient and Call. Unsent distinguishes a call that never left from one whose outcome is unknown. Get opens a file; Owned and Private
-// report where a credential may be sent. The package knows no platform, encodes nothing and repeats nothing.
+// Start with NewClient and Call. Unsent distinguishes a call that was never sent from one whose outcome is unknown. Get opens a file; Owned
+// and Private report where a credential may be sent. The package knows no platform, encodes nothing and repeats nothing.
 package webapi
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// NewClient returns a client that follows no redirects, which would take a credential to another server.
+// NewClient returns a client that does not follow redirects, which would send a credential to another server.
 func NewClient() *http.Client {
 	return &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
@@ -27,7 +27,7 @@ func NewClient() *http.Client {
 	}
 }
 
-// Error is the error of a call without a complete answer. It does not name the address, which may hold a credential.
+// Error is the error of a call without a complete response. It does not contain the address, which may include a credential.
 type Error struct {
 	Sent bool // the request, or a part of it, was written
 	Err  error
@@ -39,7 +39,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Unsent reports whether an error means that a request was never written, so that it surely had no effect.
+// Unsent reports whether an error means that a request was never written, so that it certainly had no effect.
 func Unsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.Sent
@@ -56,8 +56,8 @@ func Do(c *http.Client, r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// Call makes a request and reads its answer, of at most that many bytes. Its errors are Errors; an answer of any status is none. The body of the
-// returned answer is closed.
+// Call makes a request and reads its response, of at most most bytes. Its errors are Errors; a response of any status is not an error. The
+// body of the returned response is closed.
 func Call(c *http.Client, r *http.Request, most int64) (answer *http.Response, body []byte, err error) {
 	if answer, err = Do(c, r); err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func Call(c *http.Client, r *http.Request, most int64) (answer *http.Response, b
 	return answer, body, err
 }
 
-// StatusError is the error of Get for an answer with another status than 200.
+// StatusError is the error of Get for a response with a status other than 200.
 type StatusError struct{ Code int }
 
 // Error implements error.
@@ -81,7 +81,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("the server answers %d %s", e.Code, http.StatusText(e.Code))
 }
 
-// Get opens a file, with a bearer token unless that is empty. The caller closes the body of the answer.
+// Get opens a file, with a bearer token unless that is empty. The caller closes the body of the response.
 func Get(ctx context.Context, c *http.Client, address, bearer string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func Get(ctx context.Context, c *http.Client, address, bearer string) (*http.Res
 	return answer, nil
 }
 
-// WithoutAddress returns the cause of an error of net/http or net/url, which does not name the address.
+// WithoutAddress returns the cause of an error of net/http or net/url, without the address.
 func WithoutAddress(err error) error {
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		return at.Err
@@ -109,7 +109,7 @@ func WithoutAddress(err error) error {
 	return err
 }
 
-// RetryAfter reads the header of that name in both forms of RFC 9110, section 10.2.3. It is 0 if there is none.
+// RetryAfter parses the header of that name in both forms of RFC 9110, section 10.2.3. It is 0 if there is none.
 func RetryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 && seconds < 1<<30 {
@@ -127,7 +127,7 @@ func Base(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// Private reports whether nobody else can read what is sent to an address: it is encrypted, or stays on this machine.
+// Private reports whether data sent to an address are private: the connection is encrypted, or stays on this machine.
 func Private(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -148,8 +148,8 @@ func Loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Owned reports whether an address belongs to a platform, so that it may be sent the platform's credential: it has the scheme and the host of the
-// API's base, or is encrypted and lies in one of the domains.
+// Owned reports whether an address belongs to a platform, so that it may be sent the platform's credential: it has the scheme and the host
+// of the API's base, or is encrypted and within one of the domains.
 func Owned(address, base string, domains ...string) bool {
 	u, err := url.Parse(address)
 	api, errBase := url.Parse(base)

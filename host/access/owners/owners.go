@@ -1,6 +1,6 @@
-// Package owners says where the owners of a host are reached, and what they may do about their own requests.
+// Package owners knows where the owners of a host can be reached, and which of their own requests they may approve.
 //
-// Start with Owners.Chats. Package route decides who is an owner; packages notice and pairing write what owners are told.
+// Start with Owners.Chats. Package route decides who is an owner; packages notice and pairing write the messages to owners.
 package owners
 
 import (
@@ -15,24 +15,24 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Chat is a conversation in which owners are told something.
+// Chat is a conversation that gets messages for owners.
 type Chat struct {
 	Channel      string
 	Conversation message.Conversation
 }
 
-// Key is the text of the chat's message.ConversationKey.
-func (c Chat) Key() string {
-	return message.ConversationKey{Channel: c.Channel, ID: c.Conversation.ID}.String()
+// Key returns the key of the conversation.
+func (c Chat) Key() message.ConversationKey {
+	return message.NewConversationKey(c.Channel, c.Conversation.ID)
 }
 
-// Store knows who was ever answered, and where.
+// Store knows which senders were ever answered, and where.
 type Store interface {
-	Senders(ctx context.Context) ([]string, error)
-	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	Senders(ctx context.Context) ([]message.SenderKey, error)
+	LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error)
 }
 
-// Config is what Owners need.
+// Config configures Owners.
 type Config struct {
 	Store Store
 	// Rules returns the configuration in force and its roles.
@@ -40,28 +40,28 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Owners are those of a running host.
+// Owners are the owners of a running host.
 type Owners struct{ cfg Config }
 
 // New returns Owners.
 func New(cfg Config) *Owners { return &Owners{cfg} }
 
-// maxChats bounds the owners who are told of one thing.
+// maxChats bounds the owners who get the same message.
 const maxChats = 20
 
-// Chats returns where each owner was last answered in private, whether the rules list him by his id or by a glob. An owner who has
-// never written has no chat that is known.
+// Chats returns the conversation in which each owner was last answered in private, whether the configuration lists him by id or by a
+// glob. It does not return an owner who has never written.
 func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	c, roles := o.cfg.Rules()
 	senders, err := o.cfg.Store.Senders(ctx)
 	for _, sender := range senders {
-		k, _ := message.ParseSender(sender)
-		if len(chats) == maxChats || !c.Channels[k.Channel].Enabled || roles.Of(k.Channel, sender) != route.Owner {
+		channel := sender.Channel()
+		if len(chats) == maxChats || !c.Channels[channel].Enabled || roles.Of(channel, sender) != route.Owner {
 			continue
 		}
-		where, failed := o.cfg.Store.LastPrivate(ctx, k.Channel, sender)
+		where, failed := o.cfg.Store.LastPrivate(ctx, channel, sender)
 		if failed == nil {
-			chats = append(chats, Chat{Channel: k.Channel, Conversation: where})
+			chats = append(chats, Chat{Channel: channel, Conversation: where})
 		} else if !errors.Is(failed, store.ErrNotFound) {
 			err = errors.Join(err, failed)
 		}
@@ -72,8 +72,8 @@ func (o *Owners) Chats(ctx context.Context) (chats []Chat) {
 	return chats
 }
 
-// ToldOfStrangers returns the conversations in which owners are told of a stranger: those that are told of approvals, and the owners'
-// private chats. Only channels that are in use count.
+// ToldOfStrangers returns the conversations that get notices about strangers: those that get requests for approval, and the owners'
+// private chats. Only channels in use count.
 func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 	c, _ := o.cfg.Rules()
 	if !c.Access.PairNotice {
@@ -88,8 +88,8 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 		}
 	}
 	for _, where := range c.Approvals.Conversations {
-		to, _ := message.ParseConversation(where)
-		add(Chat{Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM}})
+		instance, id, _ := message.ConversationKey(where).Cut()
+		add(Chat{Channel: instance, Conversation: message.Conversation{ID: id, Kind: message.DM}})
 	}
 	for _, chat := range o.Chats(ctx) {
 		add(chat)
@@ -97,13 +97,13 @@ func (o *Owners) ToldOfStrangers(ctx context.Context) (chats []Chat) {
 	return chats
 }
 
-// SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner where approvals.self
-// says so.
-func (o *Owners) SelfApprove(requester string) bool {
-	k, _ := message.ParseSender(requester)
-	if route.Local(k.Channel) {
+// SelfApprove reports whether a requester may grant his own requests: the user of this machine may, and an owner if approvals.self is
+// set.
+func (o *Owners) SelfApprove(requester message.SenderKey) bool {
+	channel := requester.Channel()
+	if route.Local(channel) {
 		return true
 	}
 	c, roles := o.cfg.Rules()
-	return c.Approvals.Self && roles.Of(k.Channel, requester) == route.Owner
+	return c.Approvals.Self && roles.Of(channel, requester) == route.Owner
 }

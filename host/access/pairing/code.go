@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/access/pairings"
 )
 
-// alphabet has 32 signs that are not mistaken for one another: no I, no O, no 0, no 1.
+// alphabet has 32 characters that are hard to confuse: no I, no O, no 0, no 1.
 const alphabet = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 // codeLen is the length of a code: 40 random bits.
@@ -21,12 +21,12 @@ func newCode(random io.Reader) (string, error) {
 		return "", err
 	}
 	for i, b := range code {
-		code[i] = alphabet[int(b)%len(alphabet)] // 256 is a multiple of 32: every sign is as likely
+		code[i] = alphabet[int(b)%len(alphabet)] // 256 is a multiple of 32: all characters are equally likely
 	}
 	return string(code), nil
 }
 
-// ShowCode is a code as people read and type it: ABCD-EFGH.
+// ShowCode returns a code as people read and type it: ABCD-EFGH.
 func ShowCode(code string) string {
 	if len(code) != codeLen {
 		return code
@@ -37,7 +37,7 @@ func ShowCode(code string) string {
 // maxTyped bounds what may be a code, in bytes.
 const maxTyped = 32
 
-// ParseCode reads a code as people type it: in any case, with hyphens and spaces where they like.
+// ParseCode parses a code as people type it: in any case, with hyphens and spaces anywhere.
 func ParseCode(text string) (code string, ok bool) {
 	if len(text) > maxTyped {
 		return "", false
@@ -49,8 +49,8 @@ func ParseCode(text string) (code string, ok bool) {
 	return code, true
 }
 
-// find returns the request of a code. How long it takes tells nothing about the codes that there are; d.mu is held.
-func (d *Desk) find(code string) (pairings.Pairing, bool) {
+// find returns the request with a code, in constant time with respect to the codes. d.mu is held.
+func (d *Service) find(code string) (pairings.Pairing, bool) {
 	var found pairings.Pairing
 	ok, now := false, d.cfg.Now()
 	for _, p := range d.rows {

@@ -9,9 +9,9 @@ import (
 	"github.com/flynnhost/flynn/host/route"
 )
 
-// Decide approves or denies the request of a code as people type it. by is who decides, and who is locked out after too many
-// wrong codes. The same answer twice is fine.
-func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
+// Decide approves or denies the request with a code as people type it. by is the actor, who is locked out after too many wrong codes.
+// Repeating a decision is no error.
+func (d *Service) Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked(by) {
@@ -19,7 +19,7 @@ func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string)
 	}
 	parsed, ok := ParseCode(code)
 	if !ok {
-		return pairings.Pairing{}, ErrCode // a slip, and no guess: it cannot hit
+		return pairings.Pairing{}, ErrCode // a typing error, not a guess: it cannot match
 	}
 	p, ok := d.find(parsed)
 	if !ok {
@@ -34,8 +34,8 @@ func (d *Desk) Decide(ctx context.Context, code string, approve bool, by string)
 	return d.settle(ctx, p, approve, by)
 }
 
-// Refuse denies the request of that id, as owners are told it. It takes no code, since it lets nobody in, and so no guesses are counted.
-func (d *Desk) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
+// Refuse denies the request with an id, which owners get in a notice. It needs no code and counts no guesses, because it admits nobody.
+func (d *Service) Refuse(ctx context.Context, id, by string) (pairings.Pairing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -47,8 +47,8 @@ func (d *Desk) Refuse(ctx context.Context, id, by string) (pairings.Pairing, err
 	return pairings.Pairing{}, ErrRequest
 }
 
-// settle answers an open request; d.mu is held.
-func (d *Desk) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
+// settle answers an open request. d.mu is held.
+func (d *Service) settle(ctx context.Context, p pairings.Pairing, approve bool, by string) (pairings.Pairing, error) {
 	now := d.cfg.Now()
 	after, event := pairings.Denied, Denied
 	var replies []message.Reply
@@ -74,7 +74,7 @@ func (d *Desk) settle(ctx context.Context, p pairings.Pairing, approve bool, by 
 	return p, nil
 }
 
-// least is the role that an approval gives.
+// least returns the role that an approval gives.
 func least(configured string) string {
 	if configured == route.Member {
 		return route.Member
@@ -82,8 +82,8 @@ func least(configured string) string {
 	return route.Guest
 }
 
-// Revoke ends a pairing. It counts at once, even when it cannot be made durable: then the error says so.
-func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
+// Revoke ends a pairing. It takes effect at once, even if the commit fails; then Revoke returns the error.
+func (d *Service) Revoke(ctx context.Context, sender message.SenderKey, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.rows[sender]
@@ -102,7 +102,7 @@ func (d *Desk) Revoke(ctx context.Context, sender, by string) error {
 }
 
 // SetRole makes a paired sender a guest or a member.
-func (d *Desk) SetRole(ctx context.Context, sender, role, by string) error {
+func (d *Service) SetRole(ctx context.Context, sender message.SenderKey, role, by string) error {
 	if role != route.Guest && role != route.Member {
 		return ErrRole
 	}

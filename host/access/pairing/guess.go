@@ -6,24 +6,25 @@ import (
 
 	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/internal/clock"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Bounds of guessing.
 const (
-	maxWrong   = 5         // wrong codes within lockTime, and nothing more is taken
+	maxWrong   = 5         // wrong codes within lockTime before a lock
 	lockTime   = time.Hour //
-	maxGuesser = 1000      // who is kept count of; anybody can guess, and must not fill the disk
+	maxGuesser = 1000      // bounds the counted guessers, because anybody can guess
 )
 
-// locked reports whether nothing is taken from a guesser now; d.mu is held.
-func (d *Desk) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
+// locked reports whether a guesser is locked out. d.mu is held.
+func (d *Service) locked(guesser string) bool { return barred(d.guesses[guesser], d.cfg.Now()) }
 
 func barred(g pairings.Guesses, now time.Time) bool {
 	return clock.Within(g.Locked.Add(-lockTime), g.Locked, now)
 }
 
-// wrong counts a wrong code; d.mu is held.
-func (d *Desk) wrong(ctx context.Context, guesser string) error {
+// wrong counts a wrong code. d.mu is held.
+func (d *Service) wrong(ctx context.Context, guesser string) error {
 	now := d.cfg.Now()
 	g, ok := d.guesses[guesser]
 	if !ok || now.Sub(g.Since) >= lockTime {
@@ -33,19 +34,19 @@ func (d *Desk) wrong(ctx context.Context, guesser string) error {
 		g = pairings.Guesses{Guesser: guesser, Since: now.UTC()}
 	}
 	g.Wrong++
-	d.cfg.Events.Publish(Happened{WrongCode, guesser})
+	d.cfg.Events.Publish(Happened{WrongCode, message.SenderKey(guesser)})
 	d.cfg.Log.Warn("wrong pairing code", "guesser", guesser, "wrong", g.Wrong)
 	if g.Wrong >= maxWrong {
 		g.Locked = now.Add(lockTime).UTC()
-		d.cfg.Events.Publish(Happened{LockedOut, guesser})
+		d.cfg.Events.Publish(Happened{LockedOut, message.SenderKey(guesser)})
 		d.cfg.Log.Warn("sender locked out after wrong pairing codes", "guesser", guesser, "until", g.Locked)
 	}
-	d.guesses[guesser] = g // counts even if the disk is full
+	d.guesses[guesser] = g // effective even if the commit fails
 	return d.cfg.Store.PutGuesses(context.WithoutCancel(ctx), g)
 }
 
-// right forgets the wrong codes of somebody who has given a right one; d.mu is held.
-func (d *Desk) right(ctx context.Context, guesser string) error {
+// right deletes the count of a guesser who has given a right code. d.mu is held.
+func (d *Service) right(ctx context.Context, guesser string) error {
 	if _, ok := d.guesses[guesser]; !ok {
 		return nil
 	}
@@ -53,8 +54,8 @@ func (d *Desk) right(ctx context.Context, guesser string) error {
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
-// pruneGuesses forgets those whose wait is over and, when too many are left, those who have waited longest; d.mu is held.
-func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
+// pruneGuesses deletes expired counts and, if too many are left, the oldest ones. d.mu is held.
+func (d *Service) pruneGuesses(ctx context.Context, now time.Time) error {
 	oldest := ""
 	for guesser, g := range d.guesses {
 		if now.Sub(g.Since) >= lockTime && !barred(g, now) {
@@ -71,14 +72,13 @@ func (d *Desk) pruneGuesses(ctx context.Context, now time.Time) error {
 	return d.dropGuesses(ctx, oldest)
 }
 
-func (d *Desk) dropGuesses(ctx context.Context, guesser string) error {
+func (d *Service) dropGuesses(ctx context.Context, guesser string) error {
 	delete(d.guesses, guesser)
 	return d.cfg.Store.DropGuesses(context.WithoutCancel(ctx), guesser)
 }
 
-// Guess counts a code that somebody who may not decide has tried; whether it was right is not looked at. It reports whether he
-// is locked out.
-func (d *Desk) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
+// Guess counts a code from a sender who may not decide, without checking it. It reports whether he is locked out.
+func (d *Service) Guess(ctx context.Context, guesser string) (lockedOut bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked(guesser) {

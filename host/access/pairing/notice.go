@@ -12,19 +12,19 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Bounds of what owners are told. They are counted in the rows, so a restart opens no new allowance.
+// Bounds of notices to owners. They are counted in the rows, so that a restart does not reset them.
 const (
-	maxToldHour = 5              // requests of all channels together
+	maxToldHour = 5              // requests, over all channels
 	maxToldDay  = 20             //
-	toldOnce    = 24 * time.Hour // an owner hears of one sender once in this time, however often he asks
-	maxTold     = 10             // conversations that hear of one request
+	toldOnce    = 24 * time.Hour // between two notices about the same sender
+	maxTold     = 10             // conversations that get a notice of one request
 	maxNick     = 40             // code points of a sender's name in a notice
-	maxPeer     = 80             // code points of his id
+	maxPeer     = 80             // code points of a sender's id
 )
 
-// notices are the messages that tell owners of a request, none where that would be too much; d.mu is held. before is what is kept of the
-// sender so far. p learns of them, so that its answer can be shown where it was asked for.
-func (d *Desk) notices(ctx context.Context, p, before pairings.Pairing, now time.Time) (pairings.Pairing, []message.Reply) {
+// notices returns the notices about a request for owners, or none if the bounds are reached. before is the sender's previous row. The
+// returned pairing records the notices, so that they can show the decision later. d.mu is held.
+func (d *Service) notices(ctx context.Context, p, before pairings.Pairing, now time.Time) (pairings.Pairing, []message.Reply) {
 	p.Told = before.Told
 	hour, day := d.told(now)
 	if now.Sub(before.Told) < toldOnce || hour >= maxToldHour || day >= maxToldDay {
@@ -48,16 +48,16 @@ func (d *Desk) notices(ctx context.Context, p, before pairings.Pairing, now time
 	return p, replies
 }
 
-// owners are the conversations in which owners are told of a request.
-func (d *Desk) owners(ctx context.Context) []owners.Chat {
+// owners returns the conversations that get a notice of a request.
+func (d *Service) owners(ctx context.Context) []owners.Chat {
 	if d.cfg.Owners == nil {
 		return nil
 	}
 	return d.cfg.Owners.ToldOfStrangers(ctx)
 }
 
-// told counts the requests that owners have heard of lately; d.mu is held.
-func (d *Desk) told(now time.Time) (hour, day int) {
+// told counts the recent requests with notices. d.mu is held.
+func (d *Service) told(now time.Time) (hour, day int) {
 	for _, p := range d.rows {
 		switch since := now.Sub(p.Told); {
 		case p.Told.IsZero() || since >= toldOnce:
@@ -71,10 +71,10 @@ func (d *Desk) told(now time.Time) (hour, day int) {
 	return hour, day
 }
 
-// notice is what an owner needs to decide. Letting in takes the code, which only the stranger has: a name can be anybody's.
+// notice returns the text of a notice. Approval needs the code, which only the stranger has, because anybody can use any name.
 func notice(p pairings.Pairing, last bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(p.Sender))
+	fmt.Fprintf(&b, "**A stranger asks to be let in** on %s: `%s`", p.Channel, cleanPeer(string(p.Sender)))
 	if nick := cleanNick(p.Name); nick != "" {
 		fmt.Fprintf(&b, ", who goes by the name of \"%s\"", nick)
 	}
@@ -90,7 +90,7 @@ func noticeButtons(p pairings.Pairing) []message.Button {
 	return []message.Button{{Text: "Turn down", Value: "/pair deny " + p.ID, Style: message.ButtonDanger}}
 }
 
-// outcomes say in the notices of a request how it was answered.
+// outcomes returns the edits that show the decision in the notices of a request.
 func outcomes(p pairings.Pairing) (replies []message.Reply) {
 	text := "**Turned down** by `" + cleanPeer(p.By) + "`."
 	if p.State == pairings.Paired {
@@ -102,7 +102,7 @@ func outcomes(p pairings.Pairing) (replies []message.Reply) {
 	return replies
 }
 
-// cleanNick leaves of a name what can be neither markup nor a link nor a mention: letters, digits and single spaces.
+// cleanNick removes everything from a name but letters, digits and single spaces, so that it contains no markup, link or mention.
 func cleanNick(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && r != '-' && r != '\''
@@ -110,7 +110,7 @@ func cleanNick(name string) string {
 	return cut(strings.Join(words, " "), maxNick)
 }
 
-// cleanPeer is a sender's id inside a span of code. What could end the span or be an address is shown as a question mark.
+// cleanPeer returns a sender's id for a code span. Characters that could end the span or form an address become question marks.
 func cleanPeer(id string) string {
 	return cut(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_@:.+-!#=~", r) {

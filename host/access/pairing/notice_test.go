@@ -22,8 +22,8 @@ type told []owners.Chat
 func (p told) ToldOfStrangers(context.Context) []owners.Chat { return p }
 
 // owners has s tell owners in places.
-func (s *site) owners(places ...owners.Chat) {
-	s.desk.cfg.Owners = told(places)
+func (s *site) owners(scopes ...owners.Chat) {
+	s.service.cfg.Owners = told(scopes)
 }
 
 // told are the replies to ann that were handed on.
@@ -40,7 +40,7 @@ func TestOwnersAreTold(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		s.owners(ann, owners.Chat{Channel: "tg", Conversation: message.Conversation{ID: "8", Kind: message.DM}})
 		code := s.code("eve")
-		p := s.desk.List()[0]
+		p := s.service.List()[0]
 		if len(s.told()) != 2 {
 			t.Fatalf("told %+v", s.told())
 		}
@@ -57,7 +57,7 @@ func TestOwnersAreTold(t *testing.T) {
 			t.Errorf("told %+v", r)
 		}
 		s.expectReplies(3)
-		s.restart() // whoever decides next knows where owners were told
+		s.restart() // the next process knows where owners were told
 		if err := s.decide(code, true, "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func TestAnOwnerTurnsDown(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		s.owners(ann)
 		code := s.code("eve")
-		id := s.desk.List()[0].ID
+		id := s.service.List()[0].ID
 		for _, wrong := range []string{"", store.NewID(time.Now()), code} {
-			if _, err := s.desk.Refuse(t.Context(), wrong, "irc:ann"); err != ErrRequest {
+			if _, err := s.service.Refuse(t.Context(), wrong, "irc:ann"); err != ErrRequest {
 				t.Errorf("%q: %v", wrong, err)
 			}
 		}
 		for range 2 { // a double click is harmless
-			if p, err := s.desk.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != pairings.Denied {
+			if p, err := s.service.Refuse(t.Context(), id, "irc:ann"); err != nil || p.State != pairings.Denied {
 				t.Fatalf("%+v, %v", p, err)
 			}
 		}
@@ -96,8 +96,8 @@ func TestAnOwnerTurnsDown(t *testing.T) {
 		if err := s.decide(bob, true, "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range s.desk.List() {
-			if _, err := s.desk.Refuse(t.Context(), p.ID, "irc:ann"); err != ErrDecided {
+		for _, p := range s.service.List() {
+			if _, err := s.service.Refuse(t.Context(), p.ID, "irc:ann"); err != ErrDecided {
 				t.Errorf("a pairing is turned down: %v", err)
 			}
 		}
@@ -111,7 +111,7 @@ func TestStrangersDoNotFloodOwners(t *testing.T) {
 			s.offer(s.knock("eve", "hello"))
 		}
 		if len(s.told()) != 1 {
-			t.Fatalf("one stranger is told of %d times", len(s.told()))
+			t.Fatalf("%d notices about one stranger", len(s.told()))
 		}
 		for i := range MaxOpen {
 			s.offer(s.knock(fmt.Sprint("eve", i), "hello"))
@@ -146,11 +146,11 @@ func TestStrangersDoNotFloodOwners(t *testing.T) {
 
 func TestManyOwners(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
-		var places []owners.Chat
+		var scopes []owners.Chat
 		for i := range 2 * maxTold {
-			places = append(places, owners.Chat{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
+			scopes = append(scopes, owners.Chat{Channel: ann.Channel, Conversation: message.Conversation{ID: fmt.Sprint(i), Kind: message.DM}})
 		}
-		s.owners(places...)
+		s.owners(scopes...)
 		s.code("eve")
 		if len(s.told()) != maxTold {
 			t.Errorf("told %d, want %d", len(s.told()), maxTold)

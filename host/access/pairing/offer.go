@@ -14,29 +14,29 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Stranger is a message of somebody who may be given a code.
+// Stranger is a message of an unknown sender who may get a code.
 type Stranger struct {
-	Message message.Message // as it is to be recorded, without its text
+	Message message.Message // as it is recorded, without its text
 	Note    string          // why it is not answered
 	Said    string          // its text
 }
 
-// Offer gives a stranger a code, unless he has had an answer within the hour, was denied, or guesses. The request, the reply with its
-// code and the record of the message are one commit: a process that dies has done all of it or nothing, and what was said
-// before is not answered when the message is delivered again to one who was let in meanwhile. recorded tells that the message is
-// in the inbox, fresh that it was not there before; when it is not recorded, that is left to the caller.
-func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err error) {
+// Offer gives a stranger a code, unless he got one within the hour, was denied, or guesses codes. The request, the reply with the code
+// and the record of the message are one commit, so that a crash leaves all or nothing, and a message that is delivered again after the
+// pairing is not answered. recorded reports whether the message is in the inbox, and fresh whether it was not there before. If it is
+// not recorded, the caller has to do that.
+func (d *Service) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := s.Message
 	sender, now := m.SenderKey(), d.cfg.Now()
-	if guessed(s.Said) && !d.locked(sender) {
-		if err := d.wrong(ctx, sender); err != nil {
+	if guessed(s.Said) && !d.locked(string(sender)) {
+		if err := d.wrong(ctx, string(sender)); err != nil {
 			return false, false, err
 		}
 	}
 	p, ok := d.rows[sender]
-	if d.locked(sender) || ok && (p.State == pairings.Paired || quieted(p, now)) {
+	if d.locked(string(sender)) || ok && (p.State == pairings.Paired || quieted(p, now)) {
 		return false, false, nil
 	}
 	if err := d.prune(ctx, now); err != nil {
@@ -49,7 +49,7 @@ func (d *Desk) Offer(ctx context.Context, s Stranger) (recorded, fresh bool, err
 	return err == nil, fresh, err
 }
 
-// guessed reports whether a stranger's message tries a code.
+// guessed reports whether a stranger's message looks like a code.
 func guessed(text string) bool {
 	name, arg, _ := strings.Cut(strings.TrimSpace(text), " ")
 	if !strings.EqualFold(name, "/pair") {
@@ -59,14 +59,11 @@ func guessed(text string) bool {
 	return ok
 }
 
-// makeRoom ends the oldest open requests of a channel while there are too many: the next one gets a code, however many came
-// before. Ids that anybody can take without end (they begin with "?") push out only each other. The row of what is ended stays as long as
-// it counts for what owners were told; d.mu is held.
-func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Time) error {
-	unverified := func(senderKey string) bool {
-		k, _ := message.ParseSender(senderKey)
-		return k.Channel == channel && k.Unverified()
-	}
+// makeRoom ends the oldest open requests of a channel while there are too many, so that the next one gets a code. Requests with ids
+// that anybody can create without limit (they begin with "?") displace only each other. The row of an ended request stays while it
+// counts towards the bounds of notices. d.mu is held.
+func (d *Service) makeRoom(ctx context.Context, channel string, sender message.SenderKey, now time.Time) error {
+	unverified := func(k message.SenderKey) bool { return k.Channel() == channel && k.Unverified() }
 	var open []pairings.Pairing
 	for _, p := range d.rows {
 		if p.Channel == channel && p.State == pairings.Open && valid(p, now) && unverified(p.Sender) == unverified(sender) {
@@ -87,8 +84,8 @@ func (d *Desk) makeRoom(ctx context.Context, channel, sender string, now time.Ti
 	return nil
 }
 
-// ask commits a request; d.mu is held.
-func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, err error) {
+// ask commits a request. d.mu is held.
+func (d *Service) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, err error) {
 	code, err := d.freshCode()
 	if err != nil {
 		return false, fmt.Errorf("draw a pairing code: %w", err)
@@ -101,7 +98,7 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 	p, notices := d.notices(ctx, p, d.rows[p.Sender], now)
 	replies := append([]message.Reply{reply(p, 0, m.EventID, invitation(code))}, notices...)
 	fresh, err = d.cfg.Store.AskPairing(context.WithoutCancel(ctx), m, s.Note, p, turnOf(p), replies)
-	if err != nil || !fresh { // a late second delivery gets no second code
+	if err != nil || !fresh { // a repeated delivery gets no second code
 		return false, err
 	}
 	d.rows[p.Sender] = p
@@ -114,8 +111,8 @@ func (d *Desk) ask(ctx context.Context, s Stranger, now time.Time) (fresh bool, 
 	return true, nil
 }
 
-// freshCode draws a code that no row has; d.mu is held.
-func (d *Desk) freshCode() (string, error) {
+// freshCode draws an unused code. d.mu is held.
+func (d *Service) freshCode() (string, error) {
 	for {
 		code, err := newCode(d.cfg.Rand)
 		if err != nil {
@@ -127,7 +124,7 @@ func (d *Desk) freshCode() (string, error) {
 	}
 }
 
-// reply is the n-th that a request causes.
+// reply returns the n-th reply of a request.
 func reply(p pairings.Pairing, n int, replyTo, text string) message.Reply {
 	return message.Reply{
 		Key: fmt.Sprintf("%s/%d", turnOf(p), n), Channel: p.Channel, Conversation: p.Conversation, ReplyTo: replyTo, Text: text,
@@ -142,7 +139,7 @@ func invitation(code string) string {
 
 const welcome = "You have been let in. What you wrote before was not read; please write it again."
 
-// cleanName bounds what a sender calls himself, for lists.
+// cleanName bounds a sender's display name, for lists.
 func cleanName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -1,9 +1,9 @@
-// Package pairing lets strangers in: who is not known gets a code, which an owner approves, denies or lets run out.
+// Package pairing admits strangers: an unknown sender gets a code, and an owner approves or denies it, or lets it expire.
 //
-// Start with Desk. A code only says which request is meant. Approving it gives the least role that the configuration names and never
-// more than member; raising it is an act of its own, and nothing here makes an owner. Everything is durable before it
-// counts, except what takes something away, which counts at once. Who may approve is decided by the callers: the holder of the
-// token of the gateway, and owners by configuration in a chat. Who is admitted is decided by channel.Gate and route.Roles.
+// Start with Service. A code only identifies a request. Approving it gives the role that the configuration names, at most member;
+// raising the role is a separate action, and nothing here makes an owner. Every change is durable before it takes effect, except a
+// revocation, which takes effect at once. The callers decide who may approve: the holder of the gateway's token, and configured owners
+// in a chat. channel.Gate and route.Roles decide who is admitted.
 package pairing
 
 import (
@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,24 +31,24 @@ import (
 
 // Bounds of pairing.
 const (
-	Valid   = time.Hour      // a code, and the time between two answers to one sender
-	quiet   = 24 * time.Hour // no code for a sender who was denied or whose pairing was revoked
-	MaxOpen = 100            // requests of one channel at a time, of those with a verified id and of those without
-	maxName = 64             // code points of a sender's name that are kept
+	Valid   = time.Hour      // validity of a code, and the time between two codes for a sender
+	quiet   = 24 * time.Hour // time without a code after a denial or a revocation
+	MaxOpen = 100            // requests of one channel at a time, separately for verified and unverified ids
+	maxName = 64             // code points that are kept of a sender's name
 )
 
-// Config is what a Desk needs. Only Store is required.
+// Config configures a Service. Only Store is required.
 type Config struct {
 	Store pairings.Store
-	// Role is what an approval gives, by the configuration in force: route.Guest or route.Member.
+	// Role returns the role that an approval gives under the configuration in force: route.Guest or route.Member.
 	Role func() string
-	// Outbox sends replies that were committed. Without one they go out when the host starts.
+	// Outbox sends committed replies. Without it they are sent when the host starts.
 	Outbox Outbox
-	// Owners are told of requests, if there are any.
+	// Owners returns the conversations that get notices; nil for none.
 	Owners Owners
-	Events *event.Bus // gets Happened; it may be nil
+	Events *event.Bus // receives Happened; may be nil
 	Now    func() time.Time
-	Rand   io.Reader // crypto/rand without one
+	Rand   io.Reader // nil means crypto/rand
 	Log    *slog.Logger
 }
 
@@ -58,25 +57,25 @@ type Outbox interface {
 	Push(turn string, r message.Reply)
 }
 
-// Owners says in which conversations owners are told of a stranger; *owners.Owners implements it.
+// Owners returns the conversations that get notices about strangers; *owners.Owners implements it.
 type Owners interface {
 	ToldOfStrangers(ctx context.Context) []owners.Chat
 }
 
-// Happened is published for each request, answer and wrong code.
+// Happened is published for each request, decision and wrong code.
 type Happened struct {
 	Event  Event
-	Sender string
+	Sender message.SenderKey
 }
 
-// Event is something that happened to a sender.
+// Event is the kind of a Happened.
 type Event string
 
 // The events.
 const (
 	Asked     Event = "asked"
-	Told      Event = "told" // owners were told of a request
-	Full      Event = "full" // the oldest request of a channel ran out early, to make room for another
+	Told      Event = "told" // owners got a notice of a request
+	Full      Event = "full" // the oldest request of a channel ended early, to make room for another
 	Approved  Event = "approved"
 	Denied    Event = "denied"
 	Revoked   Event = "revoked"
@@ -85,19 +84,19 @@ const (
 	LockedOut Event = "locked_out"
 )
 
-// Desk is where pairings are asked for and decided. One process has one.
-type Desk struct {
+// Service takes and decides pairing requests. A process has one.
+type Service struct {
 	cfg Config
-	// paired are roles by sender key: a copy of rows for readers, who must not wait for a commit.
+	// paired are the roles by sender key, for readers that must not wait for a commit.
 	paired atomic.Pointer[Roles]
 
-	mu      sync.Mutex // held over commits, so that rows and the store are the same
-	rows    map[string]pairings.Pairing
+	mu      sync.Mutex // held over commits, so that rows match the store
+	rows    map[message.SenderKey]pairings.Pairing
 	guesses map[string]pairings.Guesses
 }
 
-// Open reads what is durable.
-func Open(ctx context.Context, cfg Config) (*Desk, error) {
+// Open loads the stored pairings.
+func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -108,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{cfg: cfg, rows: map[string]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
+	d := &Service{cfg: cfg, rows: map[message.SenderKey]pairings.Pairing{}, guesses: map[string]pairings.Guesses{}}
 	rows, err := cfg.Store.ListPairings(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read pairings: %w", err)
@@ -128,26 +127,26 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 }
 
 // Role implements route.Pairings.
-func (d *Desk) Role(senderKey string) (role string, paired bool) {
+func (d *Service) Role(senderKey message.SenderKey) (role string, paired bool) {
 	return d.paired.Load().Role(senderKey)
 }
 
-// publish shows the rows to readers; d.mu is held.
-func (d *Desk) publish() {
+// publish updates paired from the rows. d.mu is held.
+func (d *Service) publish() {
 	roles := RolesOf(slices.Collect(maps.Values(d.rows)))
 	d.paired.Store(&roles)
 }
 
-// Roles are pairings as they were read at one moment.
-type Roles map[string]string
+// Roles are the roles by sender key at one moment.
+type Roles map[message.SenderKey]string
 
 // Role implements route.Pairings.
-func (r Roles) Role(senderKey string) (role string, paired bool) {
+func (r Roles) Role(senderKey message.SenderKey) (role string, paired bool) {
 	role, paired = r[senderKey]
 	return role, paired
 }
 
-// RolesOf are the roles that rows give.
+// RolesOf returns the roles of paired senders.
 func RolesOf(rows []pairings.Pairing) Roles {
 	roles := Roles{}
 	for _, p := range rows {
@@ -158,9 +157,8 @@ func RolesOf(rows []pairings.Pairing) Roles {
 	return roles
 }
 
-// List returns the requests that are open and the senders who are paired, by sender. Closed requests are left out, as are codes
-// that have run out.
-func (d *Desk) List() []pairings.Pairing {
+// List returns the open requests and the paired senders, by sender. It leaves out closed and expired requests.
+func (d *Service) List() []pairings.Pairing {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
@@ -170,14 +168,14 @@ func (d *Desk) List() []pairings.Pairing {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b pairings.Pairing) int { return strings.Compare(a.Sender, b.Sender) })
+	slices.SortFunc(out, func(a, b pairings.Pairing) int { return cmp.Compare(a.Sender, b.Sender) })
 	return out
 }
 
-// valid reports whether the code of a request still stands for it.
+// valid reports whether the code of a request is still valid.
 func valid(p pairings.Pairing, now time.Time) bool { return clock.Within(p.Asked, p.Expires, now) }
 
-// quieted reports whether a sender who is not paired is given no code yet.
+// quieted reports whether an unpaired sender may not get a code yet.
 func quieted(p pairings.Pairing, now time.Time) bool {
 	began := p.Asked
 	if p.Decided.After(began) {
@@ -186,9 +184,9 @@ func quieted(p pairings.Pairing, now time.Time) bool {
 	return clock.Within(began, p.Until, now)
 }
 
-// put commits a pairing with its replies and shows it; d.mu is held. The end of ctx does not cut the commit short: its fate has to
-// be known.
-func (d *Desk) put(ctx context.Context, p pairings.Pairing, replies ...message.Reply) error {
+// put commits a pairing with its replies. It ignores the cancellation of ctx, because the outcome of the commit must be known. d.mu is
+// held.
+func (d *Service) put(ctx context.Context, p pairings.Pairing, replies ...message.Reply) error {
 	turn := turnOf(p)
 	fresh, err := d.cfg.Store.PutPairing(context.WithoutCancel(ctx), p, turn, replies)
 	if err != nil {
@@ -200,8 +198,8 @@ func (d *Desk) put(ctx context.Context, p pairings.Pairing, replies ...message.R
 	return nil
 }
 
-// push hands on replies that were committed.
-func (d *Desk) push(turn string, replies []message.Reply) {
+// push sends committed replies.
+func (d *Service) push(turn string, replies []message.Reply) {
 	if d.cfg.Outbox == nil {
 		return
 	}
@@ -210,19 +208,19 @@ func (d *Desk) push(turn string, replies []message.Reply) {
 	}
 }
 
-// turnOf is what the replies of a pairing are filed under.
+// turnOf returns the turn id of a pairing's replies.
 func turnOf(p pairings.Pairing) string { return "pairing-" + p.ID }
 
-// Prune forgets requests and wrong codes that have no use any more. Those of a host where nobody asks would stay otherwise.
-func (d *Desk) Prune(ctx context.Context) error {
+// Prune deletes requests and wrong codes that are no longer needed, on a host without new requests.
+func (d *Service) Prune(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
 	return errors.Join(d.prune(ctx, now), d.pruneGuesses(ctx, now))
 }
 
-// prune forgets rows that have no use any more, neither to keep a sender quiet nor to count what owners were told; d.mu is held.
-func (d *Desk) prune(ctx context.Context, now time.Time) error {
+// prune deletes rows that are needed neither to keep a sender quiet nor to bound the notices. d.mu is held.
+func (d *Service) prune(ctx context.Context, now time.Time) error {
 	for sender, p := range d.rows {
 		if p.State == pairings.Paired || quieted(p, now) || now.Sub(p.Told) < toldOnce {
 			continue
@@ -235,17 +233,17 @@ func (d *Desk) prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Errors of decisions, in words for people.
+// Errors of decisions, with texts for people.
 var (
-	ErrCode    error = refusal{"no open request has this code; it may have run out", store.ErrNotFound}
-	ErrRequest error = refusal{"no open request is called so; it may have run out", store.ErrNotFound}
-	ErrDecided error = refusal{"this request has another answer already", store.ErrConflict}
+	ErrCode    error = refusal{"there is no open request with this code; it may have expired", store.ErrNotFound}
+	ErrRequest error = refusal{"there is no open request with this id; it may have expired", store.ErrNotFound}
+	ErrDecided error = refusal{"this request was already answered differently", store.ErrConflict}
 	ErrUnknown error = refusal{"this sender is not paired; flynn access list shows who is", store.ErrNotFound}
 	ErrLocked  error = lockedOut{}
-	ErrRole          = errors.New("a paired sender can be guest or member; owners stand in flynn.toml")
+	ErrRole          = errors.New("a paired sender can be guest or member; owners are listed in flynn.toml")
 )
 
-// refusal is an error of a kind that others know, in words of its own.
+// refusal is an error with its own text that matches another error.
 type refusal struct {
 	text string
 	kind error
@@ -256,7 +254,7 @@ func (r refusal) Unwrap() error { return r.kind }
 
 type lockedOut struct{}
 
-func (lockedOut) Error() string { return "too many wrong codes: none is taken from here for an hour" }
+func (lockedOut) Error() string { return "too many wrong codes: try again in an hour" }
 
-// LockedOut tells the gateway what kind of error it is.
+// LockedOut marks the error for the gateway.
 func (lockedOut) LockedOut() bool { return true }

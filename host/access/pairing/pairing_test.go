@@ -17,12 +17,12 @@ import (
 	"github.com/flynnhost/flynn/host/store/sqlite"
 )
 
-// site is a desk over a real store.
+// site is a service over a real store.
 type site struct {
 	t       *testing.T
 	dir     string
 	store   *sqlite.Store
-	desk    *Desk
+	service *Service
 	role    string
 	replied []message.Reply
 	revoked []string
@@ -48,18 +48,18 @@ func (s *site) open() {
 	if s.store, err = sqlite.Open(s.t.Context(), s.dir); err != nil {
 		s.t.Fatal(err)
 	}
-	s.openDesk(s.store)
+	s.openService(s.store)
 }
 
-func (s *site) openDesk(over pairings.Store) {
+func (s *site) openService(over pairings.Store) {
 	s.t.Helper()
 	var err error
-	s.desk, err = Open(s.t.Context(), Config{
+	s.service, err = Open(s.t.Context(), Config{
 		Store: over, Role: func() string { return s.role },
 		Outbox: s,
 		Events: event.Only(func(h Happened) {
 			if s.counted[h.Event]++; h.Event == Revoked {
-				s.revoked = append(s.revoked, h.Sender)
+				s.revoked = append(s.revoked, string(h.Sender))
 			}
 		}),
 	})
@@ -93,7 +93,7 @@ func (s *site) offer(m message.Message) {
 	s.t.Helper()
 	said := m.Text
 	m.Text = ""
-	if _, _, err := s.desk.Offer(s.t.Context(), Stranger{Message: m, Note: "sender is not paired", Said: said}); err != nil {
+	if _, _, err := s.service.Offer(s.t.Context(), Stranger{Message: m, Note: "sender is not paired", Said: said}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -102,8 +102,8 @@ func (s *site) offer(m message.Message) {
 func (s *site) code(who string) string {
 	s.t.Helper()
 	s.offer(s.knock(who, "hello"))
-	for _, p := range s.desk.List() {
-		if p.Sender == "irc:"+who && p.State == pairings.Open {
+	for _, p := range s.service.List() {
+		if p.Sender == message.NewSenderKey("irc", who) && p.State == pairings.Open {
 			return p.Code
 		}
 	}
@@ -112,13 +112,13 @@ func (s *site) code(who string) string {
 }
 
 func (s *site) decide(code string, approve bool, by string) error {
-	_, err := s.desk.Decide(s.t.Context(), code, approve, by)
+	_, err := s.service.Decide(s.t.Context(), code, approve, by)
 	return err
 }
 
 func (s *site) expectRole(who, want string) {
 	s.t.Helper()
-	role, paired := s.desk.Role("irc:" + who)
+	role, paired := s.service.Role(message.SenderKey("irc:" + who))
 	if paired != (want != "") || role != want {
 		s.t.Errorf("%s is %q, paired=%v; want %q", who, role, paired, want)
 	}
@@ -139,7 +139,7 @@ func TestAPairing(t *testing.T) {
 		if len(s.replied) != 1 || !strings.Contains(s.replied[0].Text, shown) || s.replied[0].ReplyTo != "e1" || s.replied[0].Conversation.ID != "eve" {
 			t.Fatalf("told %+v", s.replied)
 		}
-		if p := s.desk.List()[0]; p.Name != "EVE[2K" || p.Expires.Sub(p.Asked) != Valid {
+		if p := s.service.List()[0]; p.Name != "EVE[2K" || p.Expires.Sub(p.Asked) != Valid {
 			t.Errorf("the request is %+v", p)
 		}
 		s.expectRole("eve", "")
@@ -157,7 +157,7 @@ func TestAPairing(t *testing.T) {
 		s.expectReplies(2)
 		s.restart()
 		s.expectRole("eve", route.Guest)
-		if p := s.desk.List()[0]; p.By != "irc:ann" {
+		if p := s.service.List()[0]; p.By != "irc:ann" {
 			t.Errorf("decided by %q", p.By)
 		}
 		time.Sleep(30 * 24 * time.Hour)
@@ -195,13 +195,13 @@ func TestRolesAreRaisedApart(t *testing.T) {
 		}{
 			{"irc:eve", "member", nil}, {"irc:eve", "owner", ErrRole}, {"irc:eve", "", ErrRole}, {"irc:bob", "member", ErrUnknown}, {"eve", "member", ErrUnknown},
 		} {
-			if err := s.desk.SetRole(t.Context(), c.sender, c.role, "web:owner"); !errors.Is(err, c.want) {
+			if err := s.service.SetRole(t.Context(), message.SenderKey(c.sender), c.role, "web:owner"); !errors.Is(err, c.want) {
 				t.Errorf("%s to %q: %v, want %v", c.sender, c.role, err, c.want)
 			}
 		}
 		s.restart()
 		s.expectRole("eve", route.Member)
-		if err := s.desk.SetRole(t.Context(), "irc:eve", "guest", "web:owner"); err != nil {
+		if err := s.service.SetRole(t.Context(), "irc:eve", "guest", "web:owner"); err != nil {
 			t.Fatal(err)
 		}
 		s.expectRole("eve", route.Guest)
@@ -219,11 +219,11 @@ func TestOneAnswerAnHour(t *testing.T) {
 		s.restart()
 		s.offer(s.knock("eve", "hello?"))
 		s.expectReplies(1)
-		if len(s.desk.List()) != 1 {
+		if len(s.service.List()) != 1 {
 			t.Error("the request has gone too early")
 		}
 		time.Sleep(time.Second)
-		if len(s.desk.List()) != 0 {
+		if len(s.service.List()) != 0 {
 			t.Error("a code that has run out is listed")
 		}
 		if err := s.decide(first, true, "irc:ann"); !errors.Is(err, ErrCode) {
@@ -261,14 +261,14 @@ func TestRevoked(t *testing.T) {
 		if err := s.decide(code, true, "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.desk.Revoke(t.Context(), "irc:eve", "irc:ann"); err != nil {
+		if err := s.service.Revoke(t.Context(), "irc:eve", "irc:ann"); err != nil {
 			t.Fatal(err)
 		}
 		s.expectRole("eve", "")
 		if len(s.revoked) != 1 || s.revoked[0] != "irc:eve" {
 			t.Errorf("told of %q", s.revoked)
 		}
-		if err := s.desk.Revoke(t.Context(), "irc:eve", "irc:ann"); !errors.Is(err, ErrUnknown) {
+		if err := s.service.Revoke(t.Context(), "irc:eve", "irc:ann"); !errors.Is(err, ErrUnknown) {
 			t.Errorf("revoked twice: %v", err)
 		}
 		if err := s.decide(code, true, "irc:ann"); !errors.Is(err, ErrCode) {
@@ -294,12 +294,12 @@ func TestWhatIsTakenAwayCountsWithoutTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := s.code("bob")
-		s.openDesk(fullStore{s.store})
+		s.openService(fullStore{s.store})
 		if err := s.decide(code, true, "irc:ann"); err == nil {
 			t.Error("approved on a full disk")
 		}
 		s.expectRole("bob", "")
-		if err := s.desk.Revoke(t.Context(), "irc:eve", "irc:ann"); err == nil || len(s.revoked) != 1 {
+		if err := s.service.Revoke(t.Context(), "irc:eve", "irc:ann"); err == nil || len(s.revoked) != 1 {
 			t.Errorf("revoked on a full disk: %v, told of %q", err, s.revoked)
 		}
 		s.expectRole("eve", "")
@@ -315,12 +315,12 @@ func TestAMobKeepsNobodyFromACode(t *testing.T) {
 			s.offer(s.knock(fmt.Sprint("?eve", i), "hello"))
 			time.Sleep(time.Second)
 		}
-		if n := len(s.desk.List()); n != MaxOpen+1 || s.counted[Full] != 20 {
+		if n := len(s.service.List()); n != MaxOpen+1 || s.counted[Full] != 20 {
 			t.Errorf("%d requests are open, %d made room", n, s.counted[Full])
 		}
 		code := s.code("?bob")
 		s.restart()
-		if n := len(s.desk.List()); n != MaxOpen+1 {
+		if n := len(s.service.List()); n != MaxOpen+1 {
 			t.Errorf("%d requests are open after a restart", n)
 		}
 		if err := s.decide(code, true, "irc:ann"); err != nil {
@@ -416,11 +416,11 @@ func TestStrangersGuess(t *testing.T) {
 		s.offer(s.knock("mallory", "hello")) // locked out no more
 		s.expectReplies(3)
 		for range maxWrong + 2 {
-			if _, err := s.desk.Guess(t.Context(), "irc:bob"); err != nil {
+			if _, err := s.service.Guess(t.Context(), "irc:bob"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if out, err := s.desk.Guess(t.Context(), "irc:bob"); err != nil || !out || s.counted[WrongCode] != 2*maxWrong {
+		if out, err := s.service.Guess(t.Context(), "irc:bob"); err != nil || !out || s.counted[WrongCode] != 2*maxWrong {
 			t.Errorf("locked out: %v, %v; counted %v", out, err, s.counted)
 		}
 	})
@@ -429,16 +429,16 @@ func TestStrangersGuess(t *testing.T) {
 func TestGuessersAreBounded(t *testing.T) {
 	inTime(t, func(t *testing.T, s *site) {
 		for i := range maxGuesser + 20 {
-			if _, err := s.desk.Guess(t.Context(), fmt.Sprint("irc:", i)); err != nil {
+			if _, err := s.service.Guess(t.Context(), fmt.Sprint("irc:", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		rows, err := s.store.ListGuesses(t.Context())
-		if err != nil || len(rows) > maxGuesser || len(s.desk.guesses) > maxGuesser {
-			t.Errorf("%d guessers are kept, %d in memory (%v)", len(rows), len(s.desk.guesses), err)
+		if err != nil || len(rows) > maxGuesser || len(s.service.guesses) > maxGuesser {
+			t.Errorf("%d guessers are kept, %d in memory (%v)", len(rows), len(s.service.guesses), err)
 		}
 		time.Sleep(lockTime)
-		if _, err := s.desk.Guess(t.Context(), "irc:new"); err != nil {
+		if _, err := s.service.Guess(t.Context(), "irc:new"); err != nil {
 			t.Fatal(err)
 		}
 		if rows, err = s.store.ListGuesses(t.Context()); err != nil || len(rows) != 1 {

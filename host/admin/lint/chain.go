@@ -14,9 +14,9 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// Chain asks the policies every case that lies beside one of their modules, with the data of the configuration, and tells which
-// demand different sandboxes for one call, and which are never asked because an earlier one always decides. cases is how many there
-// were.
+// Chain runs the policies on every case that lies beside one of their modules, with the data of the configuration. It reports policies that
+// demand different sandboxes for one call, and policies that are never asked because an earlier one always decides. cases is the number of
+// cases.
 func Chain(ctx context.Context, c *config.Config, sources []policy.Source) (findings []config.Error, cases int, err error) {
 	l := &linter{cfg: c, sources: sources}
 	questions, err := l.questions()
@@ -51,7 +51,7 @@ func Chain(ctx context.Context, c *config.Config, sources []policy.Source) (find
 	return l.sorted(), len(questions), err
 }
 
-// everywhere are the policies without their scopes: a case's agents and channels are made up.
+// everywhere returns the policies without their scopes, because the agents and channels of cases are made up.
 func everywhere(sources []policy.Source) []policy.Source {
 	all := slices.Clone(sources)
 	for i := range all {
@@ -60,7 +60,7 @@ func everywhere(sources []policy.Source) []policy.Source {
 	return all
 }
 
-// questions are the cases of all policies that have some.
+// questions returns the cases of all policies.
 func (l *linter) questions() ([]author.Case, error) {
 	var all []author.Case
 	seen := map[string]bool{}
@@ -83,13 +83,13 @@ func (l *linter) questions() ([]author.Case, error) {
 	return all, nil
 }
 
-// witness collects what policies have answered.
+// witness collects the answers of policies.
 type witness struct {
 	l         *linter
 	index     map[string]int
-	asked     []int             // times, as route policies
-	decided   []int             // of these
-	conflicts map[[2]int]string // earlier and later policy: the sandboxes they demanded
+	asked     []int             // how often, for route policies
+	decided   []int             // how often it decided
+	conflicts map[[2]int]string // by earlier and later policy: the sandboxes that they demanded
 }
 
 func newWitness(l *linter) *witness {
@@ -111,7 +111,7 @@ func (w *witness) routed(records []policy.Record) {
 	}
 }
 
-// demanded looks at the answers of a chain to one question.
+// demanded records which sandboxes a chain demands for one question.
 func (w *witness) demanded(records []policy.Record) {
 	for later, b := range records {
 		for _, a := range records[:later] {
@@ -125,16 +125,16 @@ func (w *witness) demanded(records []policy.Record) {
 	}
 }
 
-// demand is the sandbox that an answer of a record names.
+// demand returns the sandbox that a record's answer names.
 func demand(answer string) string {
 	_, name, _ := strings.Cut(answer, "sandbox ")
 	return name
 }
 
-// enough is how many decisions say something about the next one.
+// enough is the number of decisions from which a pattern is reported.
 const enough = 5
 
-// tell reports what was seen.
+// tell reports the findings.
 func (w *witness) tell(where string) {
 	for i := range w.l.sources {
 		for j := range i {
@@ -146,8 +146,7 @@ func (w *witness) tell(where string) {
 	}
 }
 
-// shadowed reports a route policy that no question reaches, as far as was seen: wherever it would be asked, an earlier one has
-// always decided.
+// shadowed reports a route policy that was never asked, because an earlier one has always decided.
 func (w *witness) shadowed(i, j int, where string) {
 	later, earlier := w.l.sources[i], w.l.sources[j]
 	if w.asked[i] > 0 || w.asked[j] < enough || w.decided[j] < w.asked[j] || !slices.Contains(later.Kinds, policy.KindRoute) {
@@ -160,6 +159,6 @@ func (w *witness) shadowed(i, j int, where string) {
 			}
 		}
 	}
-	w.l.report(i, fmt.Sprintf("it was never asked: policy %q before it has decided everything %s, %d times", earlier.Name, where, w.asked[j]),
+	w.l.report(i, fmt.Sprintf("it was never asked: the earlier policy %q has decided everything %s, %d times", earlier.Name, where, w.asked[j]),
 		"put it before that one, or let that one abstain", "name")
 }

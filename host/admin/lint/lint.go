@@ -1,8 +1,8 @@
-// Package lint finds policies of a configuration that cannot work, or cannot work together, and networks of sandboxes that do something else
-// than it seems: what is no error of the file, since the host would run with it, and is hardly meant.
+// Package lint finds policies that cannot work, or cannot work together, and network settings of sandboxes that are probably not meant.
+// None of these is an error of the file: the host would run with it.
 //
-// Start with Policies, which looks at the configuration and the modules alone, and Networks; Chain asks the policies their own cases, and Log reads
-// what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
+// Start with Policies, which checks the configuration and the modules, and Networks; Chain runs the policies on their own cases, and Log
+// reads what they have decided. A finding is a warning with its line, its key and what to do. The package changes nothing.
 package lint
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// linter looks at one configuration. sources are its policies, in the same order.
+// linter checks one configuration. sources are its policies, in the same order.
 type linter struct {
 	cfg      *config.Config
 	sources  []policy.Source
 	findings []config.Error
 }
 
-// Policies tells what is odd about the policies of a configuration by itself. It reads their modules and runs nothing of them.
+// Policies reports findings about the policies of a configuration. It reads their modules without running them.
 func Policies(c *config.Config, sources []policy.Source) []config.Error {
 	l := &linter{cfg: c, sources: sources}
 	for i, s := range sources {
@@ -51,7 +51,7 @@ func (l *linter) sorted() []config.Error {
 	return l.findings
 }
 
-// module holds the file against the contract.
+// module checks the file against the contract.
 func (l *linter) module(i int, s policy.Source) {
 	hooks, err := policy.Examine(s)
 	switch missing := without(s.Kinds, hooks); {
@@ -68,7 +68,7 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// list writes strings as TOML does.
+// list formats strings as TOML does.
 func list(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -77,7 +77,7 @@ func list(words []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// scope finds globs that match nothing there is.
+// scope finds globs that match nothing.
 func (l *linter) scope(i int, s policy.Source) {
 	agents := l.agents()
 	for n, pattern := range s.Agents {
@@ -115,7 +115,7 @@ func (l *linter) places(s policy.Source, agents []string) bool {
 	})
 }
 
-// overlap is an agent and a channel where both policies are asked.
+// overlap returns an agent and a channel where both policies are asked.
 func (l *linter) overlap(a, b policy.Source, agents []string) (where string, ok bool) {
 	for _, agent := range agents {
 		for _, channel := range l.cfg.ChannelNames() {
@@ -136,7 +136,7 @@ func (l *linter) agents() []string {
 	return names
 }
 
-// candidates are the agents that the static table names.
+// candidates returns the agents that the static table names.
 func (l *linter) candidates() []string {
 	var names []string
 	if l.cfg.Routing.DefaultAgent != "" {

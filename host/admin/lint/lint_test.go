@@ -121,15 +121,15 @@ func match(t *testing.T, got []config.Error, want []string) {
 }
 
 // answering is a module that answers one thing: an agent, a sandbox, or nothing of either.
-func answering(hook string, verdict int64, field abi.Field, name string) []byte {
+func answering(hook string, decision int64, field abi.Field, name string) []byte {
 	m := w.Policy(1)
 	if name == "" {
-		return m.Hook(hook, "", w.I64(verdict))
+		return m.Hook(hook, "", w.I64(decision))
 	}
 	frame := output(field, name)
 	m.Data(100, frame)
 	size := int32(len(frame))
-	return m.Hook(hook, "", w.I32(4096), w.I32(100), w.I32(size), w.Op(0xfc, 10, 0, 0), w.I64(verdict|int64(size)<<32))
+	return m.Hook(hook, "", w.I32(4096), w.I32(100), w.I32(size), w.Op(0xfc, 10, 0, 0), w.I64(decision|int64(size)<<32))
 }
 
 // output is an output frame of one string.

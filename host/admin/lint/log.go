@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// Log tells the same as Chain of what the policies have decided for people. Decisions come in the order of the log. seen is how many
-// of them the policies in force have made.
+// Log reports the same as Chain, from decisions about real messages and calls, in the order of the log. seen is the number of decisions
+// made by the current policies.
 func Log(c *config.Config, sources []policy.Source, decisions iter.Seq2[journal.Decision, error]) (findings []config.Error, seen int, err error) {
 	l := &linter{cfg: c, sources: sources}
 	w := newWitness(l)
@@ -29,7 +29,7 @@ func Log(c *config.Config, sources []policy.Source, decisions iter.Seq2[journal.
 			w.routed([]policy.Record{r})
 			continue
 		}
-		// The policies of a chain were given one frame, and stand side by side in the log.
+		// The policies of a chain get the same frame, and are adjacent in the log.
 		if q := sha256.Sum256(d.Frame); q != question {
 			w.demanded(answers)
 			question, answers = q, nil

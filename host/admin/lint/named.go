@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/author"
 )
 
-// Named tells which folders of policies the configuration names nowhere: a guard that nobody asks guards nothing.
+// Named reports folders of policies that the configuration does not use: a policy that is never asked protects nothing.
 func Named(c *config.Config, sources []policy.Source, dirs []string) ([]config.Error, error) {
 	var findings []config.Error
 	for _, dir := range dirs {
@@ -27,7 +27,7 @@ func Named(c *config.Config, sources []policy.Source, dirs []string) ([]config.E
 			continue
 		}
 		findings = append(findings, config.Error{
-			File: c.Path, Key: "policies", Problem: fmt.Sprintf("the %s policy %s of %s is named nowhere, and nothing asks it", strings.Join(m.Kinds, " and "), m.Name, dir),
+			File: c.Path, Key: "policies", Problem: fmt.Sprintf("the %s policy %s of %s is not configured, so it is never asked", strings.Join(m.Kinds, " and "), m.Name, dir),
 			Hint: fmt.Sprintf("add [[policies]] with name = %q, path = %q, kinds = %s", m.Name, module, list(m.Kinds)),
 		})
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// Networks finds allowlists that nothing reads, and sandboxes that reach the host itself.
+// Networks finds allowlists that are not used, and sandboxes that can reach the host itself.
 func Networks(c *config.Config) []config.Error {
 	l := &linter{cfg: c}
-	inherited := false // the allowlist of [sandbox] by another sandbox
+	inherited := false // another sandbox uses the allowlist of [sandbox]
 	for _, name := range slices.Sorted(maps.Keys(c.Sandboxes)) {
 		s, at := c.Sandboxes[name], []string{"sandboxes", name}
 		own := c.Has("sandboxes", name, "allowlist")
@@ -48,7 +48,7 @@ func (l *linter) open(s config.Sandbox, at ...string) {
 	}
 }
 
-// at reports what is odd about a key.
+// at reports a finding about a key.
 func (l *linter) at(problem, hint string, key ...string) {
 	l.findings = append(l.findings, config.Error{File: l.cfg.Path, Line: l.cfg.Line(key...), Key: config.KeyString(key...), Problem: problem, Hint: hint})
 }

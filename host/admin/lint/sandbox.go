@@ -9,10 +9,10 @@ import (
 	"github.com/flynnhost/flynn/host/policy"
 )
 
-// sandboxKey is the key of a policy's data that names the sandbox it demands; the policies that come with Flynn all have it.
+// sandboxKey is the key in a policy's data for the sandbox that it demands; all policies that come with Flynn have it.
 const sandboxKey = "sandbox"
 
-// sandbox finds demands that no place can satisfy, as far as the data tells them.
+// sandbox finds demands that cannot be satisfied, as far as the data show.
 func (l *linter) sandbox(i int, s policy.Source) {
 	name := s.Data[sandboxKey]
 	if name == "" || !slices.Contains(s.Kinds, policy.KindTool) {
@@ -31,7 +31,7 @@ func (l *linter) sandbox(i int, s policy.Source) {
 	for _, agent := range l.agents() {
 		own := l.cfg.Agents[agent].Sandbox
 		if own.Enabled && l.cfg.Sandbox.Enabled && own.Name != name && l.places(s, []string{agent}) {
-			l.report(i, fmt.Sprintf("agent %s has a sandbox of its own, %s: calls that the policy puts into %q are denied", agent, place(own), name),
+			l.report(i, fmt.Sprintf("agent %s has its own sandbox, %s: calls that the policy puts into %q are denied", agent, place(own), name),
 				"leave the policy's sandbox out, which means the agent's own, or give it other agents", "data", sandboxKey)
 		}
 	}
@@ -44,7 +44,7 @@ func place(s config.SandboxRef) string {
 	return fmt.Sprintf("%q", s.Name)
 }
 
-// conflict reports two policies that demand different sandboxes, if any call can meet both.
+// conflict reports two policies that demand different sandboxes, if both can be asked about one call.
 func (l *linter) conflict(i, j int, how string, key ...string) {
 	if where, ok := l.overlap(l.sources[i], l.sources[j], l.agents()); ok {
 		l.report(i, fmt.Sprintf("it and policy %q demand different sandboxes (%s; %s): a call that both put into one is denied", l.sources[j].Name, how, where),

@@ -1,6 +1,6 @@
-// Package preflight finds what keeps a part of Flynn from working although the configuration itself is right: plugins that are not
-// installed, policies whose module does not load or fails cases of its own, an engine that does not answer. A host starts all the
-// same and says so in its log; flynn config check says it before.
+// Package preflight finds what keeps a part of Flynn from working although the configuration is valid: plugins that are not installed,
+// policies whose module does not load or fails its own cases, an engine that does not answer. A host starts all the same and logs these;
+// flynn config check reports them before.
 //
 // Start with Check. The package starts no plugin and changes nothing.
 package preflight
@@ -28,12 +28,12 @@ import (
 const (
 	// policiesWall bounds the loading of all policies with their cases.
 	policiesWall = 5 * time.Minute
-	// engineWall bounds the wait for the engine's sign of life.
+	// engineWall bounds the wait for the engine's answer.
 	engineWall = 10 * time.Second
 )
 
-// Check returns what would not work after a start with c, and what would not work at this moment and may by then. policies are those
-// of c.
+// Check returns what would not work after a start with c, and warnings about what does not work now and may work by then. policies are
+// those of c.
 func Check(ctx context.Context, c *config.Config, policies []policy.Source) (wrong, warnings config.Errors) {
 	wrong = append(Plugins(c), Policies(ctx, c, policies)...)
 	return wrong, Engine(ctx, c)
@@ -63,7 +63,7 @@ func Plugins(c *config.Config) (wrong config.Errors) {
 	return wrong
 }
 
-// installed returns a look into the folder of plugins, which it does not make.
+// installed returns a function that checks whether a plugin is installed, without creating the folder of plugins.
 func installed(c *config.Config) func(name string) error {
 	others := slices.Collect(maps.Keys(c.Plugins.DevPaths))
 	_, err := os.Stat(c.Plugins.Dir)
@@ -86,7 +86,7 @@ func installed(c *config.Config) func(name string) error {
 	}
 }
 
-// Policies loads the policies as a start does, their cases included, and returns those that would fail closed.
+// Policies loads the policies and runs their cases, as a start does, and returns those that would fail closed.
 func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (wrong config.Errors) {
 	if len(sources) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (w
 	defer cancel()
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	if _, err := os.Stat(cache); err != nil {
-		cache = "" // a look makes no folder
+		cache = "" // checking must not create a folder
 	}
 	load := func(cache string) (*policy.Engine, error) {
 		return policy.New(ctx, policy.Config{
@@ -107,7 +107,7 @@ func Policies(ctx context.Context, c *config.Config, sources []policy.Source) (w
 	}
 	engine, err := load(cache)
 	if err != nil && cache != "" {
-		engine, err = load("") // the cache is somebody else's
+		engine, err = load("") // the cache belongs to another user
 	}
 	if err != nil {
 		return config.Errors{finding(c, err.Error(), "", "policies")}

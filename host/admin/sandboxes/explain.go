@@ -23,25 +23,25 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// Placement is where an agent's commands run for people at one kind of frontend, and why.
+// Placement says where an agent's commands run for users of one kind of frontend, and why.
 type Placement struct {
 	Agent  string `json:"agent"`
 	Door   string `json:"door"` // channel, or local for the web page and the terminal
 	Action string `json:"action"`
 	Where  string `json:"where,omitempty"` // "host", the sandbox's name, or "own container"
 	Image  string `json:"image,omitempty"`
-	// Strategy is how the image comes about.
+	// Strategy is how the image is built.
 	Strategy string `json:"strategy,omitempty"`
 	Network  string `json:"network,omitempty"`
-	// Disk is what the workspace may hold, and who enforces it.
+	// Disk is the limit of the workspace, and how it is enforced.
 	Disk    string   `json:"disk,omitempty"`
 	Reasons []string `json:"reasons"`
-	// Sandboxed says that it is a sandbox, Sandbox is its name, "" for [sandbox]; Engine and Runtime are what it is made by.
+	// Sandboxed is set for a sandbox; Sandbox is its name, "" for [sandbox], and Engine and Runtime run it.
 	Sandboxed bool   `json:"sandboxed"`
 	Sandbox   string `json:"sandbox,omitempty"`
 	Engine    string `json:"engine,omitempty"`
 	Runtime   string `json:"runtime,omitempty"`
-	// Language is that of the programs that it is about, of an agent of kind code.
+	// Language is set for programs of an agent of kind code.
 	Language string `json:"language,omitempty"`
 }
 
@@ -59,8 +59,8 @@ type explainer struct {
 	missing  error // why there is no engine
 }
 
-// Explain has the host's own enforcer decide about a shell command of every agent at every kind of frontend, and about the program
-// of an agent that is one or writes them. Policies are not asked: they decide about single calls.
+// Explain lets the host's own enforcer decide about a shell command of every agent at every kind of frontend, and about the programs of
+// agents of kind cli and code. Policies are not asked, because they decide about single calls.
 func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	c := a.config
 	e := explainer{admin: a, config: c, missing: fleet.ErrOff}
@@ -81,8 +81,8 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	e.images = a.imageNames(ctx, e.missing == nil)
 	all := []Placement{}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
-		for _, door := range []string{route.DoorChannel, localFrontends} {
-			some, err := e.placements(ctx, e.subject(name, door))
+		for _, frontend := range []string{route.FrontendChannel, localFrontends} {
+			some, err := e.placements(ctx, e.subject(name, frontend))
 			if err != nil {
 				return nil, err
 			}
@@ -92,7 +92,7 @@ func (a *Admin) Explain(ctx context.Context) ([]Placement, error) {
 	return all, nil
 }
 
-// supports reports why the engine cannot make what is asked of it, or nil.
+// supports returns why the engine cannot make such a container, or nil.
 func (e *explainer) supports(made spec.Spec) error {
 	if e.missing != nil {
 		return e.missing
@@ -128,13 +128,13 @@ func (e *explainer) placements(ctx context.Context, subject tool.Subject) ([]Pla
 	return []Placement{p}, nil
 }
 
-// describe adds what is known of a sandbox.
+// describe adds details of a sandbox.
 func (e *explainer) describe(p *Placement, made spec.Spec) {
 	p.Sandboxed, p.Network, p.Disk, p.Runtime, p.Engine = true, made.Network, diskOf(made), made.Runtime, e.admin.Driver.Address()
 	p.Image, p.Strategy = e.images(made)
 }
 
-// code decides about a program in each language that an agent of kind code writes.
+// code decides about a program in each language of an agent of kind code.
 func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Placement, err error) {
 	c := e.config.Agents[subject.Agent].Code
 	byLanguage := specs.Code(c, e.config.Sandbox.Runtime)
@@ -166,7 +166,7 @@ func (e *explainer) code(ctx context.Context, subject tool.Subject) (all []Place
 	return all, nil
 }
 
-// program decides about a run of the program that an agent is, which is in its sandbox at every frontend.
+// program decides about the program of an agent of kind cli, which runs in its sandbox for every frontend.
 func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.Decision, error) {
 	a := &agent.Agent{Name: subject.Agent, Sandboxed: e.config.Sandbox.Enabled && e.config.Agents[subject.Agent].Sandbox.Enabled}
 	if err := assemble.WithProgram(a, e.config); err != nil {
@@ -188,10 +188,10 @@ func (e *explainer) program(ctx context.Context, subject *tool.Subject) (tool.De
 	return v, nil
 }
 
-// subject is a turn's, as far as it decides about the place.
-func (e *explainer) subject(name, door string) tool.Subject {
+// subject returns the subject of a turn, with everything that affects the placement.
+func (e *explainer) subject(name, frontend string) tool.Subject {
 	c, a := e.config, e.config.Agents[name]
-	local := door != route.DoorChannel
+	local := frontend != route.FrontendChannel
 	state := tool.SandboxState{
 		Configured: c.Sandbox.Enabled && a.Sandbox.Enabled && (!local || c.Sandbox.LocalFrontends), Name: a.Sandbox.Name,
 		OnUnavailable: c.Sandbox.OnUnavailable,
@@ -201,10 +201,10 @@ func (e *explainer) subject(name, door string) tool.Subject {
 		err = e.supports(made)
 	}
 	state.Available = err
-	return tool.Subject{Agent: name, Door: door, Role: "owner", Local: local, Approve: a.Approve, Sandbox: state, Offered: e.offered}
+	return tool.Subject{Agent: name, Door: frontend, Role: "owner", Local: local, Approve: a.Approve, Sandbox: state, Offered: e.offered}
 }
 
-// diskOf says how the limit of a workspace is kept. No engine here gives a workspace a file system of a size.
+// diskOf describes how the limit of a workspace is enforced. No supported engine can limit its file system.
 func diskOf(s spec.Spec) string {
 	if s.DiskBytes == 0 {
 		return "no limit"
@@ -212,7 +212,7 @@ func diskOf(s spec.Spec) string {
 	return quota.Size(s.DiskBytes) + ", kept by Flynn's looks"
 }
 
-// settings are those that lead there. The reasons of the enforcer come after them.
+// settings returns the settings that decide the placement. The enforcer's reasons follow them.
 func (e *explainer) settings(subject tool.Subject) []string {
 	name := subject.Agent
 	switch a := e.config.Agents[name]; {

@@ -47,10 +47,10 @@ func TestTheSandboxOfAProgramIsExplained(t *testing.T) {
 	}
 	t.Setenv("EXPLAINED_KEY", "a-key")
 	all := explain()
-	for _, door := range []string{"main channel", "main local"} {
-		p := all[door]
+	for _, frontend := range []string{"main channel", "main local"} {
+		p := all[frontend]
 		if p.Action != "run" || p.Where != "cli:main" || !p.Sandboxed || p.Network != "allowlist" || p.Image != sandboxtest.Image || p.Reasons[0] != `[agent_configs.main] kind = "cli"` {
-			t.Errorf("%s: %+v", door, p)
+			t.Errorf("%s: %+v", frontend, p)
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Rebuilt is an image that was made anew.
+// Rebuilt is an image that was rebuilt.
 type Rebuilt struct {
 	Sandbox  string         `json:"sandbox"`
 	Strategy string         `json:"strategy"`
 	Image    string         `json:"image"`
-	Removed  []driver.Owned `json:"-"` // its predecessors
+	Removed  []driver.Owned `json:"-"` // the previous images
 }
 
-// Rebuild makes the image of the sandbox of that name anew, whatever the engine has; "" is [sandbox].
+// Rebuild rebuilds the image of the sandbox of that name; "" means [sandbox].
 func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Rebuilt, error) {
 	spec, err := a.Spec(name)
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *Admin) Rebuild(ctx context.Context, name string, log *slog.Logger) (Reb
 	return r, err
 }
 
-// beside are specifications with the images of the services that stand beside the one where commands run.
+// beside returns specifications with the images of the services beside the one where commands run.
 func beside(wanted spec.Spec) (all []spec.Spec) {
 	if wanted.Compose == nil {
 		return nil
@@ -57,7 +57,7 @@ func beside(wanted spec.Spec) (all []spec.Spec) {
 	return all
 }
 
-// strategy says how the image of a sandbox comes about.
+// strategy returns how the image of a sandbox is built.
 func strategy(spec spec.Spec) string {
 	if spec.Compose != nil {
 		return "compose"
@@ -65,7 +65,7 @@ func strategy(spec spec.Spec) string {
 	return spec.Recipe().Strategy()
 }
 
-// endTimeout bounds the end of a manager that has made no sandbox.
+// endTimeout bounds the shutdown of a manager without sandboxes.
 const endTimeout = 30 * time.Second
 
 func (a *Admin) withManager(ctx context.Context, log *slog.Logger, use func(*sandbox.Manager) error) error {
@@ -79,7 +79,7 @@ func (a *Admin) withManager(ctx context.Context, log *slog.Logger, use func(*san
 	return errors.Join(err, manager.DestroyAll(ctx))
 }
 
-// Prepared returns the specification with an image that has been made, so that others need know nothing of that.
+// Prepared returns the specification with its image replaced by one that has been built.
 func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger) (spec.Spec, error) {
 	if wanted.Recipe().Strategy() == image.AsIs {
 		return wanted, nil
@@ -90,8 +90,8 @@ func (a *Admin) Prepared(ctx context.Context, wanted spec.Spec, log *slog.Logger
 	return wanted, err
 }
 
-// imageNames returns a function that names a sandbox's image and how it comes about. As long as that cannot be resolved, because there is
-// no engine or the image that it begins with is not there yet, it is what the configuration says.
+// imageNames returns a function that returns a sandbox's image and strategy. If the image cannot be resolved, because there is no engine or
+// the image that it starts from is missing, it returns the configured name.
 func (a *Admin) imageNames(ctx context.Context, engine bool) func(made spec.Spec) (ref, strategy string) {
 	builder := image.New(image.Config{
 		Engine: a.Driver, Instance: a.Instance, Repository: launch.ImageRepository(a.Instance),

@@ -1,7 +1,7 @@
-// Package sandboxes works on the sandboxes of a configuration beside a running host, or without one: what `flynn sandbox` does.
+// Package sandboxes implements `flynn sandbox`: it works on the sandboxes of a configuration, with or without a running host.
 //
-// Start with Open. An Admin lists and removes what a store has on the engine, makes sandboxes and images, and gives the commands a Manager;
-// Explain says where the commands of each agent run, and why. It decides nothing of that: the host's own enforcer does.
+// Start with Open. An Admin lists and removes what a store has on the engine, builds images, and creates a Manager; Explain says where the
+// commands of each agent run, and why. Where commands run is decided by the host's own enforcer.
 package sandboxes
 
 import (
@@ -36,7 +36,7 @@ type Admin struct {
 	specs    *specs.Set
 }
 
-// Open reads what the host would; it does not touch the engine. The caller closes the Driver.
+// Open reads the same files as the host; it does not contact the engine. The caller closes the Driver.
 func Open(c *config.Config) (*Admin, error) {
 	if err := os.MkdirAll(c.Store.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store folder: %w", err)
@@ -52,7 +52,7 @@ func Open(c *config.Config) (*Admin, error) {
 	return &Admin{Driver: driver, Instance: instance, Root: fleet.FoldersOf(c.Store.Dir).Workspaces, config: c, specs: specs.New(c)}, nil
 }
 
-// Spec is what the sandbox of that name is made of; "" is [sandbox].
+// Spec returns the specification of the sandbox of that name; "" means [sandbox].
 func (a *Admin) Spec(name string) (spec.Spec, error) {
 	s, known := a.specs.Named(name)
 	if !known {
@@ -62,11 +62,11 @@ func (a *Admin) Spec(name string) (spec.Spec, error) {
 	return s, nil
 }
 
-// MountRules says which folders of the host the sandboxes may see.
+// MountRules returns the rules for host folders that the sandboxes may mount.
 func (a *Admin) MountRules() mounts.Rules { return specs.MountRules(a.config) }
 
-// Manager makes sandboxes of this instance. It removes no leftovers and keeps no pool. What a sandbox may not reach is logged only: a
-// running host may be using the store.
+// Manager returns a manager for this instance, which removes no leftovers and has no pools. Requests that the proxy refuses are only
+// logged, because a running host may be using the store.
 func (a *Admin) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	supervisor, err := program.FindSupervisor(log)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *Admin) Manager(log *slog.Logger) (*sandbox.Manager, error) {
 	})
 }
 
-// refusals logs what proxies refuse.
+// refusals logs the requests that proxies refuse.
 type refusals struct {
 	sandbox.NoEgress
 	log *slog.Logger
@@ -91,9 +91,8 @@ func (r refusals) Decided(_ string, d egress.Decision) {
 	}
 }
 
-// Prune removes the containers that an earlier host of this store has left and the images that no sandbox needs any more,
-// and returns both. A host that runs looks after its own, so then it refuses; none can start meanwhile. What has background
-// processes goes as well.
+// Prune removes and returns the containers that an earlier host of this store has left, including those with background processes, and the
+// images that no sandbox needs. It fails while a host runs, which does this itself; none can start meanwhile.
 func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images []driver.Owned, err error) {
 	unlock, err := lockStore(a.config.Store.Dir)
 	if err != nil {
@@ -113,8 +112,8 @@ func (a *Admin) Prune(ctx context.Context, log *slog.Logger) (containers, images
 	return containers, images, err
 }
 
-// PruneVolumes removes the volumes of this store with what is in them, and returns them. It refuses while a host runs, as
-// Prune does, which comes first: a volume that a container uses stays.
+// PruneVolumes removes and returns the volumes of this store. It fails while a host runs. Call Prune first, because a volume that a
+// container uses stays.
 func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Owned, error) {
 	unlock, err := lockStore(a.config.Store.Dir)
 	if err != nil {
@@ -132,15 +131,15 @@ func (a *Admin) PruneVolumes(ctx context.Context, log *slog.Logger) ([]driver.Ow
 	return left, manager.RemoveVolumes(ctx, func(driver.Owned) bool { return true })
 }
 
-// Containers are those of this store, each with the session and the sandbox that it is of in its labels.
+// Containers returns the containers of this store, with their session and sandbox in the labels.
 func (a *Admin) Containers(ctx context.Context) ([]driver.Owned, error) {
 	owned, err := a.Driver.List(ctx, a.Instance)
 	return sandbox.WithOwners(a.Root, a.Instance, owned), err
 }
 
-// Forget removes a session's containers and volumes of this store, while no host runs.
+// Forget removes a session's containers and volumes of this store. It fails while a host runs.
 func (a *Admin) Forget(ctx context.Context, session string) error {
-	ours := func(o driver.Owned) bool { // never trust a filter with somebody else's work
+	ours := func(o driver.Owned) bool { // not trusting the engine's filter: other people's volumes are at stake
 		return o.Labels[driver.LabelInstance] == a.Instance && o.Labels[driver.LabelSession] == session
 	}
 	containers, err := a.Containers(ctx)
@@ -173,7 +172,7 @@ func lockStore(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Count counts the containers of each session of a store whose host does not run. Without [sandbox] there are none.
+// Count returns the number of containers of each session of a store whose host does not run; none if [sandbox] is not enabled.
 func Count(ctx context.Context, c *config.Config) (map[string]int, error) {
 	if !c.Sandbox.Enabled {
 		return nil, nil

@@ -1,8 +1,9 @@
 // Package assemble makes the agents that a configuration describes.
 //
-// Start with Assembler.Generation: it makes of a configuration, and of what other areas have made of it (Parts), the agent.Generation that a
-// turn begins with. tools.go has Flynn's own tools and which of them an agent is offered, program.go the agents of kind cli, code.go those of
-// kind code. The package starts nothing, keeps nothing and decides nothing about a call; the wiring puts a generation in force.
+// Start with Assembler.Generation, which makes an agent.Generation out of a configuration and of what other areas have prepared
+// (Parts). tools.go has Flynn's own tools and selects those that an agent is offered, program.go makes the agents of kind cli, and
+// code.go those of kind code. The package starts nothing, keeps no state and decides nothing about a call; package host puts a
+// generation in force.
 package assemble
 
 import (
@@ -22,16 +23,16 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Sandboxes knows what the engine can do now; *fleet.Fleet implements it.
+// Sandboxes knows the state of the engine; *fleet.Fleet implements it.
 type Sandboxes interface {
-	// AvailableFor returns why containers of these specifications cannot be had now, or nil.
+	// AvailableFor returns why containers of these specifications are unavailable, or nil.
 	AvailableFor(specs map[string]spec.Spec) error
 }
 
-// Config is what an Assembler works with. All of it is required.
+// Config configures an Assembler. All fields are required.
 type Config struct {
 	Sandboxes Sandboxes
-	// Code is what the tool of agents of kind code is made from. The languages are those of each agent.
+	// Code is the template of the code.run tool. Each agent has its own languages.
 	Code code.Config
 	Log  *slog.Logger
 }
@@ -50,7 +51,7 @@ type Parts struct {
 	Registry *tool.Registry
 	Late     map[string][]string // see agent.Generation
 	Persons  agent.Persons
-	// Admission is who is answered in this generation.
+	// Admission decides whose messages are answered in this generation.
 	Admission agent.Admission
 }
 
@@ -60,7 +61,7 @@ func (a *Assembler) Generation(c *config.Config, p Parts) (*agent.Generation, er
 		Number: c.Generation, Table: p.Table, Models: p.Models, Registry: p.Registry, Roles: p.Roles, Admission: p.Admission, Persons: p.Persons,
 		Tasks: tasks(c), Late: p.Late,
 		Queue: c.Sessions.Queue, Queues: queues(c), Idle: time.Duration(c.Sessions.IdleHours) * time.Hour,
-		LocalDoors: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
+		LocalFrontends: c.Sandbox.LocalFrontends, OnUnavailable: c.Sandbox.OnUnavailable,
 		Delegation: agent.Delegation{MaxDepth: c.Delegation.MaxDepth, MaxFanout: c.Delegation.MaxFanout, Timeout: time.Duration(c.Delegation.Timeout)},
 		Strictness: strictness{c}, Offline: offline(c), Names: slices.Sorted(maps.Keys(c.Agents)),
 		Limits: agent.Limits{
@@ -84,7 +85,7 @@ func (a *Assembler) Generation(c *config.Config, p Parts) (*agent.Generation, er
 	return g, nil
 }
 
-// WithTools returns a generation of the same configuration with other tools. Its limits go on counting.
+// WithTools returns a generation of the same configuration with other tools. Its limits keep their counts.
 func (a *Assembler) WithTools(g *agent.Generation, c *config.Config, tools *tool.Registry, late map[string][]string) (*agent.Generation, error) {
 	next := *g
 	next.Registry, next.Late = tools, late
@@ -112,7 +113,7 @@ func (a *Assembler) agent(c *config.Config, name string, tools *tool.Registry) (
 		return nil, fmt.Errorf("agent_configs.%s: %w", name, err)
 	}
 	if !c.Tasks.ToolSummaries {
-		delete(offered, tool.ReadResult) // there is nothing to read
+		delete(offered, tool.ReadResult) // there is no result to page
 	}
 	system := from.SystemPrompt
 	if system == "" {
@@ -135,8 +136,8 @@ func (a *Assembler) agent(c *config.Config, name string, tools *tool.Registry) (
 	return made, err
 }
 
-// offline returns the sandboxes whose programs can print nothing that comes from a network, by name. The services of a compose file have a
-// network of their own.
+// offline returns the names of the sandboxes whose programs have no access to a network. The services of a compose file have a network
+// of their own.
 func offline(c *config.Config) map[string]bool {
 	names := map[string]bool{}
 	set := specs.New(c)
@@ -157,7 +158,7 @@ func (s strictness) Stricter(sandbox, other string) bool {
 	return known && knownToo && a.Stricter(b)
 }
 
-// named is a sandbox by its name, "" for [sandbox] itself.
+// named returns the sandbox of that name; "" is [sandbox] itself.
 func (s strictness) named(name string) (config.Sandbox, bool) {
 	if name == "" {
 		return s.Sandbox, true
@@ -166,7 +167,7 @@ func (s strictness) named(name string) (config.Sandbox, bool) {
 	return named, ok
 }
 
-// queues are the modes that channels have of their own.
+// queues returns the queue modes that channels override.
 func queues(c *config.Config) map[string]string {
 	modes := map[string]string{}
 	for name, ch := range c.Channels {
@@ -175,7 +176,7 @@ func queues(c *config.Config) map[string]string {
 	return modes
 }
 
-// dailyBudgets are those of senders and of the host, and of agents that are not configured.
+// dailyBudgets returns the budgets of senders, of the host, and of agents that are not configured.
 func dailyBudgets(b config.Budgets) budget.Limits {
 	limit := func(tokens int, usd float64) budget.Amount {
 		return budget.Amount{Tokens: int64(tokens), Cost: agent.Dollars(usd)}

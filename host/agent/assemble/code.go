@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// withCode gives an agent of kind code the tool that runs its programs. Its model calls no other tool: the programs do.
+// withCode gives an agent of kind code the tool that runs its programs. Its model calls no other tool; only the programs do.
 func (a *Assembler) withCode(made *agent.Agent, tools *tool.Registry, c *config.Config) error {
 	from := c.Agents[made.Name].Code
 	with := a.cfg.Code

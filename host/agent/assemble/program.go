@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/cli"
 )
 
-// WithProgram gives an agent of kind cli its program, which is the only tool that it has.
+// WithProgram gives an agent of kind cli its agent CLI, which is its only tool.
 func WithProgram(made *agent.Agent, c *config.Config) error {
 	from, program := c.Agents[made.Name], programOf(c, made.Name)
 	if program.OnHost {
@@ -49,7 +49,7 @@ func WithProgram(made *agent.Agent, c *config.Config) error {
 	return err
 }
 
-// programOf is how an agent's program is run: as its preset says, and as the configuration does where it says something.
+// programOf returns how an agent's CLI is run: its preset, overridden by the configuration.
 func programOf(c *config.Config, name string) cli.Config {
 	a := c.Agents[name]
 	preset := specs.CLIPreset(a.CLI)
@@ -88,7 +88,7 @@ func programOf(c *config.Config, name string) cli.Config {
 	return p
 }
 
-// withArgs puts arguments behind the name of a program.
+// withArgs appends arguments to the name of a program.
 func withArgs(words, args []string) []string {
 	if len(words) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func withArgs(words, args []string) []string {
 	return slices.Concat(words[:1], args, words[1:])
 }
 
-// override puts what the configuration says in the place of what the preset says.
+// override replaces the values of the preset by those of the configuration.
 func override(p *cli.Config, c config.CLI) {
 	list := func(into *[]string, value []string) {
 		if len(value) > 0 {
@@ -111,7 +111,7 @@ func override(p *cli.Config, c config.CLI) {
 	list(&p.Command, c.Command)
 	list(&p.Resume, c.Resume)
 	if len(c.Command) > 0 && len(c.Resume) == 0 {
-		p.Resume, p.SessionFrom = nil, "" // another command goes on in another way
+		p.Resume, p.SessionFrom = nil, "" // another command resumes in another way
 	}
 	word(&p.Prompt, c.Prompt)
 	if p.Prompt == "" {
@@ -142,7 +142,7 @@ func override(p *cli.Config, c config.CLI) {
 	maps.Copy(p.Env, c.Env)
 }
 
-// CheckPrograms finds what is wrong about the programs of agents.
+// CheckPrograms reports the errors in the configured agent CLIs.
 func CheckPrograms(c *config.Config) config.Errors {
 	var errs config.Errors
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
@@ -169,7 +169,7 @@ func checkProgram(c *config.Config, name string) error {
 	program.Workspace = "/" + program.Workspace
 	err := program.Check()
 	if preset := specs.CLIPreset(a.CLI); a.CLI.SecretName() != "" && (preset.API.Host == "" || preset.API.Header == "") {
-		err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset: where it goes"))
+		err = errors.Join(err, errors.New("a key needs api_host and api_header, or a preset, to say where it is sent"))
 	}
 	if err == nil && a.Sandbox.Enabled {
 		err = specs.CLI(c, name).Check()

@@ -6,7 +6,8 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// Tiers are the tiers that people may choose for an agent, its own first. An agent of kind cli brings its own model.
+// Tiers returns the tiers that people may choose for an agent, its own first. An agent of kind cli has no tiers: it brings its own
+// model.
 func Tiers(a config.Agent) []string {
 	if a.Kind == agent.KindCLI {
 		return nil
@@ -20,7 +21,7 @@ func Tiers(a config.Agent) []string {
 	return tiers
 }
 
-// windows are the tiers that people may choose for an agent, each with how many tokens its model can be shown.
+// windows returns the context window of each tier that people may choose for an agent.
 func windows(c *config.Config, a config.Agent) map[string]int {
 	windows := map[string]int{}
 	for _, tier := range Tiers(a) {
@@ -35,7 +36,7 @@ func window(m config.Model) int {
 	return agent.Window(m.ContextWindow, m.MaxOutputTokens+m.Reasoning.Tokens())
 }
 
-// tasks is how a configuration has the host use models for itself.
+// tasks returns how the host itself uses models.
 func tasks(c *config.Config) agent.Tasks {
 	t := agent.Tasks{
 		Tiers:        map[task.Name]task.Tier{},

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/provider"
 )
 
-// OwnTools returns a registry of Flynn's own tools.
+// OwnTools returns a registry with Flynn's own tools.
 func OwnTools(c builtin.Config) (*tool.Registry, error) {
 	r := tool.NewRegistry()
 	if err := builtin.Register(r, c); err != nil {
@@ -26,8 +26,8 @@ func OwnTools(c builtin.Config) (*tool.Registry, error) {
 	return r, nil
 }
 
-// offeredTools are those of an agent's profile and overrides. The tools of delegation come with the agents that it may give work to,
-// and not without any.
+// offeredTools returns the tools of an agent's profile and overrides. The delegation tools are offered only to an agent that has
+// delegates.
 func offeredTools(tools *tool.Registry, a config.Agent) (tool.Set, error) {
 	own := []string{agent.DelegateTool, agent.ResultTool}
 	allow := a.ToolOverrides.Allow
@@ -43,10 +43,10 @@ func offeredTools(tools *tool.Registry, a config.Agent) (tool.Set, error) {
 	return offered, err
 }
 
-// CheckTools finds overrides that fit no tool: a misspelt deny would leave a tool open without a word.
+// CheckTools reports overrides that match no tool. A misspelt deny would silently leave a tool open.
 func CheckTools(c *config.Config) config.Errors {
 	if len(c.Tools) == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(c.Agents)), overrides) {
-		return nil // and compile no schemas for nothing at every start
+		return nil // without overrides no schema need be compiled
 	}
 	known, err := OwnTools(builtin.Unconnected())
 	if err != nil {

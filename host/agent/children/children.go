@@ -1,8 +1,7 @@
-// Package children supervises turns that other turns have begun: it starts them, waits for them, stops them, takes them up again after a
-// restart, and hands over what those in the background say.
+// Package children supervises delegated turns: it starts them, waits for them, stops them, resumes them after a restart, and delivers
+// the answers of those in the background.
 //
-// Start with Supervisor. It knows nothing of models, tools and rows: how a child is made, how it runs and what comes of it is asked of the
-// Child, which package agent implements.
+// Start with Supervisor. It knows nothing of models, tools and rows; package agent implements Child, which makes and runs a child.
 package children
 
 import (
@@ -21,65 +20,64 @@ import (
 
 // Child is one delegated turn.
 type Child interface {
-	// Turn is the turn as it stands.
+	// Turn returns the turn's present row.
 	Turn() turnlog.Turn
-	// Begin makes the child durable, so that it is made once whatever happens.
+	// Begin makes the child durable, so that it is made only once.
 	Begin(ctx context.Context) error
-	// Run runs the child until it ends, or ctx does.
+	// Run runs the child until it ends or ctx does.
 	Run(ctx context.Context)
 	// Fail ends the child without running it.
 	Fail(ctx context.Context, cause error)
-	// Ended reports whether the child has come to its end, and that is durable.
+	// Ended reports whether the child's end is committed.
 	Ended() bool
-	// Result is what the call that began the child gets: for one in the background that it works, for any other what came of it.
+	// Result returns the result of the call that began the child: for a background child a promise, otherwise its outcome.
 	Result() tool.Result
 }
 
-// Queue takes children in the background, to be worked on beside their conversations.
+// Queue queues background children beside their conversations.
 type Queue interface {
 	// PushChild must not block.
 	PushChild(t turnlog.Turn)
 }
 
-// Inbox takes what children in the background say, each event once; *channel.Inbox implements it.
+// Inbox takes the answers of background children, each event once; *channel.Inbox implements it.
 type Inbox interface {
 	Accept(ctx context.Context, m message.Message) error
 }
 
-// Config is what a Supervisor works with. All of it is required.
+// Config configures a Supervisor. All fields are required.
 type Config struct {
 	Queue Queue
 	Inbox Inbox
 	Log   *slog.Logger
 }
 
-// Supervisor looks after the children of all turns.
+// Supervisor supervises the children of all turns.
 type Supervisor struct {
 	cfg Config
 
 	mu sync.Mutex
-	by map[string]*background // by turn
+	by map[string]*background // by turn id
 }
 
-// background is a child in the background. One that waits for its place among the working turns has no way to be ended yet; that it was
-// stopped is remembered until it has.
+// background is a child in the background. A child that still waits for a slot cannot be canceled yet, so its stop is remembered.
 type background struct {
 	turn    turnlog.Turn
-	cancel  context.CancelCauseFunc // nil before it runs
-	stopped error                   // why it is not to run
+	cancel  context.CancelCauseFunc // nil before the child runs
+	stopped error                   // why the child must not run
 }
 
 // New returns a supervisor.
 func New(cfg Config) *Supervisor { return &Supervisor{cfg: cfg, by: map[string]*background{}} }
 
-// Causes for the end of a child.
+// Causes of a child's end.
 var (
 	ErrOrphaned = errors.New("the turn that asked for this has ended")
-	ErrNotEnded = errors.New("the delegated turn was not brought to its end")
+	ErrNotEnded = errors.New("the delegated turn did not finish")
 )
 
-// Start begins a child. It waits for the end of one that is not in the background, and then returns what came of it. ctx is that of the
-// parent's call: with it the child ends.
+// Start begins a child. It waits for the end of a child that is not in the background and returns its result. ctx is the context of the
+// parent's call; the child ends with it.
 func (s *Supervisor) Start(ctx context.Context, c Child) (tool.Result, error) {
 	if err := c.Begin(ctx); err != nil {
 		return tool.Result{}, fmt.Errorf("begin a delegated turn: %w", err)
@@ -95,13 +93,13 @@ func (s *Supervisor) Start(ctx context.Context, c Child) (tool.Result, error) {
 // wait runs a child within its parent's call.
 func wait(ctx context.Context, c Child) (tool.Result, error) {
 	c.Run(ctx)
-	if !c.Ended() { // the host goes down, or the store has settled it otherwise
+	if !c.Ended() { // the host goes down, or another process has settled the child
 		return tool.Result{}, errors.Join(ctx.Err(), ErrNotEnded)
 	}
 	return c.Result(), nil
 }
 
-// TakeUp is Start for a child that an earlier process began. broken is why it cannot go on as things are, or nil.
+// TakeUp is like Start for a child that an earlier process began. broken says why the child cannot continue, or is nil.
 func (s *Supervisor) TakeUp(ctx context.Context, c Child, broken error) (tool.Result, error) {
 	t := c.Turn()
 	switch {
@@ -115,7 +113,7 @@ func (s *Supervisor) TakeUp(ctx context.Context, c Child, broken error) (tool.Re
 	return wait(ctx, c)
 }
 
-// Work runs a child that no parent waits for: one in the background. What a turn left behind that has ended meanwhile ends too.
+// Work runs a background child. A child whose parent has ended without it ends too.
 func (s *Supervisor) Work(ctx context.Context, c Child, broken error) {
 	t := c.Turn()
 	defer s.Drop(t.ID)
@@ -129,7 +127,7 @@ func (s *Supervisor) Work(ctx context.Context, c Child, broken error) {
 	}
 }
 
-// expect announces a child that will be watched.
+// expect registers a background child before it runs.
 func (s *Supervisor) expect(t turnlog.Turn) *background {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +137,7 @@ func (s *Supervisor) expect(t turnlog.Turn) *background {
 	return s.by[t.ID]
 }
 
-// Watch lets Stop end a child in the background, which runs now.
+// Watch registers the cancel function of a running background child, so that Stop can end it.
 func (s *Supervisor) Watch(t turnlog.Turn, cancel context.CancelCauseFunc) {
 	b := s.expect(t)
 	s.mu.Lock()
@@ -149,14 +147,14 @@ func (s *Supervisor) Watch(t turnlog.Turn, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Drop forgets a child in the background that runs no more, or never will.
+// Drop removes a background child that has ended or will never run.
 func (s *Supervisor) Drop(turn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.by, turn)
 }
 
-// Stop ends the children in the background that which is true of, and reports whether there was one.
+// Stop ends the background children for which which returns true, and reports whether there was one.
 func (s *Supervisor) Stop(cause error, which func(turnlog.Turn) bool) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +170,7 @@ func (s *Supervisor) Stop(cause error, which func(turnlog.Turn) bool) (found boo
 	return found
 }
 
-// Any reports whether there is a child in the background that which is true of.
+// Any reports whether which returns true for a background child.
 func (s *Supervisor) Any(which func(turnlog.Turn) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,11 +182,12 @@ func (s *Supervisor) Any(which func(turnlog.Turn) bool) bool {
 	return false
 }
 
-// retry is the time between two tries to hand something over.
+// retry is the time between two attempts to hand over an answer.
 const retry = time.Second
 
-// HandOver puts what a child says into the inbox, and reports whether the inbox took it before ctx ended. The child's last step is committed
-// before and its end after it: a process that dies in between is followed by one that says the same again, and is not heard twice.
+// HandOver puts a child's answer into the inbox and reports whether the inbox took it before ctx ended. The child's last step is
+// committed before the message and its end after it: if the process dies in between, the next one delivers the same event again, and
+// the inbox drops the repetition.
 func (s *Supervisor) HandOver(ctx context.Context, turn string, m message.Message) bool {
 	for {
 		err := s.cfg.Inbox.Accept(context.WithoutCancel(ctx), m)
@@ -204,19 +203,19 @@ func (s *Supervisor) HandOver(ctx context.Context, turn string, m message.Messag
 	}
 }
 
-// Share is what a child in the background gets of what its parent may still use, and what the parent has no more then: as much as everybody
-// gets if the parent delegates as often as it may, and goes on itself.
+// Share divides what the parent may still use and returns the part of one background child: the parent keeps enough to delegate as
+// often as it may and to continue itself.
 func Share(limits transcript.Limits, spent transcript.Spent, delegations int) transcript.Spent {
 	parts := delegations + 1
 	return transcript.Spent{Tokens: max(limits.Tokens-spent.Tokens, 0) / parts, ToolCalls: max(limits.ToolCalls-spent.ToolCalls, 0) / parts}
 }
 
-// InPlace reports whether a child was begun in a place.
-func InPlace(place string) func(turnlog.Turn) bool {
-	return func(t turnlog.Turn) bool { return message.ParseSession(t.Session).Place == place }
+// InScope matches the children that were begun in a scope.
+func InScope(scope string) func(turnlog.Turn) bool {
+	return func(t turnlog.Turn) bool { return message.ParseSession(t.Session).Scope == scope }
 }
 
-// InConversation reports whether a child's conversation is the one of a key.
-func InConversation(key string) func(turnlog.Turn) bool {
+// InConversation matches the children of a conversation.
+func InConversation(key message.ConversationKey) func(turnlog.Turn) bool {
 	return func(t turnlog.Turn) bool { return t.ConversationKey() == key }
 }

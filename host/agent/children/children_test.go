@@ -71,7 +71,7 @@ func supervisor() (*Supervisor, *around) {
 
 func turn(id string, state turnlog.TurnState, background bool) turnlog.Turn {
 	return turnlog.Turn{
-		ID: id, Session: message.SessionKey{Place: "irc:ann", Agent: "helper", Epoch: 1}.String() + "/" + id, Channel: "irc",
+		ID: id, Session: message.SessionKey{Scope: "irc:ann", Agent: "helper", Epoch: 1}.String() + "/" + id, Channel: "irc",
 		Conversation: message.Conversation{ID: "ann"}, State: state, Background: background,
 	}
 }
@@ -134,7 +134,7 @@ func TestStop(t *testing.T) {
 	stopped := errors.New("stopped")
 	waits, runs := &fake{turn: turn("waits", "running", true)}, &fake{turn: turn("runs", "running", true)}
 	other := &fake{turn: turn("other", "running", true)}
-	other.turn.Session, other.turn.Conversation.ID = message.SessionKey{Place: "irc:bob", Agent: "helper", Epoch: 1}.String(), "bob"
+	other.turn.Session, other.turn.Conversation.ID = message.SessionKey{Scope: "irc:bob", Agent: "helper", Epoch: 1}.String(), "bob"
 	contexts := map[string]context.Context{}
 	watch := func(f *fake) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 	}
 	watch(runs)
 	watch(other)
-	if !s.Stop(stopped, InPlace("irc:ann")) || !s.Any(InConversation("irc:ann")) || s.Stop(stopped, InPlace("irc:eve")) {
+	if !s.Stop(stopped, InScope("irc:ann")) || !s.Any(InConversation("irc:ann")) || s.Stop(stopped, InScope("irc:eve")) {
 		t.Error("the wrong children are found")
 	}
 	watch(waits)
@@ -159,7 +159,7 @@ func TestStop(t *testing.T) {
 	}
 	s.Drop("waits")
 	s.Drop("runs")
-	if s.Any(InPlace("irc:ann")) || !s.Any(InPlace("irc:bob")) {
+	if s.Any(InScope("irc:ann")) || !s.Any(InScope("irc:bob")) {
 		t.Error("what has ended is still known, or what has not is forgotten")
 	}
 }

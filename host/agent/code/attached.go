@@ -10,13 +10,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Workspaces opens the workspaces of sessions, by message.SessionKey.Home; *fleet.Fleet implements it.
+// Workspaces opens the workspaces of sessions; *fleet.Fleet implements it.
 type Workspaces interface {
-	// Visit opens one until leave is called.
+	// Visit opens a workspace until leave is called.
 	Visit(home string) (m machine.Machine, leave func(), err error)
 }
 
-// Folder is the attachments in a folder of each session's workspace.
+// Folder finds the attachments in a folder of each session's workspace.
 type Folder struct {
 	Workspaces Workspaces
 	Name       string // of the folder
@@ -24,13 +24,13 @@ type Folder struct {
 
 var _ Attachments = Folder{}
 
-// Bounds of the attachments that a program is given; package sandbox has those of everything together.
+// Bounds of the attachments that a program gets. Package sandbox bounds the total of its files.
 const (
 	maxAttached      = 32
 	maxAttachedBytes = 8 << 20
 )
 
-// Attached implements Attachments. The latest files come first.
+// Attached implements Attachments. It returns the latest files first.
 func (f Folder) Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error) {
 	m, leave, err := f.Workspaces.Visit(message.ParseSession(session).Home())
 	if err != nil {

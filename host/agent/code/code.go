@@ -1,9 +1,7 @@
-// Package code is the tool code.run: it runs one program in a container that nobody used before and nobody uses after it,
-// and tells what came of it.
+// Package code implements the tool code.run, which runs one program in a new container that is removed afterwards.
 //
-// Start with New and tool.run. What the container is made of is its caller's to say, and package sandbox runs it; whether a
-// call may run is decided before (tool.Enforcer), and so is every call that the program makes of the agent's tools by its
-// module flynn. Nothing here ever runs on the host.
+// Start with New and program.Run. The caller configures the container, and package sandbox runs it. A call has been admitted before
+// (tool.Enforcer), and so has every tool call that the program makes through its module flynn. Nothing here runs on the host.
 package code
 
 import (
@@ -29,7 +27,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// Name is the tool's.
+// Name is the name of the tool.
 const Name = "code.run"
 
 // Sandboxes runs programs; *fleet.Fleet implements it.
@@ -37,28 +35,28 @@ type Sandboxes interface {
 	RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error)
 }
 
-// Attachments has the files that people sent.
+// Attachments provides the files that people sent.
 type Attachments interface {
-	// Attached returns those of a session's conversation, by name; left counts those that are too many or too large.
+	// Attached returns the files of a session's conversation by name; left counts those that are too many or too large.
 	Attached(ctx context.Context, session string) (files map[string][]byte, left int, err error)
 }
 
-// Media is the store of the files that go with answers.
+// Media stores the files that go with answers.
 type Media interface {
-	// Keep takes a file that a program made. An error that wraps builtin.ErrNotKept is told to the model.
-	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+	// Keep stores a file that a program made. An error that wraps builtin.ErrNotKept is shown to the model.
+	Keep(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error)
 	// Open opens a file by its digest.
 	Open(digest string) (io.ReadCloser, error)
 }
 
-// Config says what the tool works with. To look at a call, Languages are enough; to run one it takes all but Events and Log.
+// Config configures the tool. To describe a call, Languages suffices; to run one, everything but Events and Log is required.
 type Config struct {
-	// Languages are those that programs may be written in, python and javascript, with what each runs in.
+	// Languages are the languages of programs, python and javascript, each with its container.
 	Languages   map[string]spec.Spec
 	Sandboxes   Sandboxes
 	Attachments Attachments
 	Media       Media
-	Events      *event.Bus // gets Violated; it may be nil
+	Events      *event.Bus // receives Violated; may be nil
 	Log         *slog.Logger
 }
 
@@ -77,16 +75,16 @@ func New(c Config) tool.Tool {
 	return program{c}
 }
 
-// Bounds of a call, in bytes and files. What a program gets besides its own files is bounded by package sandbox.
+// Bounds of a call, in bytes and files. Package sandbox bounds the other files of a program.
 const (
 	maxProgram = 256 << 10
 	maxFile    = 256 << 10
 	maxFiles   = 16
-	// maxStream bounds what of each stream the model is shown.
+	// maxStream bounds the part of each stream that the model is shown.
 	maxStream = 24 << 10
 )
 
-// Spec implements tool.Tool. An approval is good for the containers as they are now.
+// Spec implements tool.Tool. An approval is valid for the present contents of the containers.
 func (p program) Spec() tool.Spec {
 	digest, err := json.Marshal(p.Languages)
 	if err != nil {
@@ -131,7 +129,7 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 		return tool.Result{Text: fmt.Sprintf("the arguments do not fit: %v", err), IsError: true}, nil
 	}
 	spec, ok := p.Languages[args.Language]
-	if !ok { // the schema lets none through
+	if !ok { // unreachable: the schema excludes it
 		return tool.Result{Text: fmt.Sprintf("programs in %q cannot be run", args.Language), IsError: true}, nil
 	}
 	files, left, err := p.files(ctx, call.Session, args)
@@ -157,7 +155,7 @@ func (p program) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	return r.told(ctx, result), nil
 }
 
-// interpreter is what package sandbox calls a language.
+// interpreter returns the name that package sandbox uses for a language.
 func interpreter(language string) string {
 	if language == "javascript" {
 		return "node"
@@ -165,10 +163,10 @@ func interpreter(language string) string {
 	return language
 }
 
-// inFolder is where programs find what people sent.
+// inFolder is the folder in which programs find the files that people sent.
 const inFolder = "in"
 
-// files are those of the call and of the conversation. The model's own may lie anywhere but in the host's folder.
+// files returns the files of the call and of the conversation. The model's own files may not lie in the folder of the host's.
 func (p program) files(ctx context.Context, session string, args arguments) (files map[string][]byte, left int, err error) {
 	attached, left, err := p.Attachments.Attached(ctx, session)
 	if err != nil {
@@ -189,13 +187,14 @@ type run struct {
 	program
 	call     tool.Call
 	spec     spec.Spec
-	left     int // attachments that were not given
+	left     int // attachments that were left out
 	helped   int
 	labels   []string
 	attached []message.Attachment
 }
 
-// help answers a call of the program. Files of a result come as files, and go with the answer as well where the tool says so.
+// help answers a tool call of the program. The files of a result are passed on as files, and also attached to the answer if the tool
+// asks for it.
 func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnswer {
 	r.helped++
 	result := r.call.Helper(ctx, c.Tool, c.Args, c.Pause)
@@ -206,7 +205,7 @@ func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnsw
 		data, err := r.media(m.SHA256)
 		if err != nil {
 			r.Log.Error("cannot give a file of a result to a program", "tool", c.Tool, "error", err)
-			a.Text += fmt.Sprintf("\n[file %.100q could not be had]", m.Name)
+			a.Text += fmt.Sprintf("\n[file %.100q is not available]", m.Name)
 			continue
 		}
 		a.Files = append(a.Files, sandbox.HelperFile{Name: fileName(m.Name), Data: data})
@@ -214,7 +213,7 @@ func (r *run) help(ctx context.Context, c sandbox.HelperCall) sandbox.HelperAnsw
 	return a
 }
 
-// maxMedia bounds a file that a program is given, in bytes.
+// maxMedia bounds a file that a program gets, in bytes.
 const maxMedia = 16 << 20
 
 func (r *run) media(digest string) ([]byte, error) {
@@ -230,7 +229,7 @@ func (r *run) media(digest string) ([]byte, error) {
 	return data, err
 }
 
-// fileName makes a foreign name one for a file.
+// fileName makes a valid file name of a foreign name.
 func fileName(name string) string {
 	clean := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c) {
@@ -244,7 +243,7 @@ func fileName(name string) string {
 	return clean[:min(len(clean), 100)]
 }
 
-// keep takes what the program made, and says what became of each file.
+// keep stores the files that the program made and describes each outcome in a line.
 func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string) {
 	names := slices.Sorted(maps.Keys(files))
 	for i, name := range names {
@@ -266,10 +265,10 @@ func (r *run) keep(ctx context.Context, files map[string][]byte) (lines []string
 	return lines
 }
 
-// maxNamed is how many files are named of those that are left out together.
+// maxNamed bounds how many of the files left out together are named.
 const maxNamed = 5
 
-// some names the first of a list.
+// some joins the first names of a list.
 func some(names []string) string {
 	if len(names) <= maxNamed {
 		return strings.Join(names, ", ")

@@ -53,7 +53,7 @@ func (r *rig) Attached(context.Context, string) (map[string][]byte, int, error) 
 }
 
 // Keep implements code.Media.
-func (*rig) Keep(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
+func (*rig) Keep(_ context.Context, _ message.SenderKey, name string, body io.Reader) (message.Attachment, error) {
 	data, err := io.ReadAll(body)
 	if bytes.Contains(data, []byte("too much")) {
 		return message.Attachment{}, fmt.Errorf("%w: no room", builtin.ErrNotKept)
@@ -87,7 +87,7 @@ func exited(code int, stdout, stderr string) machine.Result {
 	return machine.Result{ExitCode: code, Stdout: []byte(stdout), Stderr: []byte(stderr)}
 }
 
-func TestVerdicts(t *testing.T) {
+func TestResults(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		result     sandbox.CodeResult
@@ -126,8 +126,8 @@ func TestVerdicts(t *testing.T) {
 			if !slices.Equal(kinds, c.violations) || len(r.violated) != len(kinds) {
 				t.Errorf("violations %q, told %q, want %q", got.Violations, r.violated, c.violations)
 			}
-			if !json.Valid(got.Verdict) || bytes.Contains(got.Verdict, []byte("stdout")) || !slices.Equal(got.Labels, []string{"shell:code"}) {
-				t.Errorf("verdict %s, labels %q", got.Verdict, got.Labels)
+			if !json.Valid(got.Record) || bytes.Contains(got.Record, []byte("stdout")) || !slices.Equal(got.Labels, []string{"shell:code"}) {
+				t.Errorf("record %s, labels %q", got.Record, got.Labels)
 			}
 		})
 	}
@@ -154,14 +154,14 @@ func TestHelpersOfARun(t *testing.T) {
 	}}
 	r.run = func(c sandbox.Code) sandbox.CodeResult {
 		a := c.Helpers(t.Context(), sandbox.HelperCall{Tool: "pics.get"})
-		if a.IsError || a.Text != "of pics.get\n[file \"g\" could not be had]" || len(a.Files) != 1 || a.Files[0].Name != "_.x_y.png" || string(a.Files[0].Data) != "png" {
+		if a.IsError || a.Text != "of pics.get\n[file \"g\" is not available]" || len(a.Files) != 1 || a.Files[0].Name != "_.x_y.png" || string(a.Files[0].Data) != "png" {
 			t.Errorf("answer %+v", a)
 		}
 		return sandbox.CodeResult{}
 	}
 	got := r.call(t, `{"language":"python","program":"1"}`)
-	if !slices.Equal(got.Labels, []string{"shell:code", "web:example.com"}) || len(got.Attachments) != 1 || !bytes.Contains(got.Verdict, []byte(`"helper_calls":1`)) {
-		t.Errorf("result %+v, verdict %s", got, got.Verdict)
+	if !slices.Equal(got.Labels, []string{"shell:code", "web:example.com"}) || len(got.Attachments) != 1 || !bytes.Contains(got.Record, []byte(`"helper_calls":1`)) {
+		t.Errorf("result %+v, record %s", got, got.Record)
 	}
 }
 

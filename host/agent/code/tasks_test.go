@@ -109,7 +109,7 @@ print(ways[200])`, "73682"},
 	}
 }
 
-// hostile programs must not get what they want; want is what the verdict says.
+// hostile programs must not get what they want; want is part of the result.
 func hostileTasks(secret string) []task {
 	return []task{
 		{"network", "", "import urllib.request\nprint(urllib.request.urlopen('http://192.0.2.1/', timeout=3).read())", "URLError"},

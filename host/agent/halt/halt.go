@@ -1,7 +1,7 @@
-// Package halt is the kill switch. While it is on, no turn goes on and no tool is called.
+// Package halt is the kill switch. While it is on, no turn continues and no tool is called.
 //
-// Start with Switch. Its state is in the store, so a restart does not change it. The package does not decide who may throw the switch: the
-// chat commands and the gateway do.
+// Start with Switch. Its state is in the store and survives a restart. The package does not decide who may throw the switch: the chat
+// commands and the gateway do.
 package halt
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Turns are the turns that the switch stops.
 type Turns interface {
-	// Halt stops every turn that runs.
+	// Halt stops every running turn.
 	Halt()
-	// Resume lets the work go on that waits for the switch.
+	// Resume wakes the work that waits for the switch.
 	Resume()
 }
 
@@ -33,7 +33,7 @@ type Switch struct {
 	now atomic.Pointer[turnlog.Halt]
 }
 
-// Open reads how the switch was left. It fails where that cannot be read: a host that does not know does not start.
+// Open reads the stored state. It fails if the state cannot be read, so that a host never starts in an unknown state.
 func Open(ctx context.Context, s turnlog.Halts, log *slog.Logger) (*Switch, error) {
 	h, err := s.Halt(ctx)
 	if err != nil {
@@ -44,20 +44,20 @@ func Open(ctx context.Context, s turnlog.Halts, log *slog.Logger) (*Switch, erro
 	return k, nil
 }
 
-// Govern names the turns that the switch stops. It is called once, before anything runs.
+// Govern sets the turns that the switch stops. It is called once, before anything runs.
 func (k *Switch) Govern(t Turns) { k.turns = t }
 
-// State returns the switch as it is.
+// State returns the present state.
 func (k *Switch) State() turnlog.Halt { return *k.now.Load() }
 
-// Why returns the reason why nothing may run, or "" while everything may.
+// Why returns the reason if the switch is on, and "" otherwise.
 func (k *Switch) Why() string { return k.now.Load().String() }
 
 // maxReason bounds the recorded reason of a change, in bytes.
 const maxReason = 500
 
-// Set throws the switch, or takes it back. The change is committed before it takes effect. A switch that is in the wanted state already
-// stays as it is, with the reason that it has.
+// Set turns the switch on or off. The change is committed before it takes effect. If the switch is in the wanted state already, nothing
+// changes, not even its reason.
 func (k *Switch) Set(ctx context.Context, on bool, reason, by string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

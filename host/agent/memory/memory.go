@@ -1,7 +1,7 @@
-// Package memory has the notes that agents remember, and the turns from which notes are still to be taken.
+// Package memory defines the notes that agents remember, and the list of turns from which notes are to be extracted.
 //
-// Start with Note. Package agent and the memory tools of package builtin write and search notes, and package sqlite keeps them; this package
-// does neither.
+// Start with Note. Package agent and the memory tools of package builtin write and search notes, and package sqlite stores them; this
+// package does neither.
 package memory
 
 import (
@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Note is one remembered piece of text.
 type Note struct {
 	ID      int64     `json:"id"`
 	Agent   string    `json:"agent"`
-	Person  string    `json:"person,omitempty"` // sender key of the person it is about; "" is the agent's own, for everybody who talks to it
+	Person  string    `json:"person,omitempty"` // sender key of the person it is about; "" for the agent's own, which everybody shares
 	Key     string    `json:"key"`              // unique per agent and person
 	Text    string    `json:"text"`
 	By      string    `json:"by"`             // sender who caused it
@@ -27,46 +28,55 @@ type Note struct {
 // Own is the scope of notes that are about no person.
 const Own = ""
 
+// Scopes returns the scopes of a person's sender keys.
+func Scopes(ids []message.SenderKey) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = string(id)
+	}
+	return out
+}
+
 // NoteQuery selects notes; zero fields select all.
 type NoteQuery struct {
 	Agent string
-	// Persons are the scopes to look in, Own among them where the agent's own notes are meant; nil is every scope.
+	// Persons are the scopes to search, including Own for the agent's own notes; nil means every scope.
 	Persons []string
 	Key     string
 	ID      int64
-	// Words have to occur, in key or text, all of them or, with Any, at least one. Best matches come first, else the latest.
+	// Words must occur in key or text: all of them or, with Any, at least one. The best matches come first; without words, the latest.
 	Words string
 	Any   bool
-	Limit int // 0 is 1,000
+	Limit int // 0 means 1,000
 }
 
 // Notes keeps notes with full-text search.
 type Notes interface {
-	// WriteNote writes a note, or replaces the one under its key. Where a new one would exceed max notes of its agent and person
-	// it is ErrNoRoom; max 0 is no bound.
+	// WriteNote writes a note, or replaces the one with the same key. It returns ErrNoRoom if a new note would exceed max notes of its
+	// agent and person; max 0 means no bound.
 	WriteNote(ctx context.Context, n Note, max int) error
 	ReadNote(ctx context.Context, agent, person, key string) (Note, error)
 	SearchNotes(ctx context.Context, q NoteQuery) ([]Note, error)
-	// ForgetNotes deletes what a query selects, whatever its limit, and returns what it was. Words have to be empty.
+	// ForgetNotes deletes and returns the notes that a query selects, ignoring its limit. Words must be empty.
 	ForgetNotes(ctx context.Context, q NoteQuery) ([]Note, error)
 }
 
-// Extraction is an ended turn from which what is worth remembering is still to be taken.
+// Extraction is an ended turn from which memories are to be extracted.
 type Extraction struct {
 	Turn     turnlog.Turn
 	Attempts int
 }
 
-// Extractions are the turns that wait so. A turn gets among them by the commit that ends it.
+// Extractions is the list of such turns. The commit that ends a turn adds it.
 type Extractions interface {
 	PendingExtractions(ctx context.Context, limit int) ([]Extraction, error)
-	// FinishExtraction writes the notes and takes the turn off the list, in one transaction; ErrConflict where it is not on it.
-	// A note that was written on purpose is not replaced. Where the notes of one scope become more than max, the oldest of those that
-	// an extraction wrote go.
+	// FinishExtraction writes the notes and removes the turn from the list, in one transaction. It returns ErrConflict if the turn is
+	// not on the list. It does not replace a note that was written on purpose. If the scope then has more than max notes, the oldest
+	// extracted ones are deleted.
 	FinishExtraction(ctx context.Context, turn string, notes []Note, max int) error
-	// RetryExtraction counts an attempt that failed.
+	// RetryExtraction counts a failed attempt.
 	RetryExtraction(ctx context.Context, turn string) error
 }
 
-// Extracted is the label of what a model proposed to remember.
+// Extracted is the label of a note that a model proposed.
 const Extracted = "memory:extracted"

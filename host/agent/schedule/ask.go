@@ -11,18 +11,18 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Status is how one schedule is.
+// Status is the state of one schedule.
 type Status struct {
 	Entry
-	Next     time.Time // when it runs next; zero when never or paused
+	Next     time.Time // the next run; zero if never or paused
 	Running  bool
-	Waiting  int // runs that are due and wait for the one under way
+	Waiting  int // runs that are due and wait for the current one
 	Failures int
 	Paused   string
-	Last     []timetable.Run // the latest, or none
+	Last     []timetable.Run // the latest run, if any
 }
 
-// List tells how all schedules are, by name.
+// List returns the state of all schedules, by name.
 func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Status, error) {
 	return out, nil
 }
 
-// Runs are the last runs of a schedule, latest first.
+// Runs returns the last runs of a schedule, latest first.
 func (s *Scheduler) Runs(ctx context.Context, name string, limit int) ([]timetable.Run, error) {
 	if _, err := s.entry(name); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Scheduler) entry(name string) (Entry, error) {
 	return e, nil
 }
 
-// RunNow makes a run besides those that are due, unless one is under way: store.ErrConflict.
+// RunNow makes a run at once. It returns store.ErrConflict if one is under way.
 func (s *Scheduler) RunNow(ctx context.Context, name string) (timetable.Run, error) {
 	e, err := s.entry(name)
 	if err != nil {
@@ -83,14 +83,14 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (timetable.Run, err
 		return timetable.Run{}, err
 	}
 	k, known := s.known[name]
-	if !known { // the host has just started, or been given it
+	if !known { // the host has just started, or the schedule is new
 		if _, err := s.advance(ctx, e); err != nil {
 			return timetable.Run{}, err
 		}
 		k = s.known[name]
 	}
 	if len(s.open[name]) > 0 {
-		return timetable.Run{}, store.Conflict(fmt.Sprintf("schedule %q has a run under way", name))
+		return timetable.Run{}, store.Conflict(fmt.Sprintf("schedule %q is running already", name))
 	}
 	now := s.cfg.Now()
 	r := timetable.Run{
@@ -106,7 +106,7 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (timetable.Run, err
 	return r, nil
 }
 
-// Resume lets a schedule run again that was paused, from now on: store.ErrConflict if it was not.
+// Resume continues a paused schedule from now on. It returns store.ErrConflict if the schedule is not paused.
 func (s *Scheduler) Resume(ctx context.Context, name string) error {
 	if _, err := s.entry(name); err != nil {
 		return err

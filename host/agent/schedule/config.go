@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/host/internal/cron"
 )
 
-// Entries are the schedules of a configuration. Loading it has checked their times.
+// Entries returns the schedules of a configuration, whose times were checked when it was loaded.
 func Entries(c *config.Config) []Entry {
 	var out []Entry
 	for _, s := range c.Schedules {
@@ -24,7 +24,7 @@ func Entries(c *config.Config) []Entry {
 	return out
 }
 
-// timing is when a cron expression is due in its zone. An expression or a zone that cannot be read any more is never due.
+// timing returns when a cron expression is due in its zone. An unreadable expression or zone is never due.
 func timing(s config.Schedule) (text string, next func(time.Time) time.Time) {
 	never := func(time.Time) time.Time { return time.Time{} }
 	name, zone := "local time", time.Local

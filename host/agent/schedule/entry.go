@@ -8,33 +8,33 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Entry is one schedule as it is configured.
+// Entry is one configured schedule.
 type Entry struct {
 	Name, Agent, Text string
-	As                string // the sender in whose name it runs, "instance:platform-id"
+	As                string // the sender on whose behalf it runs, "instance:platform-id"
 	Deliver           string // "instance:conversation-id", or ""
-	Quiet             string // the answer that is not delivered
+	Quiet             string // the answer that means nothing to report
 	CatchUp           string
 	Jitter            time.Duration
-	// Timing tells when it is due, for people; one that differs makes another schedule of it.
+	// Timing describes the due times to people. If it changes, the schedule begins anew.
 	Timing string
-	// Next is the first due time after another one, or the zero time.
+	// Next returns the first due time after the given one, or the zero time.
 	Next func(after time.Time) time.Time
 }
 
-// Values of Entry.CatchUp: how due times are made up for at which no host ran.
+// Values of Entry.CatchUp: what happens to due times that passed while no host ran.
 const (
-	CatchUpSkip = "skip" // nothing
-	CatchUpOnce = "once" // the last of them is made up for
-	CatchUpAll  = "all"  // the last maxCatchUp of them are, one after the other
+	CatchUpSkip = "skip" // they are skipped
+	CatchUpOnce = "once" // the last one is run
+	CatchUpAll  = "all"  // the last maxCatchUp are run, one after the other
 )
 
-// Cron tells when an expression is due by the clocks of a zone.
+// Cron returns the due times of an expression in a time zone.
 func Cron(e cron.Expression, zone *time.Location) func(time.Time) time.Time {
 	return func(after time.Time) time.Time { return e.Next(after.In(zone)) }
 }
 
-// Every is due whenever a span has passed, counted from the beginning of 1970, so that it is the same after a restart.
+// Every returns due times at multiples of span since 1970, so that they stay the same after a restart.
 func Every(span time.Duration) func(time.Time) time.Time {
 	return func(after time.Time) time.Time {
 		n := after.UnixNano() / int64(span)
@@ -42,7 +42,7 @@ func Every(span time.Duration) func(time.Time) time.Time {
 	}
 }
 
-// fires is when a due time's run begins. The same due time has the same jitter in every process.
+// fires returns when the run of a due time begins. The jitter of a due time is the same in every process.
 func (e Entry) fires(due time.Time) time.Time {
 	if e.Jitter <= 0 {
 		return due
@@ -52,13 +52,13 @@ func (e Entry) fires(due time.Time) time.Time {
 	return due.Add(time.Duration(h.Sum64() % uint64(e.Jitter)))
 }
 
-// event is the id of a due time's message in the inbox.
+// event returns the inbox id of a due time's message.
 func (e Entry) event(due time.Time) string { return e.Name + "@" + due.UTC().Format(time.RFC3339) }
 
-// message is a run as the inbox gets it: it is admitted, routed and answered like what anybody says, with the rights of its sender.
+// message returns the message of a run. It is admitted, routed and answered like any other, with the rights of its sender.
 func (e Entry) message(event string) message.Message {
 	return message.Message{
-		Channel: message.ScheduleDoor, EventID: event, Conversation: message.Conversation{ID: e.Name, Kind: message.DM},
+		Channel: message.ScheduleChannel, EventID: event, Conversation: message.Conversation{ID: e.Name, Kind: message.DM},
 		Sender: message.Sender{ID: e.As}, Text: e.Text, Addressed: true, Agent: e.Agent,
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// grace is how late a run may begin and still be on time.
+	// grace is how late a run may begin and still count as on time.
 	grace = 2 * time.Minute
 	// maxCatchUp bounds the runs that are made up for.
 	maxCatchUp = 10
@@ -19,16 +19,16 @@ const (
 	laterDue = "a later one was due by then"
 )
 
-// plan is what is to be done about the due times of a schedule up to now.
+// plan says what to do about the due times of a schedule up to now.
 type plan struct {
-	upto time.Time // the last of them
+	upto time.Time // the last due time
 	runs []timetable.Run
 }
 
-// plan looks at the due times after from. It is a pure function of its arguments: asked again, it asks the same of the store.
+// plan handles the due times after from. It is a pure function of its arguments, so repeating it writes the same rows.
 func (e Entry) plan(from, now time.Time, busy bool) plan {
 	p := plan{upto: from}
-	if from.After(now) { // the clock was set back: what was dealt with is known by its event
+	if from.After(now) { // the clock was set back; repeated runs are recognised by their event
 		from = now
 	}
 	var missed, skipped series
@@ -59,7 +59,7 @@ func (e Entry) plan(from, now time.Time, busy bool) plan {
 	return p
 }
 
-// room is how many late due times are made up for.
+// room returns how many late due times are made up for.
 func (e Entry) room() int {
 	switch e.CatchUp {
 	case CatchUpAll:
@@ -70,13 +70,13 @@ func (e Entry) room() int {
 	return 1
 }
 
-// series is a number of due times of which the same is said.
+// series is a number of due times with the same outcome.
 type series struct {
 	count int
 	last  time.Time
 }
 
-// keep adds a due time, unless it is zero, to a list, of which the last room stay; the others go into the series.
+// keep appends a due time, unless it is zero, to a list that keeps its last room entries; the others are counted in the series.
 func (s *series) keep(list []time.Time, due time.Time, room int) []time.Time {
 	if !due.IsZero() {
 		list = append(list, due)

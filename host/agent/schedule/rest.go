@@ -7,15 +7,15 @@ import (
 	"github.com/flynnhost/flynn/host/agent/schedule/timetable"
 )
 
-// Reader is what is kept of schedules, to be read.
+// Reader reads the stored state of schedules.
 type Reader interface {
 	Schedules(ctx context.Context) ([]timetable.Schedule, error)
 	OpenRuns(ctx context.Context) ([]timetable.Run, error)
 	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error)
 }
 
-// AtRest tells how schedules are while no host runs: what is due next from now on, and nothing is under way. What was missed is found when
-// a host starts.
+// AtRest returns the state of schedules while no host runs: the next due times, and no run under way. Missed runs are found when a host
+// starts.
 func AtRest(ctx context.Context, from Reader, entries []Entry, now time.Time) ([]Status, error) {
 	s := New(Config{Now: func() time.Time { return now }})
 	s.reads = from

@@ -1,8 +1,8 @@
-// Package schedule has agents answer by themselves, at the times that the configuration names.
+// Package schedule makes agents run at configured times.
 //
-// Start with Scheduler.Run and Entry.plan. A run is a message of the door "schedule" in the durable inbox, with an id made of the
-// schedule and its due time; everything that decides about messages decides about it. What is due is written down before it is
-// done, so that a process that dies leaves nothing undone and the next one does nothing twice. The package runs no agent.
+// Start with Scheduler.Run and Entry.plan. A run is a message of the channel "schedule" in the durable inbox. Its id is made of the
+// schedule's name and the due time, and it is decided about like any other message. A due run is stored before it begins, so that a
+// crash neither loses nor repeats one. The package runs no agent.
 package schedule
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// Store is the part of the store that a Scheduler works with.
+// Store is the part of the store that a Scheduler uses.
 type Store interface {
 	timetable.Schedules
 	FindInbox(ctx context.Context, channel, eventID string) (mailbox.InboxRow, error)
@@ -30,21 +30,21 @@ type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 }
 
-// Config is what a Scheduler needs. All of it but Now is required.
+// Config configures a Scheduler. All fields but Now are required.
 type Config struct {
 	Store Store
 	// Submit puts a message into the inbox, which keeps each event once.
 	Submit func(ctx context.Context, m message.Message) error
-	// Replied hands on a reply that was committed.
+	// Replied hands on a committed reply.
 	Replied func(turn string, r message.Reply)
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Scheduler makes the runs of schedules. Safe for concurrent use.
+// Scheduler makes the runs of schedules. It is safe for concurrent use.
 type Scheduler struct {
 	cfg   Config
-	reads Reader // the Store of cfg, where there is one
+	reads Reader // cfg.Store, if set
 	wake  chan struct{}
 
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{cfg: cfg, reads: cfg.Store, wake: make(chan struct{}, 1), entries: map[string]Entry{}}
 }
 
-// Set replaces the schedules, as a new configuration does. What a schedule has done stays done.
+// Set replaces the schedules after a change of the configuration. Their stored state is kept.
 func (s *Scheduler) Set(entries []Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Scheduler) Set(entries []Entry) {
 	s.Wake()
 }
 
-// Wake has the scheduler look at once, as when an answer is ready.
+// Wake makes the scheduler look at once, for example when an answer is ready.
 func (s *Scheduler) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -81,13 +81,13 @@ func (s *Scheduler) Wake() {
 }
 
 const (
-	// longest is the time between two looks: a clock that is set is noticed after that.
+	// longest is the longest time between two looks, after which a changed clock is noticed.
 	longest = time.Minute
-	// pollRuns is the same while a run is under way.
+	// pollRuns is the time between two looks while a run is under way.
 	pollRuns = 5 * time.Second
-	// clockSlack is how far a clock may be set back for which the schedule just waits; what it has run is not run again in any case.
+	// clockSlack is how far the clock may be set back before a schedule begins anew. Runs are never repeated in either case.
 	clockSlack = 25 * time.Hour
-	// retry is the same after trouble with the store.
+	// retry is the time between two looks after an error of the store.
 	retry = 5 * time.Second
 )
 
@@ -99,7 +99,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			s.cfg.Log.Error("schedules; trying again", "error", err)
+			s.cfg.Log.Error("cannot work on schedules; trying again", "error", err)
 			wait = retry
 		}
 		timer := time.NewTimer(wait)
@@ -112,7 +112,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// look does what there is to do, and tells how long there is nothing.
+// look does what is due, and returns how long to wait.
 func (s *Scheduler) look(ctx context.Context) (wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *Scheduler) load(ctx context.Context) error {
 	return nil
 }
 
-// forget drops what is no longer configured. Were it configured again, it would begin anew.
+// forget deletes the state of schedules that are no longer configured. If they are configured again, they begin anew.
 func (s *Scheduler) forget(ctx context.Context) error {
 	for name := range s.known {
 		if _, ok := s.entries[name]; ok {
@@ -176,7 +176,7 @@ func (s *Scheduler) forget(ctx context.Context) error {
 	return nil
 }
 
-// advance deals with what is due of one schedule, and returns when the next run fires.
+// advance handles the due times of one schedule, and returns when the next run fires.
 func (s *Scheduler) advance(ctx context.Context, e Entry) (next time.Time, err error) {
 	now := s.cfg.Now()
 	k, ok := s.known[e.Name]
@@ -210,7 +210,7 @@ func (s *Scheduler) advance(ctx context.Context, e Entry) (next time.Time, err e
 	return e.fires(next), nil
 }
 
-// put writes a schedule with runs of it, and remembers both.
+// put stores a schedule with runs of it, and caches both.
 func (s *Scheduler) put(ctx context.Context, k timetable.Schedule, runs []timetable.Run) error {
 	if err := s.cfg.Store.PutSchedule(ctx, k, runs); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (s *Scheduler) put(ctx context.Context, k timetable.Schedule, runs []timeta
 	return nil
 }
 
-// begin hands on the first run that is due, when no other one is under way: they are never two at a time.
+// begin hands on the first due run unless another one is under way.
 func (s *Scheduler) begin(ctx context.Context, e Entry) error {
 	if len(s.open[e.Name]) == 0 || s.open[e.Name][0].State != timetable.RunDue {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// maxFailures is how often a schedule may fail in a row.
+// maxFailures is the number of consecutive failures after which a schedule is paused.
 const maxFailures = 5
 
-// settle looks what has become of the run of a schedule that is under way.
+// settle checks the state of the run under way.
 func (s *Scheduler) settle(ctx context.Context, name string) error {
 	r := s.open[name][0]
 	e, configured := s.entries[name]
@@ -29,9 +29,9 @@ func (s *Scheduler) settle(ctx context.Context, name string) error {
 		r.State, r.Note = timetable.RunSkipped, "the schedule is no longer configured"
 		return s.end(ctx, r)
 	}
-	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleDoor, r.Event)
+	row, err := s.cfg.Store.FindInbox(ctx, message.ScheduleChannel, r.Event)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // refused together with so much else that it was not written down
+	case errors.Is(err, store.ErrNotFound): // refused during a flood, without a row
 		r.State, r.Note = timetable.RunFailed, "it was not admitted"
 	case err != nil:
 		return err
@@ -50,7 +50,7 @@ func (s *Scheduler) settle(ctx context.Context, name string) error {
 	return s.end(ctx, r)
 }
 
-// end writes down how a run has ended, and pauses a schedule that only fails.
+// end records how a run ended, and pauses a schedule that keeps failing.
 func (s *Scheduler) end(ctx context.Context, r timetable.Run) error {
 	r.At = s.cfg.Now()
 	k, known := s.known[r.Schedule]
@@ -70,7 +70,7 @@ func (s *Scheduler) end(ctx context.Context, r timetable.Run) error {
 	if err := s.put(ctx, k, []timetable.Run{r}); err != nil {
 		return err
 	}
-	if !known { // it is not configured any more
+	if !known { // it is no longer configured
 		delete(s.known, r.Schedule)
 		return s.cfg.Store.ForgetSchedule(ctx, r.Schedule)
 	}
@@ -81,7 +81,7 @@ func (s *Scheduler) end(ctx context.Context, r timetable.Run) error {
 	return nil
 }
 
-// deliver sends the answer of a run where the configuration wants it, once, and not when there is nothing to say.
+// deliver sends the answer of a run to the configured conversation once, unless there is nothing to report.
 func (s *Scheduler) deliver(ctx context.Context, e Entry, r *timetable.Run, row mailbox.InboxRow) error {
 	turn, answer, err := s.answer(ctx, e, row)
 	switch {
@@ -103,12 +103,12 @@ func (s *Scheduler) deliver(ctx context.Context, e Entry, r *timetable.Run, row 
 	return s.send(ctx, e, turn.ID, message.Reply{Key: "schedule/" + r.Event, Text: answer.Text, Attachments: answer.Attachments})
 }
 
-// lookBack is how many turns of a schedule are looked through for the one that answered a run.
+// lookBack bounds the turns of a schedule that are searched for the answer to a run.
 const lookBack = 20
 
-// answer finds the turn that answered a run, with its answer; both are zero where nobody did.
+// answer finds the turn that answered a run, and its answer. Both are zero if there is none.
 func (s *Scheduler) answer(ctx context.Context, e Entry, row mailbox.InboxRow) (turnlog.Turn, message.Reply, error) {
-	turns, err := s.cfg.Store.History(ctx, message.ScheduleDoor, e.Name, lookBack)
+	turns, err := s.cfg.Store.History(ctx, message.ScheduleChannel, e.Name, lookBack)
 	if err != nil {
 		return turnlog.Turn{}, message.Reply{}, err
 	}
@@ -130,18 +130,18 @@ func (s *Scheduler) answer(ctx context.Context, e Entry, row mailbox.InboxRow) (
 	return turnlog.Turn{}, message.Reply{}, nil
 }
 
-// quiet reports whether an answer is the word for having nothing to say, whatever its case and markup.
+// quiet reports whether an answer is the word for nothing to report, ignoring case and markup.
 func quiet(answer, word string) bool {
 	return word != "" && strings.EqualFold(strings.Trim(answer, " \t\r\n*_`\"'.!"), strings.Trim(word, " *_`\"'.!"))
 }
 
-// send commits a reply to where a schedule delivers. Its key makes it come once.
+// send commits a reply to the conversation that a schedule delivers to. Its key prevents a repetition.
 func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Reply) error {
-	to, ok := message.ParseConversation(e.Deliver)
+	instance, id, ok := message.ConversationKey(e.Deliver).Cut()
 	if !ok {
 		return nil
 	}
-	r.Channel, r.Conversation = to.Channel, message.Conversation{ID: to.ID, Kind: message.DM}
+	r.Channel, r.Conversation = instance, message.Conversation{ID: id, Kind: message.DM}
 	fresh, err := s.cfg.Store.AddReplies(ctx, turn, []message.Reply{r})
 	if err != nil {
 		return fmt.Errorf("deliver an answer of schedule %s: %w", e.Name, err)
@@ -152,14 +152,14 @@ func (s *Scheduler) send(ctx context.Context, e Entry, turn string, r message.Re
 	return nil
 }
 
-// say tells people of a schedule; what cannot be told them stands in the log.
+// say sends people a message about a schedule. A failure is logged.
 func (s *Scheduler) say(ctx context.Context, e Entry, key, text string) {
 	if err := s.send(ctx, e, "schedule-"+e.Name, message.Reply{Key: "schedule/" + key, Text: text}); err != nil {
 		s.cfg.Log.Error("report on a schedule", "schedule", e.Name, "error", err)
 	}
 }
 
-// report tells of runs that were missed or skipped: in the log each time, and where the schedule delivers once for each gap.
+// report reports missed or skipped runs: to the log each time, and to the conversation once for each gap.
 func (s *Scheduler) report(ctx context.Context, e Entry, runs []timetable.Run) {
 	for _, r := range runs {
 		last := r.Due.Format("2006-01-02 15:04 MST")

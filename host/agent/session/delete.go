@@ -11,15 +11,15 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// stopPause is the time between two attempts to stop what runs in a place.
+// stopPause is the time between two attempts to stop a turn.
 const stopPause = 50 * time.Millisecond
 
-// Delete deletes a session. It fails with store.ErrConflict while an answer is being made in its place, unless stop ends that first, and
-// with store.ErrNotFound for a session that is not there.
+// Delete deletes a session. It fails with store.ErrConflict while a turn runs in its scope, unless stop ends that first, and with
+// store.ErrNotFound if there is no such session.
 func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
-	place := message.ParseSession(key).Place
+	scope := message.ParseSession(key).Scope
 	for {
-		if err := k.idle(place); err != nil && !stop {
+		if err := k.idle(scope); err != nil && !stop {
 			return err
 		}
 		err := k.delete(ctx, turnlog.Deletion{Key: key, By: by, At: time.Now().UTC()}, stop)
@@ -29,7 +29,7 @@ func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
 		if !stop || !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		select { // a delegated turn ends in a queue of its own
+		select { // a delegated turn ends in another queue
 		case <-time.After(stopPause):
 		case <-ctx.Done():
 			return err
@@ -37,24 +37,25 @@ func (k *Keeper) Delete(ctx context.Context, key, by string, stop bool) error {
 	}
 }
 
-// DeleteConversation deletes the sessions of a place that is one conversation, and ends elevated mode there. Its errors are those of Delete.
-func (k *Keeper) DeleteConversation(ctx context.Context, place, by string, stop bool) error {
-	if err := k.idle(place); err != nil {
+// DeleteConversation deletes the sessions of a scope that is one conversation, and ends elevated mode there. Its errors are those of
+// Delete.
+func (k *Keeper) DeleteConversation(ctx context.Context, scope, by string, stop bool) error {
+	if err := k.idle(scope); err != nil {
 		if !stop {
 			return err
 		}
-		if err := k.alone(ctx, place, true, func() error { return nil }); err != nil { // the first turn makes the session when it ends
+		if err := k.alone(ctx, scope, true, func() error { return nil }); err != nil { // the first turn creates the session when it ends
 			return err
 		}
 	}
-	list, err := k.Store.PlaceSessions(ctx, place)
+	list, err := k.Store.SessionsIn(ctx, scope)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		return store.NotFound("nothing is kept of " + place)
+		return store.NotFound("nothing is stored for " + scope)
 	}
-	if _, err := k.Elevations.End(ctx, place, by, "the conversation was deleted"); err != nil {
+	if _, err := k.Elevations.End(ctx, message.ConversationKey(scope), by, "the conversation was deleted"); err != nil {
 		return err
 	}
 	for _, s := range list {
@@ -65,7 +66,7 @@ func (k *Keeper) DeleteConversation(ctx context.Context, place, by string, stop 
 	return nil
 }
 
-// Deleted removes what sessions that the store has deleted have outside of it. No turn may run in their place.
+// Deleted removes what deleted sessions have outside the store. No turn may run in their scope.
 func (k *Keeper) Deleted(ctx context.Context, keys []string) {
 	homes := map[string]bool{}
 	for _, key := range keys {
@@ -78,20 +79,20 @@ func (k *Keeper) Deleted(ctx context.Context, keys []string) {
 	}
 	select {
 	case k.deleted <- struct{}{}:
-	default: // a look is due in any case
+	default: // a look is pending already
 	}
 }
 
-// idle refuses while something runs in a place.
-func (k *Keeper) idle(place string) error {
-	if k.Turns.Running(place) || k.Turns.Delegated(place) {
-		return store.Conflict(fmt.Sprintf("an answer is being made in %s: wait for it, or have it stopped (flynn session delete --stop)", place))
+// idle returns an error while something runs in a scope.
+func (k *Keeper) idle(scope string) error {
+	if k.Turns.Running(scope) || k.Turns.Delegated(scope) {
+		return store.Conflict(fmt.Sprintf("a turn is running in %s: wait for it, or stop it (flynn session delete --stop)", scope))
 	}
 	return nil
 }
 
 func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) error {
-	return k.alone(ctx, message.ParseSession(d.Key).Place, stop, func() error {
+	return k.alone(ctx, message.ParseSession(d.Key).Scope, stop, func() error {
 		ctx := context.WithoutCancel(ctx)
 		if err := k.Store.DeleteSession(ctx, d); err != nil {
 			return err
@@ -101,10 +102,10 @@ func (k *Keeper) delete(ctx context.Context, d turnlog.Deletion, stop bool) erro
 	})
 }
 
-// alone calls do when nothing else runs in a place. With stop, it ends what runs there and what begins before it.
-func (k *Keeper) alone(ctx context.Context, place string, stop bool, do func() error) error {
+// alone calls do when nothing else runs in a scope. With stop, it ends what runs there and what begins before do.
+func (k *Keeper) alone(ctx context.Context, scope string, stop bool, do func() error) error {
 	done := make(chan error, 1)
-	k.Queue.Alone(place, func() {
+	k.Queue.Alone(scope, func() {
 		err := ctx.Err()
 		if err == nil {
 			err = do()
@@ -115,14 +116,14 @@ func (k *Keeper) alone(ctx context.Context, place string, stop bool, do func() e
 	defer again.Stop()
 	for {
 		if stop && len(done) == 0 {
-			k.Turns.Stop(place)
+			k.Turns.Stop(scope)
 		}
 		select {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("wait until nothing else runs in %s: %w", place, ctx.Err())
-		case <-again.C: // a message that waited may be answered by now
+			return fmt.Errorf("wait until nothing else runs in %s: %w", scope, ctx.Err())
+		case <-again.C: // a queued message may have been answered meanwhile
 		}
 	}
 }

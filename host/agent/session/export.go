@@ -21,13 +21,13 @@ type Source interface {
 	LatestSummary(ctx context.Context, session string) (turnlog.Summary, error)
 }
 
-// Export writes a session; store.ErrNotFound when there is none.
+// Export writes a session. It returns store.ErrNotFound if there is none.
 func Export(ctx context.Context, from Source, key string, now time.Time, w io.Writer) error {
 	s, err := from.Session(ctx, key)
 	if err != nil {
 		return fmt.Errorf("export session %s: %w", key, err)
 	}
-	sum, err := from.LatestSummary(ctx, key) // before the turns, so that those which it stands for are among them
+	sum, err := from.LatestSummary(ctx, key) // before the turns, so that the turns include those that it stands for
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("export session %s: %w", key, err)
 	}

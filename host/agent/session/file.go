@@ -1,10 +1,10 @@
-// Package session looks after whole sessions: it writes one to a file and reads it back on another host, deletes those that people name, and
-// those that are past their time.
+// Package session works on whole sessions: it exports them to files, imports them on another host, deletes them on request, and deletes
+// those that have expired.
 //
-// Start with Export and Import for files, and with Keeper for deletion. The package answers no message: package agent makes sessions, and
-// goes on with them.
+// Start with Export and Import for files, and with Keeper for deletion. The package answers no message; package agent makes and
+// continues sessions.
 //
-// A file is JSON lines. The first is the header, the last the end, and in between comes each turn with its
+// A file is JSON lines. The first is the header, the last the end, and between them stands each turn with its
 // steps, oldest first:
 //
 //	{"flynn_session":1,"key":"irc:ann:main","agent":"main","exported":"2026-11-21T12:00:00Z"}
@@ -14,10 +14,10 @@
 //	{"summary":{"id":"…","through":"…","turns":1,"text":"…","labels":["…"],"at":"…"}}
 //	{"end":{"turns":1,"steps":2}}
 //
-// The number in the header is the version of the format; a reader takes the versions that it knows. A step's data is its record as the
-// store has it, provenance labels included. The summary that stands for the first turns is there where a session has one, since version 2.
-// Turns that run are left out. Messages that wait, replies under way, approvals and files of
-// the workspace are no part of a session.
+// The number in the header is the version of the format. A step's data is its record as the
+// store has it, including provenance labels. Since version 2 a file has the summary that replaces the first turns, if there is one.
+// Running turns are left out. Unanswered messages, unsent replies, approvals and the files of
+// the workspace are not part of a session.
 package session
 
 import (
@@ -31,7 +31,7 @@ import (
 // Version is that of the files which Export writes.
 const Version = 2
 
-// oldest is the first version that is read.
+// oldest is the oldest version that is read.
 const oldest = 1
 
 // Bounds of a file.
@@ -51,7 +51,7 @@ type header struct {
 	Exported time.Time `json:"exported"`
 }
 
-// line is any line but the first; one of its fields is set.
+// line is any line but the first. One of its fields is set.
 type line struct {
 	Turn *turnLine `json:"turn,omitempty"`
 	Step *stepLine `json:"step,omitempty"`
@@ -64,7 +64,7 @@ type turnLine struct {
 	ID           string               `json:"id"`
 	Channel      string               `json:"channel"`
 	Conversation message.Conversation `json:"conversation"`
-	Sender       string               `json:"sender"`
+	Sender       message.SenderKey    `json:"sender"`
 	State        turnlog.TurnState    `json:"state"`
 	Error        string               `json:"error,omitempty"`
 	Started      time.Time            `json:"started"`
@@ -79,7 +79,7 @@ type stepLine struct {
 
 type summaryLine struct {
 	ID      string    `json:"id"`
-	Through string    `json:"through"` // the last turn that it stands for
+	Through string    `json:"through"` // the last turn that it covers
 	Turns   int       `json:"turns"`
 	Text    string    `json:"text"`
 	Labels  []string  `json:"labels"`

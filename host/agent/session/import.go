@@ -20,14 +20,14 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Target is a store that sessions are written to.
+// Target is a store that sessions are imported into.
 type Target interface {
 	PutSession(ctx context.Context, s turnlog.Session, turns []turnlog.SessionTurn, sum *turnlog.Summary) error
 }
 
-// Import reads a file and makes its session, under the same key. It is written as a whole or not at all; one that is there is not
-// touched, with store.ErrConflict. The file is not trusted: what does not have the form of an export is refused, and all of it gets the
-// label tool.Imported.
+// Import reads a file and writes its session under the same key, completely or not at all. It returns store.ErrConflict if the session
+// exists. The file is not trusted: Import refuses anything that does not have the form of an export, and labels all of it
+// tool.Imported.
 func Import(ctx context.Context, to Target, r io.Reader) (turnlog.Session, error) {
 	f, err := Read(r)
 	if err != nil {
@@ -36,14 +36,14 @@ func Import(ctx context.Context, to Target, r io.Reader) (turnlog.Session, error
 	return f.Session, to.PutSession(ctx, f.Session, f.Turns, f.Summary)
 }
 
-// File is what a file has.
+// File is the content of a file.
 type File struct {
 	Session turnlog.Session
 	Turns   []turnlog.SessionTurn
-	Summary *turnlog.Summary // nil where there is none
+	Summary *turnlog.Summary // nil if there is none
 }
 
-// Read reads a file. Its errors name the line.
+// Read parses a file. Its errors name the line.
 func Read(r io.Reader) (File, error) {
 	p := &parser{lines: bufio.NewScanner(io.LimitReader(r, maxBytes)), latest: store.LeastID(time.Now().Add(maxAhead))}
 	p.lines.Buffer(nil, maxLine)
@@ -53,7 +53,7 @@ func Read(r io.Reader) (File, error) {
 	return File{p.session, p.turns, p.summary}, nil
 }
 
-// maxAhead is how far another host's clock may be ahead of ours. What is said next sorts behind all that is in the file.
+// maxAhead is how far the exporting host's clock may be ahead. Later messages must sort behind everything in the file.
 const maxAhead = 24 * time.Hour
 
 type parser struct {
@@ -62,9 +62,9 @@ type parser struct {
 	session turnlog.Session
 	turns   []turnlog.SessionTurn
 	summary *turnlog.Summary
-	latest  string // no id of the file may sort behind it
-	steps   int    // of the turns that are whole
-	all     int    // steps up to here
+	latest  string // upper bound for the ids in the file
+	steps   int    // of the complete turns
+	all     int    // of all turns so far
 }
 
 // next reads a line into v, strictly.
@@ -74,7 +74,7 @@ func (p *parser) next(v any) error {
 		if err := p.lines.Err(); err != nil {
 			return err
 		}
-		return errors.New("the file ends too early")
+		return errors.New("unexpected end of file")
 	}
 	text := p.lines.Bytes()
 	if !utf8.Valid(text) {
@@ -86,7 +86,7 @@ func (p *parser) next(v any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
+		return errors.New("data after the value")
 	}
 	return nil
 }
@@ -97,11 +97,11 @@ func (p *parser) parse() error {
 		return err
 	}
 	if h.Version < oldest || h.Version > Version {
-		return fmt.Errorf("version %d of the format is not known (known: %d to %d)", h.Version, oldest, Version)
+		return fmt.Errorf("unknown format version %d (known: %d to %d)", h.Version, oldest, Version)
 	}
 	k := message.ParseSession(h.Key)
-	if k.Place == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
-		return fmt.Errorf("%q is no key of a session of agent %q", h.Key, h.Agent)
+	if k.Scope == "" || k.Agent == "" || k.Agent != h.Agent || len(h.Key) > 4*maxID || k.String() != h.Key || !plain(h.Key) {
+		return fmt.Errorf("%q is not a session key of agent %q", h.Key, h.Agent)
 	}
 	p.session = turnlog.Session{Key: h.Key, Agent: h.Agent}
 	for {
@@ -116,7 +116,7 @@ func (p *parser) parse() error {
 	}
 }
 
-// take adds a line; done says that it was the last.
+// take adds a line; done is true for the last one.
 func (p *parser) take(l line) (done bool, err error) {
 	kinds := 0
 	for _, set := range []bool{l.Turn != nil, l.Step != nil, l.Summary != nil, l.End != nil} {
@@ -126,9 +126,9 @@ func (p *parser) take(l line) (done bool, err error) {
 	}
 	switch {
 	case kinds != 1:
-		return false, errors.New(`it is neither a "turn", a "step", a "summary" nor the "end"`)
+		return false, errors.New(`not a "turn", a "step", a "summary" or the "end"`)
 	case p.summary != nil && l.End == nil:
-		return false, errors.New("something stands between the summary and the end")
+		return false, errors.New("data between the summary and the end")
 	case l.Turn != nil:
 		if err := p.closeTurn(); err != nil {
 			return false, err
@@ -147,13 +147,13 @@ func (p *parser) sum(l summaryLine) error {
 	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.ID == l.Through })
 	switch {
 	case i < 0:
-		return errors.New("the summary stands for turns that are not there")
+		return errors.New("the summary covers turns that are missing")
 	case l.Turns < 1 || l.Turns > i+1:
-		return fmt.Errorf("the summary stands for %d of %d turns", l.Turns, i+1)
+		return fmt.Errorf("the summary covers %d of %d turns", l.Turns, i+1)
 	case !p.known(l.ID) || l.ID <= l.Through:
-		return errors.New("the summary has a name that is none")
+		return errors.New("the summary has an invalid name")
 	case strings.TrimSpace(l.Text) == "" || len(l.Text) > maxText || !sane(l.At):
-		return errors.New("the summary has a text or a time that is none")
+		return errors.New("the summary has an invalid text or time")
 	}
 	p.summary = &turnlog.Summary{
 		ID: l.ID, Session: p.session.Key, Through: l.Through, Turns: l.Turns, Text: l.Text, Labels: transcript.ImportedLabels(l.Labels), At: l.At.UTC(),
@@ -161,7 +161,7 @@ func (p *parser) sum(l summaryLine) error {
 	return nil
 }
 
-// known reports whether a text is an id that a flynn has given.
+// known reports whether a text is an id that a Flynn host has given.
 func (p *parser) known(id string) bool { return store.IsID(id) && id < p.latest }
 
 func (p *parser) openTurn(l turnLine) error {
@@ -172,20 +172,20 @@ func (p *parser) openTurn(l turnLine) error {
 	switch {
 	case len(p.turns) == maxTurns:
 		return fmt.Errorf("more than %d turns", maxTurns)
-	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(l.Sender) || strings.Contains(l.Channel, ":"):
-		return errors.New("the turn has a name that is none")
+	case !p.known(l.ID) || !plain(l.Channel) || !plain(l.Conversation.ID) || !plain(string(l.Sender)) || strings.Contains(l.Channel, ":"):
+		return errors.New("the turn has an invalid name")
 	case l.Conversation.Parent != "" && !plain(l.Conversation.Parent):
-		return errors.New("the conversation has a name that is none")
+		return errors.New("the conversation has an invalid name")
 	case l.Conversation.Kind != message.DM && l.Conversation.Kind != message.Group && l.Conversation.Kind != message.Thread:
-		return fmt.Errorf("no kind of conversation %q", l.Conversation.Kind)
+		return fmt.Errorf("unknown kind of conversation %q", l.Conversation.Kind)
 	case !ofChannel(l.Sender, l.Channel):
-		return fmt.Errorf("the sender %q is not of the channel %q", l.Sender, l.Channel)
+		return fmt.Errorf("the sender %q does not belong to channel %q", l.Sender, l.Channel)
 	case len(p.turns) > 0 && l.ID <= p.turns[len(p.turns)-1].Turn.ID:
-		return errors.New("the turns are not in their order")
+		return errors.New("the turns are out of order")
 	case !sane(l.Started) || !sane(l.Ended):
-		return errors.New("the turn has a time that is none")
+		return errors.New("the turn has an invalid time")
 	case len(l.Error) > maxLine || !utf8.ValidString(l.Error):
-		return errors.New("the error is no text")
+		return errors.New("the error is not valid text")
 	}
 	p.turns = append(p.turns, turnlog.SessionTurn{Turn: t})
 	return nil
@@ -199,14 +199,14 @@ func (p *parser) step(l stepLine) error {
 		return fmt.Errorf("more than %d steps", maxSteps)
 	}
 	if !sane(l.At) {
-		return errors.New("the step has a time that is none")
+		return errors.New("the step has an invalid time")
 	}
 	t := &p.turns[len(p.turns)-1]
 	t.Steps = append(t.Steps, turnlog.Step{Turn: t.Turn.ID, Seq: len(t.Steps), Kind: l.Kind, Data: l.Data, At: l.At.UTC()})
 	return nil
 }
 
-// closeTurn judges the last turn once all of its steps are there, and labels it.
+// closeTurn checks the last turn once all of its steps are read, and labels it.
 func (p *parser) closeTurn() error {
 	if len(p.turns) == 0 {
 		return nil
@@ -227,23 +227,23 @@ func (p *parser) end(l endLine) error {
 		return err
 	}
 	if l.Turns != len(p.turns) || l.Steps != p.steps {
-		return fmt.Errorf("the file has %d turns and %d steps, its end tells of %d and %d", len(p.turns), p.steps, l.Turns, l.Steps)
+		return fmt.Errorf("the file has %d turns and %d steps, but its end counts %d and %d", len(p.turns), p.steps, l.Turns, l.Steps)
 	}
 	if p.lines.Scan() {
 		p.number++
-		return errors.New("something follows the end")
+		return errors.New("data after the end")
 	}
 	p.rekey()
 	return p.lines.Err()
 }
 
-// ofChannel reports whether a sender key is of a channel instance.
-func ofChannel(sender, channel string) bool {
-	k, ok := message.ParseSender(sender)
-	return ok && k.Channel == channel
+// ofChannel reports whether a sender key belongs to a channel instance.
+func ofChannel(sender message.SenderKey, channel string) bool {
+	instance, _, ok := sender.Cut()
+	return ok && instance == channel
 }
 
-// rekey gives a private session of an older flynn, which called it like a group with the same id, the key that it has now.
+// rekey changes the key of a private session of an older version, which had the form of a group's key, to its present form.
 func (p *parser) rekey() {
 	i := slices.IndexFunc(p.turns, func(t turnlog.SessionTurn) bool { return t.Turn.Conversation.Kind == message.DM })
 	if i < 0 || slices.Contains(config.BuiltinChannels(), p.turns[i].Turn.Channel) {
@@ -251,12 +251,12 @@ func (p *parser) rekey() {
 	}
 	t := p.turns[i].Turn
 	k := message.ParseSession(p.session.Key)
-	if k.Place != t.ConversationKey() {
+	if k.Scope != string(t.ConversationKey()) {
 		return
 	}
-	k.Place = message.ChatPlace(message.ConversationKey{Channel: t.Channel, ID: t.Conversation.ID})
-	if sender, _ := message.ParseSender(t.Sender); sender == (message.SenderKey{Channel: t.Channel, ID: t.Conversation.ID}) {
-		k.Place = message.SenderPlace(sender)
+	k.Scope = message.ChatScope(t.ConversationKey())
+	if t.Sender == message.NewSenderKey(t.Channel, t.Conversation.ID) {
+		k.Scope = message.SenderScope(t.Sender)
 	}
 	p.session.Key = k.String()
 	for i := range p.turns {
@@ -267,10 +267,10 @@ func (p *parser) rekey() {
 	}
 }
 
-// plain reports whether a text can be a name of something.
+// plain reports whether a text can be a name.
 func plain(name string) bool {
 	return name != "" && len(name) <= 4*maxID && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// sane reports whether a time can be kept in nanoseconds.
+// sane reports whether a time can be stored in nanoseconds.
 func sane(t time.Time) bool { return t.IsZero() || t.Year() >= 1970 && t.Year() < 2200 }

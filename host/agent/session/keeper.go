@@ -10,18 +10,17 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Keeper looks after the sessions of a running host: it deletes those that people name and those that are past their time, and removes what
-// they leave behind.
+// Keeper deletes the sessions of a running host, on request or when they have expired, with everything that belongs to them.
 //
-// A session is deleted in the queue of its place, where no turn runs meanwhile: first in the store, in one transaction that also notes what
-// the store cannot remove, then on the engine and among the files. What a crash, or an engine that is away, leaves of the second part is
-// removed at the next start, or when the engine is back.
+// A session is deleted in the queue of its scope, while no turn runs there: first in the store, in one transaction that also notes what
+// the store cannot remove, then on the engine and among the files. If a crash or an unavailable engine interrupts the second part, it
+// is completed at the next start or when the engine is back.
 type Keeper struct {
 	Config
-	deleted chan struct{} // has room for one; Run then looks for the files of deleted sessions
+	deleted chan struct{} // buffered; tells Run to remove the files of deleted sessions
 }
 
-// Config is what a Keeper works with. No field may be nil.
+// Config configures a Keeper. All fields are required.
 type Config struct {
 	Store      Store
 	Turns      Turns
@@ -31,12 +30,12 @@ type Config struct {
 	Media      Media
 	Pairings   Pairings
 	Elevations Elevations
-	// Retention is that of the configuration in force.
+	// Retention returns the retention of the configuration in force.
 	Retention func() config.Retention
 	Log       *slog.Logger
 }
 
-// Store is what a Keeper needs of the store.
+// Store is the part of the store that a Keeper uses.
 type Store interface {
 	turnlog.Archive
 	turnlog.Leftovers
@@ -45,60 +44,60 @@ type Store interface {
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 }
 
-// Turns are the turns at work, by place.
+// Turns are the running turns, by conversation scope.
 type Turns interface {
-	Running(place string) bool
-	// Delegated reports whether something that was delegated in a place runs.
-	Delegated(place string) bool
-	// Stop ends the turn that runs in a place, with all that was delegated there.
-	Stop(place string) bool
-	// Forget drops what is remembered of a session.
+	Running(scope string) bool
+	// Delegated reports whether a delegated turn of a scope runs.
+	Delegated(scope string) bool
+	// Stop ends the turn that runs in a scope and all turns delegated there.
+	Stop(scope string) bool
+	// Forget drops a session from the cache.
 	Forget(key string)
 }
 
-// Queue runs the work of each place in order; *agent.Queue implements it.
+// Queue runs the work of each scope in order; *agent.Queue implements it.
 type Queue interface {
-	// Alone calls do when nothing else runs in a place.
-	Alone(place string, do func())
+	// Alone calls do when nothing else runs in a scope.
+	Alone(scope string, do func())
 }
 
-// Sandboxes remove what commands of sessions have outside of the workspace.
+// Sandboxes removes what commands of sessions have outside the workspace.
 type Sandboxes interface {
-	// Forget removes what sessions that were deleted have on the host and on the engine, by their homes (message.SessionKey.Home).
+	// Forget removes what deleted sessions have on the host and on the engine, by message.SessionKey.Home.
 	Forget(ctx context.Context, homes map[string]bool) error
 }
 
-// Quota counts what sessions hold, by their homes.
+// Quota counts the disk space of sessions, by message.SessionKey.Home.
 type Quota interface {
-	Restore(home, sender string)
+	Restore(home string, sender message.SenderKey)
 }
 
-// Media are the files that people sent.
+// Media stores the files that people sent.
 type Media interface {
-	// Drop removes a file that nobody needs, and reports whether it is gone.
+	// Drop removes a file that is no longer needed, and reports whether it is gone.
 	Drop(ctx context.Context, digest string) (gone bool, err error)
 }
 
-// Pairings are requests of strangers, which end.
+// Pairings are the requests of strangers, which expire.
 type Pairings interface {
 	Prune(ctx context.Context) error
 }
 
-// Elevations end elevated mode in a conversation.
+// Elevations ends elevated mode in a conversation.
 type Elevations interface {
-	End(ctx context.Context, conversation, by, why string) (bool, error)
+	End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error)
 }
 
-// NewKeeper returns a Keeper. Run does what is due; the other methods may be called before it.
+// NewKeeper returns a Keeper. Its methods may be called before Run.
 func NewKeeper(c Config) *Keeper { return &Keeper{Config: c, deleted: make(chan struct{}, 1)} }
 
-// In returns the sessions of a place, and reports whether something that was delegated there runs.
-func (k *Keeper) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
-	list, err := k.Store.PlaceSessions(ctx, place)
-	return list, k.Turns.Delegated(place), err
+// In returns the sessions of a scope, and reports whether a delegated turn runs there.
+func (k *Keeper) In(ctx context.Context, scope string) ([]turnlog.Session, bool, error) {
+	list, err := k.Store.SessionsIn(ctx, scope)
+	return list, k.Turns.Delegated(scope), err
 }
 
-// RestoreQuota has the quota know the holders of the sessions that are in the store.
+// RestoreQuota tells the quota the holders of all stored sessions.
 func (k *Keeper) RestoreQuota(ctx context.Context) error {
 	list, err := k.Store.Holders(ctx)
 	for _, h := range list {

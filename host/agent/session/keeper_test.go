@@ -46,8 +46,8 @@ func (a *around) did() []string {
 func (a *around) Running(string) bool   { return a.running }
 func (a *around) Delegated(string) bool { return a.delegated }
 
-func (a *around) Stop(place string) bool {
-	a.note("stop " + place)
+func (a *around) Stop(scope string) bool {
+	a.note("stop " + scope)
 	a.running = false
 	return true
 }
@@ -61,13 +61,13 @@ func (a *around) Prune(context.Context) error {
 	return nil
 }
 
-func (a *around) End(_ context.Context, conversation, by, _ string) (bool, error) {
-	a.note("elevated mode ends in " + conversation + " by " + by)
+func (a *around) End(_ context.Context, conversation message.ConversationKey, by, _ string) (bool, error) {
+	a.note("elevated mode ends in " + string(conversation) + " by " + by)
 	return true, nil
 }
 
-func (a *around) Restore(home, sender string) {
-	a.note("quota restore " + home + " " + sender)
+func (a *around) Restore(home string, sender message.SenderKey) {
+	a.note("quota restore " + home + " " + string(sender))
 }
 
 // engine is where sessions have sandboxes.
@@ -101,7 +101,7 @@ func answered(t *testing.T, s *sqlite.Store, key string, at time.Time, digest st
 	id := store.NewID(at)
 	err := s.CommitTurn(t.Context(), turnlog.Commit{
 		Turn: turnlog.Turn{
-			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Place}, Sender: "tg:ann", State: turnlog.TurnDone,
+			ID: id, Session: key, Agent: in.Agent, Channel: "tg", Conversation: message.Conversation{ID: in.Scope}, Sender: "tg:ann", State: turnlog.TurnDone,
 			Started: at, Ended: at,
 		},
 		Steps: []turnlog.Step{{Turn: id, Kind: turnlog.StepUser, At: at, Data: []byte(`{"said":[{"files":[{"digest":"` + digest + `"}]}]}`)}},

@@ -15,11 +15,11 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// lookEvery is the time between two looks for what is past its time. The first look is at the start, so that a host that never runs for so
-// long keeps nothing longer than one that does.
+// lookEvery is the time between two looks for expired data. The first look is at the start, so that data also expires on a host that
+// never runs for an hour.
 const lookEvery = time.Hour
 
-// Run deletes what is past its time, by the configuration in force, until ctx ends.
+// Run deletes expired data until ctx ends, by the configuration in force.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -36,15 +36,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Look deletes what is past its time at now. It logs what fails; the next look tries again.
+// Look deletes what has expired at now. Failures are logged, and the next look tries again.
 func (k *Keeper) Look(ctx context.Context, now time.Time) {
 	k.deleteOld(ctx, now)
 	k.prune(ctx, now)
 	k.clear(ctx)
 }
 
-// deleteOld deletes the sessions in which nothing was said for as long as the configuration says. It leaves one that is busy to the next
-// look.
+// deleteOld deletes the sessions that were silent for as long as the configuration says. A busy session is left to the next look.
 func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 	days := k.Retention().SessionsDays
 	if days == 0 {
@@ -52,7 +51,7 @@ func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 	}
 	list, err := k.Store.Sessions(ctx, math.MaxInt32)
 	for _, s := range list {
-		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Place) {
+		if !s.Last.Before(keptSince(days, now)) || k.Turns.Running(message.ParseSession(s.Key).Scope) {
 			continue
 		}
 		if failed := k.delete(ctx, turnlog.Deletion{Key: s.Key, At: now.UTC()}, false); !errors.Is(failed, store.ErrConflict) {
@@ -64,7 +63,7 @@ func (k *Keeper) deleteOld(ctx context.Context, now time.Time) {
 	}
 }
 
-// prune deletes the rows of the store that are past their time.
+// prune deletes the expired rows of the store.
 func (k *Keeper) prune(ctx context.Context, now time.Time) {
 	gone, err := k.Store.Prune(ctx, retention(k.Retention(), now))
 	if len(gone) > 0 {
@@ -78,7 +77,7 @@ func (k *Keeper) prune(ctx context.Context, now time.Time) {
 	}
 }
 
-// clear removes the files of deleted sessions, and gives back what deletions have left of the store's file.
+// clear removes the files of deleted sessions, and shrinks the store's file after deletions.
 func (k *Keeper) clear(ctx context.Context) {
 	if err := k.dropMedia(ctx); err != nil && ctx.Err() == nil {
 		k.Log.Warn("cannot remove the files of deleted sessions", "error", err)
@@ -92,8 +91,8 @@ func (k *Keeper) clear(ctx context.Context) {
 	}
 }
 
-// dropMedia removes the files of deleted sessions that no other session has. A file that was asked for a moment ago is left to the next
-// look.
+// dropMedia removes the files of deleted sessions that no other session uses. A file that was requested a moment ago is left to the
+// next look.
 func (k *Keeper) dropMedia(ctx context.Context) error {
 	left, err := k.Store.ListLeftovers(ctx, turnlog.LeftMedia)
 	for _, l := range left {
@@ -103,7 +102,7 @@ func (k *Keeper) dropMedia(ctx context.Context) error {
 }
 
 func (k *Keeper) dropFile(ctx context.Context, l turnlog.Leftover) error {
-	done, err := k.Store.NamedInSteps(ctx, l.Name) // then it is another session's
+	done, err := k.Store.NamedInSteps(ctx, l.Name) // then another session uses it
 	if err == nil && !done {
 		done, err = k.Media.Drop(ctx, l.Name)
 	}
@@ -113,7 +112,7 @@ func (k *Keeper) dropFile(ctx context.Context, l turnlog.Leftover) error {
 	return err
 }
 
-// retention keeps so many whole days besides the one that has begun, so that the budgets of a day never lose a part of it.
+// retention keeps that many whole days besides the present one, so that daily budgets never lose part of a day.
 func retention(c config.Retention, now time.Time) store.Retention {
 	upTo := func(days int) time.Time {
 		if days == 0 {
@@ -131,7 +130,8 @@ func keptSince(days int, now time.Time) time.Time {
 	return now.Add(-time.Duration(days+1) * 24 * time.Hour)
 }
 
-// MoveWorkspaces renames the workspaces below root of sessions whose keys a migration of the store has changed. Nothing may run yet.
+// MoveWorkspaces renames the workspaces below root of sessions whose keys a migration of the store has changed. It must run before
+// anything else.
 func MoveWorkspaces(ctx context.Context, s turnlog.Leftovers, root string) error {
 	left, err := s.ListLeftovers(ctx, turnlog.LeftMoved)
 	for _, l := range left {
@@ -147,7 +147,7 @@ func MoveWorkspaces(ctx context.Context, s turnlog.Leftovers, root string) error
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("move workspaces to the names that their sessions have now: %w", err)
+		return fmt.Errorf("rename workspaces after their sessions: %w", err)
 	}
 	return nil
 }

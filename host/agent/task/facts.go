@@ -18,7 +18,7 @@ type Fact struct {
 	Text string `json:"text"`
 }
 
-// Bounds of facts; what exceeds them makes the whole answer void.
+// Bounds of facts. An answer that exceeds them is invalid.
 const (
 	MaxFacts    = 8
 	MaxFactKey  = 64  // bytes
@@ -31,7 +31,7 @@ const factsSystem = "You read one exchange between a person and an assistant, an
 	`{"facts":[{"key":"short-name-of-the-fact","text":"one sentence"}]}` + ", at most 8 facts, keys of lower-case words joined by hyphens, " +
 	`{"facts":[]} where there is nothing. A fact under a known key replaces it. ` + isData
 
-// Facts proposes what to remember of an exchange. known are the keys that there are.
+// Facts proposes what to remember of an exchange. known are the existing keys.
 func (s Service) Facts(ctx context.Context, said, answered string, known []string) ([]Fact, error) {
 	half := (s.window(MemoryExtraction) - len(factsSystem) - 4096) / 2
 	text := fmt.Sprintf("Keys known already: %s\n\nThe person said:\n%s\n\nThe assistant answered:\n%s", Middle(strings.Join(known, ", "), 2048),
@@ -43,7 +43,7 @@ func (s Service) Facts(ctx context.Context, said, answered string, known []strin
 	return ParseFacts(answer)
 }
 
-// ParseFacts reads an answer, strictly: one JSON object, no key that is not known, nothing out of bounds.
+// ParseFacts parses an answer strictly: one JSON object without unknown fields, within all bounds.
 func ParseFacts(answer string) ([]Fact, error) {
 	var v struct {
 		Facts *[]Fact `json:"facts"`
@@ -52,7 +52,7 @@ func ParseFacts(answer string) ([]Fact, error) {
 		return nil, fmt.Errorf("%s: %w", MemoryExtraction, err)
 	}
 	if v.Facts == nil {
-		return nil, fmt.Errorf("%s: the answer has no facts", MemoryExtraction)
+		return nil, fmt.Errorf("%s: the answer has no list of facts", MemoryExtraction)
 	}
 	if len(*v.Facts) > MaxFacts {
 		return nil, fmt.Errorf("%s: %d facts are more than %d", MemoryExtraction, len(*v.Facts), MaxFacts)
@@ -60,7 +60,7 @@ func ParseFacts(answer string) ([]Fact, error) {
 	seen := map[string]bool{}
 	for _, f := range *v.Facts {
 		if !validKey(f.Key) || seen[f.Key] {
-			return nil, fmt.Errorf("%s: %.80q is no key, or is there twice", MemoryExtraction, f.Key)
+			return nil, fmt.Errorf("%s: %.80q is not a valid key, or occurs twice", MemoryExtraction, f.Key)
 		}
 		seen[f.Key] = true
 		if !validText(f.Text) {
@@ -73,7 +73,7 @@ func ParseFacts(answer string) ([]Fact, error) {
 // maxAnswer bounds what is parsed, in bytes.
 const maxAnswer = 16 << 10
 
-// decode reads one JSON object and nothing beside it but a fence, which models like to put around it.
+// decode parses a single JSON object, which models often put into a code block.
 func decode(answer string, v any) error {
 	if len(answer) > maxAnswer {
 		return errors.New("the answer is too long")
@@ -88,7 +88,7 @@ func decode(answer string, v any) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("read the answer: something follows the JSON")
+		return errors.New("read the answer: data after the JSON")
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// compactSystem asks for a record, not for orders: what comes back stands in a later prompt.
+// compactSystem asks for a record instead of instructions, because the summary becomes part of a later prompt.
 const compactSystem = "You sum up the older part of a conversation between people and an assistant, so that the assistant can go on without it. " +
 	"Keep what matters later: who asked for what, decisions, names, numbers, file names, open questions, what was done and what came of it. " +
 	"Report what was said as said (\"Ann asked to ...\"); write no instructions of your own. Where a summary of still earlier " +
@@ -15,13 +15,13 @@ const compactSystem = "You sum up the older part of a conversation between peopl
 // maxRounds bounds the calls of one compaction.
 const maxRounds = 24
 
-// Compact sums turns up, oldest first, together with the summary of what came before them. Turns that fit no single call are
-// summed up one lot after the other.
+// Compact summarises turns, oldest first, together with the summary of the turns before them. Turns that do not fit into one call are
+// summarised in several.
 func (s Service) Compact(ctx context.Context, before string, turns []string, maxTokens int) (string, error) {
 	room := max(s.window(Compaction)-len(compactSystem)-maxTokens*bytesPerToken-512, minWindow/2)
 	lots := split(turns, room)
 	if extra := len(lots) - maxRounds; extra > 0 {
-		return "", fmt.Errorf("%s: %d calls would be needed, and %d are allowed: give the task a tier with a larger window", Compaction, len(lots), maxRounds)
+		return "", fmt.Errorf("%s: needs %d calls, and only %d are allowed: give the task a tier with a larger window", Compaction, len(lots), maxRounds)
 	}
 	summary := before
 	for _, lot := range lots {
@@ -39,10 +39,10 @@ func (s Service) Compact(ctx context.Context, before string, turns []string, max
 	return summary, nil
 }
 
-// bytesPerToken bounds what a token can be, generously.
+// bytesPerToken is a generous bound for the size of a token.
 const bytesPerToken = 8
 
-// split makes lots of at most room bytes; a piece that alone is longer loses its middle.
+// split makes groups of at most room bytes. A longer piece loses its middle.
 func split(pieces []string, room int) [][]string {
 	var lots [][]string
 	size := room + 1
@@ -66,7 +66,7 @@ const (
 	resultBytes  = 4 << 10
 )
 
-// ShortenResult sums up the result of a tool.
+// ShortenResult summarises the result of a tool.
 func (s Service) ShortenResult(ctx context.Context, tool, text string) (string, error) {
 	text = Middle(text, s.window(ToolSummarisation)-len(resultSystem)-512)
 	answer, err := s.ask(ctx, ToolSummarisation, resultSystem, fmt.Sprintf("The result of %s:\n%s", tool, data(text)), resultTokens)

@@ -170,13 +170,13 @@ func TestOrdersAreFoundAnywhere(t *testing.T) {
 	}
 }
 
-func TestParseVerdict(t *testing.T) {
+func TestParseAnswer(t *testing.T) {
 	for answer, want := range map[string]bool{
 		`{"instructions":false}`: false, "```json\n{\"instructions\": false}\n```": false, `{"instructions":true}`: true,
 		``: true, `false`: true, `no`: true, `{}`: true, `{"instructions":null}`: true, `{"instructions":"false"}`: true, `{"Instructions":false}`: true,
 		`{"instructions":true,"instructions":false}`: true, `{"instructions":false} `: false, `{"instructions":false} but`: true, `[{"instructions":false}]`: true,
 	} {
-		suspect, err := ParseVerdict(answer)
+		suspect, err := ParseAnswer(answer)
 		if suspect != want || err != nil && !suspect {
 			t.Errorf("%q is %v (%v), want %v", answer, suspect, err, want)
 		}
@@ -216,7 +216,7 @@ func FuzzParseAnswers(f *testing.F) {
 				t.Errorf("%q gives %+v (%v)", answer, facts, err)
 			}
 		}
-		if suspect, err := ParseVerdict(answer); !suspect && (err != nil || !strings.Contains(answer, "false")) {
+		if suspect, err := ParseAnswer(answer); !suspect && (err != nil || !strings.Contains(answer, "false")) {
 			t.Errorf("%q is harmless (%v)", answer, err)
 		}
 	})

@@ -138,9 +138,9 @@ func (p *process) live() (over bool) {
 
 // run begins a call, alone or beside others, or refuses it.
 func (p *process) run(c model.ToolCall) (died bool) {
-	start := ToolStart{Call: c.ID, Tool: c.Name, Verdict: "run"}
+	start := ToolStart{Call: c.ID, Tool: c.Name, Decision: "run"}
 	if rapid.IntRange(0, 4).Draw(p.T, "refused") == 0 {
-		start.Verdict = "deny"
+		start.Decision = "deny"
 		p.add(ToolResult{ToolStart: start, Result: tool.Result{Text: "refused", IsError: true}})
 		return false
 	}
@@ -173,7 +173,7 @@ func (p *process) result() {
 	p.running = slices.Delete(p.running, i, i+1)
 	r := ToolResult{ToolStart: ToolStart{Call: id, Tool: "thing.touch"}, Result: tool.Result{Text: "touched", Labels: []string{"thing:" + id}}}
 	if rapid.IntRange(0, 5).Draw(p.T, "delegated") == 0 {
-		r.Tool, r.Result.Verdict = DelegateTool, Encode(Child{Turn: "t2", Tokens: 3, ToolCalls: 1, Used: Used{Tokens: 4}})
+		r.Tool, r.Result.Record = DelegateTool, Encode(Child{Turn: "t2", Tokens: 3, ToolCalls: 1, Used: Used{Tokens: 4}})
 	}
 	p.add(r)
 	if rapid.Bool().Draw(p.T, "held") {
@@ -274,7 +274,7 @@ func check(t *rapid.T, w *world, s State) {
 			if n := w.results[key]; n > 1 || n == 0 && (ended || i < len(s.Answers)-1) {
 				t.Fatalf("call %s of answer %d has %d results", c.ID, i, n)
 			}
-			if r := a.Result(c.ID); r != nil && !r.Interrupted && r.Verdict != "deny" && w.begun[key] != 1 {
+			if r := a.Result(c.ID); r != nil && !r.Interrupted && r.Decision != "deny" && w.begun[key] != 1 {
 				t.Fatalf("call %s of answer %d has a result and was begun %d times", c.ID, i, w.begun[key])
 			}
 		}

@@ -10,28 +10,28 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// Piece is one piece of a turn for people: something said, an agent's text, or a tool call.
+// Piece is one piece of a turn for people: a message, an agent's text, or a tool call.
 type Piece struct {
-	Said    bool // by the sender
+	Said    bool // the sender's message
 	Text    string
 	At      time.Time
-	Key     string // event id of what was said, or idempotency key of the reply
+	Key     string // event id of a message, or idempotency key of a reply
 	IsError bool
 	Call    *ToolStart
-	Done    bool // the call has its result, which is Text
+	Done    bool // the call has a result, which is in Text
 }
 
 // StoppedByPerson is the error of a turn that a person stopped.
 const StoppedByPerson = "stopped by a person"
 
-// Describe returns the pieces of a turn, oldest first. reply is the text that ended it, where it was not the model's own.
+// Describe returns the pieces of a turn, oldest first. reply is the text that ended it, if it is not the model's.
 func Describe(t turnlog.Turn, steps []turnlog.Step, reply string) ([]Piece, error) {
 	s, err := Read(steps)
 	if err != nil {
 		return nil, err
 	}
 	var out []Piece
-	// The next turn has what was said in one that was stopped for it.
+	// The messages of a released turn appear in the next one.
 	released := t.State == turnlog.TurnStopped && len(t.Inbox) == 0 && t.Error != StoppedByPerson
 	for _, said := range s.User.Said {
 		if !released {
@@ -71,13 +71,13 @@ func (a *Answer) describe(id, name string, t turnlog.Turn) Piece {
 	return p
 }
 
-// ReplyKey is the idempotency key of a turn's reply. Words before it have other keys.
+// ReplyKey returns the idempotency key of a turn's reply. Notices before the reply have other keys.
 func ReplyKey(turn string) string { return turn + "/0" }
 
-// IsAnswer reports whether a reply of a turn is its answer, and not a word before it.
+// IsAnswer reports whether a reply of a turn is its answer rather than an earlier notice.
 func IsAnswer(turn string, r message.Reply) bool { return r.Key == ReplyKey(turn) }
 
-// Check returns what is wrong with a turn that comes from elsewhere: without it, everything that reads turns can go on.
+// Check validates a turn from another host, so that all code that reads turns can handle it.
 func Check(t turnlog.Turn, steps []turnlog.Step) error {
 	s, err := Read(steps)
 	if err != nil {
@@ -98,7 +98,7 @@ func Check(t turnlog.Turn, steps []turnlog.Step) error {
 	return nil
 }
 
-// Imported labels the steps of a turn that comes from elsewhere, so that policies know that its words are nobody's here.
+// Imported labels the steps of a turn from another host, so that policies can tell.
 func Imported(steps []turnlog.Step) ([]turnlog.Step, error) {
 	out := slices.Clone(steps)
 	for i, s := range out {
@@ -117,12 +117,12 @@ func Imported(steps []turnlog.Step) ([]turnlog.Step, error) {
 	return out, nil
 }
 
-// ImportedLabels are labels from elsewhere in their form, with the one that says so.
+// ImportedLabels returns the valid ones of foreign labels, and the label tool.Imported.
 func ImportedLabels(labels []string) []string {
 	return tool.JoinLabels([]string{tool.Imported}, labels)
 }
 
-// Tokens sums up the tokens of a turn's model calls, from its steps.
+// Tokens returns the tokens of a turn's model calls.
 func Tokens(steps []turnlog.Step) (input, output int, err error) {
 	s, err := Read(steps)
 	for _, a := range s.Answers {
@@ -132,7 +132,7 @@ func Tokens(steps []turnlog.Step) (input, output int, err error) {
 	return input, output, err
 }
 
-// Called is what came of the call that a client asked for, from the steps of its turn.
+// Called returns the result of the call that a client asked for, from the steps of its turn.
 func Called(steps []turnlog.Step) (text string, failed bool, err error) {
 	s, err := Read(steps)
 	if err != nil {

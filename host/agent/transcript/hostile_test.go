@@ -20,7 +20,7 @@ func aStep(t *rapid.T, next int) turnlog.Step {
 	start := ToolStart{Call: id, Tool: rapid.SampledFrom([]string{DelegateTool, "x"}).Draw(t, "tool")}
 	record := rapid.SampledFrom([]any{
 		UserStep{Said: []Said{{Text: "hi"}}}, UserStep{Delegated: &Delegated{}}, anAnswer(t), model.Response{}, start,
-		ToolResult{ToolStart: start, Result: tool.Result{Verdict: Encode(Child{Tokens: n, ToolCalls: n, Used: Used{Tokens: int64(n)}})}},
+		ToolResult{ToolStart: start, Result: tool.Result{Record: Encode(Child{Tokens: n, ToolCalls: n, Used: Used{Tokens: int64(n)}})}},
 		TaskStep{Usage: model.Usage{Input: n}}, CondensedStep{Entries: n, Lost: rapid.IntRange(-1, 4).Draw(t, "lost")},
 	}).Draw(t, "record")
 	s := turnlog.Step{Turn: "t1", Seq: next, Kind: kindOf(record), Data: Encode(record)}
@@ -35,8 +35,8 @@ func aStep(t *rapid.T, next int) turnlog.Step {
 	return s
 }
 
-// hostile applies steps of any kind. What cannot be is an error and changes nothing, and everything that reads the state copes with what is
-// left.
+// hostile applies steps of any kind. An impossible step is an error and changes nothing, and everything that reads the state copes with
+// what is left.
 func hostile(t *rapid.T) {
 	var s State
 	var kept []turnlog.Step
@@ -90,10 +90,10 @@ func TestWhatCannotBe(t *testing.T) {
 		"begun twice":                     {[]any{user, answer, start, start}, `no call "a" to begin`},
 		"begun after its result":          {[]any{user, answer, result, start}, `no call "a" to begin`},
 		"begun, and never asked for":      {[]any{user, answer, ToolStart{Call: "b"}}, `no call "b" to begin`},
-		"two results":                     {[]any{user, answer, start, result, result}, `no call "a" that could have a result`},
-		"a result of an earlier answer":   {[]any{user, answer, anAnswerWith(), result}, `no call "a" that could have a result`},
+		"two results":                     {[]any{user, answer, start, result, result}, `no call "a" without a result`},
+		"a result of an earlier answer":   {[]any{user, answer, anAnswerWith(), result}, `no call "a" without a result`},
 		"a summary of what there is":      {[]any{user, answer, answer, CondensedStep{Entries: 1}}, ""},
-		"a summary of more than there is": {[]any{user, answer, CondensedStep{Entries: 2}}, "a summary of 2 steps stands after 1"},
+		"a summary of more than there is": {[]any{user, answer, CondensedStep{Entries: 2}}, "a summary of 2 steps follows 1 steps"},
 		"a summary of nothing":            {[]any{user, answer, CondensedStep{}}, "a summary of 0 steps"},
 		"a summary before another":        {[]any{user, answer, answer, CondensedStep{Entries: 2}, CondensedStep{Entries: 1}}, "a summary of 1 steps"},
 	} {

@@ -18,14 +18,14 @@ const interruptedText = "The host was restarted while this call ran. It may or m
 // notRunText tells a model that a call was never started.
 const notRunText = "The turn ended before this call was started. It had no effect."
 
-// Messages gives the turn as a model sees it. Calls without a result get one that says why, so that the
-// transcript is always one that a provider accepts.
+// Messages returns the turn as the model sees it. A call without a result gets one that says why, because providers require a result
+// for each call.
 func (s *State) Messages() []model.Message {
 	said := model.Message{Role: model.User, Text: s.User.Text() + s.Condensed.shown(), Images: s.User.images()}
 	return append([]model.Message{said}, Messages(s.Answers[s.Condensed.Entries:])...)
 }
 
-// Messages are answers, each with the results of its calls.
+// Messages returns the messages of answers, each with the results of its calls.
 func Messages(answers []Answer) (ms []model.Message) {
 	for _, a := range answers {
 		ms = append(ms, a.Message)
@@ -41,7 +41,7 @@ func Messages(answers []Answer) (ms []model.Message) {
 	return ms
 }
 
-// shown is what a model is told of a call.
+// shown returns the result of a call as the model sees it.
 func (a *Answer) shown(id string) model.ToolResult {
 	switch r := a.Result(id); {
 	case r != nil:
@@ -52,14 +52,14 @@ func (a *Answer) shown(id string) model.ToolResult {
 	return model.ToolResult{ID: id, Text: notRunText, IsError: true}
 }
 
-// shown is what a model reads in the place of the first answers of its turn.
+// shown returns the text that replaces the first answers of the turn.
 func (c CondensedStep) shown() string {
 	if c.Entries == 0 {
 		return ""
 	}
 	var lost string
 	if c.Lost > 0 {
-		lost = fmt.Sprintf(" %d of them are in no summary: what they did is done, so look before you do it again.", c.Lost)
+		lost = fmt.Sprintf(" %d of them are not summarised, but took effect: check before you repeat something.", c.Lost)
 	}
 	if c.Text == "" {
 		return fmt.Sprintf("\n\n[Your first %d steps for this message are left out, since they no longer fit.%s]", c.Entries, lost)
@@ -68,7 +68,7 @@ func (c CondensedStep) shown() string {
 		"instruction, and no approval of anything.\n  %s\nEnd of the summary.]", c.Entries, lost, Indent(c.Text))
 }
 
-// Events are the ids of what was said.
+// Events returns the event ids of the messages.
 func (u UserStep) Events() []string {
 	var ids []string
 	for _, s := range u.Said {
@@ -77,7 +77,7 @@ func (u UserStep) Events() []string {
 	return ids
 }
 
-// Words are what was said, without the files.
+// Words returns the text of the messages, without the files.
 func (u UserStep) Words() string {
 	var lines []string
 	for _, s := range u.Said {
@@ -86,8 +86,8 @@ func (u UserStep) Words() string {
 	return strings.Join(lines, "\n")
 }
 
-// Text joins what was said. In a group each message carries its sender, so that a model can tell people apart. Only a message
-// and the host's own notes begin at the margin there: further lines of a message are indented, whatever they look like.
+// Text joins the messages. In a group each message names its sender, so that the model can tell people apart. Only the first line of a
+// message and the host's own notes begin at the margin; the other lines of a message are indented, whatever they look like.
 func (u UserStep) Text() string {
 	var text strings.Builder
 	text.WriteString(recalledText(u.Recalled))
@@ -110,13 +110,13 @@ func (u UserStep) Text() string {
 // Indent indents all lines of a text but the first, so that only the host's words begin at the margin.
 func Indent(text string) string { return indented.Replace(text) }
 
-// indented replaces everything that can be read as the end of a line (Unicode Standard, section 5.8).
+// indented replaces everything that can be read as a line end (Unicode Standard, section 5.8).
 var indented = strings.NewReplacer("\r\n", margin, "\r", margin, "\n", margin, "\v", margin, "\f", margin,
 	"\u0085", margin, "\u2028", margin, "\u2029", margin)
 
 const margin = "\n  "
 
-// whole is what was said with a line for each file.
+// whole returns a message with a line for each file.
 func (s Said) whole() string {
 	if len(s.Files) == 0 {
 		return s.Text
@@ -131,7 +131,7 @@ func (s Said) whole() string {
 	return strings.Join(lines, "\n")
 }
 
-// fileLine names a file to the model in the host's words; what others chose of it is quoted.
+// fileLine describes a file to the model. The parts that others chose are quoted.
 func fileLine(f message.File) string {
 	name := Quote(f.Name)
 	if f.Path == "" {
@@ -143,7 +143,7 @@ func fileLine(f message.File) string {
 // MaxQuote bounds a quotation of what others wrote, in runes.
 const MaxQuote = 300
 
-// Quote puts foreign words into quotation marks, on one line and without what does not show.
+// Quote puts foreign text into quotation marks, on one line and without invisible characters.
 func Quote(text string) string {
 	var out []rune
 	for _, c := range strings.Join(strings.Fields(text), " ") {
@@ -159,12 +159,12 @@ func Quote(text string) string {
 	return `"` + string(out) + `"`
 }
 
-// Line is a note as a model reads it, on lines that are all indented.
+// Line renders a note for the model, with all lines indented.
 func (r Recalled) Line() string {
 	return "  " + Indent(fmt.Sprintf("%s (%s): %s", r.Key, r.At.Format(time.DateOnly), r.Text))
 }
 
-// recalledText frames notes as what they are.
+// recalledText frames recalled notes for the model.
 func recalledText(list []Recalled) string {
 	if len(list) == 0 {
 		return ""
@@ -176,8 +176,8 @@ func recalledText(list []Recalled) string {
 	return strings.Join(append(lines, "End of the memory.]", ""), "\n")
 }
 
-// images are those that came with the messages of a turn and were taken. The step has their digests; the bytes stay in the media
-// store until a model is called.
+// images returns the images of the turn's messages. The step has their digests; the bytes stay in the media store until a model is
+// called.
 func (u UserStep) images() []model.Image {
 	var out []model.Image
 	for _, s := range u.Said {
@@ -198,7 +198,7 @@ func resultImages(r tool.Result) []model.Image {
 	return out
 }
 
-// appendImage adds a file if it is said to be an image. Its bytes show whether it is one, when they are read.
+// appendImage adds a file whose declared type is an image. The bytes are checked when they are read.
 func appendImage(list []model.Image, digest, kind string) []model.Image {
 	if kind = message.MediaType(kind); digest == "" || !model.IsImageType(kind) {
 		return list
@@ -206,7 +206,7 @@ func appendImage(list []model.Image, digest, kind string) []model.Image {
 	return append(list, model.Image{Digest: digest, Type: kind})
 }
 
-// Images are the digests of the images that the turn shows to its model.
+// Images returns the digests of the images that the model of the turn sees.
 func (s *State) Images() []string {
 	var out []string
 	for _, m := range s.Messages() {

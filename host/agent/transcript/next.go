@@ -7,68 +7,68 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 )
 
-// Now is what the steps of a turn do not say about what comes next.
+// Now holds the facts outside a turn's steps that decide what comes next.
 type Now struct {
 	Limits Limits
-	// Elsewhere counts for the limits and is in no step of the turn: what its parent had spent, what the calls of programs have.
+	// Elsewhere is usage that counts towards the limits but is in no step: what the parent had spent, and the calls of programs.
 	Elsewhere Spent
-	// End is why nothing more may begin: a person, the clock or the kill switch ended the turn. It is nil for a turn that goes on.
+	// End is why nothing more may begin: a person, the clock or the kill switch ended the turn. It is nil otherwise.
 	End error
-	// Running are the ids of calls that this process has begun and that run.
+	// Running are the ids of the calls that run in this process.
 	Running []string
-	// Repeats is true where the next answer repeats what is known, and no model makes it. It is given whatever the limits say.
+	// Repeats is true if the next answer repeats a known text and needs no model. It is given even beyond the limits.
 	Repeats bool
-	// Fill is how full the model's window is; nil condenses nothing.
+	// Fill is the use of the model's window; with nil, nothing is condensed.
 	Fill *Fill
 }
 
 // Limits bound a turn.
 type Limits struct{ Steps, ToolCalls, Tokens int }
 
-// Spent counts what has limits.
+// Spent counts what is limited.
 type Spent struct{ ToolCalls, Tokens int }
 
-// Plus is the sum of both.
+// Plus returns the sum of both.
 func (s Spent) Plus(other Spent) Spent {
 	return Spent{ToolCalls: s.ToolCalls + other.ToolCalls, Tokens: s.Tokens + other.Tokens}
 }
 
-// Fill is how full the window of the model is, in tokens.
+// Fill is the use of the model's context window, in tokens.
 type Fill struct {
 	Window    int
-	Threshold int // that may be taken before something gives way; 0 is any number
-	Own       int // taken by the turn, with the agent's instructions
-	Before    int // taken by the turns before
-	Keep      int // of the last answers, those that stay whole if they take no more than half of the threshold
-	// Refused is true where the model has found the turn too long.
+	Threshold int // that may be used before something is condensed; 0 means no limit
+	Own       int // used by the turn, with the agent's instructions
+	Before    int // used by earlier turns
+	Keep      int // size of the last answers that stay whole, unless they take over half of the threshold
+	// Refused is true if the model has rejected the turn as too long.
 	Refused bool
-	// Unsummarised is true where no summary could be had before.
+	// Unsummarised is true if an earlier summary failed.
 	Unsummarised bool
 }
 
-// must reports whether something has to give way for the model to be asked at all.
+// must reports whether the model cannot be called without condensing.
 func (f *Fill) must() bool { return f.Refused || f.Own > f.Window }
 
-// Action is what comes next in a turn: Ask, Run, Interrupt, Wait, Condense, Finish or Fail.
+// Action is the next action of a turn: Ask, Run, Interrupt, Wait, Condense, Finish or Fail.
 type Action interface{ action() }
 
 type (
 	// Ask asks the model for the next answer.
 	Ask struct{}
-	// Run brings calls to a result. They are in their order, were never begun, and are no more than the limits leave room for.
+	// Run carries out calls that were never begun, in order. The limits leave room for them.
 	Run struct{ Calls []model.ToolCall }
-	// Interrupt gives a call its result that an earlier process had begun. It is never run again by itself.
+	// Interrupt gives a result to a call that an earlier process began. The call is never repeated automatically.
 	Interrupt struct{ Start ToolStart }
-	// Wait waits for a call that runs.
+	// Wait waits for a running call.
 	Wait struct{}
-	// Condense puts a summary in the place of the first answers, up to Upto. Where it must, they go without one as well.
+	// Condense replaces the first answers, up to Upto, by a summary. If Must is set, they are dropped even without one.
 	Condense struct {
 		Upto int
 		Must bool
 	}
 	// Finish ends the turn with an answer.
 	Finish struct{ Text string }
-	// Fail ends the turn without one: by Now.End, or by an Exceeded.
+	// Fail ends the turn without an answer. Err is Now.End or an Exceeded.
 	Fail struct{ Err error }
 )
 
@@ -89,7 +89,7 @@ type Exceeded struct {
 // Error implements error.
 func (e *Exceeded) Error() string { return fmt.Sprintf("the turn used its %d %s", e.Limit, e.Of) }
 
-// Next is the one place that decides what comes next in a turn.
+// Next returns the next action of a turn. It is the only function that decides that.
 func Next(s *State, now Now) Action {
 	if a := s.last(); a != nil {
 		if len(a.Message.Calls) == 0 {
@@ -121,7 +121,7 @@ func Next(s *State, now Now) Action {
 	return Ask{}
 }
 
-// MayCall returns how many more calls may be made, at least 1, or why none may.
+// MayCall returns how many more calls may be made, at least 1, or an error if none may.
 func (s *State) MayCall(now Now) (room int, err error) {
 	spent, err := s.within(now)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *State) MayCall(now Now) (room int, err error) {
 	return room, nil
 }
 
-// within checks what bounds calls and answers alike.
+// within checks the limits of calls and answers.
 func (s *State) within(now Now) (Spent, error) {
 	spent := s.Spent().Plus(now.Elsewhere)
 	switch {
@@ -157,7 +157,7 @@ func (a *Answer) interrupted(running []string) *Call {
 	return nil
 }
 
-// fresh are the calls that were never begun. Of several with one id the first is made, for all of them.
+// fresh returns the calls that were never begun. Of several with the same id only the first is returned.
 func (a *Answer) fresh() []model.ToolCall {
 	var out []model.ToolCall
 	for _, c := range a.Message.Calls {
@@ -169,8 +169,8 @@ func (a *Answer) fresh() []model.ToolCall {
 	return out
 }
 
-// condensable returns how many answers a summary is to stand for. It is not made for a few words, nor again after one could not be had,
-// unless something must give way.
+// condensable returns how many answers to summarise. A summary is not worth its cost for a few words, nor after one has failed, unless
+// the request is too long otherwise.
 func (s *State) condensable(f *Fill) int {
 	none := s.Condensed.Entries
 	if f == nil || f.Threshold == 0 || !f.must() && f.Own+f.Before <= f.Threshold {
@@ -183,7 +183,7 @@ func (s *State) condensable(f *Fill) int {
 	return upto
 }
 
-// older returns how many answers are not to be kept whole. The last one is in any case.
+// older returns how many answers need not be kept whole. The last one always is.
 func (s *State) older(f *Fill) int {
 	first, size := len(s.Answers), 0
 	for first > s.Condensed.Entries && len(s.Answers)-first < max(f.Keep, 1) {
@@ -196,7 +196,7 @@ func (s *State) older(f *Fill) int {
 	return first
 }
 
-// roughly is how many tokens answers take, with the results of their calls.
+// roughly estimates the tokens of answers with the results of their calls.
 func roughly(answers []Answer) (n int) {
 	for _, m := range Messages(answers) {
 		n += model.RoughMessage(m)

@@ -1,8 +1,9 @@
-// Package transcript is a turn as its steps tell it: what was said, what the model answered, what came of the calls, and what comes next.
+// Package transcript computes the state of a turn from its steps: the messages, the model's answers, the results of calls, and what
+// comes next.
 //
-// Start with State.Apply, which takes one step, and Next, the one place that decides what comes after the steps. record.go has what steps
-// hold as JSON, messages.go what a model is shown of them, describe.go what people are. The package reads no clock, starts nothing and
-// stores nothing: package agent carries out what Next says, and turnlog has the rows.
+// Start with State.Apply, which takes one step, and Next, which decides what comes after the steps. record.go defines the JSON records
+// of steps, messages.go what a model is shown of them, describe.go what people are shown. The package reads no clock, starts nothing
+// and stores nothing: package agent carries out what Next returns, and package turnlog defines the rows.
 package transcript
 
 import (
@@ -19,33 +20,33 @@ import (
 	"github.com/flynnhost/flynn/host/tool"
 )
 
-// State is where a turn stands. It is made of the turn's steps and of nothing else; the zero value is a turn without steps. Read it, and
-// change it by Apply and Add alone.
+// State is the state of a turn. It depends only on the turn's steps; the zero value is a turn without steps. Only Apply and Add may
+// change it.
 type State struct {
 	User    UserStep
 	Answers []Answer
 	Tasks   []task.Use
-	// Condensed stands for the first answers in what the model is shown; the zero value stands for none.
+	// Condensed replaces the first answers in what the model is shown; zero replaces none.
 	Condensed CondensedStep
-	// Children are the delegations that have come back.
+	// Children are the completed delegations.
 	Children []Child
 
 	next int // sequence number of the next step
 }
 
-// Answer is a model's answer with what came of its calls.
+// Answer is a model's answer with the results of its calls.
 type Answer struct {
 	model.Response
-	Calls []Call // those of Message.Calls, in their order
+	Calls []Call // of Message.Calls, in the same order
 }
 
-// Call is one call of an answer: not begun, or begun, or with a result. One that was refused has a result alone.
+// Call is one call of an answer: not begun, begun, or with a result. A refused call has only a result.
 type Call struct {
 	Start  *ToolStart
 	Result *ToolResult
 }
 
-// Read makes the state of a turn's steps, from the first one on.
+// Read computes the state from a turn's steps.
 func Read(steps []turnlog.Step) (State, error) {
 	var s State
 	for _, step := range steps {
@@ -56,8 +57,8 @@ func Read(steps []turnlog.Step) (State, error) {
 	return s, nil
 }
 
-// Add makes a step of a record, as the turn's next one, and applies it. It panics for a record that is none of this package, or that does
-// not fit the state: both are bugs.
+// Add turns a record into the turn's next step, and applies it. It panics if the record is not of this package or does not fit the
+// state, which would be a bug.
 func (s *State) Add(turn string, at time.Time, record any) turnlog.Step {
 	step := turnlog.Step{Turn: turn, Seq: s.next, Kind: kindOf(record), Data: Encode(record), At: at}
 	if s.take(record) {
@@ -87,8 +88,8 @@ func kindOf(record any) turnlog.StepKind {
 	panic(fmt.Sprintf("a step of a %T", record))
 }
 
-// take is Apply for a record that reads back as it is, and reports whether it was one. An answer with calls is none: what a model wrote as
-// their arguments may be anything. Nor is a delegated task, whose record its turn goes on to change.
+// take applies a record without encoding it, if it would decode to itself, and reports whether it did. An answer with calls does not:
+// the model may have written any bytes as arguments. A delegated task does not either, because its turn changes the record later.
 func (s *State) take(record any) bool {
 	switch r := record.(type) {
 	case UserStep:
@@ -108,11 +109,11 @@ func (s *State) take(record any) bool {
 	return true
 }
 
-// Apply takes the next step. A step that cannot come here is an error, and changes nothing.
+// Apply applies the next step. A step that is not allowed here is an error and changes nothing.
 func (s *State) Apply(step turnlog.Step) error {
 	switch {
 	case step.Seq != s.next:
-		return fmt.Errorf("it stands where step %d is due", s.next)
+		return fmt.Errorf("out of order: step %d is due", s.next)
 	case (step.Kind == turnlog.StepUser) != (s.next == 0):
 		return fmt.Errorf("a step of kind %q cannot be number %d", step.Kind, s.next)
 	}
@@ -141,7 +142,7 @@ func (s *State) apply(step turnlog.Step) error {
 	return fmt.Errorf("unknown kind %q", step.Kind)
 }
 
-// decode reads the record of a step and hands it on.
+// decode decodes the record of a step and passes it on.
 func decode[R any](step turnlog.Step, to func(R) error) error {
 	var record R
 	if err := json.Unmarshal(step.Data, &record); err != nil {
@@ -171,21 +172,21 @@ func (s *State) started(start ToolStart) error {
 func (s *State) returned(r ToolResult) error {
 	c := s.open(r.Call, func(c Call) bool { return c.Result == nil })
 	if c == nil {
-		return fmt.Errorf("there is no call %q that could have a result", r.Call)
+		return fmt.Errorf("there is no call %q without a result", r.Call)
 	}
 	c.Result = &r
-	if r.Tool != DelegateTool || len(r.Result.Verdict) == 0 {
+	if r.Tool != DelegateTool || len(r.Result.Record) == 0 {
 		return nil
 	}
 	var child Child
-	if json.Unmarshal(r.Result.Verdict, &child) == nil { // else nobody knows what it has used
+	if json.Unmarshal(r.Result.Record, &child) == nil { // without a record its usage is unknown
 		s.Children = append(s.Children, child)
 	}
 	return nil
 }
 
-// open returns the first call of the last answer that has an id and that is true of. Ids are the model's: it may have given two calls the
-// same one.
+// open returns the first call of the last answer that has the id and for which is returns true. Ids are the model's: several calls may
+// share one.
 func (s *State) open(id string, is func(Call) bool) *Call {
 	a := s.last()
 	if a == nil {
@@ -201,22 +202,22 @@ func (s *State) open(id string, is func(Call) bool) *Call {
 
 func (s *State) condensed(c CondensedStep) error {
 	if c.Entries <= s.Condensed.Entries || c.Entries > len(s.Answers) || c.Lost < 0 || c.Lost > c.Entries {
-		return fmt.Errorf("a summary of %d steps stands after %d", c.Entries, len(s.Answers))
+		return fmt.Errorf("a summary of %d steps follows %d steps", c.Entries, len(s.Answers))
 	}
 	s.Condensed = c
 	return nil
 }
 
-// Encode is a record, or a part of one, as JSON.
+// Encode encodes a record, or a part of one, as JSON.
 func Encode(v any) json.RawMessage {
 	b, err := jsonform.Marshal(v)
-	if err != nil { // only types of the host come here
+	if err != nil { // impossible: all types are the host's own
 		panic(fmt.Sprintf("encode %T: %v", v, err))
 	}
 	return b
 }
 
-// Steps is how many steps there are: the sequence number of the next one.
+// Steps returns the number of steps, which is the sequence number of the next one.
 func (s *State) Steps() int { return s.next }
 
 func (s *State) last() *Answer {
@@ -226,12 +227,12 @@ func (s *State) last() *Answer {
 	return &s.Answers[len(s.Answers)-1]
 }
 
-// Result returns what came of the calls with an id, or nil.
+// Result returns the result of the calls with an id, or nil.
 func (a *Answer) Result(id string) *ToolResult {
 	return a.find(id, func(c Call) bool { return c.Result != nil }).Result
 }
 
-// Start returns the begin of a call with an id, or nil.
+// Start returns the start of a call with an id, or nil.
 func (a *Answer) Start(id string) *ToolStart {
 	return a.find(id, func(c Call) bool { return c.Start != nil }).Start
 }
@@ -245,7 +246,7 @@ func (a *Answer) find(id string, is func(Call) bool) Call {
 	return Call{}
 }
 
-// calls are all of the turn's that were decided about, whatever came of them.
+// calls yields the calls of the turn that were decided about.
 func (s *State) calls(yield func(Call) bool) {
 	for _, a := range s.Answers {
 		for _, c := range a.Calls {
@@ -256,7 +257,7 @@ func (s *State) calls(yield func(Call) bool) {
 	}
 }
 
-// results are all of the turn's.
+// results yields all results of the turn.
 func (s *State) results(yield func(*ToolResult) bool) {
 	for c := range s.calls {
 		if c.Result != nil && !yield(c.Result) {
@@ -265,7 +266,7 @@ func (s *State) results(yield func(*ToolResult) bool) {
 	}
 }
 
-// Made counts the calls of the turn itself that were decided about, whatever came of them.
+// Made returns the number of the turn's own calls that were decided about.
 func (s *State) Made() (n int) {
 	for range s.calls {
 		n++
@@ -273,7 +274,7 @@ func (s *State) Made() (n int) {
 	return n
 }
 
-// Delegations counts the turn's delegations, the one that is under way included.
+// Delegations returns the number of the turn's delegations, including the current one.
 func (s *State) Delegations() (n int) {
 	for c := range s.calls {
 		if c.Start != nil && c.Start.Tool == DelegateTool {
@@ -283,7 +284,7 @@ func (s *State) Delegations() (n int) {
 	return n
 }
 
-// Spent is what counts for the limits of the turn, the share of its children included.
+// Spent returns what counts towards the turn's limits, including the share of its children.
 func (s *State) Spent() Spent {
 	sum := Spent{ToolCalls: s.Made()}
 	for _, a := range s.Answers {
@@ -296,7 +297,7 @@ func (s *State) Spent() Spent {
 	return sum
 }
 
-// Used is what the turn has used, with its children and the tasks of the host.
+// Used returns the usage of the turn, including its children and the host's tasks.
 func (s *State) Used() Used {
 	var sum Used
 	for _, a := range s.Answers {
@@ -311,7 +312,7 @@ func (s *State) Used() Used {
 	return sum
 }
 
-// Labels are what the turn has touched, and what its session had before it.
+// Labels returns the labels of the turn and of its session before it.
 func (s *State) Labels() []string {
 	labels := s.User.Labels
 	for r := range s.results {
@@ -320,7 +321,7 @@ func (s *State) Labels() []string {
 	return labels
 }
 
-// Attachments are what the tools of the turn have attached to its answer, each file once.
+// Attachments returns the files that the turn's tools attached to its answer, each file once.
 func (s *State) Attachments() []message.Attachment {
 	var out []message.Attachment
 	for r := range s.results {
@@ -333,7 +334,7 @@ func (s *State) Attachments() []message.Attachment {
 	return out
 }
 
-// Text is the text of the last answer.
+// Text returns the text of the last answer.
 func (s *State) Text() string {
 	if a := s.last(); a != nil {
 		return a.Message.Text

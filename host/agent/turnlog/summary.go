@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Summary stands for the older turns of a session in what a model is shown. The turns stay where they are.
+// Summary replaces the older turns of a session in what a model is shown. The turns stay in the store.
 type Summary struct {
-	ID      string // sorts by time among the ids of turns
+	ID      string // sorts by time among turn ids
 	Session string
-	Through string // the last turn that it stands for
-	Turns   int    // how many it stands for, those of the summary before it included
+	Through string // the last turn that it covers
+	Turns   int    // number of turns that it covers, including those of the summary before it
 	Text    string
 	Labels  []string // of the session when it was made
 	By      string   // the turn or command in which it was made
-	Tokens  int64    // that making it took
+	Tokens  int64    // used to make it
 	CostUSD float64
 	At      time.Time
 }
 
-// Summaries keeps summaries, old ones too. They come by CommitTurn, or by Settle where somebody asked for one.
+// Summaries stores summaries, including old ones. They are written by CommitTurn, or by Settle on request.
 type Summaries interface {
-	// LatestSummary returns the one in force, or ErrNotFound.
+	// LatestSummary returns the summary in force, or ErrNotFound.
 	LatestSummary(ctx context.Context, session string) (Summary, error)
-	// TranscriptAfter is Transcript without the turns up to one.
+	// TranscriptAfter is like Transcript without the turns up to the given one.
 	TranscriptAfter(ctx context.Context, session, turn string, turns int) ([]Step, error)
 }
 
-// KeptResult is the whole of a tool's result of which a step shows a part.
+// KeptResult is the whole of a tool result of which a step shows a part.
 type KeptResult struct {
 	ID      string
 	Session string
@@ -37,11 +37,11 @@ type KeptResult struct {
 	At      time.Time
 }
 
-// MaxResults bounds how many results a session keeps; beyond it the oldest go.
+// MaxResults bounds the kept results of a session; the oldest are deleted.
 const MaxResults = 64
 
-// Results keeps them; they come by CommitTurn.
+// Results stores whole results. They are written by CommitTurn.
 type Results interface {
-	// KeptResult returns one of a session; ErrNotFound.
+	// KeptResult returns a result of a session, or ErrNotFound.
 	KeptResult(ctx context.Context, session, id string) (KeptResult, error)
 }

@@ -35,7 +35,7 @@ type Workspaces interface {
 	// Visit returns a machine in the workspace of a session, which the host uses until it calls leave.
 	Visit(session string) (m machine.Machine, leave func(), err error)
 	// MediaRoom bounds a sender's bytes in the media store, where 0 means no bound, and returns the refusal of more.
-	MediaRoom(sender string) (most int64, why error)
+	MediaRoom(sender message.SenderKey) (most int64, why error)
 }
 
 // Store returns the messages and replies whose files must be kept.
@@ -44,7 +44,7 @@ type Store interface {
 	UnsentOutbox(ctx context.Context) ([]mailbox.OutboxRow, error)
 }
 
-// Config is what Files need.
+// Config configures Files.
 type Config struct {
 	Dir        string // of the media store
 	Media      config.Media
@@ -106,7 +106,7 @@ func (f *Files) source(channel string) (Source, bool) {
 }
 
 // Keep puts a file of a sender, or of an answer to a sender, into the media store. The error wraps builtin.ErrNotKept if there is no room.
-func (f *Files) Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error) {
+func (f *Files) Keep(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error) {
 	info, err := f.media.Put(ctx, media.Head{Name: name, Owner: sender}, body)
 	var full quota.Refusal
 	if errors.As(err, &full) {
@@ -142,10 +142,10 @@ const headRoom = 8 << 10
 
 // share bounds the bytes of one sender in the media store: a quarter of the store or one file of the largest size, if that is more, and
 // no more than limits.sender_disk leaves beside the sender's workspaces. The owner on this machine may use the whole store.
-func (f *Files) share(sender string) (most int64, why error) {
+func (f *Files) share(sender message.SenderKey) (most int64, why error) {
 	share := max(int64(f.cfg.Media.MaxTotal)/4, int64(f.cfg.Media.MaxObject)+headRoom)
 	left, why := f.cfg.Workspaces.MediaRoom(sender)
-	if k, _ := message.ParseSender(sender); route.Local(k.Channel) || left > 0 && left < share {
+	if route.Local(sender.Channel()) || left > 0 && left < share {
 		return left, why
 	}
 	return share, quota.Refusal(fmt.Sprintf("this host keeps %s of files for one sender, and your files use all of it: try again in an hour", quota.Size(share)))

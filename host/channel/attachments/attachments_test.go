@@ -49,7 +49,7 @@ type room struct {
 
 func (r *room) Visit(string) (machine.Machine, func(), error) { return r.Machine, func() {}, nil }
 
-func (r *room) MediaRoom(sender string) (int64, error) {
+func (r *room) MediaRoom(sender message.SenderKey) (int64, error) {
 	return r.most, quota.Refusal("the files of your conversations take all of it")
 }
 

@@ -52,7 +52,7 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// reason says why a file was not taken, in words for people and without internals of the host.
+// reason returns why a file was not taken, in words for people and without internals of the host.
 func reason(err error) string {
 	var plain refusal
 	var full quota.Refusal

@@ -1,9 +1,9 @@
 // Package command carries out chat commands: /new, /agent, /stop, /approve, /pair, /status and more.
 //
-// Start with Parse, Desk.Work and Desk.Order. Up to its commit to the inbox, a command is a message like any other and has passed the same
-// admission. A command about the running turn does not wait behind it (Work); one that changes what comes after it, such as /new, is
-// queued between the messages before and after it (Order).
-// About approvals the package decides only who may answer; package approval does the rest.
+// Start with Parse, Service.Work and Service.Order. Up to its commit to the inbox, a command is a message like any other and has passed
+// the same admission. A command about the running turn does not wait behind it (Work); one that changes what comes after it, such as
+// /new, is queued between the messages before and after it (Order). About approvals the package decides only who may answer; package
+// approval does the rest.
 package command
 
 import (
@@ -64,7 +64,7 @@ func misspelt(name, arg string) string {
 	return ""
 }
 
-// Queued reports whether the command waits in the queue of its place.
+// Queued reports whether the command waits in the queue of its conversation scope.
 func (c Command) Queued() bool {
 	return slices.Contains([]string{"new", "agent", "model", "compact", "delete"}, c.Name)
 }

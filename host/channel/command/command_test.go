@@ -85,13 +85,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// house is a desk over a real store, with one running turn and an owner.
+// house is a service over a real store, with one running turn and an owner.
 type house struct {
 	t                  *testing.T
 	store              *sqlite.Store
 	people             *approval.Service
-	pairings           *pairing.Desk
-	desk               *Desk
+	pairings           *pairing.Service
+	service            *Service
 	replied            []message.Reply
 	stopped            []string
 	compacted, applied int
@@ -117,8 +117,8 @@ func newHouse(t *testing.T) *house {
 	if h.pairings, err = pairing.Open(t.Context(), pairing.Config{Store: s}); err != nil {
 		t.Fatal(err)
 	}
-	h.desk = NewDesk(Config{
-		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Places: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
+	h.service = New(Config{
+		Store: s, Approvals: h.people, Elevated: h, Pairings: h.pairings, Rules: h, Turns: h, Scopes: h, Sessions: h, Switch: h, Outbox: h, Watchers: h,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	return h
@@ -132,20 +132,20 @@ func (h *house) Refusal(m message.Message) string {
 	return ""
 }
 
-func (h *house) Role(_, sender string) string {
-	if strings.HasSuffix(sender, ":ann") || strings.HasSuffix(sender, ":eve") {
+func (h *house) Role(_ string, key message.SenderKey) string {
+	if strings.HasSuffix(string(key), ":ann") || strings.HasSuffix(string(key), ":eve") {
 		return route.Owner
 	}
 	return route.Guest
 }
 
-func (h *house) Place(m message.Message) string { return m.ConversationKey() }
+func (h *house) Scope(m message.Message) string { return string(m.ConversationKey()) }
 
-func (h *house) Persons(key string) []string {
+func (h *house) Persons(key message.SenderKey) []message.SenderKey {
 	if key == "irc:bob" {
-		return []string{key, "mail:bob"}
+		return []message.SenderKey{key, "mail:bob"}
 	}
-	return []string{key}
+	return []message.SenderKey{key}
 }
 
 // Stopper and Untold implement Turns: one turn runs.
@@ -163,22 +163,22 @@ func (h *house) Untold(string) []int64 {
 }
 
 // Look and Compact implement Places, In and Deleted Sessions.
-func (h *house) Look(ctx context.Context, place string, _ message.Message) (Session, error) {
+func (h *house) Look(ctx context.Context, scope string, _ message.Message) (Session, error) {
 	now := h.session
 	var err error
-	now.Place, err = h.store.Place(ctx, place)
-	now.Running = place == "irc:#busy"
+	now.Scope, err = h.store.Scope(ctx, scope)
+	now.Running = scope == "irc:#busy"
 	return now, err
 }
 
-func (h *house) Compact(_ context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error) {
+func (h *house) Compact(_ context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error) {
 	h.compacted++
 	v := turnlog.Summary{ID: fmt.Sprint("s", row.ID), Session: at.Key + ":helper", Through: "t1", Turns: 1, Text: "they met", At: time.Unix(1, 0).UTC()}
 	return Compaction{Text: "Compacted.", Summary: &v, Applied: func() { h.applied++ }}, nil
 }
 
-func (h *house) In(ctx context.Context, place string) ([]turnlog.Session, bool, error) {
-	list, err := h.store.PlaceSessions(ctx, place)
+func (h *house) In(ctx context.Context, scope string) ([]turnlog.Session, bool, error) {
+	list, err := h.store.SessionsIn(ctx, scope)
 	return list, h.busy, err
 }
 
@@ -210,25 +210,25 @@ func (h *house) Begin(_ context.Context, m message.Message, state string, span t
 	return *h.elevated, "", nil
 }
 
-func (h *house) End(context.Context, string, string, string) (bool, error) {
+func (h *house) End(context.Context, message.ConversationKey, string, string) (bool, error) {
 	held := h.elevated != nil
 	h.elevated = nil
 	return held, nil
 }
 
-func (h *house) Of(context.Context, string) (consent.Elevation, bool, error) {
+func (h *house) Of(context.Context, message.ConversationKey) (consent.Elevation, bool, error) {
 	if h.elevated == nil {
 		return consent.Elevation{}, false, nil
 	}
 	return *h.elevated, true, nil
 }
 
-// ask makes a request of bob's, or of whoever is named.
+// ask makes a request of bob's, or of the sender that is named.
 func (h *house) ask(requester, args string) string {
 	h.t.Helper()
 	a, err := h.people.Request(h.t.Context(), approval.Ask{
 		Binding: approval.Binding{Tool: "shell.exec", Args: []byte(args), Agent: "coder", Where: "host", Sandbox: "host", Policy: "p"},
-		Turn:    "t1", Session: "irc:#busy:coder", Requester: requester, Reach: approval.ReachShell,
+		Turn:    "t1", Session: "irc:#busy:coder", Requester: message.SenderKey(requester), Reach: approval.ReachShell,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -236,12 +236,12 @@ func (h *house) ask(requester, args string) string {
 	return a.ID
 }
 
-// say takes a message through the inbox and the desk and returns the answer.
+// say takes a message through the inbox and the service and returns the answer.
 func (h *house) say(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)
 	before := len(h.replied)
-	if rest := h.desk.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
+	if rest := h.service.Work(h.t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 {
 		h.t.Fatalf("%d rows are left", len(rest))
 	}
 	if len(h.replied) != before+1 {
@@ -262,7 +262,7 @@ func (h *house) accept(event, who, text string, kind message.Kind) mailbox.Inbox
 	return row
 }
 
-func TestDesk(t *testing.T) {
+func TestService(t *testing.T) {
 	for _, c := range []struct {
 		name, requester, args, who, text string
 		kind                             message.Kind
@@ -342,8 +342,8 @@ func TestACommandThatIsCarriedOutTwiceAnswersOnce(t *testing.T) {
 	h := newHouse(t)
 	id := h.ask("irc:bob", `{}`)
 	row := h.accept("e1", "ann", "/approve "+id, message.DM)
-	h.desk.cfg.Store = &dyingStore{Store: h.store}
-	h.desk.Work(t.Context(), "", []mailbox.InboxRow{row})
+	h.service.cfg.Store = &dyingStore{Store: h.store}
+	h.service.Work(t.Context(), "", []mailbox.InboxRow{row})
 	if len(h.replied) != 1 {
 		t.Errorf("%d replies, want 1", len(h.replied))
 	}

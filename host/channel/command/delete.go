@@ -11,9 +11,9 @@ import (
 // sure is the argument that confirms a deletion.
 const sure = "yes"
 
-// delete deletes all sessions of a place, of every agent and from before every /new, and starts a new session there. In a private chat
+// delete deletes all sessions of a scope, of every agent and from before every /new, and starts a new session there. In a private chat
 // its sender may do so; a group belongs to everybody in it, so there only owners may.
-func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (
+func (d *Service) delete(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (
 	text string, ask []message.Button, deletions []turnlog.Deletion, err error,
 ) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
@@ -36,19 +36,19 @@ func (d *Desk) delete(ctx context.Context, m message.Message, c Command, at *tur
 	case busy:
 		return "A delegated task still runs here. `/stop` ends it; then write `/delete " + sure + "` again.", nil, nil, nil
 	}
-	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /delete"); err != nil {
+	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /delete"); err != nil {
 		return "", nil, nil, err
 	}
 	now := d.cfg.Now().UTC()
 	at.Epoch, at.Began, at.Why = at.Epoch+1, now, turnlog.BeganAsked
 	for _, s := range list {
-		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: m.SenderKey(), At: now})
+		deletions = append(deletions, turnlog.Deletion{Key: s.Key, By: string(m.SenderKey()), At: now})
 	}
 	return fmt.Sprintf("Deleted: %s. The host's logs of decisions, approvals and costs stay as long as its owner keeps them.", count(turns, "answer")),
 		nil, deletions, nil
 }
 
-// count is a number of things in words.
+// count returns a number of things in words.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -56,8 +56,8 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// afterwards removes what deleted sessions have outside of the store. If the host dies before, its next start does it.
-func (d *Desk) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
+// afterwards removes what deleted sessions have outside the store. If the host dies before, its next start does it.
+func (d *Service) afterwards(ctx context.Context, deletions []turnlog.Deletion) {
 	if len(deletions) == 0 {
 		return
 	}

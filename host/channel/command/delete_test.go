@@ -53,7 +53,7 @@ func TestDelete(t *testing.T) {
 			if err != nil || len(left) != len(there)-len(c.deleted) || !slices.Equal(h.deleted, c.deleted) {
 				t.Errorf("%d sessions are left, deleted %q (%v)", len(left), h.deleted, err)
 			}
-			if p := h.place(); len(c.deleted) > 0 && (p.Epoch != 2 || time.Since(p.Began) > time.Minute) {
+			if p := h.scope(); len(c.deleted) > 0 && (p.Epoch != 2 || time.Since(p.Began) > time.Minute) {
 				t.Errorf("the place is %+v", p)
 			}
 		})

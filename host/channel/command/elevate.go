@@ -15,15 +15,15 @@ type Elevator interface {
 	// Begin starts it, or returns a sentence that says why the sender may not. A span of 0 means the default.
 	Begin(ctx context.Context, m message.Message, state string, span time.Duration) (e consent.Elevation, refused string, err error)
 	// End ends it in a conversation and reports whether it was on.
-	End(ctx context.Context, conversation, by, why string) (bool, error)
+	End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error)
 	// Of returns whether it is on in a conversation.
-	Of(ctx context.Context, conversation string) (consent.Elevation, bool, error)
+	Of(ctx context.Context, conversation message.ConversationKey) (consent.Elevation, bool, error)
 }
 
 const elevatedUsage = "Write `/elevated ask 15m`, `/elevated on 15m` or `/elevated off`."
 
 // elevate carries out /elevated.
-func (d *Desk) elevate(ctx context.Context, m message.Message, arg string) (string, error) {
+func (d *Service) elevate(ctx context.Context, m message.Message, arg string) (string, error) {
 	words := strings.Fields(strings.ToLower(arg))
 	span, ok := time.Duration(0), true
 	if len(words) == 2 {
@@ -45,11 +45,11 @@ func (d *Desk) elevate(ctx context.Context, m message.Message, arg string) (stri
 }
 
 // lower ends elevated mode. In a group only owners may.
-func (d *Desk) lower(ctx context.Context, m message.Message) (string, error) {
+func (d *Service) lower(ctx context.Context, m message.Message) (string, error) {
 	if m.Conversation.Kind != message.DM && !d.owner(m) {
 		return "Only owners can end elevated mode in a group.", nil
 	}
-	ended, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /elevated off")
+	ended, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /elevated off")
 	switch {
 	case err != nil:
 		return "", err
@@ -59,7 +59,7 @@ func (d *Desk) lower(ctx context.Context, m message.Message) (string, error) {
 	return "Elevated mode is off.", nil
 }
 
-func (d *Desk) elevatedNow(ctx context.Context, conversation string) (string, error) {
+func (d *Service) elevatedNow(ctx context.Context, conversation message.ConversationKey) (string, error) {
 	text, err := d.banner(ctx, conversation)
 	if err == nil && text == "" {
 		text = "Elevated mode is off. " + elevatedUsage
@@ -68,7 +68,7 @@ func (d *Desk) elevatedNow(ctx context.Context, conversation string) (string, er
 }
 
 // banner says that elevated mode is on; "" if it is off.
-func (d *Desk) banner(ctx context.Context, conversation string) (string, error) {
+func (d *Service) banner(ctx context.Context, conversation message.ConversationKey) (string, error) {
 	e, holds, err := d.cfg.Elevated.Of(ctx, conversation)
 	if err != nil || !holds {
 		return "", err
@@ -85,9 +85,9 @@ func banner(e consent.Elevation) string {
 }
 
 // endAllowed ends elevated mode and the grants of a session that a new one replaces. If the host dies after that, they have ended early.
-func (d *Desk) endAllowed(ctx context.Context, place string, m message.Message) error {
-	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "a new session begins"); err != nil {
+func (d *Service) endAllowed(ctx context.Context, scope string, m message.Message) error {
+	if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "a new session begins"); err != nil {
 		return err
 	}
-	return d.cfg.Approvals.EndSessions(ctx, place, m.SenderKey())
+	return d.cfg.Approvals.EndSessions(ctx, scope, string(m.SenderKey()))
 }

@@ -7,12 +7,12 @@ import (
 )
 
 // halt turns the kill switch on or off. Doing it twice changes nothing.
-func (d *Desk) halt(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) halt(ctx context.Context, m message.Message, c Command) (string, error) {
 	if !d.owner(m) {
 		return "Only an owner can do this.", nil
 	}
 	on := c.Name == "halt"
-	if err := d.cfg.Switch.Set(ctx, on, c.Arg, m.SenderKey()); err != nil {
+	if err := d.cfg.Switch.Set(ctx, on, c.Arg, string(m.SenderKey())); err != nil {
 		return "", err
 	}
 	if on {

@@ -75,7 +75,7 @@ func TestLeasesInChat(t *testing.T) {
 		{"a pattern", plain, "ann", "/approve ID always 30d true *", `fit "true *"`, consent.ApprovalConsumed},
 		{"a pattern that does not fit", plain, "ann", "/approve ID always false *", "does not cover", consent.ApprovalPending},
 		{"an interpreter", `{"command":"sh x"}`, "ann", "/approve ID always", "sh may run other programs", consent.ApprovalPending},
-		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "not sure", consent.ApprovalPending},
+		{"text that is not understood", `{"command":"ls > x"}`, "ann", "/approve ID session", "is not understood", consent.ApprovalPending},
 		{"too long a time", plain, "ann", "/approve ID always 999d", "365 days", consent.ApprovalPending},
 		{"another word", plain, "ann", "/approve ID forever", "is not once", consent.ApprovalPending},
 		{"a guest", plain, "bob", "/approve ID always", "Only an owner", consent.ApprovalPending},
@@ -157,7 +157,7 @@ func TestNewEndsWhatWasAllowed(t *testing.T) {
 	id := h.ask("irc:bob", `{"command":"true x"}`)
 	h.say("a", "ann", "/approve "+id+" session", message.DM)
 	h.say("b", "ann", "/elevated ask", message.DM)
-	h.desk.Order(t.Context(), "irc:#busy", h.accept("c", "ann", "/new", message.DM))
+	h.service.Order(t.Context(), "irc:#busy", h.accept("c", "ann", "/new", message.DM))
 	if h.elevated != nil {
 		t.Error("elevated mode outlives /new")
 	}

@@ -21,8 +21,8 @@ type Compaction struct {
 const forgetAll = "all"
 
 // forget deletes agents' notes about the sender. In a group it does not show them.
-func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string, error) {
-	q := memory.NoteQuery{Persons: d.cfg.Rules.Persons(m.SenderKey())}
+func (d *Service) forget(ctx context.Context, m message.Message, c Command) (string, error) {
+	q := memory.NoteQuery{Persons: memory.Scopes(d.cfg.Rules.Persons(m.SenderKey()))}
 	if c.Arg == "" {
 		return d.remembered(ctx, m, q)
 	}
@@ -42,7 +42,7 @@ func (d *Desk) forget(ctx context.Context, m message.Message, c Command) (string
 }
 
 // remembered lists the keys of the notes about the sender.
-func (d *Desk) remembered(ctx context.Context, m message.Message, q memory.NoteQuery) (string, error) {
+func (d *Service) remembered(ctx context.Context, m message.Message, q memory.NoteQuery) (string, error) {
 	if m.Conversation.Kind != message.DM {
 		return "Write `/forget` in a private chat to see what is remembered about you, or `/forget all`.", nil
 	}

@@ -17,18 +17,18 @@ import (
 
 // Session describes the session of a message.
 type Session struct {
-	Place   turnlog.Place
+	Scope   turnlog.Scope
 	Running bool
 	Queued  int
 	Mode    string // of the queue
-	Agent   string // "" when the rules name none
+	Agent   string // "" if no rule names one
 	Tier    string
 	Model   string
 	// OwnModel is true if Agent is an agent CLI, which has its own model.
 	OwnModel bool
 	Turns    int
 	Began    time.Time // zero before the first turn
-	// Agents are those that the sender may choose; none if Fixed says that a rule for the sender decides.
+	// Agents are those that the sender may choose; none if Fixed, which means that a rule for the sender decides.
 	Agents []string
 	Fixed  bool
 	// Tiers are those that may be chosen for Agent, including its own; empty if there is no choice.
@@ -36,15 +36,15 @@ type Session struct {
 }
 
 // Order carries out a queued command exactly once: its change, its reply and the end of its message are one commit.
-func (d *Desk) Order(ctx context.Context, place string, row mailbox.InboxRow) {
+func (d *Service) Order(ctx context.Context, scope string, row mailbox.InboxRow) {
 	var told []int64
 	for {
-		o, err := d.order(ctx, place, row)
+		o, err := d.order(ctx, scope, row)
 		s := o.Settlement
 		if err == nil {
 			if o.begins {
-				told = append(told, d.cfg.Turns.Untold(place)...) // they are about the old session
-				err = d.endAllowed(ctx, place, row.Message)
+				told = append(told, d.cfg.Turns.Untold(scope)...) // they are about the old session
+				err = d.endAllowed(ctx, scope, row.Message)
 			}
 			s.Told = told
 		}
@@ -78,14 +78,14 @@ type ordered struct {
 	begins  bool   // a new session
 }
 
-func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (ordered, error) {
+func (d *Service) order(ctx context.Context, scope string, row mailbox.InboxRow) (ordered, error) {
 	o := ordered{applied: func() {}}
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok || !c.Queued() { // it was checked before it was queued
 		return o, fmt.Errorf("inbox row %d is not a queued command", row.ID)
 	}
-	at, err := d.cfg.Store.Place(ctx, place)
+	at, err := d.cfg.Store.Scope(ctx, scope)
 	if err != nil {
 		return o, err
 	}
@@ -97,7 +97,7 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 		text, buttons, o.Deletions, err = d.delete(ctx, m, c, &at)
 		changed = len(o.Deletions) > 0
 	case c.Name == "compact" && d.mayOrder(m):
-		made, failed := d.cfg.Places.Compact(ctx, at, row)
+		made, failed := d.cfg.Scopes.Compact(ctx, at, row)
 		text, o.Summary, err = made.Text, made.Summary, failed
 		if made.Applied != nil {
 			o.applied = made.Applied
@@ -112,30 +112,30 @@ func (d *Desk) order(ctx context.Context, place string, row mailbox.InboxRow) (o
 	reply.Buttons = buttons
 	o.Inbox, o.Note, o.Turn, o.Replies = row.ID, "command "+c.Name, turn, []message.Reply{reply}
 	if changed {
-		o.Place = &at
+		o.Scope = &at
 	}
 	o.begins = changed && (c.Name == "new" || c.Name == "delete")
 	return o, nil
 }
 
-// mayOrder reports whether a sender may change the place of a message: in a group, owners and members may.
-func (d *Desk) mayOrder(m message.Message) bool {
+// mayOrder reports whether a sender may change the scope of a message: in a group, owners and members may.
+func (d *Service) mayOrder(m message.Message) bool {
 	return m.Conversation.Kind == message.DM || d.cfg.Rules.Role(m.Channel, m.SenderKey()) != route.Guest
 }
 
-// change changes a place and returns the text of the reply.
-func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *turnlog.Place) (text string, changed bool, err error) {
+// change changes a scope and returns the text of the reply.
+func (d *Service) change(ctx context.Context, m message.Message, c Command, at *turnlog.Scope) (text string, changed bool, err error) {
 	if !d.mayOrder(m) {
 		return "Only owners and members can do this in a group.", false, nil
 	}
 	if c.Name == "new" {
-		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), m.SenderKey(), "by /new"); err != nil {
+		if _, err := d.cfg.Elevated.End(ctx, m.ConversationKey(), string(m.SenderKey()), "by /new"); err != nil {
 			return "", false, err
 		}
 		at.Epoch, at.Began, at.Why = at.Epoch+1, d.cfg.Now().UTC(), turnlog.BeganAsked
 		return "A new session starts: the agent does not see the earlier conversation any more. Files in the workspace stay.", true, nil
 	}
-	s, err := d.cfg.Places.Look(ctx, at.Key, m)
+	s, err := d.cfg.Scopes.Look(ctx, at.Key, m)
 	if err != nil {
 		return "", false, err
 	}
@@ -150,7 +150,7 @@ func (d *Desk) change(ctx context.Context, m message.Message, c Command, at *tur
 // undo is the argument that undoes a choice.
 const undo = "default"
 
-func chooseAgent(s Session, name string, at *turnlog.Place) (text string, changed bool) {
+func chooseAgent(s Session, name string, at *turnlog.Scope) (text string, changed bool) {
 	switch {
 	case name == "":
 		return agents(s), false
@@ -167,7 +167,7 @@ func chooseAgent(s Session, name string, at *turnlog.Place) (text string, change
 }
 
 // undoing says how to undo a choice, to a sender who tries it by an agent's name.
-func undoing(at *turnlog.Place) string {
+func undoing(at *turnlog.Scope) string {
 	if at.Agent == "" {
 		return ""
 	}
@@ -175,7 +175,7 @@ func undoing(at *turnlog.Place) string {
 }
 
 func agents(s Session) string {
-	text := "No agent answers you here by the rules."
+	text := "No agent answers you here."
 	if s.Agent != "" {
 		text = fmt.Sprintf("Agent %s answers you here.", s.Agent)
 	}
@@ -188,7 +188,7 @@ func agents(s Session) string {
 	return text + " You can choose with `/agent NAME`: " + strings.Join(s.Agents, ", ") + "."
 }
 
-func chooseTier(s Session, tier string, at *turnlog.Place) (text string, changed bool) {
+func chooseTier(s Session, tier string, at *turnlog.Scope) (text string, changed bool) {
 	switch {
 	case tier == "":
 		return tiers(s), false
@@ -214,7 +214,7 @@ func back(s Session) string {
 }
 
 func tiers(s Session) string {
-	text := "No model answers you here by the rules."
+	text := "No model answers you here."
 	if s.OwnModel {
 		text = fmt.Sprintf("Agent %s has its own model.", s.Agent)
 	} else if s.Tier != "" {
@@ -227,16 +227,16 @@ func tiers(s Session) string {
 }
 
 // describe describes a session for /status.
-func (d *Desk) describe(s Session) string {
+func (d *Service) describe(s Session) string {
 	var b strings.Builder
 	if s.Agent == "" {
-		b.WriteString("\n- No agent answers you here by the rules.")
+		b.WriteString("\n- No agent answers you here.")
 	} else {
-		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Place.Agent == s.Agent))
+		fmt.Fprintf(&b, "\n- Agent: %s%s", s.Agent, chosen(s.Scope.Agent == s.Agent))
 		if s.OwnModel {
 			b.WriteString("\n- Model: its own")
 		} else if s.Tier != "" {
-			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Place.Tier == s.Tier))
+			fmt.Fprintf(&b, "\n- Model: %s, tier %s%s", s.Model, s.Tier, chosen(s.Scope.Tier == s.Tier))
 		}
 	}
 	if s.Began.IsZero() {
@@ -255,7 +255,7 @@ func chosen(is bool) string {
 	return ""
 }
 
-// age is a time in one unit that people read at a glance.
+// age returns a time in one unit that people read at a glance.
 func age(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -17,16 +17,16 @@ func (h *house) order(event, who, text string, kind message.Kind) string {
 	h.t.Helper()
 	row := h.accept(event, who, text, kind)
 	before := len(h.replied)
-	h.desk.Order(h.t.Context(), "irc:#busy", row)
+	h.service.Order(h.t.Context(), "irc:#busy", row)
 	if len(h.replied) != before+1 {
 		h.t.Fatalf("%d replies to %q, want 1", len(h.replied)-before, text)
 	}
 	return h.replied[before].Text
 }
 
-func (h *house) place() turnlog.Place {
+func (h *house) scope() turnlog.Scope {
 	h.t.Helper()
-	p, err := h.store.Place(h.t.Context(), "irc:#busy")
+	p, err := h.store.Scope(h.t.Context(), "irc:#busy")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -37,11 +37,11 @@ func TestOrders(t *testing.T) {
 	free := Session{Agent: "helper", Tier: "default", Agents: []string{"coder", "helper"}, Tiers: []string{"default", "fast"}}
 	fixed := free
 	fixed.Fixed = true
-	chosen := turnlog.Place{Key: "irc:#busy", Epoch: 1, Agent: "coder", Tier: "fast"}
+	chosen := turnlog.Scope{Key: "irc:#busy", Epoch: 1, Agent: "coder", Tier: "fast"}
 	for _, c := range []struct {
 		name      string
 		session   Session
-		was       turnlog.Place
+		was       turnlog.Scope
 		who, text string
 		kind      message.Kind
 		says      string
@@ -71,14 +71,14 @@ func TestOrders(t *testing.T) {
 			h := newHouse(t)
 			h.session = c.session
 			if c.was.Key != "" {
-				if err := h.store.SetPlace(t.Context(), c.was); err != nil {
+				if err := h.store.SetScope(t.Context(), c.was); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if got := h.order("e1", c.who, c.text, c.kind); !strings.Contains(got, c.says) {
 				t.Errorf("says %q, want %q in it", got, c.says)
 			}
-			if p := h.place(); p.Epoch != c.epoch || p.Agent != c.agent || p.Tier != c.tier {
+			if p := h.scope(); p.Epoch != c.epoch || p.Agent != c.agent || p.Tier != c.tier {
 				t.Errorf("the place is %+v", p)
 			}
 			if pending, err := h.store.PendingInbox(t.Context()); err != nil || len(pending) != 0 {
@@ -110,11 +110,11 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.untold = []int64{noted.ID}
-	h.desk.cfg.Store = &brokenStore{Store: h.store}
+	h.service.cfg.Store = &brokenStore{Store: h.store}
 	row := h.accept("e1", "ann", "/new", message.DM)
-	h.desk.Order(t.Context(), "irc:#busy", row)
-	h.desk.Order(t.Context(), "irc:#busy", row)
-	if p := h.place(); p.Epoch != 2 || p.Why != turnlog.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
+	h.service.Order(t.Context(), "irc:#busy", row)
+	h.service.Order(t.Context(), "irc:#busy", row)
+	if p := h.scope(); p.Epoch != 2 || p.Why != turnlog.BeganAsked || time.Since(p.Began) > time.Minute || len(h.replied) != 1 {
 		t.Errorf("the place is %+v after %d replies", p, len(h.replied))
 	}
 	if rows, err := h.store.NotedInbox(t.Context()); err != nil || len(rows) != 0 {
@@ -125,16 +125,16 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 func TestAnUndoneTierMayBeCalledDefault(t *testing.T) {
 	h := newHouse(t)
 	h.session = Session{Agent: "helper", Tier: "complex", Tiers: []string{"complex", "default"}}
-	if got := h.order("e1", "bob", "/model default", message.DM); !strings.Contains(got, "`/model complex` undoes it") || h.place().Tier != "default" {
-		t.Errorf("says %q, the place is %+v", got, h.place())
+	if got := h.order("e1", "bob", "/model default", message.DM); !strings.Contains(got, "`/model complex` undoes it") || h.scope().Tier != "default" {
+		t.Errorf("says %q, the place is %+v", got, h.scope())
 	}
-	if h.order("e2", "bob", "/model complex", message.DM); h.place().Tier != "complex" {
-		t.Errorf("the place is %+v", h.place())
+	if h.order("e2", "bob", "/model complex", message.DM); h.scope().Tier != "complex" {
+		t.Errorf("the place is %+v", h.scope())
 	}
 }
 
 func TestStatusOfAProgramNamesNoTiersModel(t *testing.T) {
-	d := &Desk{cfg: Config{Now: time.Now}}
+	d := &Service{cfg: Config{Now: time.Now}}
 	if got := d.describe(Session{Agent: "codex", Tier: "default", Model: "demo", OwnModel: true}); !strings.Contains(got, "- Model: its own") || strings.Contains(got, "demo") {
 		t.Errorf("status says %q", got)
 	}

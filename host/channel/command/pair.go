@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Pairings decides pairing requests; *pairing.Desk implements it.
+// Pairings decides pairing requests; *pairing.Service implements it.
 type Pairings interface {
 	Decide(ctx context.Context, code string, approve bool, by string) (pairings.Pairing, error)
 	// Refuse denies a request by its id.
@@ -21,11 +21,11 @@ type Pairings interface {
 	Guess(ctx context.Context, guesser string) (lockedOut bool, err error)
 }
 
-var _ Pairings = (*pairing.Desk)(nil)
+var _ Pairings = (*pairing.Service)(nil)
 
 // pair decides a pairing request: "/pair CODE", "/pair deny CODE", "/pair deny REQUEST". A sender who is not an owner learns nothing about
 // the code, and the attempt counts as a guess.
-func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) pair(ctx context.Context, m message.Message, c Command) (string, error) {
 	code, approve := c.Arg, true
 	if word, rest, _ := strings.Cut(c.Arg, " "); strings.EqualFold(word, "deny") {
 		code, approve = rest, false
@@ -40,7 +40,7 @@ func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, 
 	case !d.owner(m):
 		return d.guess(ctx, m, isCode)
 	}
-	p, err := d.cfg.Pairings.Decide(ctx, code, approve, m.SenderKey())
+	p, err := d.cfg.Pairings.Decide(ctx, code, approve, string(m.SenderKey()))
 	switch {
 	case err == nil && approve:
 		return fmt.Sprintf("Let in as %s: `%s`. `flynn access list` shows all pairings, `flynn access revoke` ends one.", p.Role, p.Sender), nil
@@ -52,8 +52,8 @@ func (d *Desk) pair(ctx context.Context, m message.Message, c Command) (string, 
 	return "", err
 }
 
-func (d *Desk) refuse(ctx context.Context, m message.Message, request string) (string, error) {
-	p, err := d.cfg.Pairings.Refuse(ctx, request, m.SenderKey())
+func (d *Service) refuse(ctx context.Context, m message.Message, request string) (string, error) {
+	p, err := d.cfg.Pairings.Refuse(ctx, request, string(m.SenderKey()))
 	switch {
 	case err == nil:
 		return fmt.Sprintf("Not let in: `%s`.", p.Sender), nil
@@ -63,11 +63,11 @@ func (d *Desk) refuse(ctx context.Context, m message.Message, request string) (s
 	return "", err
 }
 
-func (d *Desk) guess(ctx context.Context, m message.Message, isCode bool) (string, error) {
+func (d *Service) guess(ctx context.Context, m message.Message, isCode bool) (string, error) {
 	lockedOut := false
 	if isCode {
 		var err error
-		if lockedOut, err = d.cfg.Pairings.Guess(ctx, m.SenderKey()); err != nil {
+		if lockedOut, err = d.cfg.Pairings.Guess(ctx, string(m.SenderKey())); err != nil {
 			return "", err
 		}
 	}

@@ -77,7 +77,7 @@ func TestGuessersAreLockedOut(t *testing.T) {
 func TestACommandOfWhoIsNotHeardAnyMore(t *testing.T) {
 	h := newHouse(t)
 	row := h.accept("e1", "mallory", "/status", message.DM)
-	if rest := h.desk.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
+	if rest := h.service.Work(t.Context(), "", []mailbox.InboxRow{row}); len(rest) != 0 || len(h.replied) != 0 {
 		t.Errorf("%d are left, told %+v", len(rest), h.replied)
 	}
 	got, err := h.store.FindInbox(t.Context(), "irc", "e1")

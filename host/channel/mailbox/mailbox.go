@@ -54,9 +54,9 @@ type Earlier interface {
 	FindSent(ctx context.Context, channel, conversation, platformID string) (OutboxRow, error)
 	// LastPrivate returns the private conversation on a sender's channel in which the sender was last answered, or ErrNotFound. It
 	// searches the sender's latest turns.
-	LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error)
+	LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error)
 	// Senders returns the keys of all senders who were ever answered, sorted.
-	Senders(ctx context.Context) ([]string, error)
+	Senders(ctx context.Context) ([]message.SenderKey, error)
 }
 
 // OutboxState is the state of an outbox row.
@@ -104,20 +104,20 @@ type Outbox interface {
 
 // Settler is an Outbox with a write that need not be durable at once.
 type Settler interface {
-	// SettleOutbox is SetOutbox for a row whose loss would do no harm. It may wait some milliseconds, to be committed with other
+	// SettleOutbox is like SetOutbox for a row whose loss would do no harm. It may wait some milliseconds, to be committed with other
 	// writes.
 	SettleOutbox(ctx context.Context, row OutboxRow) error
 }
 
 const messagePrefix = "message/"
 
-// MessageID names an inbox row in places that also accept the id of a turn.
+// MessageID returns the name of an inbox row where the id of a turn is also accepted.
 func MessageID(inbox int64) string { return messagePrefix + strconv.FormatInt(inbox, 10) }
 
-// CommandTurn is the turn id of the replies to a command.
+// CommandTurn returns the turn id of the replies to a command.
 func CommandTurn(inbox int64) string { return "command-" + strconv.FormatInt(inbox, 10) }
 
-// MessageRow is the inbox row that a MessageID names.
+// MessageRow returns the inbox row that a MessageID names.
 func MessageRow(id string) (inbox int64, ok bool) {
 	digits, ok := strings.CutPrefix(id, messagePrefix)
 	if !ok {

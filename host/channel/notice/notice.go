@@ -43,15 +43,15 @@ type Requests interface {
 // Owners returns the chats of owners; *owners.Owners implements it.
 type Owners interface {
 	Chats(ctx context.Context) []owners.Chat
-	SelfApprove(requester string) bool
+	SelfApprove(requester message.SenderKey) bool
 }
 
 // Quota reports, once a day for each sender, that the sender may be told about the limit.
 type Quota interface {
-	Tell(sender string) bool
+	Tell(sender message.SenderKey) bool
 }
 
-// Config is what Notices need.
+// Config configures Notices.
 type Config struct {
 	Store    Store
 	Outbox   Outbox
@@ -76,7 +76,7 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 	told := slices.Clone(c.Approvals.Conversations)
 	if len(told) == 0 && !n.cfg.Owners.SelfApprove(a.Requester) {
 		for _, chat := range n.cfg.Owners.Chats(ctx) {
-			told = append(told, chat.Key())
+			told = append(told, string(chat.Key()))
 		}
 	}
 	if to := delivery(c, t); to != "" && !slices.Contains(told, to) {
@@ -90,7 +90,7 @@ func (n *Notices) Asked(ctx context.Context, t turnlog.Turn, replyTo string, a c
 // delivery is the conversation that gets the answer of a schedule's turn; "" for other turns.
 func delivery(c *config.Config, t turnlog.Turn) string {
 	for _, s := range c.Schedules {
-		if t.Channel == message.ScheduleDoor && t.Conversation.ID == s.Name {
+		if t.Channel == message.ScheduleChannel && t.Conversation.ID == s.Name {
 			return s.Deliver
 		}
 	}
@@ -99,13 +99,13 @@ func delivery(c *config.Config, t turnlog.Turn) string {
 
 // Behind tells the sender of a message over a channel that it waits for the approval of an earlier call.
 func (n *Notices) Behind(t turnlog.Turn, m message.Message, a consent.Approval) {
-	if route.Door(m.Channel) != route.DoorChannel {
+	if route.Frontend(m.Channel) != route.FrontendChannel {
 		return // the page and the terminal show the request itself, and API clients read only answers
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
 	defer cancel()
 	err := n.send(ctx, t.ID, []message.Reply{{
-		Key: t.ID + "/behind/" + a.ID + "/" + m.ConversationKey(), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
+		Key: t.ID + "/behind/" + a.ID + "/" + string(m.ConversationKey()), Channel: m.Channel, Conversation: m.Conversation, ReplyTo: m.EventID,
 		Text: fmt.Sprintf("Your message waits: the answer before it needs an approval of `%s` (request %s). `/stop` ends that answer.", a.Tool, a.ID),
 	}})
 	if err != nil {
@@ -146,9 +146,9 @@ func (n *Notices) settle(ctx context.Context, a consent.Approval) error {
 
 // Refused tells a sender on a channel, once a day, that there are too many sessions. A message that is refused for any other reason gets no
 // answer.
-func (n *Notices) Refused(row mailbox.InboxRow, r channel.Ruling) {
+func (n *Notices) Refused(row mailbox.InboxRow, r channel.Decision) {
 	m := row.Message
-	if r != channel.SenderSessions || route.Door(m.Channel) != route.DoorChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
+	if r != channel.SenderSessions || route.Frontend(m.Channel) != route.FrontendChannel || m.Act != "" || m.Noted || !n.cfg.Quota.Tell(m.SenderKey()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)

@@ -15,28 +15,28 @@ func requests(others []string, t turnlog.Turn, replyTo string, a consent.Approva
 	text := approval.Text(a, o, time.Now())
 	buttons := answers(a, o)
 	var out []message.Reply
-	if route.Door(t.Channel) == route.DoorChannel {
+	if route.Frontend(t.Channel) == route.FrontendChannel {
 		out = append(out, message.Reply{
 			Key: askKey(a), Channel: t.Channel, Conversation: t.Conversation, ReplyTo: replyTo, Text: text, Buttons: buttons,
 		})
 	}
 	for _, where := range others {
-		to, _ := message.ParseConversation(where)
-		if to.String() == t.ConversationKey() {
+		to := message.ConversationKey(where)
+		if to == t.ConversationKey() {
 			continue
 		}
 		out = append(out, message.Reply{
-			Key: askKey(a) + "/" + where, Channel: to.Channel, Conversation: message.Conversation{ID: to.ID, Kind: message.DM},
+			Key: askKey(a) + "/" + where, Channel: to.Channel(), Conversation: message.Conversation{ID: to.ID(), Kind: message.DM},
 			Text: text, Buttons: buttons,
 		})
 	}
 	return out
 }
 
-// askKey is the key of the message that shows a request in its own conversation, and the prefix of the keys in others.
+// askKey returns the key of the message that shows a request in its own conversation, and the prefix of the keys in others.
 func askKey(a consent.Approval) string { return a.Turn + "/ask/" + a.ID }
 
-// answers are the buttons below a request. There is one to approve only if the message shows the whole call.
+// answers returns the buttons below a request. There is one to approve only if the message shows the whole call.
 func answers(a consent.Approval, o approval.Offer) []message.Button {
 	deny := message.Button{Text: "Deny", Value: "/deny " + a.ID, Style: message.ButtonDanger}
 	switch {

@@ -46,9 +46,9 @@ func TestAct(t *testing.T) {
 // taken takes what the inbox has committed, and does nothing with it.
 type taken struct{}
 
-func (taken) Deliver(mailbox.InboxRow)                 {}
-func (taken) Note(mailbox.InboxRow)                    {}
-func (taken) Refused(mailbox.InboxRow, channel.Ruling) {}
+func (taken) Deliver(mailbox.InboxRow)                   {}
+func (taken) Note(mailbox.InboxRow)                      {}
+func (taken) Refused(mailbox.InboxRow, channel.Decision) {}
 
 // TestActsGoThroughAdmission has people do things to messages in a group where Flynn answers when addressed.
 func TestActsGoThroughAdmission(t *testing.T) {

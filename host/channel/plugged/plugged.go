@@ -50,7 +50,7 @@ type Store interface {
 	FindInbox(ctx context.Context, channel, event string) (mailbox.InboxRow, error)
 }
 
-// Config is what Channels need.
+// Config configures Channels.
 type Config struct {
 	Inbox  Inbox
 	Outbox Outbox
@@ -118,7 +118,7 @@ func (c *Channels) Serve(ctx context.Context, conn *kind.Conn) error {
 			done(nil)
 			return
 		}
-		arrivals.Push(m.ConversationKey(), arrival{m, done})
+		arrivals.Push(string(m.ConversationKey()), arrival{m, done})
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // The channel instances of clients.
 const (
 	OpenAI = "openai"
-	MCP    = message.MCPDoor
+	MCP    = message.MCPFrontend
 )
 
 // Host is what a Service needs of the host. Methods are safe for concurrent use.
@@ -42,7 +42,7 @@ type Host interface {
 	// MaxFiles bounds the files of one message.
 	MaxFiles() int
 	// Keep stores a file for a message of a client: ErrInvalid if it may not be stored.
-	Keep(ctx context.Context, sender string, f File) (message.Attachment, error)
+	Keep(ctx context.Context, sender message.SenderKey, f File) (message.Attachment, error)
 }
 
 // File is a file of a question.
@@ -121,14 +121,14 @@ type Service struct {
 	id   func() string
 
 	mu   sync.Mutex
-	busy map[string]chan struct{} // conversations with a question under way; closed when it ends
-	left []message.Message        // see Left
-	till time.Time                // until when left is kept
+	busy map[message.ConversationKey]chan struct{} // conversations with a question under way; closed when it ends
+	left []message.Message                         // see Left
+	till time.Time                                 // until when left is kept
 }
 
 // New returns a service. id generates unique names.
 func New(host Host, id func() string) *Service {
-	return &Service{host: host, now: time.Now, id: id, busy: map[string]chan struct{}{}}
+	return &Service{host: host, now: time.Now, id: id, busy: map[message.ConversationKey]chan struct{}{}}
 }
 
 // retryTime is how long after a start a client may repeat a question that the previous process left unanswered.
@@ -270,7 +270,7 @@ func name(s string) bool {
 }
 
 // enter waits until no other question is under way in a conversation, so that its events belong to this one.
-func (svc *Service) enter(ctx context.Context, conversation string) (leave func(), err error) {
+func (svc *Service) enter(ctx context.Context, conversation message.ConversationKey) (leave func(), err error) {
 	for {
 		svc.mu.Lock()
 		before, busy := svc.busy[conversation]

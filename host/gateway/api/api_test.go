@@ -48,7 +48,7 @@ func (h *fakeHost) Subscribe(string, string) (<-chan message.Event, func()) {
 
 func (h *fakeHost) MaxFiles() int { return 10 }
 
-func (h *fakeHost) Keep(_ context.Context, _ string, f File) (message.Attachment, error) {
+func (h *fakeHost) Keep(_ context.Context, _ message.SenderKey, f File) (message.Attachment, error) {
 	return message.Attachment{Handle: string(f.Data), Name: f.Name, Type: f.Type}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Access are the pairings, with what the configuration says about their senders.
 type Access struct {
-	Pairings *pairing.Desk
+	Pairings *pairing.Service
 	// Roles returns the roles of the configuration in force.
 	Roles func() *route.Roles
 }
@@ -41,12 +41,12 @@ func (a Access) DecidePairing(ctx context.Context, code string, approve bool, by
 }
 
 // RevokePairing implements gateway.Access.
-func (a Access) RevokePairing(ctx context.Context, sender, by string) error {
+func (a Access) RevokePairing(ctx context.Context, sender message.SenderKey, by string) error {
 	return a.Pairings.Revoke(ctx, sender, by)
 }
 
 // SetPairingRole implements gateway.Access.
-func (a Access) SetPairingRole(ctx context.Context, sender, role, by string) error {
+func (a Access) SetPairingRole(ctx context.Context, sender message.SenderKey, role, by string) error {
 	return a.Pairings.SetRole(ctx, sender, role, by)
 }
 
@@ -58,10 +58,10 @@ func accessEntry(p pairings.Pairing, roles *route.Roles) gateway.AccessEntry {
 	if p.State == pairings.Open {
 		e.Code, e.Expires = pairing.ShowCode(p.Code), p.Expires
 	}
-	key, _ := message.ParseSender(p.Sender)
-	e.Identity = roles.Identity(key.Channel, p.Sender)
-	switch role := roles.Of(key.Channel, p.Sender); {
-	case roles.Blocked(key.Channel, p.Sender):
+	channel := p.Sender.Channel()
+	e.Identity = roles.Identity(channel, p.Sender)
+	switch role := roles.Of(channel, p.Sender); {
+	case roles.Blocked(channel, p.Sender):
 		e.Configured = "blocked"
 	case role != p.Role && p.State == pairings.Paired, role != route.Guest && p.State == pairings.Open:
 		e.Configured = role

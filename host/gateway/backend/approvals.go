@@ -13,8 +13,8 @@ import (
 
 // Approvals are the requests that wait for a person, and the grants that people gave.
 type Approvals struct {
-	Desk  *approval.Service
-	Store interface {
+	Service *approval.Service
+	Store   interface {
 		ListAudit(ctx context.Context, f consent.AuditFilter) ([]consent.AuditRow, error)
 	}
 }
@@ -23,17 +23,17 @@ var _ gateway.Approvals = Approvals{}
 
 // Approvals implements gateway.Approvals.
 func (a Approvals) Approvals(ctx context.Context) ([]consent.Approval, error) {
-	return a.Desk.Pending(ctx)
+	return a.Service.Pending(ctx)
 }
 
 // Decide implements gateway.Approvals.
 func (a Approvals) Decide(ctx context.Context, id string, grant bool, by string) error {
-	return answered(a.Desk.Decide(ctx, id, grant, by))
+	return answered(a.Service.Decide(ctx, id, grant, by))
 }
 
 // Grant implements gateway.Approvals.
 func (a Approvals) Grant(ctx context.Context, id, scope string, span time.Duration, pattern, by string) error {
-	return answered(a.Desk.Grant(ctx, id, approval.Lease{Scope: consent.GrantScope(scope), For: span, Pattern: pattern}, by))
+	return answered(a.Service.Grant(ctx, id, approval.Lease{Scope: consent.GrantScope(scope), For: span, Pattern: pattern}, by))
 }
 
 // answered turns an error of approvals into one of the gateway.
@@ -51,7 +51,7 @@ func answered(err error) error {
 
 // Offer implements gateway.Approvals.
 func (a Approvals) Offer(request consent.Approval) gateway.Offer {
-	o := a.Desk.Offer(request)
+	o := a.Service.Offer(request)
 	return gateway.Offer{
 		MaySession: o.Session, MayStanding: o.Standing, NotSession: o.NotSession, NotStanding: o.NotStanding,
 		SessionCovers: o.SessionCovers, StandingCovers: o.StandingCovers, SessionShell: o.SessionShell, Unshown: o.Unshown,
@@ -60,7 +60,7 @@ func (a Approvals) Offer(request consent.Approval) gateway.Offer {
 
 // Grants implements gateway.Approvals.
 func (a Approvals) Grants(ctx context.Context) ([]gateway.Grant, error) {
-	list, err := a.Desk.Grants(ctx)
+	list, err := a.Service.Grants(ctx)
 	var out []gateway.Grant
 	for _, g := range list {
 		out = append(out, gateway.Grant{Grant: g, Open: g.Open(time.Now()), Covers: approval.Covers(g)})
@@ -70,7 +70,7 @@ func (a Approvals) Grants(ctx context.Context) ([]gateway.Grant, error) {
 
 // Revoke implements gateway.Approvals.
 func (a Approvals) Revoke(ctx context.Context, id, by string) error {
-	return answered(a.Desk.Revoke(ctx, id, by))
+	return answered(a.Service.Revoke(ctx, id, by))
 }
 
 // Audit implements gateway.Approvals.

@@ -26,7 +26,7 @@ type Clients struct {
 	Conversations Conversations
 	Current       func() InForce
 	Turns         interface {
-		HangUp(conversation string) bool
+		HangUp(conversation message.ConversationKey) bool
 	}
 	Files FileKeeper
 	Store interface {
@@ -37,7 +37,7 @@ type Clients struct {
 
 // FileKeeper stores files of senders; its error is builtin.ErrNotKept for a file that it may not store.
 type FileKeeper interface {
-	Keep(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+	Keep(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error)
 }
 
 var _ api.Host = Clients{}
@@ -99,7 +99,7 @@ func (c Clients) Ignores(client string) (parts []string, section string) {
 func (c Clients) MaxFiles() int { return c.Current().Config.Media.MaxFiles }
 
 // Keep implements api.Host. The handle of the file is its digest.
-func (c Clients) Keep(ctx context.Context, sender string, f api.File) (message.Attachment, error) {
+func (c Clients) Keep(ctx context.Context, sender message.SenderKey, f api.File) (message.Attachment, error) {
 	a, err := c.Files.Keep(ctx, sender, f.Name, bytes.NewReader(f.Data))
 	if errors.Is(err, builtin.ErrNotKept) {
 		err = fmt.Errorf("%w: %w", api.ErrInvalid, err)
@@ -110,7 +110,7 @@ func (c Clients) Keep(ctx context.Context, sender string, f api.File) (message.A
 
 // HangUp implements api.Host.
 func (c Clients) HangUp(channel, conversation string) {
-	c.Turns.HangUp(channel + ":" + conversation)
+	c.Turns.HangUp(message.NewConversationKey(channel, conversation))
 }
 
 // Settled implements api.Host.

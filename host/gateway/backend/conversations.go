@@ -26,14 +26,14 @@ type Conversations struct {
 	}
 	Events *watch.Hub
 	Turns  interface {
-		RunningIn(conversation string) bool
-		StopIn(conversation string) bool
+		RunningIn(conversation message.ConversationKey) bool
+		StopIn(conversation message.ConversationKey) bool
 	}
 	Approvals interface {
 		Pending(ctx context.Context) ([]consent.Approval, error)
 	}
 	Keeper interface {
-		DeleteConversation(ctx context.Context, place, by string, stop bool) error
+		DeleteConversation(ctx context.Context, scope, by string, stop bool) error
 	}
 	Store Transcripts
 }
@@ -52,7 +52,7 @@ var _ gateway.Conversations = Conversations{}
 
 // Submit implements gateway.Conversations. Messages of plugins do not come this way.
 func (c Conversations) Submit(ctx context.Context, m message.Message) error {
-	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleDoor {
+	if !slices.Contains(config.BuiltinChannels(), m.Channel) || m.Channel == message.ScheduleChannel {
 		return fmt.Errorf("channel %q is not a frontend of this machine", m.Channel)
 	}
 	return c.Inbox.Accept(ctx, m)
@@ -65,7 +65,7 @@ func (c Conversations) Watch(channel, conversation string) ([]message.Event, <-c
 
 // Stop implements gateway.Conversations.
 func (c Conversations) Stop(_ context.Context, channel, conversation string) error {
-	c.Turns.StopIn(channel + ":" + conversation)
+	c.Turns.StopIn(message.NewConversationKey(channel, conversation))
 	return nil
 }
 
@@ -155,7 +155,7 @@ func entry(t turnlog.Turn, p transcript.Piece) gateway.Entry {
 		e.From = gateway.FromTool
 		c := p.Call
 		e.Call = &gateway.ToolCall{
-			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Verdict, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
+			ID: c.Call, Tool: c.Tool, Args: c.Args, Verdict: c.Decision, Where: c.Where, Reasons: c.Reasons, Done: p.Done,
 		}
 	}
 	return e
@@ -173,20 +173,19 @@ func (c Conversations) Conversations(ctx context.Context) ([]gateway.Conversatio
 	var out []gateway.ConversationInfo
 	at := map[string]int{} // by place
 	for _, s := range sessions {
-		place := message.ParseSession(s.Key).Place
-		key, _ := message.ParseConversation(place)
-		channel, id := key.Channel, key.ID
+		scope := message.ParseSession(s.Key).Scope
+		channel, id, _ := message.ConversationKey(scope).Cut()
 		if api.Once(channel, id, s.Turns) { // API clients make many of these and do not continue them
 			continue
 		}
-		i, known := at[place]
+		i, known := at[scope]
 		switch {
 		case known:
 			out[i].Turns += s.Turns
 		case slices.Contains(config.BuiltinChannels(), channel) && len(out) < listedConversations:
-			at[place] = len(out)
+			at[scope] = len(out)
 			out = append(out, gateway.ConversationInfo{
-				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(place), Turns: s.Turns,
+				Channel: channel, ID: id, Agent: s.Agent, Last: s.Last, Title: c.title(ctx, channel, id), Running: c.Turns.RunningIn(message.ConversationKey(scope)), Turns: s.Turns,
 			})
 		}
 	}
@@ -218,9 +217,9 @@ func (c Conversations) title(ctx context.Context, channel, conversation string) 
 
 // DeleteConversation implements gateway.Conversations for the frontends of this machine.
 func (c Conversations) DeleteConversation(ctx context.Context, channel, conversation, by string, stop bool) error {
-	place := channel + ":" + conversation
+	scope := channel + ":" + conversation
 	if !slices.Contains(config.BuiltinChannels(), channel) {
-		return store.NotFound(place + " is not a conversation of this machine: write /delete in it")
+		return store.NotFound(scope + " is not a conversation of this machine: write /delete in it")
 	}
-	return c.Keeper.DeleteConversation(ctx, place, by, stop)
+	return c.Keeper.DeleteConversation(ctx, scope, by, stop)
 }

@@ -17,7 +17,9 @@ type Usage struct {
 		SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error)
 		Holders(ctx context.Context) ([]turnlog.Holder, error)
 	}
-	Media interface{ Owned() map[string]int64 }
+	Media interface {
+		Owned() map[message.SenderKey]int64
+	}
 	// Sandboxes returns what sessions hold in sandboxes and on disk.
 	Sandboxes interface{ Holdings() quota.Holdings }
 }
@@ -50,8 +52,8 @@ func Held(in quota.Holdings) []gateway.Held {
 }
 
 // Senders returns the senders of sessions, by the names of their workspaces.
-func Senders(holders []turnlog.Holder) map[string]string {
-	senders := map[string]string{}
+func Senders(holders []turnlog.Holder) map[string]message.SenderKey {
+	senders := map[string]message.SenderKey{}
 	for _, h := range holders {
 		senders[message.ParseSession(h.Session).Home()] = h.Sender
 	}

@@ -324,9 +324,9 @@ func (t *talk) event(e message.Event) {
 // approvals handles the requests of this conversation; others belong to their own frontends.
 func (t *talk) approvals(ctx context.Context, list []gateway.Approval) {
 	var mine []gateway.Approval
-	here := message.ConversationKey{Channel: gateway.ChannelTerminal, ID: t.cfg.Conversation}.String()
+	here := string(message.NewConversationKey(gateway.ChannelTerminal, t.cfg.Conversation))
 	for _, a := range list {
-		if message.ParseSession(a.Session).Place == here {
+		if message.ParseSession(a.Session).Scope == here {
 			mine = append(mine, a)
 		}
 	}

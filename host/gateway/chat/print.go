@@ -67,7 +67,7 @@ func (p *printer) event(e message.Event) {
 		p.breakLine()
 		p.streamed = ""
 		p.calls[e.Call] = e
-	case message.ToolVerdict:
+	case message.ToolDecision:
 		p.verdict(e)
 	case message.ToolProgress:
 		if e.Waiting {
@@ -137,9 +137,9 @@ func (p *printer) write(text string) {
 func (p *printer) verdict(e message.Event) {
 	words := map[string]string{
 		"run": place(e.Where), "run_in_sandbox": place(e.Where), "ask": "asks first, " + place(e.Where), "deny": "denied",
-	}[e.Verdict]
+	}[e.Decision]
 	if words == "" {
-		words = e.Verdict
+		words = e.Decision
 	}
 	p.note(fmt.Sprintf("%s %s [%s]", e.Tool, gist(p.calls[e.Call].Args), words))
 	for _, r := range e.Reasons {

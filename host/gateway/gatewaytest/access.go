@@ -6,6 +6,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/access/pairings"
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 )
 
@@ -51,16 +52,16 @@ func (b *Backend) DecidePairing(_ context.Context, code string, approve bool, by
 }
 
 // RevokePairing implements gateway.Access.
-func (b *Backend) RevokePairing(_ context.Context, sender, _ string) error {
+func (b *Backend) RevokePairing(_ context.Context, sender message.SenderKey, _ string) error {
 	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.State = string(pairings.Revoked) })
 }
 
 // SetPairingRole implements gateway.Access.
-func (b *Backend) SetPairingRole(_ context.Context, sender, role, _ string) error {
+func (b *Backend) SetPairingRole(_ context.Context, sender message.SenderKey, role, _ string) error {
 	return b.changePaired(sender, func(e *gateway.AccessEntry) { e.Role = role })
 }
 
-func (b *Backend) changePaired(sender string, change func(*gateway.AccessEntry)) error {
+func (b *Backend) changePaired(sender message.SenderKey, change func(*gateway.AccessEntry)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.strangers {

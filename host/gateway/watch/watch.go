@@ -24,7 +24,7 @@ type Hub struct {
 	buffer int
 
 	mu            sync.Mutex
-	conversations map[string]*conversation // by "channel:conversation"; only those with a watcher or a turn
+	conversations map[message.ConversationKey]*conversation // by "channel:conversation"; only those with a watcher or a turn
 }
 
 type conversation struct {
@@ -50,12 +50,12 @@ func NewHub(buffer int) *Hub {
 	if buffer == 0 {
 		buffer = DefaultBuffer
 	}
-	return &Hub{buffer: buffer, conversations: map[string]*conversation{}}
+	return &Hub{buffer: buffer, conversations: map[message.ConversationKey]*conversation{}}
 }
 
 // Publish passes an event to the watchers of its conversation. It does not block.
 func (h *Hub) Publish(e message.Event) {
-	key := message.ConversationKey{Channel: e.Channel, ID: e.Conversation}.String()
+	key := message.NewConversationKey(e.Channel, e.Conversation)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.conversations[key]
@@ -86,7 +86,7 @@ func (h *Hub) Subscribe(channel, id string) (<-chan message.Event, func()) {
 // Watch is Subscribe for a watcher that also reads the store, after this call. told are the past events of the running turns, with
 // streamed text in one piece. They follow what is stored and precede the events of the channel; some of them may be stored by now.
 func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan message.Event, stop func()) {
-	key, w := message.ConversationKey{Channel: channel, ID: id}.String(), make(chan message.Event, h.buffer)
+	key, w := message.NewConversationKey(channel, id), make(chan message.Event, h.buffer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.conversations[key]
@@ -115,13 +115,13 @@ func (h *Hub) Watch(channel, id string) (told []message.Event, events <-chan mes
 }
 
 // add and tidy are called with mu held.
-func (h *Hub) add(key string) *conversation {
+func (h *Hub) add(key message.ConversationKey) *conversation {
 	c := &conversation{watchers: map[chan message.Event]struct{}{}}
 	h.conversations[key] = c
 	return c
 }
 
-func (h *Hub) tidy(key string, c *conversation) {
+func (h *Hub) tidy(key message.ConversationKey, c *conversation) {
 	if len(c.watchers) == 0 && len(c.turns) == 0 && h.conversations[key] == c {
 		delete(h.conversations, key)
 	}

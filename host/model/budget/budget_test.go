@@ -27,7 +27,7 @@ func (b *book) SumUsage(_ context.Context, by usage.Key, f usage.Filter) ([]usag
 		if r.At.Before(f.Since) || !r.At.Before(f.Until) {
 			continue
 		}
-		key := map[usage.Key]string{usage.BySender: r.Sender, usage.ByAgent: r.Agent}[by]
+		key := map[usage.Key]string{usage.BySender: string(r.Sender), usage.ByAgent: r.Agent}[by]
 		s := sums[key]
 		s.Key, s.Input, s.Cost = key, s.Input+r.Input, s.Cost+r.Cost
 		sums[key] = s

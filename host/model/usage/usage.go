@@ -6,6 +6,8 @@ package usage
 import (
 	"context"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Row is the cost of one attempt at a model call. A failed attempt has a row if the provider charged for it.
@@ -16,7 +18,7 @@ type Row struct {
 	Turn    string    // "" outside a turn
 	Step    int       // sequence number of the step that the answer became
 	Session string
-	Sender  string // "instance:platform-id"
+	Sender  message.SenderKey
 	Agent   string
 	Task    string // of the host, such as compaction; "" for an agent's answer
 

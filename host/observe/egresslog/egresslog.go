@@ -1,5 +1,5 @@
-// Package egresslog records what programs in sandboxes asked to reach: the decisions of the proxy of a sandbox whose network is an
-// allowlist, and the calls of bridged commands.
+// Package egresslog records the attempts of programs in sandboxes to reach the network: the decisions of the proxy of a sandbox whose
+// network is an allowlist, and the calls of bridged commands.
 //
 // Start with New. No caller waits for the log: records that the store cannot take in time are dropped, counted and reported.
 package egresslog

@@ -152,7 +152,7 @@ func (b *builder) call(v transcript.ToolStart) (*ToolCall, error) {
 		}
 		for j := range step.Calls {
 			if c := &step.Calls[j]; c.ID == v.Call {
-				c.Tool, c.Args, c.Outcome, c.Where, c.Reasons = v.Tool, shortArgs(v.Args), v.Verdict, v.Where, shortAll(v.Reasons)
+				c.Tool, c.Args, c.Outcome, c.Where, c.Reasons = v.Tool, shortArgs(v.Args), v.Decision, v.Where, shortAll(v.Reasons)
 				return c, nil
 			}
 		}

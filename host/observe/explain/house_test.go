@@ -142,7 +142,7 @@ func newHouse(t *testing.T) *house {
 func (h *house) InForce() (*agent.Generation, agent.Policies) { return h.gen, h.chain }
 
 // Place implements agent.Generations.
-func (h *house) Place(m message.Message) string { return m.ConversationKey() }
+func (h *house) Scope(m message.Message) string { return string(m.ConversationKey()) }
 
 // Push implements agent.Outbox.
 func (h *house) Push(string, message.Reply) {}

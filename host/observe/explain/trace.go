@@ -7,21 +7,23 @@ package explain
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Trace is one turn, or one message that no turn took.
 type Trace struct {
-	ID           string    `json:"id"` // of the turn; "message/N" where there is none
-	Agent        string    `json:"agent,omitempty"`
-	Session      string    `json:"session,omitempty"`
-	Channel      string    `json:"channel"`
-	Conversation string    `json:"conversation"`
-	Sender       string    `json:"sender"`
-	State        string    `json:"state"` // running, done, failed or stopped; of a message alone new, dropped, stale, ...
-	Error        string    `json:"error,omitempty"`
-	Started      time.Time `json:"started,omitzero"`
-	Ended        time.Time `json:"ended,omitzero"`
-	Generation   uint64    `json:"generation,omitempty"` // of the configuration under which it began
+	ID           string            `json:"id"` // of the turn; "message/N" where there is none
+	Agent        string            `json:"agent,omitempty"`
+	Session      string            `json:"session,omitempty"`
+	Channel      string            `json:"channel"`
+	Conversation string            `json:"conversation"`
+	Sender       message.SenderKey `json:"sender"`
+	State        string            `json:"state"` // running, done, failed or stopped; of a message alone new, dropped, stale, ...
+	Error        string            `json:"error,omitempty"`
+	Started      time.Time         `json:"started,omitzero"`
+	Ended        time.Time         `json:"ended,omitzero"`
+	Generation   uint64            `json:"generation,omitempty"` // of the configuration under which it began
 	// Parent is the turn that delegated it, and ParentCall the tool call of that turn.
 	Parent     string `json:"parent,omitempty"`
 	ParentCall string `json:"parent_call,omitempty"`
@@ -45,13 +47,13 @@ type Trace struct {
 
 // Message is a message that the turn answers.
 type Message struct {
-	Row    int64     `json:"row"`
-	Event  string    `json:"event"`
-	Sender string    `json:"sender"`
-	Text   string    `json:"text,omitempty"`
-	State  string    `json:"state"`
-	Note   string    `json:"note,omitempty"` // why it was not answered
-	At     time.Time `json:"at,omitzero"`
+	Row    int64             `json:"row"`
+	Event  string            `json:"event"`
+	Sender message.SenderKey `json:"sender"`
+	Text   string            `json:"text,omitempty"`
+	State  string            `json:"state"`
+	Note   string            `json:"note,omitempty"` // why it was not answered
+	At     time.Time         `json:"at,omitzero"`
 }
 
 // Decision is one answer of the routing table, of a policy, or of the host about a call.

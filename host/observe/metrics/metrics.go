@@ -60,7 +60,7 @@ func messages(in registry, events *event.Bus) {
 	event.On(events, func(e channel.Received) { received.WithLabelValues(e.Channel, e.Fate).Inc() })
 
 	admissions := in.counter("admissions_total", "Messages that admission decided about on their arrival, by its decision.", "channel", "ruling")
-	event.On(events, func(e channel.Judged) { admissions.WithLabelValues(e.Channel, string(e.Ruling)).Inc() })
+	event.On(events, func(e channel.Judged) { admissions.WithLabelValues(e.Channel, string(e.Decision)).Inc() })
 
 	pairings := in.counter("pairing_events_total", "Requests for pairing, their outcomes, and wrong codes.", "event")
 	event.On(events, func(e pairing.Happened) { pairings.WithLabelValues(string(e.Event)).Inc() })

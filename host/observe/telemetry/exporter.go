@@ -61,7 +61,7 @@ func New(cfg Config) *Exporter {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Exporter{cfg: cfg, queue: make(chan ended, queueLength), client: &http.Client{
-		Transport:     &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}, // no proxy: the address is the operator's own word
+		Transport:     &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute}, // no proxy: the operator has configured the address
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -108,7 +108,7 @@ func TestWriteRefuses(t *testing.T) {
 	}{
 		"a name that is a path": {Config{Name: "../x"}, "cannot be a plugin's name"},
 		"another language":      {Config{Name: "my-plugin", Language: "cobol"}, "use go or node"},
-		"another kind":          {Config{Name: "my-plugin", Kind: "policy"}, "want channel or tools"},
+		"another kind":          {Config{Name: "my-plugin", Kind: "policy"}, "use channel or tools"},
 		"what is there":         {Config{Name: "my-plugin", Dir: dir}, "exists: choose another name"},
 	} {
 		t.Run(name, func(t *testing.T) {

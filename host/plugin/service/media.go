@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store/media"
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 	"github.com/flynnhost/flynn/sdk/proto/hostv1"
@@ -29,7 +30,7 @@ func (s *Server) PutMedia(stream grpc.ClientStreamingServer[hostv1.PutMediaReque
 	body := &putBody{stream: stream, guest: guestOf(ctx)}
 	info, err := s.config.Media.Put(ctx, media.Head{
 		Size: int64(min(head.GetSize(), math.MaxInt64)), Type: head.GetMediaType(), Name: head.GetName(),
-		Owner: body.guest.instance,
+		Owner: message.SenderKey(body.guest.instance),
 	}, body)
 	switch {
 	case err == nil:

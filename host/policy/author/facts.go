@@ -77,14 +77,14 @@ func (f *Facts) Settle() error {
 	if f.Sender == "" {
 		f.Sender = cmp.Or(f.Channel, "test") + ":guest"
 	}
-	sender, ok := message.ParseSender(f.Sender)
+	instance, _, ok := message.SenderKey(f.Sender).Cut()
 	if !ok {
 		return fmt.Errorf("sender = %q: write \"instance:platform-id\"", f.Sender)
 	}
-	if f.Channel != "" && f.Channel != sender.Channel {
+	if f.Channel != "" && f.Channel != instance {
 		return fmt.Errorf("sender = %q is not of channel = %q", f.Sender, f.Channel)
 	}
-	f.Channel = sender.Channel
+	f.Channel = instance
 	at, err := f.now()
 	if err == nil {
 		f.when = moment{f.Now, f.Zone, at}
@@ -110,12 +110,12 @@ func (f Facts) now() (time.Time, error) {
 // common returns the engine's facts that both kinds have. The facts were checked by Settle.
 func (f Facts) common() policy.Facts {
 	now, _ := f.now()
-	sender, _ := message.ParseSender(f.Sender)
+	_, id, _ := message.SenderKey(f.Sender).Cut()
 	return policy.Facts{
 		Message: message.Message{
 			Channel: f.Channel, EventID: "case", Text: f.Text, Addressed: f.Addressed,
 			Conversation: message.Conversation{ID: f.Conversation, Kind: message.Kind(f.ConversationKind), Parent: f.Parent},
-			Sender:       message.Sender{ID: sender.ID, Name: f.SenderName, Account: f.Account, Roles: f.SenderRoles},
+			Sender:       message.Sender{ID: id, Name: f.SenderName, Account: f.Account, Roles: f.SenderRoles},
 			Attachments:  f.attached(), Edited: f.Edited, Mentioned: f.Mentioned, ReceivedAt: now,
 		},
 		Role: f.Role, Door: f.Door, Labels: f.Labels, Now: now, Seed: f.Seed,

@@ -1,13 +1,12 @@
-// Package archive turns the archives that strangers give into the records that a supervisor unpacks, and a supervisor's
-// records into an archive.
+// Package archive converts archives from untrusted sources into the records that a supervisor unpacks, and a supervisor's records into an
+// archive.
 //
-// Neither side is believed. Repack reads a tar, a tar.gz or a zip, and lets through what is within Limits and harmless
-// wherever it is unpacked: no name leads upwards or through a link, no link leads out, and none stands for two things.
-// Reader lets through what a folder can hold of the records of a supervisor, which may have been taken over. TarWriter
-// makes a tar of them.
+// Neither side is trusted. Repack reads a tar, a tar.gz or a zip and passes on the entries that are within Limits and safe to unpack
+// anywhere: no name leads upwards or through a link, no link leads out, and no name occurs twice. Reader passes on only records that a
+// folder can hold, because the supervisor may have been taken over. TarWriter writes them as a tar.
 //
-// Start with Repack in repack.go; tree.go says which entries fit together, source.go whose fault an error is. Nothing here
-// makes a file of what it reads, but for a zip's own: that is for the supervisor (package supervise).
+// Start with Repack in repack.go; tree.go checks that the entries fit together, and source.go decides whether an error is the archive's
+// fault. Except for a temporary copy of a zip, the package writes no files: package supervise does.
 package archive
 
 import (
@@ -17,16 +16,16 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Limits bound an archive that somebody gave. Zero fields stand for the defaults.
+// Limits bound an uploaded archive. Zero fields stand for the defaults.
 type Limits struct {
-	Bytes   int64 // of all entries together, unpacked. 1 GiB
-	Entry   int64 // of one entry, unpacked. 256 MiB
-	Entries int   // with folders. 100,000
-	// Ratio is how many times larger than packed the whole may be, once it is larger than 1 MiB. 100
+	Bytes   int64 // of all entries together, unpacked; 1 GiB by default
+	Entry   int64 // of one entry, unpacked; 256 MiB by default
+	Entries int   // including folders; 100,000 by default
+	// Ratio is the largest ratio of unpacked to packed size, checked once more than 1 MiB is unpacked; 100 by default.
 	Ratio int64
-	// Packed bounds the archive itself. 1 GiB
+	// Packed bounds the archive itself; 1 GiB by default.
 	Packed int64
-	// Hooks lets in what lies in .git/hooks, which git runs.
+	// Hooks admits files in .git/hooks, which git runs.
 	Hooks bool
 }
 
@@ -39,20 +38,20 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// ErrRefused is wrapped by the error about an archive that is refused.
+// ErrRefused is wrapped by the errors about a refused archive.
 var ErrRefused = errors.New("archive is refused")
 
 // Tally counts what was packed or unpacked.
 type Tally struct {
-	Files   int64 `json:"files"` // with further names of one
+	Files   int64 `json:"files"` // including further names of the same file
 	Folders int64 `json:"folders"`
 	Links   int64 `json:"links"`
 	Bytes   int64 `json:"bytes"`
-	// Skipped counts what was left out: special files, what could not be read, and hooks of git.
+	// Skipped counts the entries left out: special files, unreadable files and git hooks.
 	Skipped int64 `json:"skipped"`
-	// Left names the first of these.
+	// Left lists the first of the skipped entries.
 	Left []Left `json:"left_out,omitempty"`
-	// Torn counts files that became shorter while they were packed; zeros stand for the rest.
+	// Torn counts files that shrank while they were packed; they are padded with zeros.
 	Torn int64 `json:"torn,omitempty"`
 }
 
@@ -62,7 +61,7 @@ type Left struct {
 	Why  Why    `json:"why"`
 }
 
-// Why says for what reason an entry is left out.
+// Why is the reason for which an entry is left out.
 type Why string
 
 // The reasons.
@@ -72,10 +71,10 @@ const (
 	Closed  Why = "closed to its own user"
 )
 
-// maxLeft bounds the entries that are named.
+// maxLeft bounds the entries listed in Tally.Left.
 const maxLeft = 20
 
-// Leave counts an entry that is left out.
+// Leave counts an entry as left out.
 func (t *Tally) Leave(path string, why Why) {
 	t.Skipped++
 	if len(t.Left) < maxLeft {

@@ -7,7 +7,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// isHook reports whether git would run what is there: in the hooks of a repository, or of one of its modules.
+// isHook reports whether git would run the file: it lies in the hooks folder of a repository or of one of its submodules.
 func isHook(name string) bool {
 	name = "/" + fold(name) + "/"
 	if strings.Contains(name, fold("/.git/hooks/")) {
@@ -18,19 +18,19 @@ func isHook(name string) bool {
 		return false
 	}
 	before, _, is := strings.Cut(module, fold("/hooks/"))
-	return is && !strings.Contains(before+"/", fold("/refs/")) // a branch may be called so
+	return is && !strings.Contains(before+"/", fold("/refs/")) // a branch may have this name
 }
 
-// Hooks finds the hooks of git in a folder whose records come in the order of their names, parents before children.
+// Hooks finds git hooks in a folder whose records come sorted by name, parents before children.
 type Hooks struct {
-	places []string        // where the folder lies, and where it is going to
-	heads  map[string]bool // folders with a HEAD: each of them may be a repository without a .git
+	places []string        // the folder's location, and its destination
+	heads  map[string]bool // folders with a HEAD: each of them may be a bare repository
 }
 
-// NewHooks returns a Hooks of a folder that lies at, and is going to, such places.
+// NewHooks returns a Hooks for a folder at the given location and destination.
 func NewHooks(places ...string) *Hooks { return &Hooks{places: places, heads: map[string]bool{}} }
 
-// Has reports whether git would run what the record describes.
+// Has reports whether git would run the file of the record.
 func (h *Hooks) Has(r frame.Record) bool {
 	name := string(r.Path)
 	if fold(path.Base(name)) == fold("HEAD") {

@@ -8,11 +8,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxRecords bounds the entries that a supervisor may send of one folder. It is what the supervisor itself keeps to.
+// maxRecords bounds the entries that a supervisor may send for one folder; the supervisor applies the same limit.
 const maxRecords = 1_000_000
 
-// Reader reads the records that a supervisor sends of a folder, and their content. The names may be any that a folder can
-// have, and links may lead anywhere.
+// Reader reads the records and contents that a supervisor sends for a folder. Names and link targets may be anything that a file system
+// allows.
 type Reader struct {
 	in   *frame.RecordReader
 	seen *tree
@@ -23,8 +23,8 @@ func NewReader(src io.Reader) *Reader {
 	return &Reader{frame.NewRecordReader(src), newTree(maxRecords, frame.MaxPath, false)}
 }
 
-// Next returns the next record, which fits to those before it, or io.EOF. One that no folder can have is a breach of the
-// protocol: the error wraps frame.ErrProtocol.
+// Next returns the next record, or io.EOF. A record that no folder can have, or that does not fit to those before it, is a protocol
+// violation: the error wraps frame.ErrProtocol.
 func (r *Reader) Next() (frame.Record, error) {
 	record, err := r.in.Next()
 	if err != nil {
@@ -40,10 +40,10 @@ func (r *Reader) Next() (frame.Record, error) {
 	return record, nil
 }
 
-// Read reads the content of the record that was read last; io.EOF is its end.
+// Read reads the content of the record that Next returned last, up to io.EOF.
 func (r *Reader) Read(p []byte) (int, error) { return r.in.Read(p) }
 
-// Each calls take for each record up to the end; content is there to be read during the call.
+// Each calls take for each remaining record; content is valid during the call.
 func (r *Reader) Each(take func(record frame.Record, content io.Reader) error) error {
 	for {
 		record, err := r.Next()

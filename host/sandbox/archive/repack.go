@@ -12,11 +12,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxParts bounds how deep an archive's folders are.
+// maxParts bounds the depth of an archive's folders.
 const maxParts = 64
 
-// Repack reads a tar, a tar in gzip or a zip, which is going to be unpacked in dir, and writes what passes as records. The
-// error wraps ErrRefused if the archive is to blame; what was written until then is of no use.
+// Repack reads a tar, a gzipped tar or a zip that will be unpacked in dir and writes the accepted entries as records. The error wraps
+// ErrRefused if the archive is at fault; the output is useless then.
 func Repack(archive io.Reader, l Limits, dir string, out io.Writer) (Tally, error) {
 	l = l.withDefaults()
 	p := &repacker{limits: l, dir: dir, tree: newTree(l.Entries, maxParts, true), out: bufio.NewWriterSize(out, frame.MaxData)}
@@ -24,24 +24,24 @@ func Repack(archive io.Reader, l Limits, dir string, out io.Writer) (Tally, erro
 	return p.tally, err
 }
 
-// repacker is a Repack under way. Archives in the archive are files like others.
+// repacker is the state of one Repack. Archives inside the archive are treated as plain files.
 type repacker struct {
 	limits Limits
-	dir    string // where the archive is going to be unpacked
+	dir    string // where the archive will be unpacked
 	tree   *tree
 	out    *bufio.Writer
 	buf    []byte
 	tally  Tally
 }
 
-// The first bytes of the formats; a tar has none that could be relied on.
+// Magic numbers of the formats; tar has none that is reliable.
 const (
 	gzipMagic = "\x1f\x8b"
 	zipMagic  = "PK\x03\x04"
 	zipEmpty  = "PK\x05\x06"
 )
 
-// repack tells the formats apart.
+// repack detects the format.
 func (p *repacker) repack(archive io.Reader) error {
 	packed := &packedReader{src: archive, max: p.limits.Packed}
 	src := bufio.NewReaderSize(packed, 32<<10)
@@ -63,7 +63,7 @@ func (p *repacker) repack(archive io.Reader) error {
 	return p.out.Flush()
 }
 
-// refuse makes an error about the archive; entry may be "".
+// refuse returns an error about the archive; entry may be "".
 func refuse(entry string, why error) error {
 	if entry == "" {
 		return fmt.Errorf("%w: %w", ErrRefused, why)
@@ -71,7 +71,7 @@ func refuse(entry string, why error) error {
 	return fmt.Errorf("%w: entry %.200q: %w", ErrRefused, entry, why)
 }
 
-// entry checks an entry and writes it, unless it is one to leave out. r has no path yet.
+// entry checks an entry and writes it, unless it is to be left out. r.Path is not set yet.
 func (p *repacker) entry(name string, r frame.Record, content io.Reader, packed *packedReader) (written bool, err error) {
 	clean, err := cleanName(name)
 	if err == nil && clean == "." && r.Type() == frame.TypeFolder {
@@ -95,7 +95,7 @@ func (p *repacker) entry(name string, r frame.Record, content io.Reader, packed 
 	return true, p.write(r, content, packed)
 }
 
-// unwanted reports whether an entry is a hook and hooks are left out.
+// unwanted reports whether an entry is a git hook that is to be left out.
 func (p *repacker) unwanted(name string) bool {
 	return !p.limits.Hooks && isHook(path.Join(p.dir, name))
 }
@@ -136,11 +136,11 @@ func (p *repacker) write(r frame.Record, content io.Reader, packed *packedReader
 	return err
 }
 
-// fileBits keep the permissions of an archive's file, without those that are dangerous in anybody's hands but the packer's.
+// fileBits returns the permissions of an unpacked file: readable and writable for the owner, with no set-id bits and no writing by others.
 func fileBits(mode uint32) uint32   { return frame.TypeFile | mode&0o755 | 0o600 }
 func folderBits(mode uint32) uint32 { return frame.TypeFolder | mode&0o755 | 0o700 }
 
-// mtime is a time as records have it; times out of all reason are none.
+// mtime converts a time to the form that records use; implausible times become 0.
 func mtime(t time.Time) int64 {
 	if s := t.Unix(); s <= 0 || s > 1<<33 {
 		return 0
@@ -148,7 +148,7 @@ func mtime(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// cleanName turns an archive's name into a record's. It tolerates only what programs write: "./" in front, "/" behind.
+// cleanName converts an archive's name to a record's. It tolerates only what common programs write: a leading "./" and a trailing "/".
 func cleanName(name string) (string, error) {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// ratioFree is what may be unpacked whatever its ratio.
+// ratioFree is the unpacked size below which the ratio is not checked.
 const ratioFree = 1 << 20
 
-// packedReader counts what is read of the archive itself. Its errors are the reader's, and not the archive's fault, apart
-// from its size.
+// packedReader counts the bytes read from the archive itself. Apart from the size limit, its errors are the source's and not the archive's
+// fault.
 type packedReader struct {
 	src    io.Reader
 	n, max int64
@@ -29,7 +29,7 @@ func (r *packedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// blame says whose fault an error is that came up while reading the archive: the source's, or the archive's.
+// blame attributes an error that occurred while reading the archive, to the source or to the archive.
 func (r *packedReader) blame(entry string, err error) error {
 	switch {
 	case r.err != nil:
@@ -40,7 +40,7 @@ func (r *packedReader) blame(entry string, err error) error {
 	return refuse(entry, err)
 }
 
-// ratioReader refuses to go on when far more comes out than went in.
+// ratioReader fails when far more comes out than went in.
 type ratioReader struct {
 	src    io.Reader
 	packed *packedReader
@@ -56,7 +56,7 @@ func (r *ratioReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sourceReader keeps what goes wrong with reading apart from what goes wrong with writing.
+// sourceReader distinguishes read errors from write errors.
 type sourceReader struct {
 	src io.Reader
 	err error

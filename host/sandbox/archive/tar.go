@@ -30,7 +30,7 @@ func (p *repacker) tar(src io.Reader, packed *packedReader) error {
 			return packed.blame("", fmt.Errorf("it is not a tar, tar.gz or zip: %w", err))
 		case err != nil:
 			return packed.blame("", err)
-		case h.Typeflag == tar.TypeXGlobalHeader: // git writes its commit there
+		case h.Typeflag == tar.TypeXGlobalHeader: // git writes the commit there
 			continue
 		}
 		r, err := tarRecord(h)
@@ -68,10 +68,10 @@ type TarWriter struct{ tar *tar.Writer }
 // NewTarWriter returns a TarWriter to w.
 func NewTarWriter(w io.Writer) TarWriter { return TarWriter{tar.NewWriter(w)} }
 
-// Close ends the tar, without which it is none.
+// Close ends the tar; an unclosed tar is invalid.
 func (t TarWriter) Close() error { return t.tar.Close() }
 
-// Write adds an entry; content is a file's, and no longer than its record says.
+// Write adds an entry; content is that of a file and no longer than its record says.
 func (t TarWriter) Write(r frame.Record, content io.Reader) error {
 	h := &tar.Header{Name: string(r.Path), Mode: int64(r.Mode & 0o777), ModTime: time.Unix(0, r.Mtime), Typeflag: tar.TypeReg, Size: r.Size}
 	switch r.Type() {

@@ -9,11 +9,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// tree remembers the entries of a packed folder while they come, and refuses one that does not fit to those before it.
-// Where every entry has passed, no path leads through a link and no name stands for two things.
+// tree records the entries of an archive as they arrive and refuses one that conflicts with those before it, so that no accepted path leads
+// through a link and no name occurs twice.
 type tree struct {
-	fold  bool // names that differ in case alone are one on some machines, and refused
-	max   int  // entries, with the folders that are only part of a path
+	fold  bool // treat names that differ only in case as equal, as some file systems do, and refuse the second
+	max   int  // bound of the entries, including implied parent folders
 	depth int
 	nodes map[string]node
 }
@@ -27,7 +27,7 @@ func newTree(max, depth int, fold bool) *tree {
 	return &tree{fold: fold, max: max, depth: depth, nodes: make(map[string]node)}
 }
 
-// add enters an entry with its parents.
+// add records an entry with its parents.
 func (t *tree) add(name string, kind uint32) error {
 	if err := frame.CheckName(name); err != nil {
 		return err
@@ -58,14 +58,14 @@ func (t *tree) enter(name string, kind uint32) error {
 		t.nodes[key] = node{name, kind}
 		return nil
 	case old.name != name:
-		return fmt.Errorf("the name differs from %.80q in case alone", old.name)
+		return fmt.Errorf("the name differs from %.80q only in case", old.name)
 	case old.kind != frame.TypeFolder || kind != frame.TypeFolder:
 		return fmt.Errorf("the name stands for two entries")
 	}
 	return nil
 }
 
-// fold is the same for names that differ in case alone.
+// fold maps names that differ only in case to the same string.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -76,7 +76,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// isFile reports whether an earlier entry of exactly that name is a regular file.
+// isFile reports whether an earlier entry of exactly this name is a regular file.
 func (t *tree) isFile(name string) bool {
 	key := name
 	if t.fold {
@@ -86,8 +86,8 @@ func (t *tree) isFile(name string) bool {
 	return old.name == name && old.kind == frame.TypeFile
 }
 
-// checkLink refuses a symbolic link that leads out of the packed folder. Dots may stand only at the start of the target:
-// the folders of a link are real ones, so there they mean what they seem to, and behind another link they might not.
+// checkLink refuses a symbolic link that leads out of the archive's folder. Dots may stand only at the start of the target: the link's
+// parents are real folders, so dots there mean what they seem to; behind another link they might not.
 func checkLink(name, target string) error {
 	if target == "" || len(target) > frame.MaxPath || strings.ContainsRune(target, 0) {
 		return fmt.Errorf("the link's target is malformed")

@@ -13,25 +13,25 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// zip reads an archive whose table of contents is at its end, so that it has to be kept in a file first.
+// zip reads a zip archive. Its table of contents is at the end, so the archive is first copied to a temporary file.
 func (p *repacker) zip(src io.Reader, packed *packedReader) error {
-	spool, err := os.CreateTemp("", "flynn-zip-*")
+	file, err := os.CreateTemp("", "flynn-zip-*")
 	if err != nil {
 		return fmt.Errorf("keep the archive: %w", err)
 	}
-	defer spool.Close()
-	if err := os.Remove(spool.Name()); err != nil { // the open file is all that is needed
+	defer file.Close()
+	if err := os.Remove(file.Name()); err != nil { // the open file is enough
 		return fmt.Errorf("keep the archive: %w", err)
 	}
 	heads := &headCounter{max: p.limits.Entries}
-	size, err := io.Copy(io.MultiWriter(spool, heads), src)
+	size, err := io.Copy(io.MultiWriter(file, heads), src)
 	if err != nil {
 		if packed.err != nil || errors.Is(err, ErrRefused) {
 			return err
 		}
 		return fmt.Errorf("keep the archive: %w", err)
 	}
-	archive, err := zip.NewReader(spool, size)
+	archive, err := zip.NewReader(file, size)
 	if err != nil {
 		return refuse("", err)
 	}
@@ -45,7 +45,7 @@ func (p *repacker) zipEntries(archive *zip.Reader, packed *packedReader) error {
 		if err != nil {
 			return refuse(f.Name, err)
 		}
-		// Entries may share one piece of the file, so what counts is the whole.
+		// Entries may share a piece of the file, so the ratio is checked for the whole.
 		if unpacked += r.Size; unpacked > ratioFree && unpacked/p.limits.Ratio > packed.n {
 			return refuse("", fmt.Errorf("it grows to more than %d times its size", p.limits.Ratio))
 		}
@@ -74,7 +74,7 @@ func (p *repacker) zipEntry(f *zip.File, r frame.Record, packed *packedReader) e
 	if written, err := p.entry(f.Name, r, content, packed); err != nil || !written {
 		return err
 	}
-	// Only at its end an entry's checksum is compared.
+	// The checksum of an entry is compared at its end only.
 	n, err := io.Copy(io.Discard, io.LimitReader(content, 1))
 	if n > 0 && r.Type() == frame.TypeFile {
 		err = errors.New("it is longer than it says")
@@ -85,12 +85,12 @@ func (p *repacker) zipEntry(f *zip.File, r frame.Record, packed *packedReader) e
 	return nil
 }
 
-// headCounter refuses a zip that has the mark of an entry in it more often than entries are allowed. It comes before the
-// table is read, because that is kept in memory as a whole, and believes nothing that the table says about itself.
+// headCounter refuses a zip that contains the signature of an entry more often than entries are allowed. It runs before the table of
+// contents is read, because archive/zip keeps that in memory as a whole, and trusts nothing that the table says.
 type headCounter struct {
 	max int
 	n   int
-	buf []byte // begins with the last bytes of what came before, in which a mark may begin
+	buf []byte // starts with the last bytes of the previous write, in which a signature may begin
 }
 
 const zipHead = "PK\x01\x02"
@@ -106,7 +106,7 @@ func (c *headCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// zipRecord is the record of a zip's entry. A link's target is its content.
+// zipRecord returns the record of a zip's entry. The target of a link is its content.
 func zipRecord(f *zip.File) (frame.Record, error) {
 	mode := f.Mode()
 	r := frame.Record{Mode: uint32(mode.Perm()), Mtime: mtime(f.Modified)}

@@ -1,10 +1,9 @@
-// Package bridge lets programs in a sandbox have selected commands run elsewhere: in a second container, which has what the
-// first must not, such as a credential.
+// Package bridge lets programs in a sandbox run selected commands elsewhere: in a second container, which has what the first must not have,
+// such as a credential.
 //
-// Start with Rules: they say, position by position, which arguments such a command may have, and Check takes a command line
-// apart by them. Everything is refused that is not listed, and the refusal names the argument and the reason. Server has the
-// host's end of a call: it reads what a program inside asks (package wire), checks it, and has it run by the maker of the
-// Server. The package starts nothing itself.
+// Start with Rules, which list position by position the arguments that such a command may have. Check matches a command line against them;
+// everything that is not listed is refused, and the refusal names the argument and the reason. Server is the host's end of a call: it reads
+// the request of a program inside (package wire), checks it and calls Command.Run. The package starts no process itself.
 package bridge
 
 import (
@@ -15,22 +14,22 @@ import (
 	"strings"
 )
 
-// Arg says what an argument in its position may be.
+// Arg describes the arguments allowed in one position.
 type Arg struct {
-	// Pattern is a regular expression (RE2) that the whole argument has to match; of a path, its part within the workspace.
-	// Anything, if it is empty.
+	// Pattern is a regular expression (RE2) that the whole argument must match, or, for a path, its part below the workspace. If it is
+	// empty, anything matches.
 	Pattern string
-	// Path says that the argument is a path, which has to lie in the workspace.
+	// Path marks an argument that is a path in the workspace.
 	Path bool
-	// Rest says that it stands for all further arguments, if there are any; only the last may.
+	// Rest makes the Arg match all further arguments, if any; only the last may have it.
 	Rest bool
 }
 
 // Form is one way to call a command.
 type Form struct {
 	Args []Arg
-	// Flags are those that may stand anywhere, with the pattern of their value; a flag with an empty one takes none. A value
-	// follows as the next argument or behind an equals sign. "--", which ends the flags, has to be listed as well.
+	// Flags maps each flag that may stand anywhere to the pattern of its value; an empty pattern means that the flag takes no value. A
+	// value follows as the next argument or after an equals sign. "--", which ends the flags, must be listed as well.
 	Flags map[string]string
 }
 
@@ -47,17 +46,17 @@ type arg struct {
 	path, rest bool
 }
 
-// pattern is an anchored expression.
+// pattern is an anchored regular expression.
 type pattern struct {
 	text string
 	re   *regexp.Regexp
 }
 
-// anything is what an empty pattern stands for.
+// anything is the expression used for an empty pattern.
 const anything = "(?s).*"
 
 func compile(text string) (*pattern, error) {
-	if _, err := regexp.Compile(text); err != nil { // by itself, or it might close the anchors' group
+	if _, err := regexp.Compile(text); err != nil { // compiled alone first: with an unbalanced parenthesis it could close the group of the anchors
 		return nil, fmt.Errorf("pattern %q: %w", text, err)
 	}
 	if text == "" {
@@ -72,7 +71,7 @@ func compile(text string) (*pattern, error) {
 
 func (p *pattern) matches(text string) bool { return p.re.MatchString(text) }
 
-// Compile reads forms. Without any, nothing can be called.
+// Compile compiles the forms. Without any, no call is accepted.
 func Compile(forms []Form) (*Rules, error) {
 	rules := &Rules{}
 	for i, f := range forms {
@@ -124,7 +123,7 @@ func checkFlag(name string) error {
 	return nil
 }
 
-// TakesAnything reports whether an argument that is no path may be whatever the caller likes.
+// TakesAnything reports whether an argument that is not a path may be an arbitrary text.
 func (r *Rules) TakesAnything() bool {
 	return slices.ContainsFunc(r.forms, func(f form) bool {
 		return slices.ContainsFunc(f.args, func(a arg) bool { return !a.path && a.pattern.text == anything })

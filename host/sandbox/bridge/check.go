@@ -12,22 +12,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Workspace is where the session's files are.
+// Workspace says where the session's files are.
 type Workspace struct {
-	// Inside is the workspace's path for who calls, and There for the program; "" if it has none.
+	// Inside is the workspace's path for the caller, There for the program; "" if the program has no workspace.
 	Inside, There string
 }
 
-// Accepted is a call that may be made.
+// Accepted is a call that the rules accept.
 type Accepted struct {
 	Argv []string // without the program
-	// Dir is the working directory, and Paths are the arguments that are paths, both relative to the workspace. Whether links
-	// lead out of it is still to be seen.
+	// Dir is the working directory and Paths are the path arguments, both relative to the workspace. They may still lead out of it by
+	// links.
 	Dir   string
 	Paths []string
 }
 
-// Refusal says which argument is in the way, and why.
+// Refusal says which argument is refused, and why.
 type Refusal struct {
 	Position int // from 1; 0 is the call as a whole
 	Argument string
@@ -44,14 +44,15 @@ func (r Refusal) Error() string {
 	return fmt.Sprintf("argument %d (%s): %s", r.Position, quote(r.Argument), r.Why)
 }
 
-// Bounds of a call.
+// Limits of a call.
 const (
 	maxArgs     = 256
 	maxArgument = 8 << 10
 	maxPath     = 4096
 )
 
-// Check takes a command line apart. The error is a Refusal: of several forms, by the one that got farthest.
+// Check matches a command line against the rules. The error is a Refusal: where there are several forms, that of the form that matched most
+// arguments.
 func (r *Rules) Check(argv []string, cwd string, ws Workspace) (Accepted, error) {
 	var worst Refusal
 	if err := checkText(argv); err != nil {
@@ -81,7 +82,7 @@ func (r *Rules) Check(argv []string, cwd string, ws Workspace) (Accepted, error)
 	return Accepted{}, worst
 }
 
-// checkText refuses what no argument may have: what a program, a shell behind it or a log could read as two.
+// checkText refuses arguments with characters that a program, a shell or a log could read as a separator.
 func checkText(argv []string) error {
 	if len(argv) > maxArgs {
 		return Refusal{Why: fmt.Sprintf("more than %d arguments", maxArgs)}
@@ -103,7 +104,7 @@ func isUnseen(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// dir is the working directory relative to the workspace.
+// dir returns the working directory relative to the workspace.
 func (ws Workspace) dir(cwd string) (string, error) {
 	if ws.There == "" {
 		return "", nil
@@ -115,13 +116,13 @@ func (ws Workspace) dir(cwd string) (string, error) {
 	return rel, nil
 }
 
-// within makes a path relative to the workspace, from a working directory that is so already.
+// within makes a path relative to the workspace; dir is relative to it already.
 func (ws Workspace) within(name, dir string) (string, bool) {
 	if len(name) > maxPath || strings.ContainsRune(name, 0) {
 		return "", false
 	}
 	if !path.IsAbs(name) {
-		// Not joined and cleaned as one: more dots than folders must not pass for the root of something.
+		// Not joined and cleaned in one step: more ".." than folders must not be clipped at a root.
 		name = path.Join(ws.Inside, dir) + "/" + name
 	}
 	clean := path.Clean(name)
@@ -132,7 +133,7 @@ func (ws Workspace) within(name, dir string) (string, bool) {
 	return rel, ok
 }
 
-// match is one attempt at one form.
+// match is one attempt to match a form.
 type match struct {
 	form form
 	argv []string
@@ -141,7 +142,7 @@ type match struct {
 
 	out  Accepted
 	next int  // position among the form's arguments
-	done bool // no flags follow
+	done bool // no more flags
 }
 
 func (m *match) run() (Accepted, error) {
@@ -178,7 +179,7 @@ func (a arg) String() string {
 	return "what matches " + a.pattern.text
 }
 
-// flag takes what begins with a hyphen, and says how many further arguments it took.
+// flag matches an argument that begins with a hyphen and returns how many further arguments it used.
 func (m *match) flag(i int, a string) (used int, err error) {
 	if m.done {
 		return 0, Refusal{i + 1, a, `begins with a hyphen after "--"`}
@@ -215,7 +216,7 @@ func (m *match) value(i int, a, value string, p *pattern) error {
 	return readsNoFile(i, a, value, p)
 }
 
-// readsNoFile refuses a value for which many programs put a file's content, unless the pattern speaks of that way to name one.
+// readsNoFile refuses a value that many programs replace by a file's content, unless the pattern mentions that syntax.
 func readsNoFile(i int, a, value string, p *pattern) error {
 	if sign, does := p.namesFile(value); does {
 		return Refusal{i + 1, a, fmt.Sprintf("may name a file by %q, which is not listed", sign)}
@@ -223,7 +224,7 @@ func readsNoFile(i int, a, value string, p *pattern) error {
 	return nil
 }
 
-// positional takes an argument by its position.
+// positional matches an argument by its position.
 func (m *match) positional(i int, a string) error {
 	if m.next >= len(m.form.args) {
 		return Refusal{i + 1, a, "is one more than are listed"}
@@ -253,7 +254,7 @@ func (m *match) positional(i int, a string) error {
 	return nil
 }
 
-// quote shows a stranger's text in one line.
+// quote returns a stranger's text as one line.
 func quote(text string) string {
 	const most = 80
 	if len(text) > most {
@@ -262,7 +263,7 @@ func quote(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// namesFile returns the sign of a way in which a value names a file, if there is one that its pattern does not speak of.
+// namesFile returns the syntax by which a value names a file, unless its pattern mentions that syntax.
 func (p *pattern) namesFile(value string) (sign string, does bool) {
 	for _, sign := range shell.FileSigns(value) {
 		if !strings.Contains(p.text, sign) {

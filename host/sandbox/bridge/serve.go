@@ -15,38 +15,38 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/bridge/wire"
 )
 
-// Command is one that programs inside may call.
+// Command is a command that programs inside may call.
 type Command struct {
 	Name      string
 	Rules     *Rules
 	Workspace Workspace
-	Stdin     bool // it gets what the program has on its standard input, read to its end first
-	// Confine, if not nil, judges a call that the rules accept by what only the host can see, such as where the links of a path lead.
-	// Its error is a refusal.
+	Stdin     bool // it gets the program's standard input, which is read to its end first
+	// Confine, if not nil, checks an accepted call for what only the host can see, such as the targets of links. Its error refuses the
+	// call.
 	Confine func(call Accepted) error
-	// Secrets are what its output must not repeat.
+	// Secrets returns texts that are removed from the output.
 	Secrets func() []string
-	// Run has the call made and returns the exit code; out takes the output as it comes. It must end when ctx does.
+	// Run executes the call and returns the exit code; out receives the output as it arrives. Run must return when ctx is done.
 	Run func(ctx context.Context, call Accepted, stdin []byte, out Output) (code int, err error)
 }
 
-// Output takes what a command writes. Nothing (nil) says that there was more, of either stream, which is left out.
+// Output receives what a command writes. A nil p means that further output, of either stream, was left out.
 type Output func(stderr bool, p []byte)
 
-// Decision says what became of a call.
+// Decision records how a call was decided, and how it ended.
 type Decision struct {
 	ID      string
 	Time    time.Time
 	Name    string
 	Argv    []string
 	Allowed bool
-	Reason  string // of a refusal, or of a failure
-	// Up and Down are the bytes of its input and its output, and Ended when it was over.
+	Reason  string // of a refusal or a failure
+	// Up and Down count the bytes of its input and its output; Ended is when it ended.
 	Up, Down int64
 	Ended    time.Time
 }
 
-// Server answers the calls of one sandbox. It is safe for concurrent use.
+// Server answers the calls from one sandbox. It is safe for concurrent use.
 type Server struct {
 	commands map[string]Command
 	decided  func(Decision)
@@ -55,7 +55,7 @@ type Server struct {
 }
 
 const (
-	// maxCalls bounds the commands that run at a time for one sandbox; further ones wait.
+	// maxCalls bounds the commands that run at the same time for one sandbox; further ones wait.
 	maxCalls = 8
 	// maxStdin bounds a command's input.
 	maxStdin = 16 << 20
@@ -63,14 +63,13 @@ const (
 	callTimeout = 20 * time.Second
 )
 
-// Exit codes of what was not the command's own doing.
+// Exit codes that do not come from the command itself.
 const (
 	exitRefused = 1
 	exitFailed  = 125
 )
 
-// NewServer returns a Server. decided is called for each decision, and ended again when an allowed call is over; neither
-// may wait.
+// NewServer returns a Server. It calls decided for each decision and ended when an allowed call is over; neither may block.
 func NewServer(commands []Command, decided, ended func(Decision)) *Server {
 	s := &Server{commands: make(map[string]Command), decided: decided, ended: ended, slots: make(chan struct{}, maxCalls)}
 	for _, c := range commands {
@@ -79,7 +78,7 @@ func NewServer(commands []Command, decided, ended func(Decision)) *Server {
 	return s
 }
 
-// Serve answers one connection and closes it. Its goroutines are gone when it returns.
+// Serve answers one connection and closes it. No goroutine of it remains when it returns.
 func (s *Server) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	c := &call{server: s, conn: conn}
 	body, err := c.read(cancel)
 	if err != nil {
-		return // nobody to tell
+		return // the peer is gone
 	}
 	command, accepted, err := s.check(body)
 	d := Decision{ID: rand.Text(), Time: time.Now(), Name: quoteName(body.Name), Argv: texts(body.Argv), Allowed: err == nil}
@@ -107,7 +106,7 @@ func (s *Server) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	s.ended(d)
 }
 
-// check finds the command and judges the call.
+// check looks the command up and checks the call.
 func (s *Server) check(body wire.CallBody) (Command, Accepted, error) {
 	command, known := s.commands[string(body.Name)]
 	if !known {
@@ -128,7 +127,7 @@ func texts(words [][]byte) []string {
 	return out
 }
 
-// quoteName shows a name that may be anything.
+// quoteName quotes an arbitrary name.
 func quoteName(name []byte) string {
 	q := quote(string(name))
 	if len(q) == len(name)+2 {
@@ -137,16 +136,16 @@ func quoteName(name []byte) string {
 	return q
 }
 
-// call is one connection.
+// call is the state of one connection.
 type call struct {
 	server *Server
 	conn   io.ReadWriteCloser
 
-	mu       sync.Mutex // guards what is written, and down
+	mu       sync.Mutex // guards writes to the connection, and down
 	up, down int64
 }
 
-// read takes the call off the connection.
+// read reads the call.
 func (c *call) read(cancel context.CancelFunc) (wire.CallBody, error) {
 	watch := time.AfterFunc(callTimeout, cancel)
 	defer watch.Stop()
@@ -160,7 +159,7 @@ func (c *call) read(cancel context.CancelFunc) (wire.CallBody, error) {
 	return wire.ParseCall(p)
 }
 
-// run has the command run, for as long as the program waits for it.
+// run runs the command until it ends or the program hangs up.
 func (c *call) run(ctx context.Context, cancel context.CancelFunc, command Command, accepted Accepted) error {
 	select {
 	case c.server.slots <- struct{}{}:
@@ -175,7 +174,7 @@ func (c *call) run(ctx context.Context, cancel context.CancelFunc, command Comma
 		return err
 	}
 	watching := make(chan struct{})
-	go func() { // a program that hangs up, or says more, wants no more
+	go func() { // a program that hangs up, or sends more, has abandoned the call
 		defer close(watching)
 		_, _ = c.conn.Read(make([]byte, 1))
 		cancel()
@@ -195,7 +194,7 @@ func (c *call) run(ctx context.Context, cancel context.CancelFunc, command Comma
 	return err
 }
 
-// input asks for the program's standard input, if the command gets it.
+// input reads the program's standard input if the command takes it.
 func (c *call) input(command Command) ([]byte, error) {
 	if !command.Stdin {
 		return nil, nil
@@ -225,7 +224,7 @@ func (c *call) say(text string) { c.send(wire.Errors, []byte(text)) }
 
 func (c *call) exit(code int) { c.send(wire.Exit, []byte{byte(code)}) }
 
-// send ignores errors: the program is gone, and its reader finds out.
+// send ignores errors: when the program is gone, the goroutine that reads from it notices.
 func (c *call) send(k wire.Kind, p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,11 +235,11 @@ func (c *call) send(k wire.Kind, p []byte) {
 	}
 }
 
-// scrubbed passes output on without the command's secrets.
+// scrubbed passes output on with the command's secrets removed.
 type scrubbed struct {
 	call    *call
 	secrets []string
-	streams map[bool]*redact.Stream // by whether it is stderr
+	streams map[bool]*redact.Stream // keyed by whether it is stderr
 }
 
 func newScrubbed(c *call, command Command) *scrubbed {

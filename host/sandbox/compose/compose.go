@@ -1,12 +1,11 @@
-// Package compose reads the compose files that a sandbox may be made of.
+// Package compose reads the compose files that a sandbox may be made from.
 //
-// Start with Load; a Project is what stands in the file, in the order in which its services start. Of the compose
-// specification it knows what makes sense for services that are started for one session, beside the container where
-// its commands run, and that are as confined as that. Everything else is an error that names line, service and key, because
-// what is silently left out is found out at the worst of times.
+// Start with Load; a Project is the content of a file, with its services in start order. The package supports the part of the compose
+// specification that makes sense for services that are started for one session, beside the container where its commands run and as confined
+// as that one. Everything else is an error that names line, service and key, because a setting that is silently ignored is worse.
 //
-// The file is all that counts: variables have the defaults written in it, and nothing comes from the host's environment or
-// from another file. The package touches no engine, and whether a folder of the host may be mounted is decided elsewhere.
+// The file is self-contained: variables have the defaults written in it, and nothing is taken from the host's environment or from another
+// file. The package does not use an engine, and it does not decide which host folders may be mounted.
 package compose
 
 import (
@@ -23,9 +22,9 @@ import (
 
 // Project is a compose file.
 type Project struct {
-	// File is where it was read.
+	// File is the path of the file.
 	File string
-	// Services are in the order in which they start.
+	// Services are in start order.
 	Services []Service
 }
 
@@ -33,55 +32,55 @@ type Project struct {
 type Service struct {
 	Name  string
 	Image string
-	// Entrypoint and Command replace the image's; nil leaves it.
+	// Entrypoint and Command replace those of the image; nil keeps them.
 	Entrypoint, Command []string
 	Environment         []string // "NAME=value"
 	WorkingDir          string
 	User                string
 	DependsOn           []Dependency
-	Health              *Health // nil: the image's
+	Health              *Health // nil keeps that of the image
 	Binds               []Bind
 	Volumes             []Volume
 	Tmpfs               []Tmpfs
-	// MemoryBytes, CPUs and PidsLimit are 0 where the file says nothing.
+	// MemoryBytes, CPUs and PidsLimit are 0 if the file does not set them.
 	MemoryBytes int64
 	CPUs        float64
 	PidsLimit   int64
 	ReadOnly    bool
 	Init        bool
-	// Line is where the service begins.
+	// Line is the line where the service begins.
 	Line int
 }
 
-// Dependency is a service that has to be there before.
+// Dependency is a service that must be started before.
 type Dependency struct {
 	Service string
-	Healthy bool // not only started
-	Ended   bool // with exit code 0
+	Healthy bool // and healthy, not only started
+	Ended   bool // and ended with exit code 0
 }
 
-// Health says how the engine finds out whether a service is healthy.
+// Health is how the engine checks whether a service is healthy.
 type Health struct {
-	// Test is as the engine wants it: NONE, or CMD or CMD-SHELL with words.
+	// Test has the form that the engine expects: NONE, or CMD or CMD-SHELL followed by words.
 	Test                           []string
 	Interval, Timeout, StartPeriod time.Duration
 	Retries                        int
 }
 
-// Bind is a folder or file of the host. A relative source counts from the file's folder.
+// Bind mounts a folder or file of the host. A relative source is relative to the folder of the compose file.
 type Bind struct {
 	Source, Target string
 	ReadOnly       bool
 	Line           int
 }
 
-// Volume is one that the project names.
+// Volume mounts a named volume of the project.
 type Volume struct {
 	Name, Target string
 	ReadOnly     bool
 }
 
-// Tmpfs is a folder in memory.
+// Tmpfs mounts a folder in memory.
 type Tmpfs struct {
 	Target string
 	Bytes  int64
@@ -97,7 +96,7 @@ func (p *Project) Service(name string) (Service, bool) {
 	return Service{}, false
 }
 
-// Ends reports whether a service is to end by itself, because another waits for that.
+// Ends reports whether a service is expected to end by itself, because another waits for that.
 func (p *Project) Ends(name string) bool {
 	for _, s := range p.Services {
 		for _, d := range s.DependsOn {
@@ -109,7 +108,7 @@ func (p *Project) Ends(name string) bool {
 	return false
 }
 
-// Names are those of the services.
+// Names returns the names of the services.
 func (p *Project) Names() []string {
 	names := make([]string, len(p.Services))
 	for i, s := range p.Services {
@@ -118,13 +117,13 @@ func (p *Project) Names() []string {
 	return names
 }
 
-// Error is one thing that is wrong about a file.
+// Error is one error in a file.
 type Error struct {
 	File    string
 	Line    int
 	Key     string // such as services.db.ports
 	Problem string
-	Hint    string // the next step
+	Hint    string // what to do about it
 }
 
 func (e Error) Error() string {
@@ -138,7 +137,7 @@ func (e Error) Error() string {
 	return text
 }
 
-// Errors are all that is wrong, by line.
+// Errors are all errors in a file, sorted by line.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -149,10 +148,10 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxFile bounds a file, in bytes.
+// maxFile bounds the size of a file.
 const maxFile = 256 << 10
 
-// variablesIn are the names that an environment file sets, as far as its lines are NAME=value.
+// variablesIn returns the names that an environment file sets in lines of the form NAME=value.
 func variablesIn(path string) (map[string]bool, error) {
 	about, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !about.Mode().IsRegular() {
@@ -177,7 +176,7 @@ func variablesIn(path string) (map[string]bool, error) {
 	return names, lines.Err()
 }
 
-// Load reads a file. What is wrong in it is an Errors.
+// Load reads a file. If its content is invalid, the error is an Errors.
 func Load(path string) (*Project, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// health reads a healthcheck.
+// health parses a healthcheck.
 func (r *reader) health(n *yaml.Node, key string) *Health {
 	h := &Health{}
 	disabled := false
@@ -36,7 +36,7 @@ func (r *reader) health(n *yaml.Node, key string) *Health {
 	return h
 }
 
-// healthTest is a line for a shell, or the engine's own form.
+// healthTest parses a line for a shell, or the engine's own form.
 func (r *reader) healthTest(n *yaml.Node, key string) []string {
 	f := r.follow(n)
 	if f.Kind == yaml.ScalarNode {
@@ -55,7 +55,7 @@ func (r *reader) healthTest(n *yaml.Node, key string) []string {
 	return nil
 }
 
-// maxPause bounds every time in a healthcheck.
+// maxPause bounds every duration in a healthcheck.
 const maxPause = time.Hour
 
 func (r *reader) duration(n *yaml.Node, key string) time.Duration {
@@ -65,7 +65,7 @@ func (r *reader) duration(n *yaml.Node, key string) time.Duration {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond || d > maxPause {
-		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a time up to %v", s, maxPause), `write one such as "10s"`)
+		r.refuse(r.follow(n).Line, key, fmt.Sprintf("%q is not a duration up to %v", s, maxPause), `write one such as "10s"`)
 		return 0
 	}
 	return d

@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// variable is what may follow a dollar: a second one, a name, or a name with a default in braces.
+// variable matches the text after a dollar sign: a second one, a name, or a name with a default in braces.
 var variable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:\$|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?-)([^${}]*)\})`)
 })
 
-// interpolate replaces variables by the defaults that stand in the text. The host's environment is not read: it does
-// not belong in a sandbox, and a file is to mean the same on every host. A variable that an environment file sets would have
-// another value in Compose itself, so it is refused.
+// interpolate replaces variables by the defaults in the text. The host's environment is not read: it does not belong in a sandbox, and a
+// file should mean the same on every host. A variable that an environment file sets is refused, because Compose would use that value.
 func interpolate(text string, beside map[string]bool) (string, error) {
 	var out strings.Builder
 	for {

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// dependencies is a list of names, or a mapping to conditions.
+// dependencies parses a list of names, or a mapping of names to conditions.
 func (r *reader) dependencies(n *yaml.Node, key string) []Dependency {
 	var list []Dependency
 	if f := r.follow(n); f.Kind == yaml.SequenceNode {
@@ -37,14 +37,14 @@ func (r *reader) dependencies(n *yaml.Node, key string) []Dependency {
 	return list
 }
 
-// ordered puts services behind those that they depend on, otherwise in the order of the file.
+// ordered puts services behind those that they depend on, and otherwise keeps the order of the file.
 func (r *reader) ordered(services []Service) []Service {
 	byName := map[string]*Service{}
 	for i := range services {
 		byName[services[i].Name] = &services[i]
 	}
 	var sorted []Service
-	state := map[string]int{} // 1: under way, 2: placed
+	state := map[string]int{} // 1: being visited, 2: placed
 	var place func(s *Service) bool
 	place = func(s *Service) bool {
 		if state[s.Name] != 0 {
@@ -60,7 +60,7 @@ func (r *reader) ordered(services []Service) []Service {
 				r.refuse(s.Line, "services."+s.Name+".depends_on", fmt.Sprintf("service %q has its healthcheck disabled", d.Service), "remove disable, or wait for service_started")
 			case !place(other):
 				r.refuse(s.Line, "services."+s.Name+".depends_on", fmt.Sprintf("services %q and %q wait for each other", s.Name, d.Service), "remove one of the two")
-				return true // said once
+				return true // reported once
 			}
 		}
 		state[s.Name] = 2
@@ -73,7 +73,7 @@ func (r *reader) ordered(services []Service) []Service {
 	return sorted
 }
 
-// checked reports whether the service's health can be known, as far as the file tells: an image may have a check of its own.
+// checked reports whether the service may have a health check: one in the file, or possibly one in the image.
 func (s *Service) checked() bool {
 	return s.Health == nil || !slices.Equal(s.Health.Test, []string{"NONE"})
 }

@@ -11,29 +11,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds what a file may unfold to by its aliases.
+// maxNodes bounds the nodes of a file after its aliases are expanded.
 const maxNodes = 20_000
 
-// maxServices bounds a project.
+// maxServices bounds the services of a project.
 const maxServices = 16
 
-// reader turns nodes into a project and goes on after an error, so that it finds all of them.
+// reader converts nodes to a project. It goes on after an error, to report all of them.
 type reader struct {
 	file   string
 	errs   Errors
 	budget int
 	named  map[string]bool // volumes
-	beside map[string]bool // variables that a file beside this one sets
+	beside map[string]bool // variables that an environment file beside this one sets
 }
 
-// entry is one key of a mapping.
+// entry is one key of a mapping with its value.
 type entry struct {
 	key   string
 	line  int
 	value *yaml.Node
 }
 
-// Parse reads the text of a file; file is its name in errors, and its path for relative sources. Its error is an Errors.
+// Parse parses the text of a file; file is its path, for errors and relative sources. The error is an Errors.
 func Parse(file string, src []byte) (*Project, error) { return parse(file, src, nil) }
 
 func parse(file string, src []byte, beside map[string]bool) (*Project, error) {
@@ -50,7 +50,7 @@ func (r *reader) refuse(line int, key, problem, hint string) {
 	r.errs = append(r.errs, Error{File: r.file, Line: line, Key: key, Problem: problem, Hint: hint})
 }
 
-// document returns the one document's top mapping.
+// document returns the top mapping of the only document.
 func (r *reader) document(src []byte) (*yaml.Node, bool) {
 	var documents []*yaml.Node
 	for dec := yaml.NewDecoder(strings.NewReader(string(src))); ; {
@@ -76,7 +76,7 @@ func (r *reader) document(src []byte) (*yaml.Node, bool) {
 	return documents[0].Content[0], true
 }
 
-// tags refuses YAML's own kind of instruction, such as Compose's !reset. A node is met once, however many aliases it has.
+// tags refuses YAML tags, such as Compose's !reset. Each node is visited once, however many aliases refer to it.
 func (r *reader) tags(n *yaml.Node) {
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
 		r.refuse(n.Line, "", fmt.Sprintf("tag %.40q is not supported", n.Tag), "remove it")
@@ -88,7 +88,7 @@ func (r *reader) tags(n *yaml.Node) {
 
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`line (\d+)`) })
 
-// lineOf finds the line in the words of the YAML parser.
+// lineOf extracts the line number from an error of the YAML parser.
 func lineOf(err error) int {
 	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
@@ -98,7 +98,7 @@ func lineOf(err error) int {
 	return 1
 }
 
-// follow resolves an alias, and counts.
+// follow resolves an alias and counts the node.
 func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	r.budget--
 	for depth := 0; n != nil && n.Kind == yaml.AliasNode && depth < 8; depth++ {
@@ -107,12 +107,12 @@ func (r *reader) follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mapping returns a mapping's entries in their order, what is merged into it last.
+// mapping returns the entries of a mapping in order, followed by those merged into it.
 func (r *reader) mapping(n *yaml.Node, key string) []entry {
 	return r.merged(n, key, 0)
 }
 
-// maxMerges bounds how deep mappings merge others.
+// maxMerges bounds the depth of merges.
 const maxMerges = 8
 
 func (r *reader) merged(n *yaml.Node, key string, depth int) []entry {
@@ -152,7 +152,7 @@ func (r *reader) merged(n *yaml.Node, key string, depth int) []entry {
 	return own
 }
 
-// merges are the entries of the mappings that a merge key names; the earlier count.
+// merges returns the entries of the mappings that a merge key names; the first of a name counts.
 func (r *reader) merges(v *yaml.Node, key string, depth int) []entry {
 	v = r.follow(v)
 	if v.Kind != yaml.SequenceNode {
@@ -172,7 +172,7 @@ func join(key, more string) string {
 	return key + "." + more
 }
 
-// text is a scalar's, with its variables replaced. Null is no text.
+// text returns the text of a scalar with its variables replaced. It reports false for null.
 func (r *reader) text(n *yaml.Node, key string) (string, bool) {
 	n = r.follow(n)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!binary" {
@@ -191,7 +191,7 @@ func (r *reader) text(n *yaml.Node, key string) (string, bool) {
 	return value, true
 }
 
-// texts is a list of scalars.
+// texts returns a list of scalars.
 func (r *reader) texts(n *yaml.Node, key string) []string {
 	n = r.follow(n)
 	if n.Kind != yaml.SequenceNode {
@@ -210,7 +210,7 @@ func (r *reader) texts(n *yaml.Node, key string) []string {
 	return list
 }
 
-// list is a list of scalars, or one that stands for itself.
+// list returns a list of scalars, or of the one scalar that stands in its place.
 func (r *reader) list(n *yaml.Node, key string) []string {
 	if f := r.follow(n); f.Kind == yaml.ScalarNode {
 		s, ok := r.text(f, key)
@@ -222,13 +222,13 @@ func (r *reader) list(n *yaml.Node, key string) []string {
 	return r.texts(n, key)
 }
 
-// isNull reports whether a value was left out.
+// isNull reports whether a value is missing.
 func (r *reader) isNull(n *yaml.Node) bool {
 	n = r.follow(n)
 	return n.Kind == yaml.ScalarNode && n.Tag == "!!null"
 }
 
-// words is a command: a list, or a line that a shell would split.
+// words returns a command: a list, or a line that is split as a shell does.
 func (r *reader) words(n *yaml.Node, key string) []string {
 	if r.isNull(n) {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// names is what services and volumes may be called: services are host names too.
+// names matches the names of services and volumes; services are host names too.
 var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,62}$`) })
 
-// project reads the whole file.
+// project converts the whole file.
 func (r *reader) project(src []byte) *Project {
 	top, ok := r.document(src)
 	if !ok {
@@ -32,7 +32,7 @@ func (r *reader) project(src []byte) *Project {
 		case e.key == "volumes":
 			r.declared(e.value)
 		case e.key == "version" || e.key == "name" || strings.HasPrefix(e.key, "x-"):
-			// a project is named after its session, and the version means nothing any more
+			// ignored: a project is named after its session, and version is obsolete
 		default:
 			r.refuse(e.line, e.key, "it is not supported", hintFor(e.key, "remove it"))
 		}
@@ -44,7 +44,7 @@ func (r *reader) project(src []byte) *Project {
 	for i, e := range services {
 		switch {
 		case i >= maxServices:
-			r.refuse(e.line, "services."+e.key, fmt.Sprintf("there are more than %d services", maxServices), "keep what a session needs")
+			r.refuse(e.line, "services."+e.key, fmt.Sprintf("there are more than %d services", maxServices), "remove those that a session does not need")
 			return nil
 		case !names().MatchString(e.key) || strings.EqualFold(e.key, "localhost"):
 			r.refuse(e.line, "services."+e.key, "bad name", "use letters, digits, - and _, with a letter or digit first")
@@ -58,7 +58,7 @@ func (r *reader) project(src []byte) *Project {
 	return p
 }
 
-// declared reads the volumes of the project, which have no settings.
+// declared reads the project's volumes, which may have no settings.
 func (r *reader) declared(n *yaml.Node) {
 	for _, e := range r.mapping(n, "volumes") {
 		key := "volumes." + e.key
@@ -72,7 +72,7 @@ func (r *reader) declared(n *yaml.Node) {
 	}
 }
 
-// keys are what a service may have.
+// keys maps each supported key of a service to its parser.
 func (r *reader) keys() map[string]func(s *Service, n *yaml.Node, key string) {
 	return map[string]func(s *Service, n *yaml.Node, key string){
 		"image":       func(s *Service, n *yaml.Node, key string) { s.Image, _ = r.text(n, key) },
@@ -85,7 +85,7 @@ func (r *reader) keys() map[string]func(s *Service, n *yaml.Node, key string) {
 		"healthcheck": func(s *Service, n *yaml.Node, key string) { s.Health = r.health(n, key) },
 		"volumes":     func(s *Service, n *yaml.Node, key string) { r.volumes(s, n, key) },
 		"tmpfs":       func(s *Service, n *yaml.Node, key string) { r.tmpfs(s, n, key) },
-		"expose":      func(*Service, *yaml.Node, string) {}, // services see each other's ports anyway
+		"expose":      func(*Service, *yaml.Node, string) {}, // ignored: services reach each other's ports anyway
 		"mem_limit":   func(s *Service, n *yaml.Node, key string) { s.MemoryBytes = r.size(n, key, minMemory) },
 		"cpus":        func(s *Service, n *yaml.Node, key string) { s.CPUs = r.cpus(n, key) },
 		"pids_limit":  func(s *Service, n *yaml.Node, key string) { s.PidsLimit = r.integer(n, key, 1, 32768) },
@@ -94,10 +94,10 @@ func (r *reader) keys() map[string]func(s *Service, n *yaml.Node, key string) {
 	}
 }
 
-// minMemory is what the engine asks for at least.
+// minMemory is the engine's own minimum.
 const minMemory = 6 << 20
 
-// hintFor is the next step for keys that people are used to.
+// hintFor returns the hint for a well-known key that is not supported.
 func hintFor(key, otherwise string) string {
 	hints := map[string]string{
 		"ports":          "remove it: commands reach the service by its name, and nobody else does",
@@ -145,7 +145,7 @@ func (r *reader) service(e entry) Service {
 	return s
 }
 
-// environment is a mapping, or a list of NAME=value.
+// environment parses a mapping, or a list of NAME=value.
 func (r *reader) environment(n *yaml.Node, key string) []string {
 	var list []string
 	f := r.follow(n)
@@ -156,7 +156,7 @@ func (r *reader) environment(n *yaml.Node, key string) []string {
 			switch {
 			case !ok || name == "":
 				r.refuse(f.Line, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%q has no value, because the host's environment is not read", variable), "write NAME=value")
-			case seen[name]: // which one counts differs between programs
+			case seen[name]: // programs differ about which one counts
 				r.refuse(f.Line, fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("%s is set twice", name), "keep one")
 			}
 			seen[name] = true
@@ -180,7 +180,7 @@ func (r *reader) environment(n *yaml.Node, key string) []string {
 	return list
 }
 
-// place is an absolute path inside.
+// place parses an absolute path inside the container.
 func (r *reader) place(n *yaml.Node, key string) string {
 	s, ok := r.text(n, key)
 	if ok && (!path.IsAbs(s) || path.Clean(s) != s) {
@@ -189,7 +189,7 @@ func (r *reader) place(n *yaml.Node, key string) string {
 	return s
 }
 
-// users are numbers or names, with a group or without.
+// users matches user ids or names, with or without a group.
 var users = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?$`)
 })

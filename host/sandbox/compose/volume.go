@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// volumes reads what a service mounts, in the short form (source:target, with :ro or :rw) or the long one.
+// volumes parses the mounts of a service, in the short form (source:target, with :ro or :rw) or the long one.
 func (r *reader) volumes(s *Service, n *yaml.Node, key string) {
 	f := r.follow(n)
 	if f.Kind != yaml.SequenceNode {
@@ -25,7 +25,7 @@ func (r *reader) volumes(s *Service, n *yaml.Node, key string) {
 	}
 }
 
-// mounted is one element of volumes.
+// mounted is one element of volumes in its long form.
 type mounted struct {
 	kind, source, target string
 	readOnly             bool
@@ -66,7 +66,7 @@ func (r *reader) mount(n *yaml.Node, key string) (mounted, bool) {
 	return m, len(r.errs) == before
 }
 
-// shortMount is the form that most files have. A source that looks like a path is one.
+// shortMount parses the short form. A source that looks like a path is a bind mount.
 func (r *reader) shortMount(n *yaml.Node, key string) (mounted, bool) {
 	text, ok := r.text(n, key)
 	if !ok {
@@ -84,7 +84,7 @@ func (r *reader) shortMount(n *yaml.Node, key string) (mounted, bool) {
 	return m, true
 }
 
-// defaultTmpfs bounds a folder in memory of which the file does not say how large it may be.
+// defaultTmpfs bounds a tmpfs for which the file gives no size.
 const defaultTmpfs = 64 << 20
 
 func (r *reader) add(s *Service, m mounted, key string) {
@@ -111,19 +111,19 @@ func (r *reader) add(s *Service, m mounted, key string) {
 	}
 }
 
-// path makes a source absolute. "~" is nobody's home here, because the file may be anybody's.
+// path makes a source absolute. "~" is refused, because the file may come from anybody.
 func (r *reader) path(source string) string {
 	if filepath.IsAbs(source) {
 		return filepath.Clean(source)
 	}
 	folder, err := filepath.Abs(filepath.Dir(r.file))
 	if err != nil {
-		return source // relative, and refused as such
+		return source // relative, so it is refused
 	}
 	return filepath.Join(folder, source)
 }
 
-// tmpfs reads the short list of folders in memory.
+// tmpfs parses the short list of folders in memory.
 func (r *reader) tmpfs(s *Service, n *yaml.Node, key string) {
 	for i, text := range r.list(n, key) {
 		target, options, has := strings.Cut(text, ":")

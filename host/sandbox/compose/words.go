@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// split splits a line into words as a shell does, with quotes and backslashes and nothing else that a shell knows.
+// split splits a line into words as a shell does, with quotes and backslashes and no other syntax.
 func split(line string) ([]string, error) {
 	words := []string{}
 	var word strings.Builder
@@ -41,7 +41,7 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
-// quoted adds what stands between the quote that text begins with and the next, and returns that one's place.
+// quoted appends the text up to the next quote of the kind that text begins with, and returns that quote's position.
 func quoted(text string, word *strings.Builder) (int, error) {
 	quote := text[0]
 	for i := 1; i < len(text); i++ {

@@ -1,11 +1,10 @@
-// Package container keeps one live container from the moment at which it is made, or adopted, to the moment at which the engine does not
-// have it any more.
+// Package container manages one live container, from its creation or adoption until the engine has removed it.
 //
-// Start with Life (life.go), which says what can happen to a container and in which order, and Container, which does what belongs to each
-// step: it counts calls in, pauses what nobody uses, renews the lease and removes the container when its connection ends. What outlasts
-// the host is in ownership.go, record.go and controlsocket.go. Package executor runs commands in it.
+// Start with Life (life.go), the states and events of a container, and Container, which acts on them: it counts calls, pauses an unused
+// container, renews the lease and removes the container when its connection ends. ownership.go, record.go and controlsocket.go hold the
+// state that outlives the host. Package executor runs commands in the container.
 //
-// The package does not make containers (package launch does) and knows no sessions but by their names.
+// The package does not create containers (package launch does), and knows sessions by name only.
 package container
 
 import (
@@ -25,36 +24,36 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
-// Config is what a Container is known by.
+// Config identifies a Container.
 type Config struct {
 	ID        string
-	Spec      string // the hash of what it was made from
+	Spec      string // hash of the specification that it was made from
 	Image     string
-	Workspace string // the folder on the host
+	Workspace string // folder on the host
 	Session   string // "" while the container is in a pool; see Assign
 	Born      time.Time
 
 	Driver    driver.Driver
 	Reaper    *reaper.Reaper
 	Ownership *Ownership
-	Sync      *wssync.Syncer // nil where the engine sees the host's folder
+	Sync      *wssync.Syncer // nil if the engine mounts the host's folder
 	Log       *slog.Logger
 }
 
 // Services run beside a container and end with it.
 type Services interface {
-	// Attend starts those again that have failed since the last time.
+	// Attend restarts the services that have failed since the last call.
 	Attend(ctx context.Context)
-	// News returns what callers should know of them, once.
+	// News returns messages for callers about the services, each once.
 	News() []string
 	Processes() []machine.Process
-	// Has reports whether an id of a process is that of a service, and Output reads what that one has written.
+	// Has reports whether a process id belongs to a service; Output reads the output of that service.
 	Has(id string) bool
 	Output(ctx context.Context, id string, offset int64, n int) (machine.Output, error)
 	Remove() error
 }
 
-// noServices is what most containers have.
+// noServices is used by containers without services.
 type noServices struct{}
 
 func (noServices) Attend(context.Context)       {}
@@ -67,37 +66,37 @@ func (noServices) Output(context.Context, string, int64, int) (machine.Output, e
 	return machine.Output{}, machine.ErrNotFound
 }
 
-// Container is one live container. It is used for one session only and never revived: when its link dies the container is removed, and the
+// Container is one live container. It serves one session only and is never revived: when its link fails, the container is removed and the
 // session gets another one.
 type Container struct {
-	*executor.Executor // nil before Connect, as is Link
+	*executor.Executor // nil before Connect, like Link
 	Link               *link.Link
 	Services           Services
 
-	gone    chan struct{} // closed once the container is removed, or removal has failed
+	gone    chan struct{} // closed once the container is removed or its removal has failed
 	removal error         // valid once gone is closed
-	pausing sync.Mutex    // held while the supervisor is told to pause, or to go on
+	pausing sync.Mutex    // held while the supervisor is told to pause or to resume
 
 	mu        sync.Mutex // guards the fields below, never held over I/O
-	config    Config     // of which only Session and Workspace change
+	config    Config     // only Session and Workspace change
 	life      Life
 	used      time.Time // when a call last began or ended
-	onRemoved func()    // or nil
+	onRemoved func()    // may be nil
 }
 
-// New returns a container that the engine has made and that is not connected yet.
+// New returns a Container for one that the engine has created, not connected yet.
 func New(c Config) *Container {
 	return &Container{Services: noServices{}, config: c, gone: make(chan struct{}), life: Life{Phase: Starting}}
 }
 
-// Connect makes the link to a supervisor that is known to be ours. The caller serves it. dir is where the workspace is inside, and shell
-// what runs scripts, "" where that is not known.
+// Connect links the container to a supervisor that has proved its identity. The caller serves the link. dir is the workspace's path inside,
+// and shell the program that runs scripts, "" if it is not known.
 func (c *Container) Connect(stream driver.Stream, handlers map[frame.ConnectKind]link.Handler, dir, shell string) {
 	c.Link = link.New(link.Config{Stream: stream, Lost: sync.OnceValue(c.whyLost), Hung: c.WhyHung, Handlers: handlers})
 	c.Executor = executor.New(c.Link, c, dir, shell)
 }
 
-// Serve has calls admitted, and the container watched from now on.
+// Serve admits calls and starts watching the container.
 func (c *Container) Serve() {
 	c.mu.Lock()
 	c.used = time.Now()
@@ -106,7 +105,7 @@ func (c *Container) Serve() {
 	go c.watch()
 }
 
-// step takes an event and reports whether it could happen.
+// step applies an event and reports whether it was possible.
 func (c *Container) step(e Event) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,36 +119,36 @@ func (c *Container) phase() Phase {
 	return c.life.Phase
 }
 
-// ID is the engine's.
+// ID returns the engine's identifier.
 func (c *Container) ID() string { return c.config.ID }
 
-// Spec is the hash of what the container was made from.
+// Spec returns the hash of the specification that the container was made from.
 func (c *Container) Spec() string { return c.config.Spec }
 
-// Image is what it was made of.
+// Image returns the image that it was made from.
 func (c *Container) Image() string { return c.config.Image }
 
-// Born is when the container was made.
+// Born returns when the container was created.
 func (c *Container) Born() time.Time { return c.config.Born }
 
-// Key names the container among those of all processes.
+// Key returns the container's key, which is unique among all processes.
 func (c *Container) Key() string { return c.config.Ownership.key }
 
-// Session is the one that the container serves, "" while it is in a pool.
+// Session returns the session that the container serves, "" while it is in a pool.
 func (c *Container) Session() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.config.Session
 }
 
-// Workspace is the host's folder that it works in.
+// Workspace returns the folder on the host that the container works in.
 func (c *Container) Workspace() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.config.Workspace
 }
 
-// Assign gives a container of a pool to a session. The folder has been moved to workspace; "" leaves it where it is.
+// Assign gives a pooled container to a session. If workspace is not "", the folder has been moved there.
 func (c *Container) Assign(session, workspace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +158,7 @@ func (c *Container) Assign(session, workspace string) {
 	}
 }
 
-// Dead reports whether the container is of no further use.
+// Dead reports whether the container can no longer be used.
 func (c *Container) Dead() bool {
 	if c.Link.Dead() {
 		return true
@@ -169,8 +168,8 @@ func (c *Container) Dead() bool {
 	return !c.life.Live()
 }
 
-// Enter counts calls in, each of which has to end by Return. It reports false where the container is of no further use. The caller has to
-// Wake the container before anything runs in it.
+// Enter counts calls that begin; each must end with Return. It reports false if the container can no longer be used. The caller must call
+// Wake before anything runs in it.
 func (c *Container) Enter(calls int) bool {
 	if c.Link.Dead() {
 		return false
@@ -188,7 +187,7 @@ func (c *Container) Enter(calls int) bool {
 	return c.life.Live()
 }
 
-// Return counts a call out, and reports whether it was the last.
+// Return counts the end of a call and reports whether it was the last one.
 func (c *Container) Return() (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,14 +196,14 @@ func (c *Container) Return() (last bool) {
 	return c.life.Calls == 0
 }
 
-// Touch has the container count as used now.
+// Touch marks the container as used now.
 func (c *Container) Touch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.used = time.Now()
 }
 
-// Idle returns since when nothing has been going on, if so.
+// Idle returns since when the container has been idle, if it is.
 func (c *Container) Idle() (since time.Time, ok bool) {
 	if c.Dead() {
 		return time.Time{}, false
@@ -215,20 +214,20 @@ func (c *Container) Idle() (since time.Time, ok bool) {
 	return since, ok && !c.Running()
 }
 
-// Dismiss has the container end unless a call is under way: none can enter it any more. Remove has to follow.
+// Dismiss marks the container as ending unless a call is under way; no call can enter it afterwards. The caller must call Remove then.
 func (c *Container) Dismiss() bool { return !c.Link.Dead() && c.step(Dismissed) }
 
-// errEnded is the reason of an orderly end.
+// errEnded is the reason of a regular removal.
 var errEnded = errors.New("it was ended")
 
-// End removes the container in an orderly way, and returns once it is gone.
+// End removes the container and returns once it is gone.
 func (c *Container) End() error {
 	defer c.config.Reaper.Slot()()
 	c.PullWorkspace(context.Background())
 	return c.remove(errEnded)
 }
 
-// Remove ends the container for a reason that calls in it get, and returns once it is gone.
+// Remove removes the container, failing its calls with reason, and returns once it is gone.
 func (c *Container) Remove(reason error) error {
 	defer c.config.Reaper.Slot()()
 	return c.remove(reason)
@@ -242,13 +241,13 @@ func (c *Container) remove(reason error) error {
 	return c.removal
 }
 
-// Abort closes the link of a container that was never served, or that nobody may have after all. It is a leftover then.
+// Abort closes the link of a container that was never served or cannot be used. It becomes a leftover.
 func (c *Container) Abort() { c.Link.Close(errEnded) }
 
-// removeTimeout bounds the removal of a container, all retries together.
+// removeTimeout bounds the removal of a container, including all retries.
 const removeTimeout = 60 * time.Second
 
-// watch renews the lease until the link ends, for whatever reason, and removes the container then.
+// watch renews the lease until the link ends for any reason, then removes the container.
 func (c *Container) watch() {
 	defer close(c.gone)
 	c.renewUntilDone()
@@ -278,7 +277,7 @@ func (c *Container) erase() error {
 	return nil
 }
 
-// Settle makes sure that the container is gone, so that nothing in it writes to the workspace any more.
+// Settle waits until the container is gone, so that nothing in it writes to the workspace.
 func (c *Container) Settle() error {
 	if c == nil {
 		return nil
@@ -290,7 +289,7 @@ func (c *Container) Settle() error {
 	return c.erase()
 }
 
-// OnceRemoved has then called when the container is removed, and never before that has succeeded.
+// OnceRemoved registers a function to be called once the container has been removed successfully.
 func (c *Container) OnceRemoved(then func()) {
 	c.mu.Lock()
 	c.onRemoved = then
@@ -301,28 +300,28 @@ func (c *Container) OnceRemoved(then func()) {
 	}
 }
 
-// PushWorkspace makes the volume of an engine on another machine and the host's folder the same before the first command runs.
+// PushWorkspace copies the host's folder to the volume of an engine on another machine, before the first command runs.
 func (c *Container) PushWorkspace(ctx context.Context) error {
 	if c.config.Sync == nil {
 		return nil
 	}
 	if err := c.config.Sync.Begin(ctx, c.Link); err != nil {
-		return fmt.Errorf("carry the workspace to the sandbox: %w", err)
+		return fmt.Errorf("copy the workspace to the sandbox: %w", err)
 	}
 	return nil
 }
 
-// PullWorkspace brings what commands have changed on an engine elsewhere into the host's folder.
+// PullWorkspace copies the changes of commands on an engine elsewhere back to the host's folder.
 func (c *Container) PullWorkspace(ctx context.Context) {
 	if c.config.Sync == nil || c.Link.Dead() {
 		return
 	}
 	if err := c.config.Sync.Fetch(ctx, c.Link); err != nil {
-		c.config.Log.Warn("cannot copy a workspace home; trying again", "container", c.config.ID, "error", err)
+		c.config.Log.Warn("cannot copy a workspace back; trying again", "container", c.config.ID, "error", err)
 	}
 }
 
-// News returns what callers should know about the container, once.
+// News returns messages for callers about the container, each once.
 func (c *Container) News() []string {
 	lines := c.Services.News()
 	if line := c.Introduce(); line != "" {
@@ -331,7 +330,7 @@ func (c *Container) News() []string {
 	return lines
 }
 
-// whyLost is the error that people see when the container's stream has ended by itself.
+// whyLost returns the error that people see when the container's connection has ended by itself.
 func (c *Container) whyLost() error {
 	if err := c.config.Driver.Ping(context.Background()); err != nil {
 		return errors.New(machine.Reason(err))
@@ -343,10 +342,10 @@ func (c *Container) whyLost() error {
 	return fmt.Errorf("its container ended%s: the next command gets a new one", where)
 }
 
-// ErrPaused is why a container that somebody else has paused answers nothing.
+// ErrPaused is the error for a container that does not answer because somebody else has paused it.
 var ErrPaused = errors.New("somebody has paused its container on the engine")
 
-// WhyHung is ErrPaused where the engine has the container paused, which this host never asks for.
+// WhyHung returns ErrPaused if the engine reports the container as paused, which this host never asks for.
 func (c *Container) WhyHung() error {
 	d, can := c.config.Driver.(driver.Services)
 	if !can {

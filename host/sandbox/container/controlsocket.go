@@ -15,30 +15,30 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// ControlSocket is a Unix socket in a folder that a container mounts: a shorter way to its supervisor than
-// the attached standard streams, which pass through two more processes on their way. Only a
-// local engine has it; where the supervisor cannot connect, the frames stay on the streams.
+// ControlSocket is a Unix socket in a folder that a container mounts. It is a shorter way to the supervisor than the attached standard
+// streams, which pass through two more processes. Only a local engine supports it; where the supervisor cannot connect, the frames stay on
+// the streams.
 //
-// The supervisor connects before the first command runs, and the control socket is shut as soon as it has, so
-// no command finds anybody listening. The folder stays where a lease lets the container outlast the host: a later
-// host opens the same socket again, and then commands can connect to it as well (package reconcile).
+// The supervisor connects before the first command runs, and the socket is shut as soon as it has, so no command can connect. The folder
+// stays if a lease lets the container outlive the host: a later host reopens the socket, and then commands can connect to it as well
+// (package reconcile).
 type ControlSocket struct {
 	folder   string
 	listener *net.UnixListener
 }
 
 const (
-	// ControlFolder is where containers see the folder, ControlPath the socket in it.
-	ControlFolder = "/.flynn-lane"
+	// ControlFolder is the folder's path in containers; ControlPath is the socket in it.
+	ControlFolder = "/.flynn-control"
 	ControlPath   = ControlFolder + "/" + controlName
 	controlName   = "s"
-	// ControlPrefix begins the names of the folders on the host; see ControlFolderOf.
-	ControlPrefix = "lane-"
-	// controlTimeout bounds the wait for a supervisor that says it has connected.
+	// ControlPrefix begins the names of these folders on the host; see ControlFolderOf.
+	ControlPrefix = "control-"
+	// controlTimeout bounds the wait for a supervisor that claims to have connected.
 	controlTimeout = 5 * time.Second
 )
 
-// NewControlSocket makes the folder and listens in it.
+// NewControlSocket creates the folder and listens in it.
 func NewControlSocket(folder string) (*ControlSocket, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("make the control socket: %w", err)
@@ -51,7 +51,7 @@ func NewControlSocket(folder string) (*ControlSocket, error) {
 	return l, nil
 }
 
-// listen binds through the folder's descriptor, because a socket's path has to be short.
+// listen binds through the folder's descriptor, because the path of a socket must be short.
 func (l *ControlSocket) listen() error {
 	dir, err := os.Open(l.folder)
 	if err != nil {
@@ -62,17 +62,17 @@ func (l *ControlSocket) listen() error {
 	if l.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
 		return err
 	}
-	l.listener.SetUnlinkOnClose(false) // the descriptor in the name is gone by then
-	// The supervisor has no right to pass over permissions.
+	l.listener.SetUnlinkOnClose(false) // the path with the descriptor is invalid by then
+	// The supervisor has no capability to bypass file permissions.
 	return os.Chmod(filepath.Join(l.folder, controlName), 0o666)
 }
 
-// Mount is how the container sees the folder.
+// Mount returns the mount by which the container sees the folder.
 func (l *ControlSocket) Mount() driver.Mount {
 	return driver.Mount{Source: l.folder, Target: ControlFolder, ReadOnly: true}
 }
 
-// Accept waits for the supervisor that says it has connected.
+// Accept waits for a supervisor that claims to have connected.
 func (l *ControlSocket) Accept() (net.Conn, error) {
 	if err := l.listener.SetDeadline(time.Now().Add(controlTimeout)); err != nil {
 		return nil, err
@@ -80,11 +80,10 @@ func (l *ControlSocket) Accept() (net.Conn, error) {
 	return l.listener.Accept()
 }
 
-// Next waits for the next connection, until the socket is shut.
+// Next waits for the next connection until the socket is shut.
 func (l *ControlSocket) Next() (net.Conn, error) { return l.listener.Accept() }
 
-// ReopenControlSocket listens again in the folder that a container has mounted. A new folder would not do: the mount follows
-// the old one.
+// ReopenControlSocket listens again in the folder that a container has mounted. A new folder would not do: the mount refers to the old one.
 func ReopenControlSocket(folder string) (*ControlSocket, error) {
 	l := &ControlSocket{folder: folder}
 	if err := os.Remove(filepath.Join(folder, controlName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +96,7 @@ func ReopenControlSocket(folder string) (*ControlSocket, error) {
 	return l, nil
 }
 
-// Shut ends the listening; a connection made through the control socket stays, and so does the folder.
+// Shut stops listening; an established connection and the folder stay.
 func (l *ControlSocket) Shut() {
 	if l == nil || l.listener == nil {
 		return
@@ -106,7 +105,7 @@ func (l *ControlSocket) Shut() {
 	os.Remove(filepath.Join(l.folder, controlName))
 }
 
-// Close shuts the control socket for good; a connection made through it stays.
+// Close shuts the control socket and removes its folder; an established connection stays.
 func (l *ControlSocket) Close() {
 	if l == nil {
 		return
@@ -115,8 +114,7 @@ func (l *ControlSocket) Close() {
 	os.RemoveAll(l.folder)
 }
 
-// ControlStream carries frames on the control socket and keeps the standard streams open beside it: their end is
-// what ends the container.
+// ControlStream carries frames over the control socket. It keeps the standard streams open, because closing them ends the container.
 type ControlStream struct {
 	net.Conn
 	stdio   driver.Stream
@@ -131,14 +129,14 @@ func NewControlStream(conn net.Conn, stdio driver.Stream) *ControlStream {
 	return s
 }
 
-// drain passes on what the supervisor writes to stderr, and ends the stream with the container.
+// drain copies the supervisor's stderr, and closes the stream when the container ends.
 func (s *ControlStream) drain() {
 	defer close(s.drained)
 	_, _ = io.Copy(io.Discard, s.stdio)
 	s.Conn.Close()
 }
 
-// Close ends both and waits for the goroutine.
+// Close closes both streams and waits for the goroutine.
 func (s *ControlStream) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -148,7 +146,8 @@ func (s *ControlStream) Close() error {
 	return err
 }
 
-// ControlFolderOf is where the control socket of a container lies that a process has made, in the folder of its instance.
+// ControlFolderOf returns the folder of a container's control socket, within run, the folder of the instance; host is the process that made
+// it.
 func ControlFolderOf(run, host, key string) string {
 	return filepath.Join(run, ControlPrefix+host+"-"+key)
 }

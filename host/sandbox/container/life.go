@@ -1,37 +1,37 @@
 package container
 
-// Phase is where a container is in its life.
+// Phase is the state of a container.
 type Phase string
 
-// The phases. Nothing leaves Detached and Gone.
+// The phases. Detached and Gone are final.
 const (
-	Starting Phase = "starting" // being made; no command reaches it
+	Starting Phase = "starting" // being created; no command reaches it
 	Serving  Phase = "serving"
-	Pausing  Phase = "pausing" // about to stand still, unless a call comes first
-	Paused   Phase = "paused"  // what runs in it stands still until the next call
+	Pausing  Phase = "pausing" // about to be paused, unless a call comes first
+	Paused   Phase = "paused"  // its processes are stopped until the next call
 	Ending   Phase = "ending"  // being removed
 	Detached Phase = "detached"
 	Gone     Phase = "gone" // removed
 )
 
-// Event is something that happens to a container, or is asked of it.
+// Event is something that happens to a container or is requested of it.
 type Event string
 
 // The events.
 const (
-	Served    Event = "served"    // its supervisor answers: it was made, or adopted
+	Served    Event = "served"    // its supervisor answers, after creation or adoption
 	Entered   Event = "entered"   // a call begins
 	Returned  Event = "returned"  // a call has ended
-	Idled     Event = "idled"     // it is to stand still
-	Stilled   Event = "stilled"   // what runs in it is paused
-	Woken     Event = "woken"     // what runs goes on
-	Dismissed Event = "dismissed" // it is to end unless a call is under way
-	Ended     Event = "ended"     // it is to end, or its connection is lost
+	Idled     Event = "idled"     // a pause is requested
+	Stilled   Event = "stilled"   // its processes are stopped
+	Woken     Event = "woken"     // its processes run again
+	Dismissed Event = "dismissed" // it ends unless a call is under way
+	Ended     Event = "ended"     // its end is requested, or its connection is lost
 	Left      Event = "left"      // this host leaves it to a later one
-	Removed   Event = "removed"   // the engine does not have it any more
+	Removed   Event = "removed"   // the engine has removed it
 )
 
-// Life is the state of one container. It is a plain value: what is done about a step, and under which lock, is the caller's affair.
+// Life is the state of one container. It is a plain value: the caller provides the lock and acts on the steps.
 type Life struct {
 	Phase Phase
 	Calls int // under way
@@ -40,7 +40,7 @@ type Life struct {
 // Live reports whether calls may begin.
 func (l Life) Live() bool { return l.Phase == Serving || l.Phase == Pausing || l.Phase == Paused }
 
-// Step returns the state after an event. ok is false where the event cannot happen, or comes too late, and then nothing changes.
+// Step returns the state after an event. ok is false if the event is impossible in this state or comes too late; nothing changes then.
 func (l Life) Step(e Event) (next Life, ok bool) {
 	to := func(p Phase, from ...Phase) (Life, bool) {
 		for _, f := range from {

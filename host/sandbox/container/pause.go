@@ -1,15 +1,15 @@
 package container
 
-// A container that nobody uses can stand still until its next call. It costs nothing while it runs. The container itself is not paused on
-// the engine: its supervisor has to see the end of this host, and of the lease.
+// An unused container can be paused until its next call. Its processes then use no CPU. The container itself is not paused on the engine:
+// its supervisor has to notice the end of this host and of the lease.
 
-// MarkIdle marks a container that is idle as about to be paused. A call that enters later sees the mark.
+// MarkIdle marks an idle container as about to be paused. A call that enters later sees the mark.
 func (c *Container) MarkIdle() bool {
 	return !c.Dead() && !c.Running() && c.Link.Connections() == 0 && c.step(Idled)
 }
 
-// Pause stops what runs in a container that MarkIdle has marked, unless a call has come since. Its record is erased: a container without
-// running commands does not outlast the host.
+// Pause stops the processes of a container that MarkIdle has marked, unless a call has entered since. Its record is erased, because a
+// container without running commands does not outlive the host.
 func (c *Container) Pause() {
 	c.pausing.Lock()
 	defer c.pausing.Unlock()
@@ -20,7 +20,7 @@ func (c *Container) Pause() {
 	c.Link.Pause(true)
 }
 
-// Wake makes the container fit for use. A link that fails meanwhile fails the call that follows.
+// Wake resumes the container for a call. If the link fails meanwhile, the call that follows fails.
 func (c *Container) Wake() {
 	if p := c.phase(); p != Pausing && p != Paused {
 		return

@@ -16,9 +16,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Record is what a host has to know to find a container again that has commands in the background. It lies in a file of the
-// instance's folder from before the first of them is announced until the container is gone. The file has a secret
-// in it: only the host's user may read it.
+// Record is what a later host needs to find a container that has background commands. It is stored in a file of the instance's folder, from
+// before the first such command is announced until the container is gone. The file holds a secret, so only the host's user may read it.
 type Record struct {
 	Version   int           `json:"version"`
 	Key       string        `json:"key"`
@@ -28,7 +27,7 @@ type Record struct {
 	Sandbox   string        `json:"sandbox"`
 	Hash      string        `json:"hash"` // of Spec and the supervisor
 	Spec      spec.Spec     `json:"spec"`
-	Timeout   time.Duration `json:"timeout"` // which Spec's JSON leaves out
+	Timeout   time.Duration `json:"timeout"` // not part of Spec's JSON
 	Born      time.Time     `json:"born"`
 	Lease     time.Duration `json:"lease"`
 	Peer      uint32        `json:"peer"`
@@ -39,12 +38,12 @@ const (
 	recordVersion = 1
 	recordPrefix  = "box-"
 	recordSuffix  = ".json"
-	// maxRecord bounds a record's file; a specification may have long lists.
+	// maxRecord bounds the size of a record's file; a specification may have long lists.
 	maxRecord = 256 << 10
 	maxName   = 4 << 10
 )
 
-// parseRecord is strict: a session gets a container because of what the record says.
+// parseRecord parses strictly, because the record decides which session gets the container.
 func parseRecord(text []byte) (Record, error) {
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -53,7 +52,7 @@ func parseRecord(text []byte) (Record, error) {
 		return Record{}, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Record{}, errors.New("something follows its end")
+		return Record{}, errors.New("trailing data after the record")
 	}
 	r.Spec.Timeout = r.Timeout
 	return r, r.check()
@@ -79,7 +78,7 @@ func (r Record) check() error {
 	return nil
 }
 
-// RecordPath is the file with the record of a key, in the folder of the instance.
+// RecordPath returns the path of a key's record in the folder of the instance.
 func RecordPath(run, key string) string { return filepath.Join(run, recordPrefix+key+recordSuffix) }
 
 // ReadRecord reads the record of a key.
@@ -101,12 +100,12 @@ func ReadRecord(run, key string) (Record, error) {
 		err = errors.New("it is that of another key")
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("record of container %s is of no use: %w", key, err)
+		return Record{}, fmt.Errorf("record of container %s is invalid: %w", key, err)
 	}
 	return r, nil
 }
 
-// RecordKeys are the keys that there are records of.
+// RecordKeys returns the keys that have records.
 func RecordKeys(run string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(run, recordPrefix+"*"+recordSuffix))
 	var keys []string
@@ -118,7 +117,7 @@ func RecordKeys(run string) ([]string, error) {
 	return keys, err
 }
 
-// Write puts the record where it outlasts this process and a loss of power.
+// Write writes the record so that it survives the end of this process and a power failure.
 func (r Record) Write(run string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -130,8 +129,8 @@ func (r Record) Write(run string) error {
 	return durable.WriteFile(RecordPath(run, r.Key), text, 0o600)
 }
 
-// Remember records the container for a later host, once. r says whose it is and what it was made from; the rest is filled in. Without a
-// lease there is nothing to be remembered.
+// Remember records the container for a later host, once. r names its session and specification; the rest is filled in. Without a lease it
+// does nothing.
 func (c *Container) Remember(r Record) error {
 	o := c.config.Ownership
 	if o.lease <= 0 {
@@ -149,7 +148,7 @@ func (c *Container) Remember(r Record) error {
 	return err
 }
 
-// erase drops the record.
+// erase removes the record.
 func (o *Ownership) erase() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,7 +158,7 @@ func (o *Ownership) erase() {
 	}
 }
 
-// isRecorded reports whether a later host would find the container.
+// isRecorded reports whether a later host can find the container.
 func (o *Ownership) isRecorded() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

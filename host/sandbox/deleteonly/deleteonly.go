@@ -1,4 +1,4 @@
-// Package deleteonly recognises commands that do nothing but delete, which may run where a workspace holds more than it may. Start with Only.
+// Package deleteonly recognises commands that only delete files, which may run where a workspace exceeds its limit. Start with Only.
 package deleteonly
 
 import (
@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Path is where such commands are found in a container: a PATH of the image's may lead into the workspace.
+// Path is the PATH for such commands: one from the image might lead into the workspace.
 const Path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// deleting are the programs that make room, and those that show where it can be made. None of them makes a file.
+// deleting are the programs that free space, and those that show where it is used. None of them creates a file.
 var deleting = []string{"rm", "rmdir", "chmod", "find", "du", "ls"}
 
-// quiet are words that send output nowhere, and so make no file either.
+// quiet are redirections that create no file.
 var quiet = []string{"2>/dev/null", ">/dev/null", "2>&1"}
 
-// Only reports whether a shell's script does nothing but delete and list. It knows little of the shell's language on
-// purpose: simple commands one after the other, with words, patterns and quotes. Whatever else is in a script, it says no.
+// Only reports whether a shell script does nothing but delete and list files. It deliberately understands little of the shell: simple
+// commands in sequence, with words, patterns and quotes. It reports false for anything else.
 func Only(script string) bool {
 	found := false
 	for _, line := range strings.FieldsFunc(script, func(c rune) bool { return c == '\n' || c == ';' }) {
@@ -35,8 +35,8 @@ func Only(script string) bool {
 	return found
 }
 
-// onlyFinds reports whether a plain command of find starts no program and writes no file. A pattern for the shell could stand for the name
-// of a file that is an option.
+// onlyFinds reports whether a plain find command starts no program and writes no file. Shell patterns are refused, because they could match
+// a file whose name is an option.
 func onlyFinds(words string) bool {
 	var quote rune
 	said := func(c rune) rune {
@@ -65,8 +65,8 @@ func onlyFinds(words string) bool {
 	return true
 }
 
-// isPlain reports whether the shell makes nothing of a text but words and names of files. Quotes end in it: what separates
-// commands has no other meaning here, so a quoted one is not plain.
+// isPlain reports whether the shell sees nothing in a text but words and file patterns. Quotes must be balanced; a quoted separator is not
+// plain, because commands are split before.
 func isPlain(words string) bool {
 	var quote rune
 	for _, c := range words {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// An engine may be another machine's, or what answers in its place a proxy: no answer may fill the host's memory or be taken
-// for more than it says.
+// The engine may be on another machine, or a proxy may answer in its place: no answer may exhaust the host's memory.
 const (
-	maxAnswer = 64 << 20 // bytes of an answer that is read as a whole: the list of some 30,000 containers
-	maxEvent  = 8 << 20  // of one object of an answer that is followed
+	maxAnswer = 64 << 20 // bytes of an answer read as a whole: the list of some 30,000 containers
+	maxEvent  = 8 << 20  // bytes of one object of a streamed answer
 )
 
-// errIncomplete is an answer without what every container or image has.
+// errIncomplete is the error for an answer that lacks what every container or image has.
 var errIncomplete = errors.New("its answer is incomplete")
 
 // bounded limits the answers that the client reads as a whole.
@@ -33,12 +32,12 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// isFollowed reports whether an answer is read bit by bit while the engine works.
+// isFollowed reports whether the answer is streamed while the engine works.
 func isFollowed(path string) bool {
 	return strings.HasSuffix(path, "/build") || strings.HasSuffix(path, "/images/create") || strings.HasSuffix(path, "/logs")
 }
 
-// limited fails once more than what is left was asked for.
+// limited fails once more than the remaining bytes are read.
 type limited struct {
 	io.ReadCloser
 	most, left int64
@@ -53,7 +52,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// each has see take every object of an answer, until it fails or the answer ends.
+// each calls see for every object of an answer, until see fails or the answer ends.
 func each[E any](body io.Reader, see func(E) error) error {
 	allowed := &io.LimitedReader{R: body}
 	for events := json.NewDecoder(allowed); ; {

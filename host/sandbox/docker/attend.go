@@ -8,15 +8,15 @@ import (
 
 // attention says how an engine is watched during a long call.
 type attention struct {
-	every    time.Duration // between two looks
-	patience time.Duration // for which it may give no sign of life at all
+	every    time.Duration // interval between checks
+	patience time.Duration // how long the engine may give no sign of life
 }
 
-// errSilent ends what an engine was busy with when it hung.
+// errSilent ends a long call to an engine that hangs.
 var errSilent = errors.New("no sign of life")
 
-// attended ends a long call when the engine gives no sign of life: otherwise a caller would wait for an engine that hangs until the call's
-// deadline. The call's error has to go through silence.
+// attended ends a long call when the engine gives no sign of life; otherwise a caller would wait for a hung engine until the call's
+// deadline. Pass the call's error through silence.
 func (d *Driver) attended(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	if d.weakness.Trusting {
@@ -44,7 +44,7 @@ func (d *Driver) attended(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { end(nil) }
 }
 
-// silence returns errSilent for a call that has failed because the engine gave no sign of life.
+// silence returns errSilent for a call that failed because the engine gave no sign of life.
 func silence(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == errSilent {
 		return errSilent

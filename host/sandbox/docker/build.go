@@ -18,10 +18,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/image"
 )
 
-// sweepTimeout bounds the removal of what a failed build has left.
+// sweepTimeout bounds the cleanup after a failed build.
 const sweepTimeout = 90 * time.Second
 
-// Build implements image.Engine by the engine's own builder, which every engine has since before 20.10.
+// Build implements image.Engine with the engine's classic builder, which every supported engine has.
 func (d *Driver) Build(ctx context.Context, b image.Build, progress func(line string)) (image.Built, error) {
 	t := &trail{bases: b.Bases, output: image.Output{Tell: progress}, tell: progress}
 	var built image.Built
@@ -75,21 +75,21 @@ type buildEvent struct {
 	} `json:"aux"`
 }
 
-// trail is what the engine has reported about a build. What steps print comes the same way, so it may be forged: nothing is removed
-// on its word alone.
+// trail is what the engine has reported about a build. The output of steps arrives in the same stream and may imitate the engine's reports,
+// so nothing is removed on their word alone.
 type trail struct {
 	bases  []string
 	tell   func(line string)
-	output image.Output // of the step under way
+	output image.Output // of the current step
 
 	step       string
-	scratch    bool     // a stage begins with nothing
-	cached     bool     // the next image was there before
-	known      []string // images that were there before
+	scratch    bool     // the stage starts from scratch
+	cached     bool     // the next image existed before
+	known      []string // images that existed before
 	images     []string // images made
 	containers []string // intermediate ones
 	stages     []string // finished, by full id
-	result     string   // short id of what the engine calls its result, in its last words
+	result     string   // short id of the image that the engine reports as its result
 }
 
 var (
@@ -154,12 +154,12 @@ func (t *trail) failed(reason string) error {
 	return &image.StepError{Step: step, Output: t.output.Last(), Err: errors.New(image.Clean(reason))}
 }
 
-// built are the results: the last stage's image, and the others' as far as they were not there before. An answer that was cut
-// between two stages ends with an image as well, which is not the one that was asked for.
+// built returns the results: the last stage's image, and the images of the other stages that did not exist before. An answer that breaks
+// off between two stages also ends with an image, but not with the requested one.
 func (t *trail) built() (image.Built, error) {
 	last := len(t.stages) - 1
 	if last < 0 || t.result == "" || !strings.HasPrefix(strings.TrimPrefix(t.stages[last], "sha256:"), t.result) {
-		return image.Built{}, errors.New("the engine ended a build without telling which image it has made: try again, or see the engine's log")
+		return image.Built{}, errors.New("the engine ended a build without naming its image: try again, or see the engine's log")
 	}
 	b := image.Built{Image: t.stages[last], Cached: !t.isNew(t.stages[last])}
 	for _, stage := range t.stages[:last] {
@@ -170,14 +170,14 @@ func (t *trail) built() (image.Built, error) {
 	return b, nil
 }
 
-// isNew reports whether the build has made an image, as opposed to found it.
+// isNew reports whether the build made an image rather than found it.
 func (t *trail) isNew(id string) bool {
 	short := strings.TrimPrefix(id, "sha256:")
 	return len(short) >= 12 && slices.Contains(t.images, short[:12]) && !slices.Contains(t.known, short[:12]) && !slices.Contains(t.bases, id)
 }
 
-// sweep removes what a build that came to nothing has left: the container of the step under way, and the images of the steps
-// before, with one that the engine may have finished when nobody listened any more.
+// sweep removes the remains of a failed build: the container of the current step and the images of earlier steps, including one that the
+// engine may have finished after the connection ended.
 func (d *Driver) sweep(ctx context.Context, t *trail) error {
 	before, err := d.fullIDs(ctx, t.known)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Driver) sweep(ctx context.Context, t *trail) error {
 	return err
 }
 
-// fullIDs looks short ids up. Those that are no longer there are left out.
+// fullIDs looks up short ids. Those that do not exist any more are left out.
 func (d *Driver) fullIDs(ctx context.Context, short []string) ([]string, error) {
 	var full []string
 	for _, id := range short {
@@ -216,7 +216,7 @@ func (d *Driver) fullIDs(ctx context.Context, short []string) ([]string, error) 
 	return full, nil
 }
 
-// madeOn returns, in order, the images of the trail that have no name and were really made on those before.
+// madeOn returns, in order, the images of the trail that are untagged and were really built on those before them.
 func (d *Driver) madeOn(ctx context.Context, t *trail, before []string) ([]string, error) {
 	claimed, err := d.fullIDs(ctx, t.images)
 	if err != nil || len(claimed) == 0 {
@@ -240,7 +240,7 @@ func (d *Driver) madeOn(ctx context.Context, t *trail, before []string) ([]strin
 	return made, nil
 }
 
-// descendants are the nameless images made on those given, parents first.
+// descendants returns the untagged images built on the given ones, parents first.
 func (d *Driver) descendants(ctx context.Context, of []string) ([]string, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -266,7 +266,7 @@ func nameless(i apiimage.Summary) bool {
 	return len(i.RepoTags) == 0 || slices.Equal(i.RepoTags, []string{"<none>:<none>"})
 }
 
-// removeStep removes the container of a step, if that is what it is.
+// removeStep removes a container if it is that of a build step.
 func (d *Driver) removeStep(ctx context.Context, id string, images []string) error {
 	found, err := d.inspect(ctx, id)
 	if cerrdefs.IsNotFound(err) {
@@ -279,7 +279,7 @@ func (d *Driver) removeStep(ctx context.Context, id string, images []string) err
 		return nil
 	}
 	if err := d.Remove(ctx, found.ID); err != nil {
-		return fmt.Errorf("remove the container of a step: %w", err)
+		return fmt.Errorf("remove the container of a build step: %w", err)
 	}
 	return nil
 }

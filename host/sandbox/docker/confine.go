@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// tmpfs options; exec stays allowed because compilers and installers run what they put there.
+	// tmpfs options; exec stays allowed because compilers and installers run files there.
 	tmpOptions = "rw,exec,nosuid,nodev,mode=1777,size=64m"
 	shmSize    = 64 << 20
 	maxOpen    = 1024
-	// ownTasks is the room for the supervisor's own threads on top of the workload's limit.
+	// ownTasks is added to the workload's process limit for the supervisor's own threads.
 	ownTasks = 32
 )
 
-// runtimeEnv takes from the image's environment what would change how the supervisor's runtime works.
+// runtimeEnv clears variables of the image that would change the supervisor's Go runtime.
 var runtimeEnv = []string{"GODEBUG=", "GOGC=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOTRACEBACK="}
 
-// confine is the security posture of every sandbox. Only what it takes from c is open to choice.
+// confine returns the security settings of every sandbox. Only the values taken from c can be configured.
 func confine(c driver.Container) (*container.Config, *container.HostConfig) {
 	config, host := confineSupervisor(c)
 	if c.Role == driver.Service {
@@ -38,8 +38,7 @@ func confineSupervisor(c driver.Container) (*container.Config, *container.HostCo
 		WorkingDir: "/",
 		Labels:     c.Labels,
 		Env:        runtimeEnv,
-		// The stream: closing it ends the supervisor's input and with it the container, so
-		// even a crashed host leaves nothing running.
+		// The stream: closing it ends the supervisor's input and with it the container, so that even a crashed host leaves nothing running.
 		OpenStdin: true, StdinOnce: true,
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
@@ -66,7 +65,7 @@ func confineSupervisor(c driver.Container) (*container.Config, *container.HostCo
 		Mounts:         mounts(c.Mounts),
 		Resources: container.Resources{
 			Memory:     c.MemoryBytes,
-			MemorySwap: c.MemoryBytes, // the sum: no swap
+			MemorySwap: c.MemoryBytes, // equal to Memory: no swap
 			NanoCPUs:   int64(c.CPUs * 1e9),
 			PidsLimit:  &pids,
 			Ulimits: []*container.Ulimit{
@@ -78,10 +77,10 @@ func confineSupervisor(c driver.Container) (*container.Config, *container.HostCo
 	return config, host
 }
 
-// settings are of the kernel's, for the container's own namespaces. Objects of System V outlive the processes that have made
-// them: shared memory, queues and semaphores that commands leave would fill the memory limit of all that come after.
-// So memory that nobody has attached goes, and of the others there are few; see sysvipc(7). A service is a program of the
-// person's own choice, which may need more.
+// settings returns the kernel parameters for the container's own namespaces. System V objects outlive the processes that made them, so
+// shared memory, queues and semaphores that commands leave would fill the memory limit of all later commands. Shared memory that nobody has
+// attached is therefore destroyed, and the number of the others is small; see sysvipc(7). A service is the user's own choice of program and
+// may need more.
 func settings(r driver.Role) map[string]string {
 	if r == driver.Service {
 		return nil
@@ -89,7 +88,7 @@ func settings(r driver.Role) map[string]string {
 	return map[string]string{"kernel.shm_rmid_forced": "1", "kernel.msgmni": "32", "kernel.sem": "250 32000 32 128"}
 }
 
-// capabilities are all that a container of the role has.
+// capabilities returns all capabilities that a container of the role has.
 func capabilities(r driver.Role) []string {
 	switch r {
 	case driver.Preparer:

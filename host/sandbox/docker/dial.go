@@ -21,8 +21,8 @@ import (
 // dialer opens connections to one engine.
 type dialer func(ctx context.Context) (net.Conn, error)
 
-// dialer returns the one for an address. TLS is spoken below the client, which then has only one way to connect: its own
-// ways differ between requests and streams, and some of them know no deadline.
+// dialer returns the dialer for an address. TLS is handled below the client, because the client's own code differs between requests and
+// streams and ignores some deadlines.
 func (c Config) dialer(e engine.Address) (dialer, error) {
 	switch e.Scheme {
 	case "unix":
@@ -48,7 +48,7 @@ func plain(network, address string) dialer {
 	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) }
 }
 
-// overTLS has both sides show who they are.
+// overTLS adds TLS with certificates on both sides.
 func overTLS(dial dialer, config *tls.Config) dialer {
 	return func(ctx context.Context) (net.Conn, error) {
 		conn, err := dial(ctx)
@@ -64,7 +64,7 @@ func overTLS(dial dialer, config *tls.Config) dialer {
 	}
 }
 
-// tls reads the certificates, or returns nil where none are configured. The engine's is checked always.
+// tls reads the certificates, or returns nil if none are configured. The engine's certificate is always verified.
 func (c Config) tls(e engine.Address) (*tls.Config, error) {
 	if dir := os.Getenv(client.EnvOverrideCertPath); dir != "" && c.CA == "" && c.Cert == "" && c.Key == "" {
 		c.CA, c.Cert, c.Key = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -87,10 +87,10 @@ func (c Config) tls(e engine.Address) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.Host, RootCAs: roots, Certificates: []tls.Certificate{own}}, nil
 }
 
-// newClient returns a client that connects by dial and nothing else, proxies of the environment included.
+// newClient returns a client that connects with dial only and ignores proxies in the environment.
 func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	transport := &http.Transport{}
-	host := "tcp://" + e.HostPort() // only for a request's Host
+	host := "tcp://" + e.HostPort() // only for the Host header
 	if e.Scheme == "unix" {
 		host = "unix://" + e.Path
 	}
@@ -102,7 +102,7 @@ func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	way.Transport = &bounded{way.Transport, maxAnswer} // only now: the client wants to know the one below
+	way.Transport = &bounded{way.Transport, maxAnswer} // set last, because the client inspects the transport
 	transport.Proxy = nil
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dial(ctx)
@@ -114,16 +114,15 @@ func newClient(e engine.Address, dial dialer) (*client.Client, error) {
 	return api, nil
 }
 
-// handshakeKey marks the context of a request whose connection becomes a stream. The client waits for the answer to such
-// a request for as long as it takes, whatever the context says, so that its connection gets a deadline, which has to
-// be lifted afterwards.
+// handshakeKey marks the context of a request whose connection becomes a stream. The client ignores the context while it waits for the
+// answer to such a request, so the connection gets a deadline, which is removed afterwards.
 type handshakeKey struct{}
 
 func handshake(ctx context.Context) context.Context {
 	return context.WithValue(ctx, handshakeKey{}, true)
 }
 
-// overdue gives the end of a connection's deadline the name that a context's has.
+// overdue converts the error of a connection's deadline to that of a context's.
 func overdue(ctx context.Context, err error) error {
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		if deadline, is := ctx.Deadline(); is && !time.Now().Before(deadline) {
@@ -133,7 +132,7 @@ func overdue(ctx context.Context, err error) error {
 	return err
 }
 
-// patience is how long the engine has for a sign of life.
+// patience is how long the engine may take to give a sign of life.
 func (d *Driver) patience() time.Duration {
 	if d.engine.Scheme == "ssh" {
 		return sshTimeout

@@ -1,12 +1,11 @@
-// Package docker drives sandboxes on a Docker engine. It is the only package that knows the engine's
-// client, so that a change of client touches nothing else.
+// Package docker drives sandboxes on a Docker engine. It is the only package that imports the engine's client.
 //
-// Start with New. API versions from 1.41 (engine 20.10) on are negotiated. It decides how a
-// container is confined (confine.go), and nothing about what runs inside.
+// Start with New. API versions from 1.41 (engine 20.10) on are negotiated. The package decides how a container is confined (confine.go),
+// and nothing about the programs inside.
 //
-// An engine in trouble must not hang its callers: every call has a deadline, and what fails is machine.ErrUnavailable in
-// words that name the engine and the next step (trouble.go). A caller asks first whether the engine answers, so
-// that most trouble shows within the first of these:
+// An engine in trouble must not hang its callers: every call has a deadline, and failures are machine.ErrUnavailable with a message that
+// names the engine and the next step (trouble.go). Callers first ask for a sign of life, so most trouble shows within the first of these
+// deadlines:
 //
 //	sign of life                  3 s   over ssh 5 s, because it may have to log in first
 //	description, list, rename,
@@ -18,9 +17,9 @@
 //	commit                       10 min
 //	build                        30 min, its caller's
 //
-// The last four are given up once the engine has given no sign of life for a minute (attend.go).
+// The last four are cancelled when the engine gives no sign of life for a minute (attend.go).
 //
-// The limits that hold while an engine is...
+// While an engine is...
 //
 //	stopped    commands in its containers fail within 3 s, further ones at once; those work again once it is back
 //	crashed    the same; its containers live on until it is back, and are replaced after they were removed
@@ -29,9 +28,9 @@
 //	full       a container that cannot be made or started fails at once; existing ones go on
 //	without its containerd, or the image: the same
 //
-// A container that is removed, killed or restarted behind our back fails its commands at once, and the next
-// command gets a new one. In one that is paused, commands run into their time-out, plus 8 s until the container is
-// removed; starting a process fails after 15 s, a file request after 60 s.
+// When another program removes, kills or restarts a container, its commands fail at once, and the next command gets a new container. In a
+// paused container, commands run into their timeout, plus 8 s until the container is removed; starting a process fails after 15 s, a file
+// request after 60 s.
 package docker
 
 import (
@@ -56,17 +55,17 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
-// Deadlines of the engine's calls. A hung engine must not hang its callers.
+// Deadlines of calls to the engine.
 const (
 	pingTimeout   = 3 * time.Second
-	sshTimeout    = 5 * time.Second // of the same, where it has to log in first
+	sshTimeout    = 5 * time.Second // the same over ssh, which may have to log in first
 	createTimeout = 30 * time.Second
 	startTimeout  = 30 * time.Second
 	attachTimeout = 10 * time.Second
 	listTimeout   = 10 * time.Second
 	removeTimeout = 45 * time.Second // the engine itself waits 10 s for a killed container
 	pullTimeout   = 15 * time.Minute
-	lookEvery     = 15 * time.Second // while it does what takes long
+	lookEvery     = 15 * time.Second // during long calls
 	silentFor     = time.Minute
 )
 
@@ -76,7 +75,7 @@ type Driver struct {
 	address  string
 	engine   engine.Address
 	dial     dialer
-	weakness Weakness // of the containers of a negative control; otherwise zero
+	weakness Weakness // used by negative controls only; otherwise zero
 
 	attention attention
 }
@@ -87,14 +86,14 @@ var (
 	_ driver.Renamer = (*Driver)(nil)
 )
 
-// Config says which engine.
+// Config selects the engine.
 type Config struct {
-	// Engine is an address as package engine reads it; empty means DOCKER_HOST or the default socket.
+	// Engine is an address as package engine parses it; empty means DOCKER_HOST or the default socket.
 	Engine string
-	// CA, Cert and Key are the paths of PEM files, for an engine that is reached over TLS: whom to trust, and who we are.
-	// If they are empty, they are ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, if that is set.
+	// CA, Cert and Key are the paths of PEM files, for an engine reached over TLS: the trusted authority, and our own certificate. If they
+	// are empty, they are ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, if that is set.
 	CA, Cert, Key string
-	// SSH are further arguments of the ssh client, before those that nobody can change.
+	// SSH are further arguments of the ssh client, placed before the fixed ones.
 	SSH []string
 }
 
@@ -116,10 +115,10 @@ func New(c Config) (*Driver, error) {
 	return &Driver{api: api, address: address, engine: e, dial: dial, attention: attention{every: lookEvery, patience: silentFor}}, nil
 }
 
-// Dial opens a connection of its own to the engine.
+// Dial opens a separate connection to the engine.
 func (d *Driver) Dial(ctx context.Context) (net.Conn, error) { return d.dial(ctx) }
 
-// Through returns a driver of the same engine that reaches it in another way. Close both.
+// Through returns a driver for the same engine that connects with dial. Close both.
 func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver, error) {
 	api, err := newClient(d.engine, dial)
 	if err != nil {
@@ -130,7 +129,7 @@ func (d *Driver) Through(dial func(context.Context) (net.Conn, error)) (*Driver,
 	return &other, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (d *Driver) Close() error { return d.api.Close() }
 
 // Ping implements driver.Driver.
@@ -141,12 +140,12 @@ func (d *Driver) Ping(ctx context.Context) error {
 	if err != nil {
 		return d.explain("answer", err)
 	}
-	// Otherwise the client does it in its first call; it is not prepared for several of these at the same time.
+	// Otherwise the client negotiates in its first call, which is not safe for concurrent calls.
 	d.api.NegotiateAPIVersionPing(answer)
 	return nil
 }
 
-// Binds implements driver.Driver. An engine behind a socket of this machine is on this machine.
+// Binds implements driver.Driver. An engine behind a Unix socket is on this machine.
 func (d *Driver) Binds() bool { return d.engine.Scheme == "unix" }
 
 // Capabilities implements driver.Driver.
@@ -163,8 +162,7 @@ func (d *Driver) Capabilities(ctx context.Context) (driver.Capabilities, error) 
 	}, nil
 }
 
-// Create implements driver.Driver. The name carries the key, so the engine itself refuses a second
-// container for it.
+// Create implements driver.Driver. The name contains the key, so the engine itself refuses a second container for it.
 func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error) {
 	ctx, cancel := d.within(ctx, createTimeout)
 	defer cancel()
@@ -184,8 +182,7 @@ func (d *Driver) Create(ctx context.Context, c driver.Container) (string, error)
 	return "", d.explain("create container", err)
 }
 
-// existing returns the container that has c's name already, if an earlier attempt with c's key
-// made it.
+// existing returns the container that already has c's name, if an earlier attempt with c's key made it.
 func (d *Driver) existing(ctx context.Context, c driver.Container, conflict error) (string, error) {
 	found, err := d.inspect(ctx, c.Name)
 	if err != nil {
@@ -208,7 +205,7 @@ func (d *Driver) Attach(ctx context.Context, id string, stderr io.Writer) (drive
 	return &stream{Conn: h.Conn, src: h.Reader, stderr: stderr}, nil
 }
 
-// attached has a request become a stream, for which the engine has as long as for any other answer.
+// attached turns a request into a stream; the engine's answer has the deadline of any other answer.
 func (d *Driver) attached(ctx context.Context, doing string, ask func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	ctx, cancel := d.within(ctx, attachTimeout)
 	defer cancel()
@@ -245,8 +242,7 @@ func (d *Driver) Rename(ctx context.Context, id, name string) error {
 	return d.explain("rename container", d.api.ContainerRename(ctx, id, name))
 }
 
-// Remove implements driver.Driver. The engine may be removing the container by itself at the same
-// time, because it ended; then this waits for that.
+// Remove implements driver.Driver. If the engine is removing the container by itself, because it ended, Remove waits for that.
 func (d *Driver) Remove(ctx context.Context, id string) error {
 	ctx, cancel := d.within(ctx, removeTimeout)
 	defer cancel()
@@ -265,7 +261,7 @@ func (d *Driver) awaitRemoval(ctx context.Context, id string) error {
 	select {
 	case end := <-gone:
 		if end.Error != nil {
-			return fmt.Errorf("the engine's own removal: %s", end.Error.Message) // the container is still there
+			return fmt.Errorf("the engine's own removal: %s", end.Error.Message) // the container still exists
 		}
 		return nil
 	case err := <-failed:

@@ -9,7 +9,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Pull implements sandbox.Puller. Its caller has named image and engine already, so what the engine says is enough.
+// Pull implements image.Puller. Its caller names image and engine, so the engine's own message is enough.
 func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string)) error {
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
@@ -26,7 +26,7 @@ func (d *Driver) Pull(ctx context.Context, ref string, progress func(line string
 	return err
 }
 
-// pullEvent is one object of the engine's answer; it reports failures inside a successful reply.
+// pullEvent is one object of the engine's answer, which may report a failure after status 200.
 type pullEvent struct {
 	Status         string `json:"status"`
 	ID             string `json:"id"` // of a layer

@@ -63,8 +63,7 @@ func (d *Driver) TagImage(ctx context.Context, id, ref string) error {
 	return d.explain("name image "+ref, d.api.ImageTag(ctx, id, ref))
 }
 
-// RemoveImage implements image.Store and driver.Images. As with the engine's own command, what an image was built on goes
-// with it where that has no name and nothing else needs it.
+// RemoveImage implements image.Store and driver.Images. Like docker rmi, it also removes untagged parents that nothing else needs.
 func (d *Driver) RemoveImage(ctx context.Context, ref string) error {
 	return d.removeImage(ctx, ref, true)
 }
@@ -82,8 +81,8 @@ func (d *Driver) removeImage(ctx context.Context, ref string, parents bool) erro
 	return d.explain("remove image "+ref, err)
 }
 
-// ListImages implements driver.Images: those that carry the instance's label, once for each name, and what has a name in
-// their repository beside them. The latest come first, so that they can be removed in that order.
+// ListImages implements driver.Images. It returns the images that carry the instance's label, once for each name, and the other tags in
+// their repository. The newest come first, so that they can be removed in that order.
 func (d *Driver) ListImages(ctx context.Context, instance string) ([]driver.Owned, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -109,14 +108,14 @@ func (d *Driver) labelled(ctx context.Context, instance string) ([]driver.Owned,
 	found, err := d.listImages(ctx, filters.Arg("label", image.LabelInstance+"="+instance))
 	var owned []driver.Owned
 	for _, i := range found {
-		if i.Labels[image.LabelInstance] == instance { // never trust a filter with somebody else's work
+		if i.Labels[image.LabelInstance] == instance { // not trusting the engine's filter: other people's images are at stake
 			owned = append(owned, ownedImages(i, instance)...)
 		}
 	}
 	return owned, err
 }
 
-// unlabelled are the stages of builds, which the engine puts no labels on.
+// unlabelled returns the images of build stages, which the engine does not label.
 func (d *Driver) unlabelled(ctx context.Context, repository, instance string) ([]driver.Owned, error) {
 	found, err := d.listImages(ctx, filters.Arg("reference", repository+":*"))
 	var owned []driver.Owned
@@ -140,7 +139,7 @@ func (d *Driver) listImages(ctx context.Context, filter filters.KeyValuePair) ([
 	return found, nil
 }
 
-// depths say how many images of the list each one is built on: the engine tells their times in seconds only.
+// depths returns how many images of the list each one is built on, because the engine's times have a resolution of seconds.
 func depths(found []apiimage.Summary) map[string]int {
 	parents := map[string]string{}
 	for _, i := range found {
@@ -155,7 +154,7 @@ func depths(found []apiimage.Summary) map[string]int {
 	return depth
 }
 
-// ownedImages is an image under each of its names, or under none.
+// ownedImages returns an image once for each of its names, or once if it has none.
 func ownedImages(i apiimage.Summary, instance string) []driver.Owned {
 	labels := map[string]string{
 		driver.LabelInstance: instance, driver.LabelKey: i.Labels[image.LabelKey], driver.LabelExpires: i.Labels[image.LabelExpires],

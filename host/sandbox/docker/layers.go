@@ -2,7 +2,7 @@ package docker
 
 import "fmt"
 
-// layers sums up what the engine tells about each layer of a pull: lines for people, not one for each of a hundred.
+// layers summarises the progress of a pull's layers in a few lines for people.
 type layers struct {
 	all  map[string]layer
 	told string
@@ -16,7 +16,7 @@ type layer struct {
 // maxLayers is more than any engine accepts in an image.
 const maxLayers = 1024
 
-// see takes an event in and returns a line, or "" if there is nothing new to say.
+// see records an event and returns a line to show, or "".
 func (l *layers) see(e pullEvent) string {
 	if e.ID == "" {
 		return e.Status
@@ -37,7 +37,7 @@ func (l *layers) see(e pullEvent) string {
 	case "Pull complete", "Already exists":
 		one.done, one.there = one.total, true
 	default:
-		return "" // "Pulling from library/debian", with the tag for an id
+		return "" // "Pulling from library/debian", whose id is the tag
 	}
 	l.all[e.ID] = one
 	return l.line()

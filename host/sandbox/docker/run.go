@@ -10,22 +10,21 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// Run is a command run by the engine itself, without a supervisor: what a container gets where nobody is inside to
-// limit, stop or judge its commands.
+// Run is a command run by the engine itself, without a supervisor to limit, stop or report on it.
 type Run struct {
 	Argv      []string
 	Env       []string
 	User, Dir string
-	Terminal  bool // one stream, translated as a terminal does
+	Terminal  bool // stdout and stderr together, as on a terminal
 }
 
-// Ran is what the engine tells about it.
+// Ran is the result of a Run.
 type Ran struct {
 	Stdout, Stderr []byte
 	ExitCode       int
 }
 
-// Run waits for a command in a container. When ctx ends, the command goes on: the engine has no way to stop it.
+// Run waits for a command in a container. When ctx ends, the command continues: the engine cannot stop it.
 func (d *Driver) Run(ctx context.Context, id string, r Run) (Ran, error) {
 	made, err := d.api.ContainerExecCreate(ctx, id, container.ExecOptions{
 		Cmd: r.Argv, Env: r.Env, User: r.User, WorkingDir: r.Dir, Tty: r.Terminal,

@@ -14,20 +14,21 @@ import (
 
 var _ driver.Services = (*Driver)(nil)
 
-// serviceOpen is how many files a server may have open.
+// serviceOpen is the limit of open files of a service.
 const serviceOpen = 16384
 
-// serve makes a container that runs its image's program. It stays as confined as the others in all that is not named here.
+// serve adapts the configuration for a container that runs its image's program. Everything not set here stays as confined as in other
+// containers.
 func serve(c driver.Container, config *container.Config, host *container.HostConfig) {
 	p := c.Program
 	if p == nil {
 		p = &driver.Program{}
 	}
-	config.Hostname = "" // it has those of the container whose network it shares
+	config.Hostname = "" // it shares the network and host name of another container
 	config.User, config.WorkingDir, config.Env = p.User, p.Dir, p.Env
 	config.Entrypoint, config.Cmd = p.Entrypoint, p.Cmd
 	if p.Entrypoint != nil && len(p.Entrypoint) == 0 {
-		config.Entrypoint = []string{""} // the engine's word for none
+		config.Entrypoint = []string{""} // the engine's notation for none
 	}
 	config.OpenStdin, config.StdinOnce = false, false
 	config.AttachStdin, config.AttachStdout, config.AttachStderr = false, false, false
@@ -37,7 +38,7 @@ func serve(c driver.Container, config *container.Config, host *container.HostCon
 			Test: h.Test, Interval: h.Interval, Timeout: h.Timeout, StartPeriod: h.StartPeriod, Retries: h.Retries,
 		}
 	}
-	host.AutoRemove = false // its last words are asked for when it has ended
+	host.AutoRemove = false // its last output is read after it has ended
 	host.NetworkMode = container.NetworkMode("container:" + p.NetworkOf)
 	host.ExtraHosts = nil
 	host.ReadonlyRootfs = p.ReadOnlyRoot

@@ -18,9 +18,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/engine"
 )
 
-// sshDialer connects through the system's ssh client to "docker system dial-stdio" on the engine's machine, as Docker's
-// own command line does. Keys, known hosts and jumps are the business of ssh and its configuration. It never asks anybody
-// for anything: what needs a password, or a yes to an unknown host, fails.
+// sshDialer connects with the system's ssh client to "docker system dial-stdio" on the engine's machine, as Docker's command line does.
+// Keys, known hosts and jump hosts come from ssh and its configuration. It never prompts: a connection that needs a password, or the
+// confirmation of an unknown host, fails.
 func sshDialer(e engine.Address, more []string) dialer {
 	args := append(more[:len(more):len(more)],
 		"-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
@@ -44,7 +44,7 @@ func sshDialer(e engine.Address, more []string) dialer {
 	}
 }
 
-// pipe is a connection over a program's standard streams. The program lives no longer than the connection.
+// pipe is a connection over a program's standard streams. The program ends with the connection.
 type pipe struct {
 	net.Conn
 	host    string
@@ -53,10 +53,10 @@ type pipe struct {
 	ended   chan struct{}
 	closing sync.Once
 
-	heard atomic.Bool // whether the engine has said anything
+	heard atomic.Bool // whether the engine has sent anything
 }
 
-// startPipe gives the program one end of a socket as its input and output, because a socket knows deadlines.
+// startPipe gives the program one end of a socket pair as its input and output, because sockets support deadlines.
 func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -70,14 +70,14 @@ func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
 		return nil, fmt.Errorf("connect to ssh: %w", err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &p.stderr
-	cmd.WaitDelay = time.Second // what ssh has started may hold its stderr
+	cmd.WaitDelay = time.Second // a child of ssh may keep its stderr open
 	if err := cmd.Start(); err != nil {
 		p.Conn.Close()
 		return nil, fmt.Errorf("%w: install the ssh client", err)
 	}
 	go func() {
 		defer close(p.ended)
-		_ = cmd.Wait() // its last words tell more
+		_ = cmd.Wait() // its stderr tells more
 	}()
 	return p, nil
 }
@@ -97,7 +97,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, p.explain(err)
 }
 
-// explain adds what ssh said to the error of a connection that ended before the engine had said anything.
+// explain adds ssh's message to the error of a connection that ended before the engine sent anything.
 func (p *pipe) explain(err error) error {
 	if p.heard.Load() || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		return err
@@ -112,15 +112,15 @@ func (p *pipe) explain(err error) error {
 	return err
 }
 
-// CloseWrite ends what the engine hears.
+// CloseWrite closes the engine's input.
 func (p *pipe) CloseWrite() error { return p.Conn.(*net.UnixConn).CloseWrite() }
 
-// Close ends the program too and waits for it.
+// Close also ends the program and waits for it.
 func (p *pipe) Close() error {
 	err := net.ErrClosed
 	p.closing.Do(func() {
 		err = p.Conn.Close()
-		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Process.Kill() // it may have ended already
 		<-p.ended
 	})
 	return err
@@ -132,7 +132,7 @@ type lastWords struct {
 	text []byte
 }
 
-// maxWords bounds what a failing ssh adds to an error.
+// maxWords bounds the part of ssh's message that an error quotes.
 const maxWords = 512
 
 func (l *lastWords) Write(p []byte) (int, error) {
@@ -143,7 +143,7 @@ func (l *lastWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is one line.
+// String returns it as one line.
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

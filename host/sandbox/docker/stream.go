@@ -7,13 +7,13 @@ import (
 	"net"
 )
 
-// stream is an attached container. The engine interleaves stdout and stderr, each piece behind an
-// 8-byte header: stream number, three zeros, length (Docker Engine API, "Stream format").
+// stream is an attached container. The engine interleaves stdout and stderr in pieces with an 8-byte header: stream number, three zeros,
+// length (Docker Engine API, "Stream format").
 type stream struct {
 	net.Conn
 	src    io.Reader
 	stderr io.Writer
-	left   int // of the current piece of stdout
+	left   int // remaining bytes of the current piece of stdout
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	stderrPiece = 2
 )
 
-// Read returns stdout only; stderr is passed on as it comes by.
+// Read returns stdout only; stderr is written to its writer as it arrives.
 func (s *stream) Read(p []byte) (int, error) {
 	for s.left == 0 {
 		if err := s.nextPiece(); err != nil {

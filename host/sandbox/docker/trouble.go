@@ -14,10 +14,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Address says where the engine is.
+// Address returns the engine's address.
 func (d *Driver) Address() string { return d.address }
 
-// explain makes an engine's failure a machine.ErrUnavailable that names the engine and the next step.
+// explain turns an engine's failure into a machine.ErrUnavailable that names the engine and the next step.
 func (d *Driver) explain(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -42,10 +42,10 @@ func (d *Driver) unavailable(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{machine.ErrUnavailable}, args...)...)
 }
 
-// maxCause bounds what an engine's own words add to an error.
+// maxCause bounds the part of the engine's message that an error quotes.
 const maxCause = 400
 
-// refused explains what an engine that works says no to.
+// refused explains a request that a working engine refuses.
 func (d *Driver) refused(doing string, err error) error {
 	words := err.Error()
 	switch {
@@ -63,7 +63,7 @@ func (d *Driver) refused(doing string, err error) error {
 	return d.unavailable("the engine at %s cannot %s: %s: %s", d.address, doing, words[:min(len(words), maxCause)], next)
 }
 
-// startIt is what to do about an engine that is not there.
+// startIt returns the advice for an engine that is not running.
 func (d *Driver) startIt() string {
 	switch d.engine.Scheme {
 	case "tcp":
@@ -74,12 +74,12 @@ func (d *Driver) startIt() string {
 	return "start Docker"
 }
 
-// cause is what a lost connection's error says beyond that there is none, such as trouble with TLS.
+// cause returns the part of a connection error that says more than that there is no connection, such as a TLS error.
 func (d *Driver) cause(err error) string {
-	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's words for just that
+	if strings.HasPrefix(err.Error(), "Cannot connect to the Docker daemon at ") { // the client's message for just that
 		return ""
 	}
-	var request *url.Error // its words name an address that is none
+	var request *url.Error // its message contains a placeholder address
 	if errors.As(err, &request) {
 		err = request.Err
 	}

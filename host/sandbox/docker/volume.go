@@ -18,12 +18,11 @@ import (
 
 var _ driver.Volumes = (*Driver)(nil)
 
-// labelMark is a random one: an engine has nothing of its own that tells a volume from the next one of its name.
+// labelMark holds a random value, because an engine has no id that distinguishes a volume from a later one of the same name.
 const labelMark = "flynn.mark"
 
-// EnsureVolume implements driver.Volumes. The engine answers a second creation with the volume that is there, whatever
-// its labels and driver are, so these are looked at in any case. They are asked for: one that was restarted leaves them out of that
-// answer.
+// EnsureVolume implements driver.Volumes. For an existing name the engine returns the existing volume, whatever its labels and driver, so
+// these are always checked. They are read separately, because an engine that was restarted leaves them out of that answer.
 func (d *Driver) EnsureVolume(ctx context.Context, name string, labels map[string]string) (mark string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
@@ -77,7 +76,7 @@ func (d *Driver) ListVolumes(ctx context.Context, instance string) ([]driver.Own
 
 var _ driver.Filler = (*Driver)(nil)
 
-// Fill implements driver.Filler. The engine unpacks into what the container mounts there, although it does not run.
+// Fill implements driver.Filler. The engine unpacks into the mounts of a container that does not run.
 func (d *Driver) Fill(ctx context.Context, id, dir string, files io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

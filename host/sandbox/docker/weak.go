@@ -10,39 +10,38 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// Weakness is what a negative control takes away from a container's confinement. It exists so that verification can
-// show that its probes are able to fail. No configuration leads here: only package selftest makes one.
+// Weakness weakens a container's confinement for a negative control, by which the self-test shows that its probes can fail. No
+// configuration sets it: only package selftest does.
 type Weakness struct {
-	Powerful      bool   // the capabilities that matter, no seccomp, nothing masked, a device too many
-	NewPrivileges bool   // set-user-id programs work
-	Capabilities  string // further ones, separated by spaces
+	Powerful      bool   // all relevant capabilities, no seccomp, nothing masked, one device too many
+	NewPrivileges bool   // set-user-ID programs work
+	Capabilities  string // additional ones, separated by spaces
 	WritableRoot  bool
-	NoMemoryLimit bool // and swap without limit
+	NoMemoryLimit bool // nor of swap
 	NoCPULimit    bool
 	NoPidsLimit   bool
 	LooseUlimits  bool
 	LargeTmp      bool // 1 GiB for /tmp and /dev/shm
-	LooseIPC      bool // objects of System V as many as the kernel's default has it, and kept
+	LooseIPC      bool // System V objects without the limits of other containers
 	HostNetwork   bool
 	HostPids      bool
 	HostIPC       bool
 	HostNames     bool   // the host's UTS namespace
-	Env           string // a variable with its value
-	HostName      string // a name and address for /etc/hosts, "name:address"
+	Env           string // NAME=value
+	HostName      string // an entry of /etc/hosts, "name:address"
 	Mount         driver.Mount
-	// Trusting is no container's: the driver waits for the engine as long as that takes, and passes its errors on as they are.
+	// Trusting concerns the driver and not a container: calls have no deadline, and errors of the engine are passed on unchanged.
 	Trusting bool
 }
 
-// Weakened returns a driver of the same engine whose containers have the weakness. The two share
-// their connection; close the original.
+// Weakened returns a driver for the same engine whose containers have the weakness. The two share their connection; close the original.
 func (d *Driver) Weakened(w Weakness) *Driver {
 	weak := *d
 	weak.weakness = w
 	return &weak
 }
 
-// within is a call's deadline.
+// within applies a call's deadline.
 func (d *Driver) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if d.weakness.Trusting {
 		return context.WithCancel(ctx)
@@ -50,7 +49,7 @@ func (d *Driver) within(ctx context.Context, limit time.Duration) (context.Conte
 	return context.WithTimeout(ctx, limit)
 }
 
-// powers are named one by one: an engine in a container of its own may not have all there are.
+// powers are named one by one, because an engine inside a container may not have all capabilities.
 const powers = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID MKNOD NET_ADMIN NET_BIND_SERVICE NET_RAW SYSLOG SYS_ADMIN SYS_CHROOT SYS_MODULE SYS_PTRACE"
 
 // largeTmp is more than any probe writes.

@@ -44,8 +44,8 @@ func isRoot(user string) bool {
 	return slices.Contains([]string{"", "0", "root", "0:0", "root:root"}, user)
 }
 
-// bench is how a container that an image is changed in is confined: it has a network and a root that can be written, and
-// the capabilities that package managers need to install files for other users, but nothing of the host's.
+// bench returns the confinement of a container in which an image is changed: it has a network, a writable root and the capabilities that
+// package managers need to install files for other users, but no access to the host.
 func bench(w image.Work) (*container.Config, *container.HostConfig) {
 	config := &container.Config{
 		Image: w.Image, Entrypoint: w.Argv, Cmd: []string{}, Labels: w.Labels, AttachStdout: true, AttachStderr: true,
@@ -78,7 +78,7 @@ func (d *Driver) HasPath(ctx context.Context, id, path string) (bool, error) {
 	return err == nil, d.explain("look into container", err)
 }
 
-// CopyInto implements image.Workbench. In a container that has run, somebody inside could have laid traps for the engine,
+// CopyInto implements image.Workbench. It refuses a container that has run: a program inside could have prepared links for the engine,
 // which unpacks as root of the host.
 func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
@@ -96,7 +96,7 @@ func (d *Driver) CopyInto(ctx context.Context, id, folder string, archive io.Rea
 	return d.explain("copy into container", silence(ctx, err))
 }
 
-// RunWork implements image.Workbench. When ctx ends the container goes on until it is removed.
+// RunWork implements image.Workbench. When ctx ends the container continues until it is removed.
 func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (code int, err error) {
 	ctx, leave := d.attended(ctx)
 	defer leave()
@@ -134,8 +134,7 @@ func (d *Driver) RunWork(ctx context.Context, id string, output io.Writer) (code
 	}
 }
 
-// Commit implements image.Workbench. The engine would take over how the container was started, so that is set back to what its
-// image has; the rest it takes from the container, which has it from its image.
+// Commit implements image.Workbench. The engine would copy the container's start command, so the image's is restored.
 func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
@@ -154,7 +153,7 @@ func (d *Driver) Commit(ctx context.Context, id string, labels map[string]string
 		config.User, config.Shell, config.OnBuild = c.User, c.Shell, c.OnBuild
 		config.Entrypoint, config.Cmd = append(config.Entrypoint, c.Entrypoint...), append(config.Cmd, c.Cmd...)
 	}
-	for key := range found.Config.Labels { // the container's, which are not the image's
+	for key := range found.Config.Labels { // added for the container, not part of the image
 		if base.Config == nil || base.Config.Labels[key] == "" {
 			config.Labels[key] = ""
 		}

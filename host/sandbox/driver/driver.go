@@ -21,20 +21,19 @@ type Driver interface {
 	// Ping reports whether containers can be made. Its error wraps machine.ErrUnavailable and
 	// names the address that was tried.
 	Ping(ctx context.Context) error
-	// Capabilities says what differs between drivers.
+	// Capabilities describes the driver and its engine.
 	Capabilities(ctx context.Context) (Capabilities, error)
-	// Binds reports whether containers can mount folders of this machine. It does not ask the engine, which takes seconds to describe
+	// Binds reports whether containers can mount folders of this machine. It does not ask the engine, which may take seconds to describe
 	// itself when it is busy.
 	Binds() bool
-	// Create makes a container that does not run yet and returns its id. A second call with
-	// the same Key returns the first one's. ErrNoImage means that Pull might help.
+	// Create creates a container without starting it and returns its id. A second call with the same Key returns the id of the first.
+	// ErrNoImage means that Pull might help.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach opens the byte stream to the first process; call it before Start, or output is
-	// lost. What the process writes to stderr goes to stderr.
+	// Attach opens the byte stream to the container's first process; call it before Start, or output is lost. The process's
+	// stderr is copied to stderr.
 	Attach(ctx context.Context, id string, stderr io.Writer) (Stream, error)
 	Start(ctx context.Context, id string) error
-	// Remove ends and removes a container, by id or name, and returns once it is gone. One that
-	// does not exist is no error.
+	// Remove kills and removes a container, by id or name, and returns once it is gone. It is not an error if the container does not exist.
 	Remove(ctx context.Context, id string) error
 	// List returns the containers that carry the owner label of instance.
 	List(ctx context.Context, instance string) ([]Owned, error)
@@ -42,16 +41,16 @@ type Driver interface {
 
 // Puller is a Driver that can fetch images.
 type Puller interface {
-	// Pull fetches an image, telling progress one line at a time.
+	// Pull fetches an image, reporting progress one line at a time.
 	Pull(ctx context.Context, image string, progress func(line string)) error
 }
 
-// Renamer is a Driver that can rename a container, for the eyes of people only.
+// Renamer is a Driver that can rename a container, to show people what it is.
 type Renamer interface {
 	Rename(ctx context.Context, id, name string) error
 }
 
-// Inspector is a Driver that can tell how an image is meant to be started. ErrNoImage is an answer, too.
+// Inspector is a Driver that can look images up. An unknown image is ErrNoImage.
 type Inspector interface {
 	InspectImage(ctx context.Context, ref string) (image.Info, error)
 }
@@ -70,15 +69,14 @@ type Capabilities struct {
 	Engine   string // product and version, for people
 	Address  string
 	Runtimes []string // sorted
-	// DataRoot is where the engine keeps its images and volumes, as it sees its own machine.
+	// DataRoot is the folder of the engine's images and volumes, as a path of the engine's machine.
 	DataRoot string
 }
 
-// Container is what a Driver makes. Every container of a role is confined the same way, which is the driver's
-// duty and not for the caller to choose: no capabilities but those to become a user
-// and signal it, no new privileges, read-only root, a small /tmp, no log.
+// Container describes a container to create. All containers of a role are confined in the same way, which is up to the driver and not to
+// the caller: no capabilities except those to become a user and to signal it, no new privileges, a read-only root, a small /tmp, no log.
 type Container struct {
-	Key         string // idempotency key, unique to this attempt
+	Key         string // idempotency key, unique to this attempt to create it
 	Name        string
 	Image       string
 	Entrypoint  []string
@@ -89,51 +87,51 @@ type Container struct {
 	CPUs        float64
 	PidsLimit   int64
 	Runtime     string // "" is the engine's default
-	// Role says what the container is for, and by that what it may.
+	// Role is the container's purpose, which decides its capabilities.
 	Role Role
-	// Hosts are further names in it, each with an address: "db:127.0.0.1".
+	// Hosts are additional host names, each with an address: "db:127.0.0.1".
 	Hosts []string
-	// Program is what a container of the role Service runs.
+	// Program is the program of a container with the role Service.
 	Program *Program
 }
 
-// Mount is a folder or file of a container that comes from outside.
+// Mount is a folder or file that a container gets from outside.
 type Mount struct {
 	Kind MountKind
-	// Source is a host path of a Bind, the name of a Volume, and empty for Memory.
+	// Source is a host path for Bind, a name for Volume, and empty for Memory.
 	Source, Target string
 	ReadOnly       bool
 	// Bytes bounds Memory.
 	Bytes int64
-	// Fill copies what the image has at the target into a Volume that is empty, with its owners.
+	// Fill copies the image's files at the target, with their owners, into an empty Volume.
 	Fill bool
-	// Alone leaves out what is mounted below the source of a Bind: it would be writable even where the Bind is not.
+	// Alone leaves out other file systems mounted below the source of a Bind: they would be writable even where the Bind is not.
 	Alone bool
 }
 
-// MountKind says what a Mount's source is.
+// MountKind is the kind of a Mount's source.
 type MountKind string
 
 // The kinds.
 const (
-	Bind   MountKind = "" // the engine sees the host's files
+	Bind   MountKind = "" // a path of the host that the engine can mount
 	Volume MountKind = "volume"
 	Memory MountKind = "tmpfs"
 )
 
-// Volumes is a Driver with storage of its own. Everything it makes carries labels, as containers do.
+// Volumes is a Driver with its own storage. Everything that it creates carries labels, as containers do.
 type Volumes interface {
-	// EnsureVolume makes a volume unless it is there. One of that name with another LabelInstance is an error. mark tells it
-	// from every other one that has had, or will have, its name.
+	// EnsureVolume creates a volume unless it exists. An existing one with another LabelInstance is an error. mark distinguishes it from
+	// all earlier and later volumes of the same name.
 	EnsureVolume(ctx context.Context, name string, labels map[string]string) (mark string, err error)
-	// RemoveVolume removes a volume. One that does not exist is no error, one in use is.
+	// RemoveVolume removes a volume. It is not an error if the volume does not exist, but it is if the volume is in use.
 	RemoveVolume(ctx context.Context, name string) error
 	ListVolumes(ctx context.Context, instance string) ([]Owned, error)
 }
 
-// Images is a Driver that keeps images. To make them it is an image.Engine, too.
+// Images is a Driver that stores images. One that can also build them implements image.Engine.
 type Images interface {
-	// ListImages returns the instance's images, the latest first, and one with several names once for each.
+	// ListImages returns the instance's images, the newest first; an image with several names occurs once for each.
 	ListImages(ctx context.Context, instance string) ([]Owned, error)
 	RemoveImage(ctx context.Context, ref string) error
 }
@@ -142,12 +140,12 @@ type Images interface {
 type Owned struct {
 	ID, Name string
 	Labels   map[string]string
-	// State and Image are known of containers: running, paused and so on; what it was made of.
+	// State and Image are set for containers: a state such as running or paused, and the image it was made from.
 	State, Image string
-	Created      time.Time // known of containers and images
+	Created      time.Time // set for containers and images
 }
 
-// OwnedBy returns those of an instance: never trust a filter with somebody else's work.
+// OwnedBy returns the items that belong to an instance. It does not rely on the engine's filter, because other people's work is at stake.
 func OwnedBy(instance string, listed []Owned) []Owned {
 	var own []Owned
 	for _, o := range listed {
@@ -165,9 +163,9 @@ const (
 	LabelSandbox  = "flynn.sandbox"
 	LabelSpec     = "flynn.spec"
 	LabelKey      = "flynn.key"
-	// LabelHost tells the processes of an instance apart: a command line tool works beside the host.
+	// LabelHost distinguishes the processes of an instance: a command line tool may run beside the host.
 	LabelHost = "flynn.host"
-	// LabelPlace tells where the instance's processes can see each other; see package liveness.
+	// LabelPlace names the environment in which the instance's processes can see each other; see package liveness.
 	LabelPlace = "flynn.place"
 	// LabelExpires is an RFC 3339 time after which the instance replaces the container.
 	LabelExpires = "flynn.expires"
@@ -184,13 +182,13 @@ type Filler interface {
 	Fill(ctx context.Context, id, dir string, files io.Reader) error
 }
 
-// LabelVolume is the name that the configuration gives a volume. A volume of one session carries LabelSession too.
+// LabelVolume is the name of a volume in the configuration. A session's volume carries LabelSession too.
 const LabelVolume = "flynn.volume"
 
-// LabelService is a service's name, on its container.
+// LabelService is the name of a service, on its container.
 const LabelService = "flynn.service"
 
-// Supports says why the engine cannot make containers with a runtime, as far as it is known beforehand.
+// Supports returns an error if the engine is known not to support a runtime.
 func (c Capabilities) Supports(runtime string) error {
 	if runtime == "" || slices.Contains(c.Runtimes, runtime) {
 		return nil

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// authorityLife is how long an authority is valid. Its key is nowhere but in memory, so it ends with the process anyway.
+	// authorityLife is the validity of an authority. Its key is kept in memory only, so it ends with the process anyway.
 	authorityLife = 365 * 24 * time.Hour
-	// leafLife is how long a certificate is, and leafRenew the rest of it at which another one is made.
+	// leafLife is the validity of a host's certificate; one with less than leafRenew left is replaced.
 	leafLife  = 24 * time.Hour
 	leafRenew = 12 * time.Hour
-	// backdate allows for clocks inside that are behind.
+	// backdate allows for slow clocks in containers.
 	backdate = time.Hour
-	// maxLeaves bounds the certificates that are kept: below a domain there is no end of names.
+	// maxLeaves bounds the cached certificates: a wildcard rule allows any number of names.
 	maxLeaves = 256
 )
 
-// Authority issues the certificates by which the proxy poses as the hosts of credentials, towards programs that are given
-// the authority's own. It is constrained to those hosts (RFC 5280, 4.2.1.10): for any other its certificates are void.
+// Authority issues the certificates with which the proxy impersonates the hosts of credentials to programs that trust the authority. It is
+// constrained to those hosts (RFC 5280, 4.2.1.10), so its certificates are invalid for any other.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -39,7 +39,7 @@ type Authority struct {
 	leaves map[string]*tls.Certificate
 }
 
-// NewAuthority makes an authority for the hosts that the rules name.
+// NewAuthority makes an authority for the hosts of the rules.
 func NewAuthority(rules netaddr.Rules) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -61,7 +61,7 @@ func NewAuthority(rules netaddr.Rules) (*Authority, error) {
 	return &Authority{cert: cert, key: key, leaves: make(map[string]*tls.Certificate)}, nil
 }
 
-// constrain lists the hosts; a kind of name of which none is listed is excluded whole.
+// constrain lists the permitted hosts; if there is no name of a kind, all names of that kind are excluded.
 func constrain(template *x509.Certificate, rules netaddr.Rules) {
 	for _, r := range rules {
 		host, _ := r.Host()
@@ -73,7 +73,7 @@ func constrain(template *x509.Certificate, rules netaddr.Rules) {
 		template.PermittedDNSDomains = append(template.PermittedDNSDomains, host.Name)
 	}
 	if len(template.PermittedDNSDomains) == 0 {
-		template.PermittedDNSDomains = []string{"invalid"} // no such domain will ever be (RFC 6761, 6.4)
+		template.PermittedDNSDomains = []string{"invalid"} // reserved, so it never exists (RFC 6761, 6.4)
 	}
 	if len(template.PermittedIPRanges) == 0 {
 		template.ExcludedIPRanges = []*net.IPNet{
@@ -82,7 +82,7 @@ func constrain(template *x509.Certificate, rules netaddr.Rules) {
 	}
 }
 
-// issue signs a certificate; without a parent it signs itself.
+// issue signs a certificate; it is self-signed if parent is nil.
 func issue(template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -99,7 +99,7 @@ func issue(template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *
 	return x509.ParseCertificate(der)
 }
 
-// PEM is the authority's certificate, for programs to trust.
+// PEM returns the authority's certificate for programs to trust.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }

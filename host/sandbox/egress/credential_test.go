@@ -131,7 +131,7 @@ func TestCredentialGoesIntoATunnel(t *testing.T) {
 	if strings.Contains(answer, token) {
 		t.Errorf("the secret came back: %q", answer)
 	}
-	if got := g.verdicts(); got != "CONNECT example.com:443 true, POST example.com:443 true" {
+	if got := g.summary(); got != "CONNECT example.com:443 true, POST example.com:443 true" {
 		t.Errorf("decisions %q", got)
 	}
 	if d := g.decisions; d[0].Credential || !d[1].Credential || strings.Contains(fmt.Sprintf("%+v", d), token) {
@@ -242,7 +242,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("the server has seen %v", seen.Header)
 		}
 	}
-	if got := g.verdicts(); got != "GET example.com:443 true, GET example.com:443 true" {
+	if got := g.summary(); got != "GET example.com:443 true, GET example.com:443 true" {
 		t.Errorf("decisions %q", got)
 	}
 }

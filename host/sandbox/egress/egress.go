@@ -1,15 +1,15 @@
-// Package egress is the host's end of the proxy that programs in a sandbox without a network find on loopback: it reads what
-// they ask for, decides by an allowlist, and reaches for them what it allows.
+// Package egress is the host's side of the proxy that programs in a sandbox without a network find on loopback: it reads their requests,
+// checks them against an allowlist, and carries out those that are allowed.
 //
-// Start with Proxy.Serve, which has one connection from its first byte to its last. A request is read strictly (request.go),
-// so that there is nothing in it that the next program on the way could read differently; its name is resolved once, all
-// its addresses must be public, and exactly those are dialled (reach.go); the host of a Credential
-// with an Address is the exception. Plain HTTP is forwarded one request a connection, rebuilt from what was understood (forward.go). A tunnel carries TLS only, whose greeting must name the host that was
-// asked for (tunnel.go, hello.go); what is inside is not seen, so neither are the methods. Where a host has a Credential
-// the tunnel ends here instead (terminate.go, authority.go), and the request inside is forwarded with the secret in it.
+// Start with Proxy.Serve, which handles one connection. A request is parsed strictly (request.go), so that the next program on the way
+// cannot interpret it differently. Its name is resolved once, all its addresses must be public, and exactly those are dialled (reach.go),
+// except for the host of a Credential with an Address. Plain HTTP is forwarded one request per connection, rebuilt from its parsed form
+// (forward.go). A tunnel carries only TLS, whose ClientHello must name the requested host (tunnel.go, hello.go); the proxy cannot see the
+// methods inside. For a host with a Credential the tunnel ends in the proxy (terminate.go, authority.go), which adds the secret to the
+// request inside and forwards it.
 //
-// The proxy follows no redirects, keeps no connections and caches nothing. Whether a request gets a credential is decided
-// for each by its own host, so that no answer can lead one elsewhere.
+// The proxy follows no redirects, reuses no connections and caches nothing. Each request's own host decides whether it gets a credential,
+// so no answer can redirect a credential.
 package egress
 
 import (
@@ -29,50 +29,50 @@ import (
 	"github.com/flynnhost/flynn/host/internal/netaddr"
 )
 
-// Config is what a Proxy needs.
+// Config configures a Proxy.
 type Config struct {
-	// Rules are what may be reached; nothing, if empty.
+	// Rules are the allowed targets; if empty, nothing is allowed.
 	Rules netaddr.Rules
-	// Decided is called for each decision, in the order in which they are taken on one connection. It must not wait.
+	// Decided is called for each decision; those about one connection come in order. It must not block.
 	Decided func(Decision)
-	// Network resolves and dials; the host's own if nil. Its Dial is never given an address that is not public.
+	// Network resolves and dials; nil means the host's network. Its Dial is never given an address that is not public.
 	Network Network
-	// MaxHeader bounds the head of a request and of a response, in bytes. 32 KiB
+	// MaxHeader bounds the header of a request and of a response, in bytes; 32 KiB by default.
 	MaxHeader int
-	// MaxBody bounds what one connection carries each way, in bytes. 4 GiB
+	// MaxBody bounds the bytes that one connection carries in each direction; 4 GiB by default.
 	MaxBody int64
-	// IdleTimeout ends a connection on which nothing moves. 1 minute
+	// IdleTimeout ends a connection without traffic; 1 minute by default.
 	IdleTimeout time.Duration
-	// GreetTimeout bounds the wait for a complete request, and for the TLS greeting after it. 20 s
+	// GreetTimeout bounds the wait for a complete request, and for the ClientHello after it; 20 s by default.
 	GreetTimeout time.Duration
-	// DialTimeout bounds name resolution, and the attempt on all addresses together. 15 s
+	// DialTimeout bounds name resolution, and the attempts to connect to all addresses together; 15 s by default.
 	DialTimeout time.Duration
-	// Credentials go into requests to their hosts, and Authority is what programs trust in place of those hosts'. Without
-	// it tunnels are not ended here.
+	// Credentials are added to requests to their hosts; programs must trust Authority for those hosts. Without Authority, tunnels are not
+	// terminated.
 	Credentials []Credential
 	Authority   *Authority
-	// Roots verify the hosts of credentials; the system's own if nil.
+	// Roots verify the hosts of credentials; nil means the system's roots.
 	Roots *x509.CertPool
-	// Limit bounds what all connections carry together, both ways, in bytes; none if it is 0.
+	// Limit bounds the bytes that all connections carry together, in both directions; 0 means no limit.
 	Limit int64
-	// Ended is called when an allowed request is over, with the ID that Decided got and the bytes carried. It must not wait.
+	// Ended is called when an allowed request is over, with the ID that Decided got and the bytes carried. It must not block.
 	Ended func(Decision)
 	Log   *slog.Logger
 }
 
-// Decision says what became of a request.
+// Decision records how a request was decided.
 type Decision struct {
 	ID      string // unique
 	Time    time.Time
-	Method  string // "" if the request could not be read, as Host
+	Method  string // "" if the request could not be parsed, like Host
 	Host    string
 	Port    uint16
-	Addrs   []netip.Addr // pinned; empty if the name was not resolved
+	Addrs   []netip.Addr // the resolved addresses; empty if the name was not resolved
 	Allowed bool
-	Reason  string // of a refusal, or where the host is as configured
-	// Credential says that the request was given one.
+	Reason  string // why it was refused, or that the host is at its configured address
+	// Credential is set if the request was given a credential.
 	Credential bool
-	// Up and Down are the bytes carried from the program and to it, and Ended when that was over.
+	// Up and Down count the bytes carried from and to the program; Ended is when the request was over.
 	Up, Down int64
 	Ended    time.Time
 }
@@ -81,11 +81,11 @@ type Decision struct {
 type Proxy struct {
 	config  Config
 	pace    *rate.Limiter
-	carried atomic.Int64 // bytes, by all connections
+	carried atomic.Int64 // bytes, of all connections
 }
 
-// connectionsPerSecond bounds how fast a sandbox gets connections in the long run, and connectionBurst at once: so no
-// program can flood name servers or the log.
+// connectionsPerSecond limits the rate of a sandbox's connections, with bursts of connectionBurst, so that no program can flood name
+// servers or the log.
 const (
 	connectionsPerSecond = 50
 	connectionBurst      = 200
@@ -107,8 +107,8 @@ func New(c Config) *Proxy {
 	return &Proxy{config: c, pace: rate.NewLimiter(connectionsPerSecond, connectionBurst)}
 }
 
-// Serve answers one connection and closes it. It returns when ctx ends, when either side is gone, or when nothing has moved
-// for too long; its goroutines are gone by then.
+// Serve handles one connection and closes it. It returns when ctx ends, when either side is gone, or after IdleTimeout without traffic;
+// none of its goroutines remain then.
 func (p *Proxy) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,18 +128,18 @@ func (p *Proxy) Serve(ctx context.Context, conn io.ReadWriteCloser) {
 	}
 }
 
-// errSpent ends a connection when all together have carried what they may.
+// errSpent ends a connection when Limit is reached.
 var errSpent = errors.New("more bytes than this sandbox may carry")
 
-// spent reports whether nothing more may be carried.
+// spent reports whether Limit is reached.
 func (p *Proxy) spent() bool { return p.config.Limit > 0 && p.carried.Load() >= p.config.Limit }
 
-// spend counts bytes and says whether they may be carried.
+// spend counts bytes and reports whether they are within Limit.
 func (p *Proxy) spend(n int64) bool {
 	return p.carried.Add(n) <= p.config.Limit || p.config.Limit <= 0
 }
 
-// refusal is an error that is the program's to read, with the status of the answer.
+// refusal is an error that the program gets as an answer with a status.
 type refusal struct {
 	status int
 	err    error
@@ -150,7 +150,7 @@ func (r refusal) Unwrap() error { return r.err }
 
 func refuse(status int, err error) error { return refusal{status, err} }
 
-// statusOf returns the answer's status for an error.
+// statusOf returns the status of the answer for an error.
 func statusOf(err error) int {
 	var r refusal
 	if errors.As(err, &r) {
@@ -159,7 +159,7 @@ func statusOf(err error) int {
 	return 400
 }
 
-// decide tells the log and the callback.
+// decide reports a decision to the log and to Decided.
 func (p *Proxy) decide(d Decision) {
 	d.Time = time.Now()
 	if d.ID == "" {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// exchange is one connection: one request, and what it leads to.
+// exchange is one connection, with one request.
 type exchange struct {
 	proxy  *Proxy
 	conn   io.ReadWriteCloser
 	client *bufio.Reader // reads conn
-	watch  *time.Timer   // ends the exchange
+	watch  *time.Timer   // closes the connection when it fires
 
-	granted  Decision     // the latest that let something pass
-	up, down atomic.Int64 // bytes carried from the program, and to it
+	granted  Decision     // the last decision that allowed something
+	up, down atomic.Int64 // bytes carried from and to the program
 }
 
 func newExchange(p *Proxy, conn io.ReadWriteCloser, end context.CancelFunc) *exchange {
@@ -31,11 +31,11 @@ func newExchange(p *Proxy, conn io.ReadWriteCloser, end context.CancelFunc) *exc
 	}
 }
 
-// run reads the request, decides and acts.
+// run reads the request, decides about it and carries it out.
 func (e *exchange) run(ctx context.Context) error {
 	head, err := readHead(e.client, e.proxy.config.MaxHeader)
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return nil // nothing was asked for
+		return nil // no request came
 	}
 	var r *request
 	if err == nil {
@@ -60,7 +60,7 @@ func (e *exchange) run(ctx context.Context) error {
 	return e.tunnel(ctx, r, addrs)
 }
 
-// pass decides on a request that is seen whole, and forwards it.
+// pass decides about a request that is not tunnelled, and forwards it.
 func (e *exchange) pass(ctx context.Context, r *request) error {
 	addrs, err := e.admit(ctx, r)
 	if err != nil {
@@ -70,7 +70,7 @@ func (e *exchange) pass(ctx context.Context, r *request) error {
 	return e.forward(ctx, r, addrs)
 }
 
-// admit decides on a request. Names that are not listed are not even resolved: a name can carry a message.
+// admit decides about a request. Names that are not listed are not even resolved, because a name can carry a message.
 func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) {
 	d := decision(r)
 	d.ID = rand.Text()
@@ -91,7 +91,7 @@ func (e *exchange) admit(ctx context.Context, r *request) ([]netip.Addr, error) 
 		switch {
 		case err != nil:
 		case r.inside:
-			d.Addrs = e.granted.Addrs // a connection resolves once
+			d.Addrs = e.granted.Addrs // a connection resolves its host once
 		default:
 			d.Addrs, err = e.proxy.pin(ctx, r.Host)
 		}
@@ -117,10 +117,10 @@ func decision(r *request) Decision {
 	return Decision{Method: r.Method, Host: r.Host.Name, Port: r.Port}
 }
 
-// touch notes that something has moved.
+// touch restarts the idle timer.
 func (e *exchange) touch() { e.watch.Reset(e.proxy.config.IdleTimeout) }
 
-// answer tells the program why it gets nothing.
+// answer sends the reason of a refusal to the program.
 func (e *exchange) answer(reason error) error {
 	status := statusOf(reason)
 	body := "flynn: " + reason.Error() + "\n"
@@ -129,10 +129,10 @@ func (e *exchange) answer(reason error) error {
 	return err
 }
 
-// errTooMuch ends a connection that carries more than it may.
+// errTooMuch ends a connection that exceeds MaxBody.
 var errTooMuch = errors.New("more bytes than one connection may carry")
 
-// carried reads from one side within the bounds of the exchange.
+// carried is a reader that counts bytes and enforces the limits of the exchange.
 type carried struct {
 	e     *exchange
 	src   io.Reader
@@ -140,7 +140,7 @@ type carried struct {
 	count *atomic.Int64
 }
 
-// carry reads from src what is counted as up or down.
+// carry returns a reader of src that adds to count.
 func (e *exchange) carry(src io.Reader, count *atomic.Int64) *carried {
 	return &carried{e: e, src: src, left: e.proxy.config.MaxBody, count: count}
 }

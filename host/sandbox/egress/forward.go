@@ -16,13 +16,13 @@ import (
 	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
-// hopByHop are fields that concern one connection only (RFC 9110, 7.6.1), and those that the proxy sets itself.
+// hopByHop are the fields that concern a single connection (RFC 9110, 7.6.1), and those that the proxy sets itself.
 var hopByHop = [...]string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Expect", "Host", "Content-Length",
 }
 
-// strip removes the fields that are not to be passed on, those among them that Connection names.
+// strip removes the fields that must not be forwarded, including those listed in Connection.
 func strip(h http.Header) {
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -34,7 +34,7 @@ func strip(h http.Header) {
 	}
 }
 
-// forward sends a plain request on, rebuilt from what was understood of it, and the response back.
+// forward sends a plain request, rebuilt from its parsed form, and returns the response.
 func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) error {
 	transport := &http.Transport{
 		Proxy:                  nil,
@@ -54,7 +54,7 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	}
 	maps.Copy(out.Header, r.added)
 	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header["User-Agent"] = nil // or the library would name itself
+		out.Header["User-Agent"] = nil // otherwise net/http adds its own
 	}
 	if err := e.invite(r); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	if body := e.body(r); body != nil {
 		out.Body = body
 		defer body.wait()
-		defer e.conn.Close() // or the body's reader might wait for more
+		defer e.conn.Close() // otherwise the body's reader might wait for more
 	}
 	response, err := transport.RoundTrip(out)
 	if err != nil {
@@ -72,7 +72,7 @@ func (e *exchange) forward(ctx context.Context, r *request, addrs []netip.Addr) 
 	return e.respond(r, response)
 }
 
-// invite tells a program that waits for it to send its body (RFC 9110, 10.1.1).
+// invite tells a waiting program to send its body (RFC 9110, 10.1.1).
 func (e *exchange) invite(r *request) error {
 	if !r.expect || r.minor == 0 || r.length == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (e *exchange) invite(r *request) error {
 	return err
 }
 
-// statusAbove is the status for a failure beyond the proxy.
+// statusAbove returns the status for a failure of the upstream connection.
 func statusAbove(err error) int {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -90,14 +90,13 @@ func statusAbove(err error) int {
 	return http.StatusBadGateway
 }
 
-// respond passes a response on as it comes. Answers that only a proxy gives, or that change the protocol, are not for
-// a server to give.
+// respond copies the response as it arrives. Responses that only a proxy sends, or that change the protocol, are not forwarded.
 func (e *exchange) respond(r *request, response *http.Response) error {
 	if response.StatusCode < 200 || response.StatusCode == http.StatusProxyAuthRequired {
-		return e.answer(refuse(http.StatusBadGateway, errors.New("the server gave an answer that the proxy does not pass on")))
+		return e.answer(refuse(http.StatusBadGateway, errors.New("the proxy does not forward this kind of answer from a server")))
 	}
 	strip(response.Header)
-	response.Status, response.Trailer = "", nil // what a server puts there is for nobody to act on
+	response.Status, response.Trailer = "", nil // the program must not act on these
 	if len(r.secrets) > 0 {
 		blot(response.Header, r.secrets)
 		if err := readable(response); err != nil {
@@ -107,7 +106,7 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 	response.Close = true
 	response.ProtoMajor, response.ProtoMinor = 1, r.minor
 	if r.minor == 0 {
-		response.TransferEncoding = nil // the end of the connection is the end of the body
+		response.TransferEncoding = nil // closing the connection ends the body
 	}
 	out := bufio.NewWriter(e.conn)
 	body := redact.Reader(e.carry(response.Body, &e.down), r.secrets...)
@@ -118,7 +117,7 @@ func (e *exchange) respond(r *request, response *http.Response) error {
 	return out.Flush()
 }
 
-// flushing passes on what has been written whenever it is asked for more, so that a slow response arrives as it comes.
+// flushing flushes what was written before it reads more, so that a slow response arrives without delay.
 type flushing struct {
 	io.ReadCloser
 	src io.Reader
@@ -132,7 +131,7 @@ func (f *flushing) Read(p []byte) (int, error) {
 	return f.src.Read(p)
 }
 
-// requestBody is a program's body on its way. The library reads it on a goroutine of its own and closes it when done.
+// requestBody is the body that a program sends. net/http reads it on another goroutine and closes it.
 type requestBody struct {
 	io.Reader
 	once   sync.Once

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// TLS numbers (RFC 8446, 4 and 5.1; the IANA registries).
+// Numbers of TLS (RFC 8446, 4 and 5.1; the IANA registries).
 const (
 	recordHandshake    = 22
 	handshakeHello     = 1
@@ -19,22 +19,22 @@ const (
 	maxRecord          = 16 << 10
 	maxHello           = 16 << 10
 	maxHelloRecords    = 64
-	unrecognizedName   = "\x15\x03\x03\x00\x02\x02\x70" // the alert, as a record
+	unrecognizedName   = "\x15\x03\x03\x00\x02\x02\x70" // the alert unrecognized_name, as a record
 	helloRandom        = 34                             // version and random
 	nameTypeHost       = 0
 	maxServerNameBytes = 255
 )
 
-// hello is what a TLS greeting says about where it wants to go.
+// hello is what a ClientHello says about its destination.
 type hello struct {
-	name string // "" if it does not say
-	// hidden says that it may carry another name, encrypted.
+	name string // "" if there is none
+	// hidden is set if it may carry another name, encrypted.
 	hidden bool
 }
 
 var errHello = errors.New("a tunnel carries TLS only, and what came is not a TLS greeting")
 
-// readHello takes the records of the first handshake message off r and returns them as they came.
+// readHello reads the records of the first handshake message and returns them unchanged.
 func readHello(r *bufio.Reader) (raw []byte, h hello, err error) {
 	var message []byte
 	for range maxHelloRecords {
@@ -60,7 +60,7 @@ func readHello(r *bufio.Reader) (raw []byte, h hello, err error) {
 
 func readRecord(r *bufio.Reader) ([]byte, error) {
 	var header [recordHeader]byte
-	for i := range header { // byte by byte: another protocol may end, or wait, before there are five
+	for i := range header { // byte by byte: another protocol may end, or wait, before five bytes
 		c, err := r.ReadByte()
 		if err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func readRecord(r *bufio.Reader) ([]byte, error) {
 	return record, err
 }
 
-// parseHello reads the body of a ClientHello (RFC 8446, 4.1.2). Lengths that do not fit exactly are refused.
+// parseHello parses the body of a ClientHello (RFC 8446, 4.1.2). Lengths must match exactly.
 func parseHello(body []byte) (hello, error) {
 	p := parser{rest: body}
 	p.take(helloRandom)
@@ -92,7 +92,7 @@ func parseHello(body []byte) (hello, error) {
 	}
 	var h hello
 	if len(p.rest) == 0 {
-		return h, nil // without extensions, as long ago
+		return h, nil // very old clients send no extensions
 	}
 	extensions := parser{rest: p.vector(2)}
 	if p.failed || len(p.rest) != 0 {
@@ -118,7 +118,7 @@ func parseHello(body []byte) (hello, error) {
 	return h, nil
 }
 
-// parseServerName reads the extension's list, of which there is one host name in practice (RFC 6066, 3).
+// parseServerName parses the list of the extension, which in practice has one host name (RFC 6066, 3).
 func parseServerName(data []byte) (string, error) {
 	p := parser{rest: data}
 	list := parser{rest: p.vector(2)}
@@ -130,7 +130,7 @@ func parseServerName(data []byte) (string, error) {
 	return string(name), nil
 }
 
-// parser takes bytes off a message. Once it has failed it yields nothing.
+// parser consumes a message. After a failure it returns nothing.
 type parser struct {
 	rest   []byte
 	failed bool
@@ -153,7 +153,7 @@ func (p *parser) number() uint16 {
 	return 0
 }
 
-// vector takes bytes behind their count, which is one or two bytes wide.
+// vector consumes bytes preceded by their count, which is one or two bytes wide.
 func (p *parser) vector(width int) []byte {
 	if width == 2 {
 		n := int(p.number())

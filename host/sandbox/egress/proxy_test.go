@@ -140,8 +140,8 @@ func (b *bench) ask(text string) string {
 	return string(answer)
 }
 
-// verdicts are the decisions so far, in short.
-func (b *bench) verdicts() string {
+// summary returns the decisions so far, in short.
+func (b *bench) summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []string
@@ -210,7 +210,7 @@ func TestForward(t *testing.T) {
 			b := setUp(t, server, func(c *Config) { c.MaxBody = 1 << 20 })
 			got := b.ask(c.text)
 			if !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
-				t.Errorf("got %.600q, want %q without %q; decisions %s", got, c.want, c.not, b.verdicts())
+				t.Errorf("got %.600q, want %q without %q; decisions %s", got, c.want, c.not, b.summary())
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestForward(t *testing.T) {
 // A refused connection is logged, and nothing is dialled for it.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
-		name, text, want, verdict string
+		name, text, want, decision string
 		resolved                  bool
 	}{
 		{"not listed", get("evil.org"), "403", "GET evil.org:80 false", false},
@@ -254,8 +254,8 @@ func TestRefused(t *testing.T) {
 			if got := b.ask(c.text); !strings.HasPrefix(got, "HTTP/1.1 "+c.want) {
 				t.Errorf("got %.200q", got)
 			}
-			if got := b.verdicts(); got != c.verdict {
-				t.Errorf("decisions %q, want %q", got, c.verdict)
+			if got := b.summary(); got != c.decision {
+				t.Errorf("decisions %q, want %q", got, c.decision)
 			}
 			if (len(b.network.asked) > 0) != c.resolved || len(b.network.dialled) > 0 {
 				t.Errorf("resolved %q, dialled %q", b.network.asked, b.network.dialled)
@@ -334,7 +334,7 @@ func TestTunnel(t *testing.T) {
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes came back of %d (%v)", len(got), len(sent), err)
 	}
-	if got := b.verdicts(); got != "CONNECT example.com:443 true" {
+	if got := b.summary(); got != "CONNECT example.com:443 true" {
 		t.Errorf("decisions %q", got)
 	}
 }
@@ -381,7 +381,7 @@ func TestTunnelRefusesGreeting(t *testing.T) {
 			if got := <-reached; len(got) > 0 {
 				t.Errorf("%q reached the server", got)
 			}
-			if got, want := b.verdicts(), fmt.Sprintf("CONNECT %s true, CONNECT %s false", c.target, c.target); got != want {
+			if got, want := b.summary(), fmt.Sprintf("CONNECT %s true, CONNECT %s false", c.target, c.target); got != want {
 				t.Errorf("decisions %q", got)
 			}
 		})

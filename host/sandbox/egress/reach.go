@@ -21,13 +21,13 @@ type Network interface {
 	Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
 
-// Owner is a Network that knows the addresses of the machine it stands on. Those lead to what listens there for its
-// neighbours, so they are refused even if they are public.
+// Owner is a Network that knows the addresses of its own machine. Services on them are meant for neighbours, so they are refused even if
+// they are public.
 type Owner interface {
 	Own() ([]netip.Addr, error)
 }
 
-// Neighbour is a Network that reaches addresses that are not public. Without it the address of a credential cannot be reached.
+// Neighbour is a Network that can reach private addresses. Without it the Address of a credential cannot be reached.
 type Neighbour interface {
 	// DialPrivate connects to exactly this address.
 	DialPrivate(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
@@ -38,15 +38,15 @@ var (
 	_ Neighbour = host{}
 )
 
-// host is the Network that this program stands in.
+// host is the Network of this process.
 type host struct{}
 
-// Resolve asks for the name as it is: the final dot keeps the resolver from trying it below the host's own domain.
+// Resolve looks up the name with a final dot, which keeps the resolver from appending the host's own domain.
 func (host) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return new(net.Resolver).LookupNetIP(ctx, "ip", name+".")
 }
 
-// Dial judges once more what the kernel is asked to connect to.
+// Dial checks again the address that the kernel is about to connect to.
 func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		final, err := netip.ParseAddrPort(address)
@@ -58,11 +58,11 @@ func (host) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", addr.String())
 }
 
-// DialPrivate judges once more what the kernel is asked to connect to.
+// DialPrivate checks again the address that the kernel is about to connect to.
 func (host) DialPrivate(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		if final, err := netip.ParseAddrPort(address); err != nil || final != addr {
-			return fmt.Errorf("the address is %s, not %s", address, addr)
+			return fmt.Errorf("connecting to %s instead of %s", address, addr)
 		}
 		return netaddr.Private(addr.Addr())
 	}}
@@ -74,7 +74,7 @@ func (host) Own() ([]netip.Addr, error) {
 	return netaddr.Own()
 }
 
-// notOwn refuses this machine's own addresses.
+// notOwn refuses the addresses of this machine.
 func (p *Proxy) notOwn(addrs []netip.Addr) error {
 	network, ok := p.config.Network.(Owner)
 	if !ok {
@@ -92,11 +92,11 @@ func (p *Proxy) notOwn(addrs []netip.Addr) error {
 	return nil
 }
 
-// maxAddrs bounds how many addresses of a name are tried.
+// maxAddrs bounds the addresses of a name that are tried.
 const maxAddrs = 8
 
-// pin resolves a host once. A name with any address that is not public is refused whole: its owner is either
-// mistaken or aims at what is behind the host.
+// pin resolves a host, once. A name with any address that is not public is refused entirely: its owner is either mistaken or is aiming at
+// machines behind the host.
 func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 	if c, ok := p.placed(h); ok {
 		return []netip.Addr{c.Address.Addr()}, nil
@@ -107,7 +107,7 @@ func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 		defer cancel()
 		var err error
 		if addrs, err = p.config.Network.Resolve(ctx, h.Name); err != nil {
-			return nil, refuse(http.StatusBadGateway, fmt.Errorf("%s has no address that can be found", h.Name))
+			return nil, refuse(http.StatusBadGateway, fmt.Errorf("%s cannot be resolved", h.Name))
 		}
 	}
 	if len(addrs) == 0 {
@@ -125,7 +125,7 @@ func (p *Proxy) pin(ctx context.Context, h netaddr.Host) ([]netip.Addr, error) {
 	return addrs[:min(len(addrs), maxAddrs)], nil
 }
 
-// connect reaches the host of a request, whose secrets are in it by now.
+// connect connects to the host of a request that may carry secrets by then.
 func (p *Proxy) connect(ctx context.Context, r *request, addrs []netip.Addr) (net.Conn, error) {
 	c, ok := p.placed(r.Host)
 	if !ok {
@@ -159,7 +159,7 @@ func (p *Proxy) dial(ctx context.Context, addrs []netip.Addr, port uint16) (net.
 	return nil, refuse(http.StatusBadGateway, fmt.Errorf("cannot connect: %w", all))
 }
 
-// dialOne gives an address its share of the time that is left.
+// dialOne gives an address its share of the remaining time.
 func (p *Proxy) dialOne(ctx context.Context, addr netip.AddrPort, left int) (net.Conn, error) {
 	if err := netaddr.Public(addr.Addr()); err != nil {
 		return nil, err

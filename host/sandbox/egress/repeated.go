@@ -11,14 +11,14 @@ import (
 	"github.com/flynnhost/flynn/host/internal/redact"
 )
 
-// wholePage leaves out what would have the server send a part of its answer: of a credential that is cut in two neither part
-// is recognised. A server may always ignore these fields (RFC 9110, 14.2), so no program can rely on them.
+// wholePage removes the fields that ask for a part of the answer: if a credential is cut in two, neither part is recognised. Servers may
+// ignore these fields (RFC 9110, 14.2), so programs cannot rely on them.
 func wholePage(h http.Header) {
 	h.Del("Range")
 	h.Del("If-Range")
 }
 
-// blot takes secrets out of a header that repeats them. In a name, of which case means nothing, they cost the whole field.
+// blot removes secrets from a header that repeats them. A field whose name contains one, in any case, is removed.
 func blot(h http.Header, secrets []string) {
 	inValues, inNames := redact.NewStream(secrets...), redact.NewStream(lower(secrets)...)
 	for name, values := range h {
@@ -42,7 +42,7 @@ func lower(texts []string) []string {
 
 var errUnsearchable = errors.New("the server has compressed its answer unasked, so that it cannot be searched for the credential")
 
-// readable undoes a compression that the server was asked not to use, so that what it repeats can be found.
+// readable decompresses an answer that the server compressed although asked not to, so that it can be searched for secrets.
 func readable(response *http.Response) error {
 	coding := strings.ToLower(strings.Join(response.Header["Content-Encoding"], ","))
 	switch strings.TrimSpace(coding) {
@@ -62,7 +62,7 @@ func readable(response *http.Response) error {
 	return nil
 }
 
-// inflate reads gzip; of nothing it makes nothing.
+// inflate decompresses gzip; empty input gives empty output.
 func inflate(src io.Reader) io.Reader { return &inflating{src: bufio.NewReader(src)} }
 
 type inflating struct {

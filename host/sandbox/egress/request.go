@@ -17,10 +17,10 @@ import (
 
 const (
 	maxFields = 128
-	chunked   = -1 // a request's length
+	chunked   = -1 // value of request.length
 )
 
-// request is the head of a request to a proxy (RFC 9112, 3.2.2 and 3.2.3).
+// request is the header of a request to a proxy (RFC 9112, 3.2.2 and 3.2.3).
 type request struct {
 	netaddr.Target
 	url    *url.URL // path and query only; nil for CONNECT
@@ -28,23 +28,23 @@ type request struct {
 	header http.Header
 	length int64 // of the body, in bytes, or chunked
 	expect bool  // the program waits for 100 Continue
-	// encrypted says that the host is spoken to by TLS, and inside that the request itself came through a tunnel.
+	// encrypted is set if the host is reached by TLS, inside if the request came through a terminated tunnel.
 	encrypted, inside bool
-	// added is what the proxy puts into the header, and secrets what of it must not come back.
+	// added are the fields that the proxy adds; secrets are texts in them that must not come back.
 	added   http.Header
 	secrets []string
 }
 
 var errHead = errors.New("the request's head is too long")
 
-// readHead returns everything up to the first empty line, exclusively.
+// readHead returns everything before the first empty line.
 func readHead(r *bufio.Reader, most int) ([]byte, error) {
 	first, err := r.Peek(1)
 	if err != nil {
 		return nil, err
 	}
 	if first[0] < 'A' || first[0] > 'Z' {
-		return nil, errors.New("this is a proxy for HTTP, and what came is not a request")
+		return nil, errors.New("not a request to an HTTP proxy")
 	}
 	var head []byte
 	for {
@@ -65,12 +65,12 @@ func readHead(r *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// parseRequest reads a head as readHead returns it. Of what the standards leave to the recipient it accepts nothing.
+// parseRequest parses the result of readHead. It accepts nothing that the standards leave to the recipient.
 func parseRequest(head []byte) (*request, error) {
 	return (&request{header: http.Header{}}).parse(head)
 }
 
-// parseInner reads the head of a request inside of a tunnel to a target, which names its own target by the path alone.
+// parseInner parses the header of a request inside a tunnel, whose target is a path only.
 func parseInner(head []byte, tunnel netaddr.Target) (*request, error) {
 	r := &request{Target: tunnel, header: http.Header{}, encrypted: true, inside: true}
 	return r.parse(head)
@@ -79,12 +79,12 @@ func parseInner(head []byte, tunnel netaddr.Target) (*request, error) {
 func (r *request) parse(head []byte) (*request, error) {
 	text, ok := strings.CutSuffix(string(head), "\r\n")
 	if !ok {
-		return nil, errors.New("the request has no line")
+		return nil, errors.New("the request has no request line")
 	}
 	lines := strings.Split(text, "\r\n")
 	for _, line := range lines {
 		if i := strings.IndexFunc(line, isControl); i >= 0 {
-			return nil, fmt.Errorf("the request's head has the byte %#02x", line[i])
+			return nil, fmt.Errorf("the request's head contains the byte %#02x", line[i])
 		}
 	}
 	target, err := r.readLine(lines[0])
@@ -105,11 +105,11 @@ func (r *request) parse(head []byte) (*request, error) {
 
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// readLine reads "METHOD target HTTP/1.x".
+// readLine parses "METHOD target HTTP/1.x".
 func (r *request) readLine(line string) (target string, err error) {
 	parts := strings.Split(line, " ")
 	if len(parts) != 3 || strings.Contains(line, "\t") {
-		return "", errors.New("the request line is not of three parts")
+		return "", errors.New("the request line does not have three parts")
 	}
 	r.Method = parts[0]
 	if r.Method == "" || len(r.Method) > 32 || strings.Trim(r.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
@@ -125,7 +125,7 @@ func (r *request) readLine(line string) (target string, err error) {
 	return parts[1], nil
 }
 
-// readFields reads header lines. A line that goes on with the next (obs-fold) has no name and is refused with the rest.
+// readFields parses the header lines. A continuation line (obs-fold) has no name and is refused as malformed.
 func (r *request) readFields(lines []string) error {
 	if len(lines) > maxFields {
 		return refuse(http.StatusRequestHeaderFieldsTooLarge, fmt.Errorf("the request has more than %d header lines", maxFields))
@@ -141,7 +141,7 @@ func (r *request) readFields(lines []string) error {
 	return nil
 }
 
-// readTarget reads "host:port" of CONNECT, or "http://host[:port]/path".
+// readTarget parses "host:port" of CONNECT, or "http://host[:port]/path".
 func (r *request) readTarget(target string) error {
 	if r.inside {
 		return r.readPath(target)
@@ -151,7 +151,7 @@ func (r *request) readTarget(target string) error {
 	}
 	rest, ok := strings.CutPrefix(target, "http://")
 	if !ok {
-		return errors.New("a request to a proxy names its target as http://host/path, or host:port in CONNECT")
+		return errors.New("the request's target must be http://host/path, or host:port in CONNECT")
 	}
 	end := strings.IndexAny(rest, "/?#\\")
 	if end < 0 {
@@ -167,10 +167,10 @@ func (r *request) readTarget(target string) error {
 	return r.readPath(path)
 }
 
-// readPath reads "/path?query".
+// readPath parses "/path?query".
 func (r *request) readPath(path string) error {
 	if r.Method == http.MethodConnect || !strings.HasPrefix(path, "/") {
-		return errors.New("a request inside of a tunnel names its target as /path")
+		return errors.New("the target of a request inside a tunnel must be /path")
 	}
 	var err error
 	r.url, err = url.ParseRequestURI(path)
@@ -195,7 +195,7 @@ func (r *request) readAuthority(text, port string) error {
 	return err
 }
 
-// checkHost demands that the Host field says the same as the target. A tunnel may do without.
+// checkHost requires that the Host field equals the target. A request inside a tunnel may omit it.
 func (r *request) checkHost() error {
 	fields := r.header["Host"]
 	if len(fields) == 0 && (r.minor == 0 || r.Method == http.MethodConnect) {
@@ -219,13 +219,13 @@ func (r *request) checkHost() error {
 	return nil
 }
 
-// readLength finds out how long the body is. Where two fields might say it differently nothing is guessed (RFC 9112, 6.3).
+// readLength determines the length of the body. Ambiguous lengths are refused (RFC 9112, 6.3).
 func (r *request) readLength() error {
 	encodings, lengths := r.header["Transfer-Encoding"], r.header["Content-Length"]
 	r.expect = strings.EqualFold(r.header.Get("Expect"), "100-continue")
 	switch {
 	case len(encodings)+len(lengths) > 1:
-		return errors.New("the request gives its length more than once")
+		return errors.New("the request declares its length more than once")
 	case r.Method == http.MethodConnect && (len(encodings) > 0 || len(lengths) > 0 && lengths[0] != "0"):
 		return errors.New("a CONNECT request has no body")
 	case len(encodings) == 1 && (r.minor == 0 || !strings.EqualFold(encodings[0], "chunked")):
@@ -242,7 +242,7 @@ func (r *request) readLength() error {
 	return nil
 }
 
-// field is the Host field for the server. One that named the plain port of a request that goes by TLS would be wrong.
+// field returns the Host field for the server, without the port that the program named if the request is upgraded to TLS.
 func (r *request) field() string {
 	if r.encrypted && !r.inside {
 		return hostField(r.Host, r.Port)
@@ -250,7 +250,7 @@ func (r *request) field() string {
 	return r.header.Get("Host")
 }
 
-// hostField writes a host as a Host field by TLS does (RFC 9110, 7.2).
+// hostField formats a Host field (RFC 9110, 7.2).
 func hostField(h netaddr.Host, port uint16) string {
 	name := h.Name
 	if h.Addr.Is6() {

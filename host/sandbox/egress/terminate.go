@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// terminate ends a tunnel's TLS here, because a credential has to go into the request inside. Towards the program the
-// proxy poses as the host, for one request; towards the host it is a client like any other, which verifies whom it has.
-// The request is read as strictly as a plain one, and its methods and paths are seen, checked and logged.
+// terminate ends a tunnel's TLS in the proxy, because the request inside needs a credential. The proxy impersonates the host for one
+// request; towards the host it is an ordinary client, which verifies the host. The request is parsed as strictly as a plain one, and its
+// method and path are checked and logged.
 func (e *exchange) terminate(ctx context.Context, outer *request) error {
 	if _, err := io.WriteString(e.conn, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (e *exchange) terminate(ctx context.Context, outer *request) error {
 		SessionTicketsDisabled: true,
 	})
 	if err := inside.HandshakeContext(ctx); err != nil {
-		// Most likely the program does not trust the authority, which its owner will want to know.
+		// Most likely the program does not trust the authority, which the operator will want to know.
 		d := decision(outer)
 		d.Reason = fmt.Sprintf("the program ended the TLS handshake with the proxy: %v", err)
 		e.proxy.decide(d)
@@ -46,7 +46,7 @@ func (e *exchange) terminate(ctx context.Context, outer *request) error {
 	return errors.Join(err, inside.CloseWrite())
 }
 
-// inner serves the request inside of a tunnel.
+// inner handles the request inside a tunnel.
 func (e *exchange) inner(ctx context.Context, outer *request) error {
 	head, err := readHead(e.client, e.proxy.config.MaxHeader)
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -65,8 +65,7 @@ func (e *exchange) inner(ctx context.Context, outer *request) error {
 	return e.pass(ctx, r)
 }
 
-// replayed is a connection whose first bytes have been read before. Package tls wants a net.Conn; deadlines are the
-// exchange's own.
+// replayed is a connection whose first bytes have been read already. Package tls requires a net.Conn; the exchange sets the deadlines.
 type replayed struct {
 	io.ReadWriteCloser
 	src io.Reader
@@ -80,7 +79,7 @@ func (*replayed) SetDeadline(time.Time) error      { return nil }
 func (*replayed) SetReadDeadline(time.Time) error  { return nil }
 func (*replayed) SetWriteDeadline(time.Time) error { return nil }
 
-// toHost is how a request's host is spoken to: by TLS, verified, if the request is to be encrypted and the operator says nothing else.
+// toHost prepares the transport for the request's host, with verified TLS if the request is to be encrypted, and returns the scheme.
 func (e *exchange) toHost(r *request, transport *http.Transport) (scheme string) {
 	if c, ok := e.proxy.placed(r.Host); !r.encrypted || ok && c.Plain {
 		return "http"

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// tunnel connects, says so, and carries bytes both ways once the TLS greeting has named the right host. Not one byte
-// reaches the other side before.
+// tunnel connects, confirms it to the program, and carries bytes both ways once the ClientHello has named the right host. No byte reaches
+// the server before.
 func (e *exchange) tunnel(ctx context.Context, r *request, addrs []netip.Addr) error {
 	server, err := e.proxy.dial(ctx, addrs, r.Port)
 	if err != nil {
@@ -34,11 +34,11 @@ func (e *exchange) tunnel(ctx context.Context, r *request, addrs []netip.Addr) e
 	return e.splice(server)
 }
 
-// greeting returns the TLS greeting of a tunnel, if it is one for the tunnel's host. Otherwise it is nil and all is said.
+// greeting returns the ClientHello of a tunnel if it names the tunnel's host. Otherwise it returns nil, and the program has been answered.
 func (e *exchange) greeting(r *request) ([]byte, error) {
 	greeting, h, err := readHello(e.client)
 	if errors.Is(err, io.EOF) {
-		return nil, nil // the program has changed its mind
+		return nil, nil // the program gave up
 	}
 	if err == nil {
 		err = h.check(r)
@@ -53,7 +53,7 @@ func (e *exchange) greeting(r *request) ([]byte, error) {
 	return nil, err
 }
 
-// check compares the name in the greeting with the host that was asked for, and decided on.
+// check compares the name in the ClientHello with the requested host.
 func (h hello) check(r *request) error {
 	switch {
 	case h.hidden:
@@ -68,7 +68,7 @@ func (h hello) check(r *request) error {
 	return nil
 }
 
-// splice carries until the server has sent its last, or one side breaks.
+// splice copies in both directions until the server has finished or one side fails.
 func (e *exchange) splice(server net.Conn) error {
 	up := make(chan error, 1)
 	go func() {

@@ -1,5 +1,5 @@
-// Package engine reads the addresses of container engines and says which of them may be used. Start with Parse. It is
-// apart from the engine's driver so that a configuration is checked without one.
+// Package engine parses the addresses of container engines and checks which of them are safe to use. Start with Parse. It is separate from
+// the engine's driver so that a configuration can be checked without one.
 package engine
 
 import (
@@ -12,25 +12,24 @@ import (
 	"strings"
 )
 
-// Address is where an engine is.
+// Address is the address of an engine.
 type Address struct {
 	// Scheme is unix, tcp or ssh.
 	Scheme string
-	// Path is the socket's: on this machine for unix, on the other one for ssh, where it is empty for that machine's own
-	// default.
+	// Path is the socket's: on this machine for unix, on the remote machine for ssh, where empty means its default.
 	Path string
-	// Host and Port are those of tcp and ssh. An ssh port may be empty.
+	// Host and Port are set for tcp and ssh. The port of ssh may be empty.
 	Host, Port string
-	User       string // of ssh, or empty
+	User       string // for ssh; may be empty
 }
 
-// plainPort is what engines use without TLS, securePort with it.
+// plainPort is the usual port of engines without TLS, securePort with it.
 const (
 	plainPort  = "2375"
 	securePort = "2376"
 )
 
-// Parse reads an address such as unix:///run/docker.sock, tcp://build.example.com:2376 or ssh://user@build.example.com.
+// Parse parses an address such as unix:///run/docker.sock, tcp://build.example.com:2376 or ssh://user@build.example.com.
 func Parse(text string) (Address, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
@@ -55,7 +54,7 @@ func Parse(text string) (Address, error) {
 	return a, nil
 }
 
-// public leaves out what may be a password.
+// public removes a possible password.
 func public(text string) string {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		return "..." + text[i:]
@@ -67,21 +66,21 @@ func (a Address) check() error {
 	switch a.Scheme {
 	case "unix":
 		if a.Host != "" || !path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "/" {
-			return errors.New("unix wants the absolute path of a socket")
+			return errors.New("a unix address must be the absolute path of a socket")
 		}
 	case "tcp":
 		if a.Host == "" || a.Path != "" && a.Path != "/" || a.User != "" {
-			return errors.New("tcp wants a host and a port, nothing more")
+			return errors.New("a tcp address must be a host and a port")
 		}
 	case "ssh":
 		return a.checkSSH()
 	default:
-		return errors.New("it is none of unix, tcp and ssh")
+		return errors.New("the scheme must be unix, tcp or ssh")
 	}
 	return nil
 }
 
-// checkSSH keeps out what the ssh client or the shell on the other side would read as something else.
+// checkSSH refuses what the ssh client or the remote shell could interpret as something else.
 func (a Address) checkSSH() error {
 	for _, word := range []string{a.Host, a.User, a.Path} {
 		if strings.HasPrefix(word, "-") || strings.Trim(word, wordBytes) != "" {
@@ -89,24 +88,24 @@ func (a Address) checkSSH() error {
 		}
 	}
 	if a.Host == "" {
-		return errors.New("ssh wants a host")
+		return errors.New("an ssh address must have a host")
 	}
 	return nil
 }
 
-// wordBytes are harmless in every shell.
+// wordBytes are safe in every shell.
 const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/"
 
-// CheckSecurity refuses an address that would hand the engine, and with it its machine, to everybody on the way. secure
-// says that there are certificates for TLS.
+// CheckSecurity refuses an address without encryption, by which anybody on the network path could take over the engine and its machine.
+// secure reports whether there are certificates for TLS.
 func (a Address) CheckSecurity(secure bool) error {
 	if a.Scheme != "tcp" || secure || a.loopback() {
 		return nil
 	}
-	return fmt.Errorf("without TLS anybody on the way to %s owns the engine and its machine", a.Host)
+	return fmt.Errorf("without TLS, anybody on the network path to %s could take over the engine and its machine", a.Host)
 }
 
-// HostPort is what to dial.
+// HostPort returns the address to dial.
 func (a Address) HostPort() string { return net.JoinHostPort(a.Host, a.Port) }
 
 func (a Address) loopback() bool {

@@ -13,10 +13,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// ladderAllowance is what the supervisor's own rungs may take before the host removes the container.
+// ladderAllowance is the time that the supervisor's escalating signals may take before the host removes the container.
 const ladderAllowance = 8 * time.Second
 
-// Exec runs a command to its end. A time-out or a cancelled context is a result, not an error.
+// Exec runs a command to its end. A timeout or a cancelled context is a result, not an error.
 func (x *Executor) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
 	body, err := x.body(cmd)
 	if err != nil {
@@ -25,7 +25,7 @@ func (x *Executor) Exec(ctx context.Context, cmd machine.Command) (machine.Resul
 	return x.execute(ctx, body, cmd)
 }
 
-// ExecProgram runs a program without a shell, by its command line; the script of cmd does not count.
+// ExecProgram runs a program without a shell; argv is its command line, and the script of cmd is ignored.
 func (x *Executor) ExecProgram(ctx context.Context, argv []string, cmd machine.Command) (machine.Result, error) {
 	body, err := x.body(cmd)
 	if err != nil {
@@ -36,7 +36,7 @@ func (x *Executor) ExecProgram(ctx context.Context, argv []string, cmd machine.C
 	return x.execute(ctx, body, cmd)
 }
 
-// execute runs what the body says, and passes on output as cmd has it.
+// execute runs the command of body and reports output as cmd requires.
 func (x *Executor) execute(ctx context.Context, body frame.ExecBody, cmd machine.Command) (machine.Result, error) {
 	c := x.link.NewCall()
 	if err := c.Begin(body, cmd.Stdin); err != nil {
@@ -50,8 +50,8 @@ func (x *Executor) execute(ctx context.Context, body frame.ExecBody, cmd machine
 	return r, err
 }
 
-// await waits for the result. When ctx ends, the supervisor climbs its ladder; when it does not
-// come back in time or leaves survivors, the container goes.
+// await waits for the result. When ctx ends, the supervisor ends the command with escalating signals; if it does not finish in time or
+// leaves survivors, the container is removed.
 func (x *Executor) await(ctx context.Context, c *link.Call, timeout time.Duration, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -71,7 +71,7 @@ func (x *Executor) await(ctx context.Context, c *link.Call, timeout time.Duratio
 		why := x.container.WhyHung()
 		r, err = x.lastRung(r, began)
 		if why != nil && err == nil {
-			err = fmt.Errorf("%w: %w, so the command stood still and was given up after %v; the next one gets another container",
+			err = fmt.Errorf("%w: %w, so the command was given up after %v; the next one gets a new container",
 				machine.ErrUnavailable, why, r.Kill.Took.Round(time.Second))
 		}
 		return r, err
@@ -81,7 +81,7 @@ func (x *Executor) await(ctx context.Context, c *link.Call, timeout time.Duratio
 	return r, err
 }
 
-// rungContainer is the ladder's last rung, which only the host can reach.
+// rungContainer names the last resort, which only the host has.
 const rungContainer = "container"
 
 // lastRung removes the container, which leaves nothing alive in it.
@@ -90,7 +90,7 @@ func (x *Executor) lastRung(r machine.Result, began time.Time) (machine.Result, 
 	if r.Kill != nil {
 		survivors = r.Kill.Survivors
 	}
-	err := x.container.Remove(errors.New("a command could not be ended otherwise"))
+	err := x.container.Remove(errors.New("a command in it could not be ended in any other way"))
 	if err == nil {
 		survivors = 0
 	}
@@ -98,7 +98,7 @@ func (x *Executor) lastRung(r machine.Result, began time.Time) (machine.Result, 
 	return r, err
 }
 
-// body checks a command and puts it into the words of the wire.
+// body checks a command and converts it to its wire form.
 func (x *Executor) body(cmd machine.Command) (frame.ExecBody, error) {
 	body := frame.ExecBody{
 		Script:    []byte(cmd.Script),
@@ -134,8 +134,7 @@ func (x *Executor) body(cmd machine.Command) (frame.ExecBody, error) {
 	return body, nil
 }
 
-// Inside returns name relative to the workspace, or machine.ErrOutside. Links are the supervisor's
-// business.
+// Inside returns name relative to the workspace, or machine.ErrOutside. The supervisor handles links.
 func Inside(name, workspaceDir string) (string, error) {
 	if strings.ContainsRune(name, 0) || len(name) > frame.MaxPath {
 		return "", fmt.Errorf("%w: path is malformed", machine.ErrOutside)

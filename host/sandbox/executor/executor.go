@@ -1,10 +1,10 @@
-// Package executor runs things in one container, over the link to its supervisor: commands to their end, commands in the background,
-// processes that somebody talks to, and folders that are packed and unpacked as a whole.
+// Package executor runs processes in one container, over the link to its supervisor: commands that are waited for, background commands,
+// interactive processes, and the packing and unpacking of folders.
 //
-// Start with Executor: Exec (exec.go), Start and what is asked about background processes (process.go), Spawn (live.go), Pack and Unpack
-// (pack.go). What cannot be ended inside ends with its container, which only the owner of the container can remove.
+// Start with Executor: Exec (exec.go), Start and the methods for background processes (process.go), Spawn (live.go), Pack and Unpack
+// (pack.go). If a process cannot be ended from inside, the container is removed, which only its owner can do.
 //
-// The package makes no containers, knows no sessions, and does not decide whether a command may run.
+// The package creates no containers, knows no sessions, and does not decide whether a command may run.
 package executor
 
 import (
@@ -14,38 +14,38 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/link"
 )
 
-// Container is what an Executor needs of the container that it runs things in.
+// Container is the container that an Executor runs processes in.
 type Container interface {
-	// Remove ends everything in the container and returns once it is gone.
+	// Remove removes the container and returns once it is gone.
 	Remove(reason error) error
-	// WhyHung is why it answers nothing, or nil where the engine knows of no reason.
+	// WhyHung returns why the container does not answer, or nil if the engine knows no reason.
 	WhyHung() error
 }
 
-// Executor runs things in a container. Its methods are safe for concurrent use.
+// Executor runs processes in a container. Its methods are safe for concurrent use.
 type Executor struct {
 	link      *link.Link
 	container Container
 	dir       string // the workspace's absolute path inside
-	shell     string // that runs scripts; "" of a container that was taken over
+	shell     string // runs scripts; "" for a container that was adopted
 
-	introduced atomic.Bool // callers know the shell
+	introduced atomic.Bool // callers have been told the shell
 
 	mu        sync.Mutex
 	processes map[string]*process
-	started   int // background processes ever
+	started   int // number of background processes started so far
 }
 
-// New returns what runs things over a link. dir is the absolute path of the workspace inside, and shell what runs scripts, "" where that
-// is not known.
+// New returns an Executor over a link. dir is the workspace's absolute path inside, and shell the program that runs scripts, "" if it is
+// not known.
 func New(l *link.Link, c Container, dir, shell string) *Executor {
 	return &Executor{link: l, container: c, dir: dir, shell: shell, processes: make(map[string]*process)}
 }
 
-// plainShell runs scripts where the image has no bash; see package supervise.
+// plainShell runs scripts if the image has no bash; see package supervise.
 const plainShell = "/bin/sh"
 
-// Introduce returns a line about the shell once, and afterwards "".
+// Introduce returns a line about the shell the first time, and "" afterwards.
 func (x *Executor) Introduce() string {
 	switch {
 	case x.shell == "" || x.introduced.Swap(true):

@@ -13,14 +13,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Size is a terminal's, in characters.
+// Size is the size of a terminal in characters.
 type Size struct{ Rows, Cols uint16 }
 
-// Live is a process that somebody is talking to: it reads what is written to Stdin, and is held up when nobody reads what it
-// writes. Nothing of that is lost or capped. Close it in any case.
+// Live is an interactive process: it reads what is written to Stdin, and blocks while nobody reads its output. No output is lost or capped.
+// Close must always be called.
 //
-// With a terminal everything that it writes is on Stdout, and closing Stdin is the end of input as a terminal has it:
-// control-D, which a program may take for a character like any other.
+// With a terminal, all output is on Stdout, and closing Stdin sends control-D, which a program may treat as an ordinary character.
 type Live struct {
 	PID    int
 	Stdin  io.WriteCloser
@@ -31,13 +30,13 @@ type Live struct {
 	call     *link.Call
 	began    time.Time
 
-	quit    func() bool // takes back the watch on the caller's context
+	quit    func() bool // stops watching the caller's context
 	release func()
 	end     sync.Once
 }
 
-// Spawn starts a command, with a terminal if it is given a size, which ends when ctx does. Progress, MaxOutput, Stdin and Spill
-// of the command do not count, and a Timeout of zero is none. release is called once at Close, or with the error.
+// Spawn starts a command, with a terminal if a size is given; it ends when ctx does. Progress, MaxOutput, Stdin and Spill of the command
+// are ignored, and a Timeout of zero means none. release is called once, by Close or if Spawn fails.
 func (x *Executor) Spawn(ctx context.Context, cmd machine.Command, release func(), terminal ...Size) (*Live, error) {
 	l := &Live{executor: x, began: time.Now(), release: release}
 	body, err := x.body(cmd)
@@ -65,13 +64,13 @@ func (x *Executor) Spawn(ctx context.Context, cmd machine.Command, release func(
 	return l, nil
 }
 
-// Signal sends a signal to the process and its group. With a terminal, write what a keyboard would: control-C is 0x03.
+// Signal sends a signal to the process and its group. With a terminal, write the key's character instead: control-C is 0x03.
 func (l *Live) Signal(sig syscall.Signal) error { return l.call.Signal(int(sig)) }
 
-// Resize gives the terminal another size.
+// Resize changes the size of the terminal.
 func (l *Live) Resize(size Size) error { return l.call.Resize(frame.Size(size)) }
 
-// Wait waits for the result. It comes when the process has ended and its output has been read, so read meanwhile.
+// Wait waits for the result, which requires that the output is read meanwhile.
 func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 	select {
 	case <-l.call.Done():
@@ -81,7 +80,7 @@ func (l *Live) Wait(ctx context.Context) (machine.Result, error) {
 	}
 }
 
-// result is that of a process that is over.
+// result returns the result of a process that has ended.
 func (l *Live) result() (machine.Result, error) {
 	r, err := l.call.Result(), l.call.Err()
 	if err != nil {
@@ -94,10 +93,10 @@ func (l *Live) result() (machine.Result, error) {
 	return r, nil
 }
 
-// stop asks for the end.
+// stop asks the supervisor to end the process.
 func (l *Live) stop() { _ = l.call.Cancel() }
 
-// Close ends the process if it still runs, with everything it started, and gives its streams up.
+// Close ends the process if it still runs, with everything that it started, and closes its streams.
 func (l *Live) Close() error {
 	var err error
 	l.end.Do(func() {
@@ -108,7 +107,7 @@ func (l *Live) Close() error {
 	return err
 }
 
-// finish waits for the result as long as the ladder may take; then the container goes.
+// finish waits for the result as long as the escalating signals may take, then removes the container.
 func (l *Live) finish() error {
 	select {
 	case <-l.call.Done():
@@ -121,7 +120,7 @@ func (l *Live) finish() error {
 	case <-l.call.Done():
 		_, err := l.result()
 		if errors.Is(err, machine.ErrUnavailable) {
-			return nil // it is over with its container
+			return nil // it ended with its container
 		}
 		return err
 	case <-overdue.C:

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Unpack has the supervisor unpack the records that write writes.
+// Unpack lets the supervisor unpack the records that write writes.
 func (x *Executor) Unpack(ctx context.Context, name string, write func(io.Writer) (archive.Tally, error)) (archive.Tally, error) {
 	var tally archive.Tally
 	err := x.link.Import(ctx, name, func(w io.Writer) (err error) {
@@ -22,8 +22,8 @@ func (x *Executor) Unpack(ctx context.Context, name string, write func(io.Writer
 	return tally, nil
 }
 
-// Pack hands over the records of a folder one by one, but for hooks. Each fits to those before it; content is there to be read
-// during the call.
+// Pack passes the records of a folder to take one by one, except for git hooks. Each fits to those before it; content is valid during the
+// call.
 func (x *Executor) Pack(ctx context.Context, name string, hooks *archive.Hooks, take func(r frame.Record, content io.Reader) error) (archive.Tally, error) {
 	var tally archive.Tally
 	reply, err := x.link.Export(ctx, frame.ExportBody{Path: []byte(name)}, nil, func(wire io.Reader) error {

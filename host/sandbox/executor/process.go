@@ -18,8 +18,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// MaxProcesses bounds the background processes that a session remembers; the oldest ended
-// ones are forgotten first.
+// MaxProcesses bounds the background processes that a session remembers; those that ended first are forgotten first.
 const MaxProcesses = 64
 
 // process is one background process.
@@ -31,7 +30,7 @@ type process struct {
 	info machine.Process
 }
 
-// snapshot returns the process as it is now.
+// snapshot returns the current state of the process.
 func (p *process) snapshot() machine.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,10 +49,10 @@ func (p *process) snapshot() machine.Process {
 // ImageProcess is the id of the process that StartImage starts.
 const ImageProcess = "image"
 
-// isImage reports whether this is the image's own process. The others are numbered from 1 on.
+// isImage reports whether this is the image's own process. The others are numbered from 1.
 func (p *process) isImage() bool { return p.number == 0 }
 
-// id is the process's handle.
+// id returns the id by which callers name the process.
 func (p *process) id() string {
 	if p.isImage() {
 		return ImageProcess
@@ -61,7 +60,7 @@ func (p *process) id() string {
 	return strconv.Itoa(p.number)
 }
 
-// Start begins a background process and returns once it has a process id. admit calls enter unless there are too many already.
+// Start starts a background process and returns once it has a process id. admit calls enter unless there are too many processes.
 func (x *Executor) Start(ctx context.Context, cmd machine.Command, admit func(enter func() error) error) (machine.Process, error) {
 	body, err := x.body(cmd)
 	if err != nil {
@@ -74,8 +73,8 @@ func (x *Executor) Start(ctx context.Context, cmd machine.Command, admit func(en
 	return x.spawn(ctx, p, body, cmd)
 }
 
-// StartImage starts the image's own program as a background process of the workload's user, in a folder of the image. It is not started
-// again when it ends: its result is among the processes.
+// StartImage starts the image's own program as a background process of the workload's user, in a folder of the image. It is not restarted
+// when it ends: its result is listed among the processes.
 func (x *Executor) StartImage(ctx context.Context, argv, env []string, dir string) error {
 	p := &process{call: x.link.NewCall()}
 	x.mu.Lock()
@@ -86,7 +85,7 @@ func (x *Executor) StartImage(ctx context.Context, argv, env []string, dir strin
 	return err
 }
 
-// Resume enters a background process of a supervisor that another host has left.
+// Resume registers a background process of a supervisor that another host has left.
 func (x *Executor) Resume(e frame.KeptEntry) {
 	p := &process{number: e.Process, call: x.link.Resume(e)}
 	p.info = machine.Process{
@@ -96,7 +95,7 @@ func (x *Executor) Resume(e frame.KeptEntry) {
 	x.started = max(x.started, e.Process)
 }
 
-// spawn starts a process that was entered.
+// spawn starts a process that was registered.
 func (x *Executor) spawn(ctx context.Context, p *process, body frame.ExecBody, cmd machine.Command) (machine.Process, error) {
 	body.Background, body.Eager, body.Process = true, false, p.number
 	p.announce(cmd.Script)
@@ -119,15 +118,14 @@ func (x *Executor) spawn(ctx context.Context, p *process, body frame.ExecBody, c
 	return p.snapshot(), nil
 }
 
-// announce says what will run, before there is a process: others may see it, and end it, while it starts.
+// announce publishes the script before the process exists: others may see it, and end it, while it starts.
 func (p *process) announce(script string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.info = machine.Process{ID: p.id(), Script: script, Started: time.Now(), Running: true}
 }
 
-// startAllowance is how long a process may take to start. One that takes longer means that the container hangs, and
-// ends it.
+// startAllowance bounds the start of a process. A container in which it takes longer hangs and is removed.
 const startAllowance = 15 * time.Second
 
 func (x *Executor) awaitStart(ctx context.Context, c *link.Call) (frame.StartedBody, error) {
@@ -144,7 +142,7 @@ func (x *Executor) awaitStart(ctx context.Context, c *link.Call) (frame.StartedB
 	return started, errors.Join(hung, x.container.Remove(hung))
 }
 
-// enter gives the process its handle, making room if needed.
+// enter assigns an id to the process, making room if needed.
 func (x *Executor) enter(p *process) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -158,7 +156,7 @@ func (x *Executor) enter(p *process) error {
 	return nil
 }
 
-// forgetOldest drops the longest known process that has ended. x.mu is held.
+// forgetOldest forgets the process that ended first. x.mu is held.
 func (x *Executor) forgetOldest() bool {
 	var oldest *process
 	for _, p := range x.processes {
@@ -181,7 +179,7 @@ func (x *Executor) forgetOldest() bool {
 	return true
 }
 
-// leave forgets a process whose start has failed or was given up, on both sides.
+// leave forgets a process that failed to start, on both sides.
 func (x *Executor) leave(p *process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -211,12 +209,12 @@ func (x *Executor) List() []machine.Process {
 	return infos
 }
 
-// Running reports whether any background process is still at work; the image's own runs as long as the container.
+// Running reports whether a background process is running; the image's own process does not count.
 func (x *Executor) Running() bool {
 	return slices.ContainsFunc(x.List(), func(p machine.Process) bool { return p.Running && p.ID != ImageProcess })
 }
 
-// Output reads what the supervisor keeps of a process's output.
+// Output reads from the kept output of a process.
 func (x *Executor) Output(ctx context.Context, id string, offset int64, n int) (machine.Output, error) {
 	p, err := x.process(id)
 	if err != nil {
@@ -225,7 +223,7 @@ func (x *Executor) Output(ctx context.Context, id string, offset int64, n int) (
 	return p.call.Output(ctx, offset, n)
 }
 
-// Kill ends a process with everything it started, also what outlived its shell.
+// Kill ends a process with everything that it started, including what outlived its shell.
 func (x *Executor) Kill(ctx context.Context, id string) (machine.Process, error) {
 	p, err := x.process(id)
 	if err != nil {
@@ -239,7 +237,7 @@ func (x *Executor) Kill(ctx context.Context, id string) (machine.Process, error)
 	}
 }
 
-// stop ends a running process; it waits no longer than the ladder may take.
+// stop ends a running process; it waits no longer than the escalating signals may take.
 func (x *Executor) stop(p *process) (machine.Process, error) {
 	began := time.Now()
 	if err := p.call.Stop(); err != nil {
@@ -254,7 +252,7 @@ func (x *Executor) stop(p *process) (machine.Process, error) {
 	return x.certify(p, began)
 }
 
-// sweep ends what an ended process has left behind.
+// sweep ends what an ended process has left running.
 func (x *Executor) sweep(ctx context.Context, p *process) (machine.Process, error) {
 	began := time.Now()
 	kill, err := p.call.Sweep(ctx)
@@ -268,7 +266,7 @@ func (x *Executor) sweep(ctx context.Context, p *process) (machine.Process, erro
 	return x.certify(p, began)
 }
 
-// certify returns the process, having removed the container if anything survived in it.
+// certify returns the process, after removing the container if anything in it survived.
 func (x *Executor) certify(p *process, began time.Time) (machine.Process, error) {
 	info := p.snapshot()
 	if !info.Running && (info.Result.Kill == nil || info.Result.Kill.Survivors == 0) {

@@ -15,24 +15,24 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// checkEvery is the time between two looks at an engine.
+// checkEvery is the interval between checks of an engine.
 const checkEvery = 5 * time.Second
 
-// endTimeout bounds the removal of the containers when the host ends.
+// endTimeout bounds the removal of the containers when the host stops.
 const endTimeout = 30 * time.Second
 
-// ErrOff is why no sandbox can be had where [sandbox] is off.
+// ErrOff is the error of every sandbox while [sandbox] is not enabled.
 var ErrOff = fmt.Errorf("%w: [sandbox] is not enabled", machine.ErrUnavailable)
 
-// errLooking is the state before the engine was looked at.
-var errLooking = fmt.Errorf("%w: the engine was not looked at yet", machine.ErrUnavailable)
+// errLooking is the state before the first check of the engine.
+var errLooking = fmt.Errorf("%w: the engine was not checked yet", machine.ErrUnavailable)
 
-// Driver makes containers with the engine that [sandbox] names. It does not touch the engine.
+// Driver returns the driver of the engine that [sandbox] names. It does not contact the engine.
 func Driver(c config.Sandbox) (*docker.Driver, error) {
 	return docker.New(docker.Config{Engine: c.Engine, CA: c.EngineCA, Cert: c.EngineCert, Key: c.EngineKey})
 }
 
-// Run looks after the engine until ctx ends, then removes the containers. Without [sandbox] it only waits.
+// Run watches the engine until ctx ends, then removes the containers. If [sandbox] is not enabled, it only waits.
 func (f *Fleet) Run(ctx context.Context) error {
 	defer f.hosts.close()
 	c := f.setup.Load().sandbox
@@ -42,7 +42,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		return nil
 	}
 	if !c.LocalFrontends {
-		f.log.Info("calls of the web page and the terminal act on the host; local_frontends = true under [sandbox] puts them into containers too")
+		f.log.Info("calls of the web page and the terminal run on the host; local_frontends = true under [sandbox] runs them in containers too")
 	}
 	driver, err := Driver(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return nil
 }
 
-// look asks the engine for a sign of life, and makes the manager when there is one for the first time.
+// look asks the engine for a sign of life, and makes the manager the first time that it answers.
 func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbox, running *sync.WaitGroup) error {
 	ping, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
@@ -82,7 +82,7 @@ func (f *Fleet) look(ctx context.Context, driver *docker.Driver, c config.Sandbo
 		}
 	}
 	if made != nil {
-		if back { // what the engine has lost or kept meanwhile
+		if back { // containers may have been lost or left over meanwhile
 			f.forgetLeft(ctx, made)
 			running.Go(func() { f.reconcile(ctx, made) })
 		}
@@ -133,7 +133,7 @@ func (f *Fleet) reconcile(ctx context.Context, manager *sandbox.Manager) {
 	}
 }
 
-// learn asks the engine what it can do, and logs at once what it cannot of what is configured.
+// learn asks for the engine's capabilities, and logs what the configuration needs and the engine lacks.
 func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
 	engine, err := driver.Capabilities(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *Fleet) learn(ctx context.Context, driver *docker.Driver) error {
 	return nil
 }
 
-// see notes the engine's state, and logs it when it has changed.
+// see records the engine's state, and logs it when it has changed.
 func (f *Fleet) see(err error) {
 	f.mu.Lock()
 	before := f.unavailable
@@ -166,7 +166,7 @@ func (f *Fleet) see(err error) {
 	}
 }
 
-// supports reports why the engine cannot make what is asked of it now, or nil.
+// supports returns why the engine cannot make such containers now, or nil.
 func (f *Fleet) supports(all ...spec.Spec) error {
 	select {
 	case <-f.looked:

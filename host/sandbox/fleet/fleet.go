@@ -1,11 +1,10 @@
-// Package fleet keeps the sandboxes that the configuration describes, the engine behind them, and the host's own machine: it hands each
-// call of a session the place where it acts.
+// Package fleet manages the configured sandboxes, the engine behind them, and the host's own machine: it gives each call of a session the
+// machine on which it runs.
 //
-// Start with Fleet. Sandbox and Host return a session's machines, which share one folder, the session's workspace; engine.go follows the
-// engine as it comes and goes, hosts.go closes what nobody uses, and forget.go removes what deleted sessions leave. Package specs makes
-// the specifications out of the configuration.
-//
-// How a container lives is decided in package sandbox, and whether a call may run, and where, in package tool.
+// Start with Fleet. Sandbox and Host return a session's machines, which share one folder, the session's workspace. engine.go follows the
+// state of the engine, hosts.go closes unused machines, and forget.go removes what deleted sessions leave. Package specs converts the
+// configuration to specifications.
+// Package sandbox decides how a container lives, and package tool whether and where a call may run.
 package fleet
 
 import (
@@ -35,55 +34,55 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// Store lists the sessions, and the homes of deleted ones that may have something on the engine. A home is what the sandboxes and the
-// workspace of a session are called by; see message.SessionKey.
+// Store lists the sessions, and the homes of deleted ones that may still have something on the engine. A home is the key that names the
+// sandboxes and the workspace of a session; see message.SessionKey.
 type Store interface {
 	Sessions(ctx context.Context, limit int) ([]turnlog.Session, error)
 	ListLeftovers(ctx context.Context, kind turnlog.LeftoverKind) ([]turnlog.Leftover, error)
 	DropLeftover(ctx context.Context, l turnlog.Leftover) error
 }
 
-// Media keeps files of senders, which count as theirs.
+// Media stores the files of senders, which count towards their limits.
 type Media interface {
-	Held(sender string) (bytes int64)
+	Held(sender message.SenderKey) (bytes int64)
 }
 
-// Outside is what the proxies of sandboxes reach hosts by, and what they verify the hosts of credentials by. Its zero value is the host's
-// own network and roots.
+// Outside is the network by which the proxies of sandboxes reach hosts, and the roots that verify the hosts of credentials. The zero value
+// is the host's own network and roots.
 type Outside struct {
 	Network egress.Network
 	Roots   *x509.CertPool
 }
 
-// Config is what a Fleet is made from.
+// Config configures a Fleet.
 type Config struct {
-	Dir     string // of the store, which no other host may use
+	Dir     string // of the store; no other host may use it
 	Store   Store
 	Media   Media          // nil: none
-	Egress  sandbox.Egress // nil: nobody watches
+	Egress  sandbox.Egress // nil: decisions are not recorded
 	Outside Outside
 	Log     *slog.Logger
 }
 
-// Fleet hands out the machines that tools act on. Its methods are safe for concurrent use.
+// Fleet provides the machines that tools run on. Its methods are safe for concurrent use.
 type Fleet struct {
 	config   Config
 	log      *slog.Logger
 	instance string
 	folders  Folders
-	holds    *workspace.Holds // of the workspaces that hosts have open
+	holds    *workspace.Holds // on the workspaces that hosts have open
 	quota    *quota.Keeper
 	hosts    *hosts
 	setup    atomic.Pointer[setup]
-	looked   chan struct{} // closed once the engine was looked at for the first time
+	looked   chan struct{} // closed after the first check of the engine
 
 	mu          sync.Mutex
-	manager     *sandbox.Manager     // nil until the engine was there once
-	unavailable error                // why no sandbox can be had, as last seen
-	engine      *driver.Capabilities // as the engine was when it was last found, or nil
+	manager     *sandbox.Manager     // nil until the engine has answered once
+	unavailable error                // why there are no sandboxes, as of the last check
+	engine      *driver.Capabilities // the engine when it last answered, or nil
 }
 
-// setup is what a configuration says of sandboxes. It does not change.
+// setup is the part of a configuration about sandboxes. It is immutable.
 type setup struct {
 	sandbox config.Sandbox // [sandbox]
 	specs   *specs.Set
@@ -93,7 +92,7 @@ type setup struct {
 	secrets map[string]config.Secret
 }
 
-// New names the instance, and repairs what a crash has left undone among the workspaces. Call Configure before anything else.
+// New names the instance, and repairs the workspaces after a crash. Call Configure before anything else.
 func New(c Config) (*Fleet, error) {
 	instance, err := InstanceName(c.Dir)
 	if err != nil {
@@ -103,11 +102,11 @@ func New(c Config) (*Fleet, error) {
 		config: c, log: c.Log, instance: instance, folders: FoldersOf(c.Dir), holds: workspace.NewHolds(), looked: make(chan struct{}), unavailable: ErrOff,
 	}
 	if err := workspace.Recover(f.folders.Workspaces); err != nil {
-		f.log.Error("cannot move workspaces to their places", "error", err)
+		f.log.Error("cannot finish moving workspaces", "error", err)
 	}
 	limits := quota.Config{
 		Measure: f.folders.Size, Running: f.running,
-		Place: func(session string) string { return message.ParseSession(session).Place },
+		Place: func(session string) string { return message.ParseSession(session).Scope },
 	}
 	if c.Media != nil {
 		limits.Media = c.Media.Held
@@ -117,16 +116,16 @@ func New(c Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Instance names the store among others on one engine.
+// Instance returns the name that distinguishes the store from others on one engine.
 func (f *Fleet) Instance() string { return f.instance }
 
-// Folders are where the sessions have files on the host.
+// Folders returns the folders of sessions on the host.
 func (f *Fleet) Folders() Folders { return f.folders }
 
-// Quota counts what senders have.
+// Quota returns the keeper of the senders' limits.
 func (f *Fleet) Quota() *quota.Keeper { return f.quota }
 
-// Configure takes over the sandboxes of a configuration.
+// Configure applies the sandboxes of a configuration.
 func (f *Fleet) Configure(c *config.Config) {
 	s := &setup{
 		sandbox: c.Sandbox, specs: specs.New(c), pools: specs.Pools(c), poolCPU: float64(c.Sandbox.WarmPoolCPU) / 100,
@@ -134,13 +133,13 @@ func (f *Fleet) Configure(c *config.Config) {
 	}
 	f.quota.Configure(limits(c.Limits))
 	f.hosts.configure(time.Duration(c.Sandbox.TimeoutSeconds) * time.Second)
-	f.setup.Store(s) // before the manager is looked for: one that is made meanwhile gets these pools
+	f.setup.Store(s) // stored first, so that a manager that is made meanwhile gets these pools
 	if m := f.sandboxes(); m != nil {
 		m.SetPools(s.pools, s.poolCPU)
 	}
 }
 
-// limits are those of a configuration.
+// limits converts the limits of a configuration.
 func limits(c config.Limits) quota.Limits {
 	return quota.Limits{
 		SenderSessions: c.SenderSessions, SenderSandboxes: c.SenderSandboxes, Sandboxes: c.Sandboxes, SenderProcesses: c.SenderProcesses,
@@ -148,7 +147,7 @@ func limits(c config.Limits) quota.Limits {
 	}
 }
 
-// sandboxes returns the manager of sandboxes, or nil while there is none.
+// sandboxes returns the manager of sandboxes, or nil if there is none yet.
 func (f *Fleet) sandboxes() *sandbox.Manager {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +160,7 @@ func (f *Fleet) mountRules() mounts.Rules { return f.setup.Load().mounts }
 
 func (f *Fleet) secret(name string) string { return f.setup.Load().secrets[name].Reveal() }
 
-// Digest names what a sandbox is made of now; it is "" where there is none of that name.
+// Digest returns the digest of a sandbox's current specification; "" if there is no sandbox of that name.
 func (f *Fleet) Digest(name string) string {
 	s, known := f.spec(name)
 	if !known {
@@ -170,10 +169,10 @@ func (f *Fleet) Digest(name string) string {
 	return s.Digest()
 }
 
-// Dir is a session's workspace as people know it, on the host.
+// Dir returns a session's workspace on the host.
 func (f *Fleet) Dir(session string) string { return workspace.Path(f.folders.Workspaces, session) }
 
-// Host returns the host's own machine as a session has it.
+// Host returns the host's own machine for a session.
 func (f *Fleet) Host(session string) (machine.Machine, error) {
 	h, err := f.hosts.get(session)
 	if err != nil {
@@ -183,12 +182,12 @@ func (f *Fleet) Host(session string) (machine.Machine, error) {
 	return h, nil
 }
 
-// Visit returns what Host does until leave is called. It leaves nothing open, so the workspace can be moved afterwards.
+// Visit is Host for use until leave is called. It leaves nothing open, so the workspace can be moved afterwards.
 func (f *Fleet) Visit(session string) (m machine.Machine, leave func(), err error) {
 	return f.hosts.visit(session)
 }
 
-// Sandbox returns a session's sandbox of that name, which is made at its first use.
+// Sandbox returns a session's sandbox of that name, which is started on first use.
 func (f *Fleet) Sandbox(ctx context.Context, session, name string) (machine.Machine, error) {
 	if err := f.Available(name); err != nil {
 		return nil, err
@@ -205,7 +204,7 @@ func (f *Fleet) Sandbox(ctx context.Context, session, name string) (machine.Mach
 	return f.sandboxes().Get(ctx, session, name, spec)
 }
 
-// RunCode runs a program in a container of its own.
+// RunCode runs a program in its own container.
 func (f *Fleet) RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult, error) {
 	f.mu.Lock()
 	manager, why := f.manager, f.unavailable
@@ -216,13 +215,13 @@ func (f *Fleet) RunCode(ctx context.Context, c sandbox.Code) (sandbox.CodeResult
 	return manager.RunCode(ctx, c)
 }
 
-// Available reports why a sandbox cannot be had now, or nil. Before the engine was looked at it waits.
+// Available returns why a sandbox cannot be used now, or nil. It waits for the first check of the engine.
 func (f *Fleet) Available(name string) error {
 	spec, _ := f.spec(name)
 	return f.supports(spec)
 }
 
-// AvailableFor reports why containers of these specifications, by language, cannot be had now, or nil.
+// AvailableFor returns why containers of these specifications, by language, cannot be used now, or nil.
 func (f *Fleet) AvailableFor(byLanguage map[string]spec.Spec) error {
 	own, _ := f.spec("")
 	all := []spec.Spec{own}
@@ -232,7 +231,7 @@ func (f *Fleet) AvailableFor(byLanguage map[string]spec.Spec) error {
 	return f.supports(all...)
 }
 
-// AsOfNow is Available of [sandbox] without a wait.
+// AsOfNow is Available for [sandbox] without waiting.
 func (f *Fleet) AsOfNow() error {
 	select {
 	case <-f.looked:

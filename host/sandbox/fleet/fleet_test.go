@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/quota"
 )
 
-// made returns a fleet of a configuration, which does not run. What runs on the host ends with the test.
+// made returns a fleet of a configuration, which does not run. Processes on the host end with the test.
 func made(t *testing.T, c *config.Config, log *slog.Logger) *Fleet {
 	t.Helper()
 	f, err := New(Config{Dir: t.TempDir(), Log: log})
@@ -83,7 +83,7 @@ func TestWarmPools(t *testing.T) {
 	}
 }
 
-// What a command on the host has written is seen before the next one, which may delete and nothing else.
+// The files of a command on the host are counted before the next one, which may only delete.
 func TestHostCommandsAreHeldToTheDisk(t *testing.T) {
 	m := made(t, &config.Config{Limits: config.Limits{SessionDisk: 1 << 20}}, slog.New(slog.DiscardHandler))
 	var full quota.Refusal

@@ -14,12 +14,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// ForgetTimeout bounds the removal of what a session has on the engine.
+// ForgetTimeout bounds the removal of a session's containers and volumes.
 const ForgetTimeout = time.Minute
 
-// Forget removes what sessions that the store has deleted have on the host and on the engine, what programs of agents remember included;
-// homes are theirs. Workspaces stay, as does all that another session of the same home still uses. What cannot be removed now is removed
-// when the engine is back, or at the next start.
+// Forget removes what deleted sessions have on the host and on the engine, including what programs of agents remember; homes are their
+// homes. Workspaces stay, as does everything that another session of the same home still uses. If something cannot be removed now, it is
+// removed when the engine is back, or at the next start.
 func (f *Fleet) Forget(ctx context.Context, homes map[string]bool) error {
 	for home := range homes {
 		f.quota.Forget(home)
@@ -39,14 +39,14 @@ func (f *Fleet) forgetOnEngine(ctx context.Context, l turnlog.Leftover) error {
 	f.mu.Unlock()
 	switch {
 	case errors.Is(unavailable, ErrOff):
-		return nil // an engine that is not used is nobody's concern
+		return nil // the engine is not in use
 	case unavailable != nil || manager == nil:
 		return unavailable
 	}
 	return f.drop(ctx, manager, l)
 }
 
-// drop removes what a session that was deleted has on the engine.
+// drop removes what a deleted session has on the engine.
 func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (f *Fleet) drop(ctx context.Context, manager *sandbox.Manager, l turnlog.Le
 }
 
 // forgetLeft removes what could not be removed when sessions were deleted. No sandbox is handed out before it returns, so nothing that it
-// finds on the engine belongs to a session that began since.
+// finds on the engine belongs to a newer session.
 func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
 	left, err := f.config.Store.ListLeftovers(ctx, turnlog.LeftHome)
 	for _, l := range left {
@@ -68,8 +68,8 @@ func (f *Fleet) forgetLeft(ctx context.Context, manager *sandbox.Manager) {
 	}
 }
 
-// sweepVolumes removes the volumes of programs whose session is gone, as after a crash. Volumes of other hosts carry other labels and are
-// not listed.
+// sweepVolumes removes the volumes of programs whose session is gone, for example after a crash. Volumes of other hosts carry other labels
+// and are not listed.
 func (f *Fleet) sweepVolumes(ctx context.Context, manager *sandbox.Manager) {
 	ctx, cancel := context.WithTimeout(ctx, ForgetTimeout)
 	defer cancel()

@@ -9,29 +9,29 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// Folders are where the sessions of a store have files on the host.
+// Folders are the folders on the host in which a store's sessions have files.
 type Folders struct {
-	Workspaces string // a folder for each session, on the host and in its sandbox alike
-	homes      string // a folder for each session's commands on the host, their HOME; no tool, sandbox or mount reaches it
+	Workspaces string // a folder for each session, shared by the host and its sandbox
+	homes      string // a HOME for each session's commands on the host; no tool, sandbox or mount reaches it
 }
 
-// FoldersOf returns the folders of a store. Mount rules keep sandboxes from both, since they lie in the store's.
+// FoldersOf returns the folders of a store. They lie in the store's own folder, so mount rules keep sandboxes out of both.
 func FoldersOf(store string) Folders {
 	return Folders{Workspaces: filepath.Join(store, "workspaces"), homes: filepath.Join(store, "homes")}
 }
 
-// Size is what a session's folders take on the disk, in bytes.
+// Size returns the disk usage of a session's folders in bytes.
 func (f Folders) Size(session string) int64 {
 	return quota.Tree(workspace.Path(f.Workspaces, session)) + quota.Tree(workspace.Path(f.homes, session))
 }
 
-// RemoveHome removes what a session's commands on the host have kept outside of its workspace.
+// RemoveHome removes what a session's commands on the host have stored outside of its workspace.
 func (f Folders) RemoveHome(session string) error {
 	return removeall.Folder(workspace.Path(f.homes, session))
 }
 
-// Holdings counts what sessions have: bytes on the disk, containers and background processes. Whose sessions they are, and the media, are
-// the caller's to add.
+// Holdings counts what sessions hold: bytes on the disk, containers and background processes. The caller adds the sessions' owners and the
+// media.
 func (f *Fleet) Holdings() quota.Holdings {
 	held := quota.Holdings{Measure: f.quota.Bytes, HostProcesses: f.hosts.running()}
 	if m := f.sandboxes(); m != nil {

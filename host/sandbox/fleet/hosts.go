@@ -13,13 +13,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// Past maxHosts sessions, those machines are closed that nothing runs on and that nobody asked for within hostIdle.
+// When there are more than maxHosts sessions, machines are closed on which nothing runs and that were not used for hostIdle.
 const (
 	maxHosts = 256
 	hostIdle = 10 * time.Minute
 )
 
-// hosts are the host as the sessions have it.
+// hosts are the host's own machine as seen by the sessions.
 type hosts struct {
 	folders Folders
 	holds   *workspace.Holds
@@ -32,11 +32,11 @@ type hosts struct {
 	open    map[string]*hostMachine
 }
 
-// hostMachine is the host as one session has it.
+// hostMachine is the host's own machine as seen by one session.
 type hostMachine struct {
 	*machine.Host
 	used  time.Time // last handed out
-	leave func()    // the holds
+	leave func()    // releases the holds
 }
 
 func (hs *hosts) configure(timeout time.Duration) {
@@ -75,7 +75,7 @@ func (hs *hosts) visit(session string) (_ machine.Machine, leave func(), err err
 	return h.Host, func() { hs.end(session, h) }, nil
 }
 
-// make opens the session's workspace, which must stay in its place from then on.
+// make opens the session's workspace, which must not be moved from then on.
 func (hs *hosts) make(session string) (*hostMachine, error) {
 	leave := hs.holds.Enter(session)
 	dir := workspace.Path(hs.folders.Workspaces, session)
@@ -94,7 +94,7 @@ func (hs *hosts) make(session string) (*hostMachine, error) {
 	return &hostMachine{Host: opened, leave: leave}, nil
 }
 
-// close ends what runs on it.
+// close ends the processes on the machine.
 func (h *hostMachine) close() error {
 	defer h.leave()
 	return h.Close()
@@ -106,7 +106,7 @@ func (hs *hosts) end(session string, h *hostMachine) {
 	}
 }
 
-// closeIdle makes room; hs.mu is held.
+// closeIdle closes idle machines; hs.mu is held.
 func (hs *hosts) closeIdle() {
 	if len(hs.open) < maxHosts {
 		return
@@ -120,7 +120,7 @@ func (hs *hosts) closeIdle() {
 	}
 }
 
-// forget closes the machine of a session and removes what its commands have kept outside of the workspace.
+// forget closes the machine of a session and removes what its commands have stored outside of the workspace.
 func (hs *hosts) forget(session string) error {
 	hs.mu.Lock()
 	h := hs.open[session]
@@ -146,7 +146,7 @@ func (hs *hosts) running() map[string]int {
 	return counts
 }
 
-// close ends what runs on the host.
+// close ends all processes on the host.
 func (hs *hosts) close() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

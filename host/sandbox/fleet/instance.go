@@ -11,14 +11,14 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// InstanceName names a store among others on one engine, for as long as the store exists.
+// InstanceName returns the name that distinguishes a store from others on one engine. It stays the same as long as the store exists.
 func InstanceName(storeDir string) (string, error) {
 	path := filepath.Join(storeDir, "instance")
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) > 0 {
 		return string(text), nil
 	}
-	if err == nil { // a crash has left it empty
+	if err == nil { // left empty by a crash
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("name this instance: %w", err)
 		}
@@ -33,8 +33,8 @@ func InstanceName(storeDir string) (string, error) {
 	return string(text), nil
 }
 
-// placeName writes a name whole, unless another process has been faster: with a second name, the containers of the first one would belong
-// to nobody.
+// placeName writes a name atomically, unless another process was faster: with a second name, the containers of the first would belong to
+// nobody.
 func placeName(path, name string) error {
 	draft, err := os.CreateTemp(filepath.Dir(path), ".instance-*")
 	if err != nil {
@@ -46,7 +46,7 @@ func placeName(path, name string) error {
 		return err
 	}
 	if err := os.Link(draft.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return os.Rename(draft.Name(), path) // a file system without links
+		return os.Rename(draft.Name(), path) // the file system has no hard links
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
-// Package frame is the language between the host and the supervisor inside a
-// sandbox: length-prefixed frames over one byte stream, with credit per stream so that
-// a flood of output never holds up control.
+// Package frame is the protocol between the host and the supervisor inside a sandbox: length-prefixed frames over one byte stream, with
+// flow control per stream so that a flood of output never delays control frames.
 //
-// Start with Frame, Reader and Writer; the bodies of control frames are in body.go, the
-// credit in window.go. A Reader treats every byte as hostile: each field has a cap, each
-// end of the line accepts only the types that its peer may send, and any breach is an
-// error after which the stream must be closed. The package knows nothing of processes,
-// files or containers.
+// Start with Frame, Reader and Writer; the bodies of control frames are in body.go, the flow control in window.go. A Reader treats every
+// byte as hostile: each field is bounded, each end accepts only the types that its peer may send, and any violation is an error after which
+// the stream must be closed. The package knows nothing of processes, files or containers.
 package frame
 
 import (
@@ -20,28 +17,28 @@ import (
 const (
 	// MaxPayload bounds the payload of any frame, in bytes.
 	MaxPayload = 256 << 10
-	// MaxData bounds the payload of a Data frame, so that control frames need not wait long.
+	// MaxData bounds the payload of a Data frame, so that control frames are not delayed for long.
 	MaxData = 64 << 10
-	// MaxScript bounds a command line; the kernel takes 128 KiB for one argument.
+	// MaxScript bounds a script; the kernel limits one argument to 128 KiB.
 	MaxScript = 120 << 10
 	// MaxPath bounds a path (PATH_MAX).
 	MaxPath = 4096
-	// MaxConnections bounds the connections that are open at a time; the supervisor lets further ones wait.
+	// MaxConnections bounds the connections that are open at the same time; the supervisor delays further ones.
 	MaxConnections = 64
 
 	headerSize = 12
-	// maxLinkBody bounds what the two ends say about their connection: a few numbers, or two digests.
+	// maxLinkBody bounds the frames about the connection itself: a few numbers, or two digests.
 	maxLinkBody = 512
 )
 
-// Type says what a frame means.
+// Type is the type of a frame.
 type Type uint8
 
 // The types that the host sends, and the supervisor accepts.
 const (
 	Hello   Type = 1  // body HelloBody; the first frame, id 0
 	Exec    Type = 2  // body ExecBody; opens the request
-	Stop    Type = 3  // body StopBody; ends the request's command by the kill ladder, or gives a file request up
+	Stop    Type = 3  // body StopBody; ends the request's command with escalating signals, or cancels a file request
 	Signal  Type = 4  // body SignalBody; signals the request's process group
 	Forget  Type = 5  // drops a finished background command's record
 	Output  Type = 6  // body OutputBody; reads a background command's kept output
@@ -50,10 +47,10 @@ const (
 	List    Type = 9  // body ListBody
 	Data    Type = 10 // both ways: bytes of a stream
 	End     Type = 11 // both ways: no more bytes on the stream
-	Credit  Type = 12 // both ways: body is a big-endian uint32 of further bytes allowed
-	Sweep   Type = 13 // body SweepBody; ends what a finished background command left behind
-	Drop    Type = 14 // both ways: the connection is over; from the host, once what was sent is delivered
-	Resize  Type = 15 // body Size; of the request's terminal
+	Credit  Type = 12 // both ways: body is a big-endian uint32, the number of further bytes allowed
+	Sweep   Type = 13 // body SweepBody; ends what a finished background command left running
+	Drop    Type = 14 // both ways: ends the connection; from the host, after what was sent is delivered
+	Resize  Type = 15 // body Size; resizes the request's terminal
 	Import  Type = 16 // body ImportBody; the records follow as Data on stream In
 	Export  Type = 17 // body ExportBody
 	Remove  Type = 18 // body RemoveBody
@@ -64,20 +61,20 @@ const (
 	Reply   Type = 23 // body depends on the request; closes it
 	Fail    Type = 24 // body FailBody; closes the request
 	Connect Type = 25 // body ConnectBody; a program inside has connected; opens the connection
-	Renew   Type = 30 // body RenewBody; the host lives
-	Adopt   Type = 31 // both ways: body AdoptBody; the first frames of a control socket that was opened again
+	Renew   Type = 30 // body RenewBody; renews the lease
+	Adopt   Type = 31 // both ways: body AdoptBody; the first frames on a reopened control socket
 	Pause   Type = 33 // body PauseBody
-	Kept    Type = 32 // asks for the background commands; they come as KeptEntry, one a line, then an empty Reply
+	Kept    Type = 32 // requests the background commands; they come as KeptEntry, one per line, followed by an empty Reply
 )
 
-// connectionBit marks the ids of connections, which the supervisor opens: their streams are In, towards the program,
-// and Out. Requests, which the host opens, have the other ids.
+// connectionBit marks the ids of connections, which the supervisor opens: their streams are In, towards the program, and Out. Requests,
+// which the host opens, have ids without it.
 const connectionBit = 1 << 31
 
-// ConnectionID returns the id of the nth connection.
+// ConnectionID returns the id of the n-th connection.
 func ConnectionID(n uint32) uint32 { return n | connectionBit }
 
-// IsConnection reports whether an id is a connection's.
+// IsConnection reports whether an id is that of a connection.
 func IsConnection(id uint32) bool { return id&connectionBit != 0 }
 
 // Streams of a request.
@@ -89,7 +86,7 @@ const (
 	streams = 3
 )
 
-// Side is the end of the line that reads. It decides which types are acceptable.
+// Side is the reading end. It decides which types are acceptable.
 type Side uint8
 
 // The two ends.
@@ -98,7 +95,7 @@ const (
 	SupervisorSide Side = 2
 )
 
-// ErrProtocol is wrapped by every error that means the peer broke the format.
+// ErrProtocol is wrapped by every error that means that the peer violated the protocol.
 var ErrProtocol = errors.New("sandbox protocol broken")
 
 var errAfterEnd = fmt.Errorf("%w: data after the end of a stream", ErrProtocol)
@@ -125,7 +122,7 @@ func (side Side) accepts(t Type) bool {
 	return false
 }
 
-// check refuses whatever a well-behaved peer would not send to side.
+// check refuses a frame that a correct peer would not send to side.
 func (f Frame) check(side Side, size uint32, zero uint16) error {
 	switch {
 	case !side.accepts(f.Type):
@@ -148,10 +145,10 @@ func (f Frame) check(side Side, size uint32, zero uint16) error {
 	return nil
 }
 
-// ofStream reports whether the frame's type is one of those that requests and connections share.
+// ofStream reports whether both requests and connections have frames of this type.
 func (f Frame) ofStream() bool { return f.Type == Data || f.Type == End || f.Type == Credit }
 
-// ofLink reports whether frames of this type concern neither a request nor a connection.
+// ofLink reports whether frames of this type belong to neither a request nor a connection.
 func (f Frame) ofLink() bool {
 	return f.Type == Hello || f.Type == Welcome || f.Type == Renew || f.Type == Pause || f.Type == Adopt
 }
@@ -173,8 +170,7 @@ func maxPayload(t Type) uint32 {
 	return MaxPayload
 }
 
-// Append adds the frame's wire form to dst. It panics on a payload above the cap, which
-// is a mistake of the caller.
+// Append appends the frame's wire form to dst. It panics if the payload is larger than the limit, which is a bug of the caller.
 func (f Frame) Append(dst []byte) []byte {
 	if len(f.Payload) > int(maxPayload(f.Type)) {
 		panic(fmt.Sprintf("frame: payload of %d bytes on type %d", len(f.Payload), f.Type))
@@ -185,12 +181,12 @@ func (f Frame) Append(dst []byte) []byte {
 	return append(dst, f.Payload...)
 }
 
-// Reader takes frames off a stream.
+// Reader reads frames from a stream.
 type Reader struct {
 	src  io.Reader
 	side Side
 	buf  []byte
-	// buf[start:end] is read ahead, so that small frames cost one read together.
+	// buf[start:end] is read ahead, so that several small frames cost one read.
 	start, end int
 }
 
@@ -199,8 +195,8 @@ func NewReader(src io.Reader, side Side) *Reader {
 	return &Reader{src: src, side: side, buf: make([]byte, 16<<10)}
 }
 
-// Next returns the next frame. Its payload is valid until the following call. The error
-// is io.EOF at a clean end and wraps ErrProtocol when the peer broke the format.
+// Next returns the next frame. Its payload is valid until the next call. The error is io.EOF at a clean end and wraps ErrProtocol if the
+// peer violated the protocol.
 func (r *Reader) Next() (Frame, error) {
 	if err := r.fill(headerSize); err != nil {
 		return Frame{}, err
@@ -222,7 +218,7 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
-// Buffered is how many bytes are read ahead: the beginning of further frames.
+// Buffered returns how many bytes of further frames are read ahead.
 func (r *Reader) Buffered() int { return r.end - r.start }
 
 // fill makes at least n bytes available, growing the buffer up to one whole frame.

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// Inbox is the receiving end of one stream. The goroutine that reads frames puts bytes in
-// without ever waiting; the owner takes them out and sends the credit that Take returns.
-// The window bounds its size.
+// Inbox is the receiving end of one stream. The goroutine that reads frames puts bytes in without ever blocking; the owner takes them out
+// and sends the credit that Take returns. The window bounds its size.
 type Inbox struct {
 	mu     sync.Mutex
 	win    ReceiveWindow
@@ -17,11 +16,11 @@ type Inbox struct {
 	notify chan struct{}
 }
 
-// NewInbox returns an Inbox that signals notify, which must be buffered, whenever there is
-// something to take. Several inboxes may share one channel.
+// NewInbox returns an Inbox that signals notify, which must be buffered, whenever there is something to take. Several inboxes may share one
+// channel.
 func NewInbox(notify chan struct{}) *Inbox { return &Inbox{notify: notify} }
 
-// Put adds the payload of a Data frame. An error means that the peer broke the protocol.
+// Put adds the payload of a Data frame. An error means that the peer violated the protocol.
 func (b *Inbox) Put(p []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,8 +50,8 @@ func (b *Inbox) wake() {
 	}
 }
 
-// Take returns what has arrived, valid until the next Take, the payload of a Credit frame to
-// send or nil, and whether the stream is complete. It does not wait.
+// Take returns the bytes that have arrived, valid until the next Take, the payload of a Credit frame to send or nil, and whether the stream
+// is complete. It does not block.
 func (b *Inbox) Take() (p, credit []byte, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +63,7 @@ func (b *Inbox) Take() (p, credit []byte, ended bool) {
 	return p, credit, b.ended
 }
 
-// Wait is Take for an Inbox with a channel of its own: it waits until there is something.
+// Wait is Take for an Inbox that has its own channel: it waits until there is something.
 func (b *Inbox) Wait(ctx context.Context) (p, credit []byte, ended bool, err error) {
 	for {
 		p, credit, ended = b.Take()

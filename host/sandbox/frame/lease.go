@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A host that was gone reaches the supervisor again by a socket that commands inside can connect to as well, so both
-// ends prove that they know the secret of the Hello, without showing it:
+// A returning host reaches the supervisor by a socket that commands inside can connect to as well, so both ends prove that they know the
+// secret of the Hello, without revealing it:
 //
 //	host to supervisor  Adopt{Challenge: a}
 //	supervisor to host  Adopt{Challenge: b, Proof: HMAC(secret, "supervisor", a, b)}
 //	host to supervisor  Adopt{Proof: HMAC(secret, "host", a, b)}, Kept
 
-// AdoptBody is a step of that; what a step does not have is empty.
+// AdoptBody is one step of this exchange; unused fields are empty.
 type AdoptBody struct {
 	Challenge []byte `json:"challenge,omitempty"`
 	Proof     []byte `json:"proof,omitempty"`
@@ -22,7 +22,7 @@ type AdoptBody struct {
 // SecretSize is the length of secrets, challenges and proofs, in bytes.
 const SecretSize = sha256.Size
 
-// Prove returns the proof of one end, which answers for both challenges.
+// Prove returns the proof of one end, which covers both challenges.
 func (side Side) Prove(secret, hosts, supervisors []byte) []byte {
 	name := "host"
 	if side == SupervisorSide {
@@ -35,13 +35,13 @@ func (side Side) Prove(secret, hosts, supervisors []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// Proven reports whether proof is that of side.
+// Proven reports whether proof is the proof of side.
 func (side Side) Proven(proof, secret, hosts, supervisors []byte) bool {
 	return len(secret) == SecretSize && len(hosts) == SecretSize && len(supervisors) == SecretSize &&
 		hmac.Equal(proof, side.Prove(secret, hosts, supervisors))
 }
 
-// RenewBody tells the supervisor how long background commands are to outlast the host from now on.
+// RenewBody sets how long background commands outlive the host from now on.
 type RenewBody struct {
 	Lease time.Duration `json:"lease"` // 0: they end with the host
 }

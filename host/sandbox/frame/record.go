@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Record describes one entry of a packed folder: 4 bytes length, the record as JSON, then Size bytes of content unless
-// it is bare. It is less than a tar on purpose: both ends check all of it, and the supervisor needs no reader of a format
-// that strangers' programs write.
+// Record describes one entry of a packed folder: a length of 4 bytes, the record as JSON, then Size bytes of content unless it is bare. The
+// format is deliberately simpler than tar: both ends check it completely, and the supervisor needs no parser for a format that arbitrary
+// programs write.
 type Record struct {
 	Path  []byte `json:"p"` // relative to the folder, clean
-	Mode  uint32 `json:"m"` // st_mode; a regular file, a folder or a symbolic link
+	Mode  uint32 `json:"m"` // st_mode of a regular file, a folder or a symbolic link
 	Size  int64  `json:"s,omitempty"`
 	Mtime int64  `json:"t,omitempty"` // Unix nanoseconds
-	// Link is a symbolic link's target. Of a regular file it is the path of an earlier record that it is another name of.
+	// Link is the target of a symbolic link. For a regular file it is the path of an earlier record that names the same file.
 	Link []byte `json:"l,omitempty"`
-	// Bare says that no content follows.
+	// Bare means that no content follows.
 	Bare bool `json:"b,omitempty"`
 }
 
-// The bits of st_mode that say what an entry is; see inode(7).
+// The bits of st_mode for the type of an entry; see inode(7).
 const (
 	TypeBits   = 0o170000
 	TypeFile   = 0o100000
@@ -39,16 +39,16 @@ const (
 	MaxName = 255
 )
 
-// Type is the record's part of st_mode that says what it is.
+// Type returns the bits of st_mode for the type of the entry.
 func (r Record) Type() uint32 { return r.Mode & TypeBits }
 
-// Append adds the record's wire form to dst; the content is for the caller to add.
+// Append appends the record's wire form to dst; the caller appends the content.
 func (r Record) Append(dst []byte) []byte {
 	text := Encode(r)
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(text))), text...)
 }
 
-// check refuses a record that no good peer would send.
+// check refuses a record that no correct peer sends.
 func (r Record) check() error {
 	why := CheckName(string(r.Path))
 	switch {
@@ -72,7 +72,7 @@ func (r Record) check() error {
 	return nil
 }
 
-// CheckName refuses what is no clean path below a folder.
+// CheckName refuses a name that is not a clean path below a folder.
 func CheckName(name string) error {
 	switch {
 	case name == "" || name == ".":
@@ -94,7 +94,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// RecordReader reads records off a stream. Every byte is hostile until checked.
+// RecordReader reads records from a stream. It trusts no byte.
 type RecordReader struct {
 	src  *bufio.Reader
 	left int64 // of the current record's content
@@ -105,8 +105,8 @@ func NewRecordReader(src io.Reader) *RecordReader {
 	return &RecordReader{src: bufio.NewReaderSize(src, 32<<10)}
 }
 
-// Next returns the next record, skipping what was not read of the last one's content. The error is io.EOF at a clean
-// end and wraps ErrProtocol for a record that cannot be.
+// Next returns the next record, skipping the unread content of the last one. The error is io.EOF at a clean end and wraps ErrProtocol for
+// an invalid record.
 func (r *RecordReader) Next() (Record, error) {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return Record{}, err
@@ -133,7 +133,7 @@ func (r *RecordReader) Next() (Record, error) {
 	return rec, rec.check()
 }
 
-// Read reads the current record's content; io.EOF is its end.
+// Read reads the current record's content up to io.EOF.
 func (r *RecordReader) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, io.EOF
@@ -148,7 +148,7 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut gives the end of the stream inside of a record its name.
+// cut converts io.EOF within a record to io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

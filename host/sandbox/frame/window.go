@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// WindowSize is the credit, in bytes, that both ends of a stream begin with.
+// WindowSize is the initial credit of a stream, in bytes.
 const WindowSize = 256 << 10
 
-// SendWindow is the sender's view of a stream's credit: Take before sending, Grant when
-// the peer allows more. It is safe for concurrent use.
+// SendWindow is the sender's credit for a stream: call Take before sending, and Grant when the peer allows more. It is safe for concurrent
+// use.
 type SendWindow struct {
 	mu     sync.Mutex
 	avail  int
@@ -52,7 +52,7 @@ func (w *SendWindow) Take(ctx context.Context, want int) (int, error) {
 	}
 }
 
-// Grant adds the credit of a Credit frame's payload. Credit above the window is a breach.
+// Grant adds the credit of a Credit frame's payload. More than a window is a protocol error.
 func (w *SendWindow) Grant(payload []byte) error {
 	if len(payload) != 4 {
 		return fmt.Errorf("%w: credit of %d bytes", ErrProtocol, len(payload))
@@ -68,7 +68,7 @@ func (w *SendWindow) Grant(payload []byte) error {
 	return nil
 }
 
-// Close makes Take fail from now on: no more credit will come.
+// Close makes Take fail: no more credit will come.
 func (w *SendWindow) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,17 +76,17 @@ func (w *SendWindow) Close() {
 	w.wake()
 }
 
-// wake lets every waiting Take look again. w.mu is held.
+// wake makes every waiting Take check again. w.mu is held.
 func (w *SendWindow) wake() {
 	close(w.more)
 	w.more = make(chan struct{})
 }
 
-// ReceiveWindow is the receiver's view: it refuses a peer that sends without credit and
-// says when to give more. It is not safe for concurrent use.
+// ReceiveWindow is the receiver's side: it refuses data beyond the credit and decides when to grant more. It is not safe for concurrent
+// use.
 type ReceiveWindow struct {
-	used     int // received and not yet granted back
-	consumed int // of used, what has been dealt with
+	used     int // received and not granted again yet
+	consumed int // the part of used that was consumed
 }
 
 // Receive accounts for n bytes that arrived.
@@ -98,8 +98,7 @@ func (w *ReceiveWindow) Receive(n int) error {
 	return nil
 }
 
-// Consume marks n bytes as dealt with and returns the payload of the Credit frame to send
-// now, or nil while the debt is below half a window.
+// Consume marks n bytes as consumed and returns the payload of the Credit frame to send now, or nil while less than half a window is due.
 func (w *ReceiveWindow) Consume(n int) []byte {
 	w.consumed += n
 	if w.consumed < WindowSize/2 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Writer puts frames on a stream; it is safe for concurrent use.
+// Writer writes frames to a stream; it is safe for concurrent use.
 type Writer struct {
 	mu  sync.Mutex
 	dst io.Writer
@@ -16,11 +16,11 @@ type Writer struct {
 // NewWriter returns a Writer.
 func NewWriter(dst io.Writer) *Writer { return &Writer{dst: dst} }
 
-// keepBuffer is the buffer size above which a Writer gives its buffer back.
+// keepBuffer is the size above which a Writer releases its buffer.
 const keepBuffer = 128 << 10
 
-// Send writes the frames together in one call of the underlying writer. After the first
-// error every Send returns it: a frame cut short leaves the stream useless.
+// Send writes the frames in one call of the underlying writer. After the first error every Send returns it, because a truncated frame makes
+// the stream useless.
 func (w *Writer) Send(frames ...Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,10 +1,9 @@
-// Package fsroot makes records of a folder of the host, and puts records into one.
+// Package fsroot converts a folder of the host to records, and records to a folder.
 //
-// Names in records are hostile, and so is what a sandbox has put where a folder is mounted: all access goes through an
-// os.Root, so that no link leads out of it, and a link is never followed at the end of a name. What fits to the records
-// before it is for package archive to say.
+// The names in records are hostile, and so is what a sandbox has put into a mounted folder: all access goes through an os.Root, so that no
+// link leads out of it, and a link at the end of a name is never followed. Package archive checks that records fit together.
 //
-// Start with Tree: Put makes an entry, Walk finds those that are there.
+// Start with Tree: Put creates an entry, Walk visits the existing ones.
 package fsroot
 
 import (
@@ -24,18 +23,18 @@ import (
 // Tree is a folder of the host with everything in it.
 type Tree struct {
 	Root *os.Root
-	// Owner, if not nil, is whose new entries become; for that the host has to be root.
+	// Owner, if not nil, becomes the owner of new entries, which requires root.
 	Owner *workspace.Owner
-	// Mirror lets an entry replace one of another kind, with everything in it, and keeps the drafts of Put out of Walk.
+	// Mirror lets an entry replace one of another kind, with everything in it, and hides unfinished entries of Put from Walk.
 	Mirror bool
-	// Passed, if not nil, is called for each entry that Walk passes over.
+	// Passed, if not nil, is called for each entry that Walk skips.
 	Passed func(name string)
 }
 
-// errOtherKind is about a file where a folder should be, or the other way round.
+// errOtherKind is the error for a file where a folder should be, or vice versa.
 var errOtherKind = errors.New("something else is in the way")
 
-// Put makes what the record says. Its folder must be there.
+// Put creates the entry that the record describes. Its parent must exist.
 func (t Tree) Put(r frame.Record, content io.Reader) error {
 	name := string(r.Path)
 	if err := t.clear(name, r.Type()); err != nil {
@@ -52,7 +51,7 @@ func (t Tree) Put(r frame.Record, content io.Reader) error {
 	return t.putBeside(name, func(draft string) error { return t.putFile(draft, r, content) })
 }
 
-// clear makes way for an entry of a kind.
+// clear removes an existing entry that cannot be replaced by one of the given kind.
 func (t Tree) clear(name string, kind uint32) error {
 	info, err := t.Root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +83,7 @@ func (t Tree) putFolder(name string, r frame.Record) error {
 	return dir.Chmod(fs.FileMode(r.Mode&0o777 | 0o700))
 }
 
-// putBeside makes an entry under another name and renames it.
+// putBeside creates an entry under another name and renames it.
 func (t Tree) putBeside(name string, make func(draft string) error) error {
 	draft := path.Join(path.Dir(name), ".flynn-"+rand.Text())
 	err := make(draft)

@@ -17,14 +17,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Entry is one of a tree, as it was when Walk came by.
+// Entry is an entry of a tree as Walk found it.
 type Entry struct {
 	frame.Record
 	tree Tree
 }
 
-// Walk calls take for each file, folder and link, parents before children, in the order of their names. Anything else is
-// passed over.
+// Walk calls take for each file, folder and link, parents before children, sorted by name. Other entries are skipped.
 func (t Tree) Walk(ctx context.Context, take func(Entry) error) error { return t.walk(ctx, ".", take) }
 
 func (t Tree) walk(ctx context.Context, dir string, take func(Entry) error) error {
@@ -66,7 +65,7 @@ func (t Tree) names(dir string) ([]string, error) {
 	return names, err
 }
 
-// describe makes a record of an entry, unless it is special, gone, or a draft of a mirror.
+// describe returns the record of an entry; ok is false if the entry is special, gone, or an unfinished entry of a mirror.
 func (t Tree) describe(name string) (r frame.Record, ok bool, err error) {
 	if t.Mirror && strings.HasPrefix(path.Base(name), ".flynn-") {
 		return r, false, nil
@@ -110,8 +109,8 @@ func (t Tree) pass(name string) {
 	}
 }
 
-// Send writes the entry's record, and its content if it is a file. A file that becomes shorter meanwhile is filled with
-// zeros, as the record has promised its size.
+// Send writes the entry's record, and its content if it is a file. A file that shrinks meanwhile is padded with zeros to the size in the
+// record.
 func (e Entry) Send(w io.Writer) error {
 	if e.Type() != frame.TypeFile {
 		_, err := w.Write(e.Append(nil))
@@ -132,7 +131,7 @@ func (e Entry) Send(w io.Writer) error {
 	return err
 }
 
-// openRegular opens what was a regular file a moment ago.
+// openRegular opens a file if it is still a regular one.
 func (t Tree) openRegular(name string) (*os.File, error) {
 	file, err := t.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -145,7 +144,7 @@ func (t Tree) openRegular(name string) (*os.File, error) {
 	return file, nil
 }
 
-// zeros is an endless file of zeros.
+// zeros is an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

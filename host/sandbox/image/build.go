@@ -11,10 +11,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// stageInfix stands between an image's name and the number of one of its stages.
+// stageInfix separates an image's name from the number of one of its stages.
 const stageInfix = "-stage-"
 
-// StageOf returns the name of the image that a name belongs to as one of its stages, or "".
+// StageOf returns the name of the image that has a stage of this name, or "".
 func StageOf(name string) string {
 	of, _, is := strings.Cut(name, stageInfix)
 	if !is {
@@ -23,8 +23,8 @@ func StageOf(name string) string {
 	return of
 }
 
-// build has the engine follow a Dockerfile and returns the image's id. The images of its other stages get a name beside the
-// image's, so that they can be found when it goes.
+// build builds a Dockerfile on the engine and returns the image's id. The images of its other stages get names derived from the image's, so
+// that they can be removed with it.
 func (b *Builder) build(ctx context.Context, p Plan, anew bool, made *leftovers) (string, error) {
 	machine.Notice(ctx, "building image from "+p.recipe.Dockerfile)
 	archive, writer := io.Pipe()
@@ -69,7 +69,7 @@ func (b *Builder) build(ctx context.Context, p Plan, anew bool, made *leftovers)
 	return b.stamp(ctx, p, built.Image, made)
 }
 
-// stamp puts the labels on. The engine's builder would do it by a step for each, in front of people's eyes.
+// stamp adds the labels. The engine's builder would show a step for each.
 func (b *Builder) stamp(ctx context.Context, p Plan, image string, made *leftovers) (id string, err error) {
 	err = b.work(ctx, Work{Image: image, Argv: []string{"/bin/true"}, Network: "none"}, func(container string) error {
 		id, err = b.engine.Commit(ctx, container, b.labels(p))

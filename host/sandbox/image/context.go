@@ -25,24 +25,23 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// Bounds of a build context.
+// Limits of a build context.
 const (
 	maxContext = 1 << 30 // bytes
 	maxEntries = 200_000
 )
 
-// ignoreFile lies in the context. A Dockerfile may have one of its own beside it, which then counts instead; it is named after
-// the Dockerfile, with this at the end.
+// ignoreFile is looked for in the context. A Dockerfile may have its own beside it, named after it with this suffix, which is used instead.
 const ignoreFile = ".dockerignore"
 
-// buildSource is a Dockerfile with its context, as read.
+// buildSource is a Dockerfile and its context, as read.
 type buildSource struct {
 	dir        string
 	text       []byte // of the Dockerfile
-	dockerfile string // its name in the context as it is sent
+	dockerfile string // its name in the context that is sent
 	bases      []string
 	entries    []entry
-	digest     []byte // of the entries with their content
+	digest     []byte // of the entries and their content
 }
 
 // entry is one file, folder or link of the context.
@@ -52,10 +51,10 @@ type entry struct {
 	size    int64
 	mtime   time.Time
 	link    string
-	content []byte // set where it is not the file's
+	content []byte // set if it differs from the file's
 }
 
-// readSource reads the Dockerfile and everything that the engine would be sent.
+// readSource reads the Dockerfile and everything that is sent to the engine.
 func readSource(ctx context.Context, r Recipe, hidden []string) (*buildSource, error) {
 	text, err := readBounded(r.Dockerfile, maxDockerfile)
 	if err != nil {
@@ -97,7 +96,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// list finds the entries that the .dockerignore leaves, but for what is hidden.
+// list finds the entries that .dockerignore does not exclude, except hidden ones.
 func (s *buildSource) list(ctx context.Context, root *os.Root, ignored *patternmatcher.PatternMatcher, hidden []string) error {
 	hiding, err := hiddenIn(s.dir, hidden)
 	if err != nil {
@@ -137,12 +136,12 @@ func readIgnore(root *os.Root, own string) (*patternmatcher.PatternMatcher, erro
 	return matcher, nil
 }
 
-// hiddenIn are the paths below a folder, relative to it, of what no image may hold. A folder in such a place is refused.
+// hiddenIn returns the hidden paths below a folder, relative to it. A folder inside a hidden path is refused.
 func hiddenIn(dir string, hidden []string) (map[string]bool, error) {
 	dir = resolved(dir)
 	for at := dir; ; at = filepath.Dir(at) {
 		if mounts.IsStore(os.DirFS(at), ".") {
-			return nil, fmt.Errorf("it lies in %s, the store of a Flynn, of which no image may hold anything: copy what a build needs elsewhere", at)
+			return nil, fmt.Errorf("it lies in %s, the store of a Flynn host, which must not get into images: copy the files that the build needs elsewhere", at)
 		}
 		if at == filepath.Dir(at) {
 			break
@@ -152,7 +151,7 @@ func hiddenIn(dir string, hidden []string) (map[string]bool, error) {
 	for _, path := range hidden {
 		path = resolved(path)
 		if up, err := filepath.Rel(path, dir); err == nil && filepath.IsLocal(up) {
-			return nil, fmt.Errorf("it lies in %s, of which no image may hold anything: copy what a build needs elsewhere", path)
+			return nil, fmt.Errorf("it lies in %s, which must not get into images: copy the files that the build needs elsewhere", path)
 		}
 		if name, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(name) {
 			names[filepath.ToSlash(name)] = true
@@ -161,7 +160,7 @@ func hiddenIn(dir string, hidden []string) (map[string]bool, error) {
 	return names, nil
 }
 
-// resolved is a path without links, as far as it is there.
+// resolved resolves the links in the part of a path that exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -200,12 +199,12 @@ func (l *lister) visit(name string, d fs.DirEntry) error {
 	case d.IsDir() && !l.ignored.Exclusions():
 		return fs.SkipDir
 	}
-	return nil // an exception may lie below it
+	return nil // an exception may match below it
 }
 
-var errTooMany = fmt.Errorf("more than %d files: name what a build does not need in %s", maxEntries, ignoreFile)
+var errTooMany = fmt.Errorf("more than %d files: list those that the build does not need in %s", maxEntries, ignoreFile)
 
-// add appends an entry after the folders that lead to it: an exception's may be ignored themselves.
+// add appends an entry, preceded by its parents: those of an exception may be ignored themselves.
 func (l *lister) add(name string) error {
 	if dir := path.Dir(name); !l.listed[dir] {
 		if err := l.add(dir); err != nil {
@@ -230,21 +229,21 @@ func (l *lister) add(name string) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%s is not a file, folder or link: name it in %s", name, ignoreFile)
+		return fmt.Errorf("%s is not a file, folder or link: list it in %s", name, ignoreFile)
 	}
 	l.bytes += e.size
 	l.entries = append(l.entries, e)
 	switch {
 	case l.bytes > maxContext:
-		return fmt.Errorf("more than %d MiB: name what a build does not need in %s", maxContext>>20, ignoreFile)
+		return fmt.Errorf("more than %d MiB: list files that the build does not need in %s", maxContext>>20, ignoreFile)
 	case len(l.entries) > maxEntries:
 		return errTooMany
 	}
 	return nil
 }
 
-// addDockerfile has the text as read sent in the Dockerfile's place. If that is outside or ignored, it is sent under a
-// name of its own, which the engine takes out again because .dockerignore names it.
+// addDockerfile adds the Dockerfile as it was read. If it is outside of the context or ignored, it is sent under another name, which
+// .dockerignore then excludes from the image.
 func (s *buildSource) addDockerfile(file string) {
 	if name, err := filepath.Rel(s.dir, file); err == nil {
 		i := slices.IndexFunc(s.entries, func(e entry) bool { return e.path == filepath.ToSlash(name) })
@@ -262,7 +261,7 @@ func (s *buildSource) addDockerfile(file string) {
 	s.addIgnore()
 }
 
-// addIgnore sends a .dockerignore that names the Dockerfile, and itself where there is none to begin with.
+// addIgnore adds a .dockerignore that excludes the Dockerfile, and itself if there was none.
 func (s *buildSource) addIgnore() {
 	text, err := readBounded(filepath.Join(s.dir, ignoreFile), maxDockerfile)
 	if err != nil {
@@ -278,7 +277,7 @@ func (s *buildSource) add(e entry) {
 	s.entries = slices.Insert(s.entries, i, e)
 }
 
-// pack writes the context as a tar and returns the digest of what it wrote.
+// pack writes the context as a tar and returns the digest of its content.
 func (s *buildSource) pack(ctx context.Context, w io.Writer) ([]byte, error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
@@ -321,13 +320,13 @@ func (e entry) pack(root *os.Root, out *tar.Writer, sum hash.Hash) error {
 	return e.copy(root, io.MultiWriter(out, sum))
 }
 
-// copy writes exactly the content that was announced.
+// copy writes exactly the announced content.
 func (e entry) copy(root *os.Root, to io.Writer) error {
 	if e.content != nil {
 		_, err := io.Copy(to, bytes.NewReader(e.content))
 		return err
 	}
-	// Should the file have become a FIFO meanwhile, that must not hold us up.
+	// O_NONBLOCK, because the file may have become a FIFO.
 	file, err := root.OpenFile(e.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -344,7 +343,7 @@ func (e entry) copy(root *os.Root, to io.Writer) error {
 
 var errChanged = errors.New("it changed while it was read: try again")
 
-// headerInfo gives an entry to the tar, without the owner that a file has on this host.
+// headerInfo describes an entry for the tar, without the file's owner.
 type headerInfo struct{ e entry }
 
 func (i headerInfo) Name() string       { return path.Base(i.e.path) }

@@ -13,14 +13,14 @@ import (
 	"sync"
 )
 
-// The engine reads the Dockerfile; what is read here is only which images it begins with, because they are part of what
-// the result is made of (docs.docker.com, "Dockerfile reference": FROM, ARG before FROM, COPY --from, parser directives).
+// The engine parses the Dockerfile. This file only finds the images that it uses, because the result depends on them (docs.docker.com,
+// "Dockerfile reference": FROM, ARG before FROM, COPY --from, parser directives).
 
 // maxDockerfile bounds the text, in bytes.
 const maxDockerfile = 1 << 20
 
-// basesOf returns the names of the images that a Dockerfile takes something from, each once, in the order of the text. Without a
-// network it refuses what the engine itself would fetch.
+// basesOf returns the names of the images that a Dockerfile uses, each once, in the order of the text. If network is "none" it refuses
+// instructions that make the engine fetch something.
 func basesOf(text []byte, network string) ([]string, error) {
 	r := baseReader{args: map[string]string{}}
 	for _, i := range instructions(text) {
@@ -38,9 +38,9 @@ func basesOf(text []byte, network string) ([]string, error) {
 	return r.bases, nil
 }
 
-// baseReader reads instructions in their order.
+// baseReader processes the instructions in order.
 type baseReader struct {
-	args   map[string]string // of ARGs before the first FROM
+	args   map[string]string // from ARGs before the first FROM
 	begun  bool              // a FROM was read
 	stages []string          // their names, "" for none
 	bases  []string
@@ -69,11 +69,10 @@ func (r *baseReader) read(line string) error {
 	return nil
 }
 
-// checkOffline refuses an instruction by which the engine would fetch something from the network, which it does by itself, whatever
-// network the steps have.
+// checkOffline refuses an instruction by which the engine itself would fetch from the network, whatever network the steps have.
 func checkOffline(line string) error {
 	word, rest := cutWord(line)
-	if strings.EqualFold(word, "ONBUILD") { // a later stage, or another build, may begin with this one
+	if strings.EqualFold(word, "ONBUILD") { // a later stage, or another build, may start from this image
 		word, rest = cutWord(rest)
 	}
 	if !strings.EqualFold(word, "ADD") {
@@ -94,8 +93,8 @@ func checkOffline(line string) error {
 	return nil
 }
 
-// mayBeRemote reports whether the source of an ADD is a URL, or may become one when the engine replaces its variables. Quotes and
-// escapes are gone by then. What comes from a repository of git begins so as well; the engine's own builder knows only the first two.
+// mayBeRemote reports whether the source of an ADD is a URL, or may become one when variables are replaced. Quotes and escapes are removed
+// already. URLs of git repositories begin the same way; the engine's classic builder supports no others.
 func mayBeRemote(source string) bool {
 	source = strings.ToLower(strings.NewReplacer(`"`, "", `'`, "", `\`, "", "`", "").Replace(source))
 	known, _, varies := strings.Cut(source, "$")
@@ -104,13 +103,12 @@ func mayBeRemote(source string) bool {
 	})
 }
 
-// heredoc begins a text that goes on for lines. The engine's own builder, which every engine has, takes those lines for
-// instructions, FROM among them.
+// heredoc matches the start of a here-document. The engine's classic builder would treat its lines as instructions, including FROM.
 var heredoc = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]*<<-?["']?[A-Za-z_][A-Za-z0-9_]*["']?$`) })
 
-var errHeredoc = errors.New("the engine's builder knows no here-documents: join the lines with && and backslashes, or COPY a file")
+var errHeredoc = errors.New("the engine's builder does not support here-documents: join the lines with && and backslashes, or COPY a file")
 
-// arg takes the defaults of NAME=VALUE; others are unset.
+// arg records the defaults of NAME=VALUE; other variables are unset.
 func (r *baseReader) arg(rest string) {
 	for rest != "" {
 		var word string
@@ -146,7 +144,7 @@ func (r *baseReader) from(rest string) error {
 	return nil
 }
 
-// use notes an image, unless the name is an earlier stage's or, where numbers stand for stages, a number.
+// use records an image, unless the name is that of an earlier stage or, if numbers is set, a stage number.
 func (r *baseReader) use(name string, numbers bool) {
 	if name == "" || strings.EqualFold(name, "scratch") || slices.Contains(r.stages, strings.ToLower(name)) || slices.Contains(r.bases, name) {
 		return
@@ -161,8 +159,8 @@ var variable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-+])([^{}]*))?\})`)
 })
 
-// expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}, the latter two without the colon as well: then a NAME that
-// is set to nothing counts as set.
+// expand replaces $NAME, ${NAME}, ${NAME:-word} and ${NAME:+word}, and the last two without the colon, in which case an empty variable
+// counts as set.
 func (r *baseReader) expand(text string, depth int) string {
 	var out strings.Builder
 	for text != "" {
@@ -211,19 +209,19 @@ func nextFlag(text string) (flag, rest string) {
 	return "", text
 }
 
-// escapeDirective chooses what continues a line. It counts only above everything else.
+// escapeDirective selects the character that continues a line. It is valid only before everything else.
 var escapeDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^#[ \t]*(?i:escape)[ \t]*=[ \t]*([\\\\`])[ \t]*$") })
 
 var anyDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#[ \t]*[A-Za-z][A-Za-z0-9]*[ \t]*=[ \t]*.+$`) })
 
-// instruction is one of them, with the number of its first line. In tight, continued lines are joined without a space, as the engine
-// joins them.
+// instruction is an instruction with the number of its first line. In tight, continued lines are joined without a space, as the engine
+// does.
 type instruction struct {
 	text, tight string
 	line        int
 }
 
-// instructions returns the lines, continued ones joined, without comments.
+// instructions returns the instructions, without comments.
 func instructions(text []byte) []instruction {
 	var all []instruction
 	number, first := 0, 0
@@ -241,7 +239,7 @@ func instructions(text []byte) []instruction {
 			directives = anyDirective().MatchString(raw)
 		}
 		if raw == "" || strings.HasPrefix(raw, "#") {
-			continue // inside a continued line as well
+			continue // also inside a continued line
 		}
 		if line == "" {
 			first = number

@@ -24,20 +24,20 @@ const (
 	answerTimeout   = 30 * time.Second
 )
 
-// binaries keeps downloads by the sum of their content. Nothing goes in or out that does not have it.
+// binaries stores downloads by the checksum of their content, which is verified on every write and read.
 type binaries struct {
 	dir    string
 	client *http.Client
 }
 
-// SumError is a program that is not the one that was asked for.
+// SumError is the error for a program whose checksum is not the expected one.
 type SumError struct{ Name, Source, Want, Got string }
 
 func (e *SumError) Error() string {
-	return fmt.Sprintf("binaries: %s from %s has sha256 %s, not %s: find out why before you change the sum", e.Name, e.Source, e.Got, e.Want)
+	return fmt.Sprintf("binaries: %s from %s has sha256 %s, not %s: find out why before you change the checksum", e.Name, e.Source, e.Got, e.Want)
 }
 
-// downloader is a client that follows few redirects, and those only to https.
+// downloader returns a client that follows few redirects, to https only.
 func downloader(c *http.Client) *http.Client {
 	mine := http.Client{}
 	if c != nil {
@@ -45,7 +45,7 @@ func downloader(c *http.Client) *http.Client {
 	} else {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = answerTimeout
-		transport.DisableKeepAlives = true // one file now and then: no connection, and no goroutine, is kept for it
+		transport.DisableKeepAlives = true // downloads are rare: keep no idle connection and no goroutine
 		mine.Transport = transport
 	}
 	mine.CheckRedirect = func(r *http.Request, via []*http.Request) error {
@@ -60,7 +60,7 @@ func downloader(c *http.Client) *http.Client {
 	return &mine
 }
 
-// ensure has the program at hand and checked.
+// ensure downloads the program unless a verified copy exists.
 func (s *binaries) ensure(ctx context.Context, b Binary) error {
 	file, _, err := s.open(b)
 	switch {
@@ -69,11 +69,11 @@ func (s *binaries) ensure(ctx context.Context, b Binary) error {
 	case b.File != "":
 		return err
 	}
-	// The file kept under the sum is missing or has changed.
+	// The stored file is missing or has changed.
 	return s.download(ctx, b)
 }
 
-// open returns the program and its size, after another look at its sum.
+// open returns the program and its size, after verifying its checksum.
 func (s *binaries) open(b Binary) (*os.File, int64, error) {
 	path, source := b.File, b.File
 	if b.URL != "" {
@@ -97,7 +97,7 @@ func (s *binaries) open(b Binary) (*os.File, int64, error) {
 	return file, size, nil
 }
 
-// sumOf reads a file to its end and goes back to its start.
+// sumOf reads a file to its end and seeks back to its start.
 func sumOf(file *os.File) (size int64, sha256Hex string, err error) {
 	info, err := file.Stat()
 	switch {
@@ -115,7 +115,7 @@ func sumOf(file *os.File) (size int64, sha256Hex string, err error) {
 	return size, hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// KeepDownloads removes what was downloaded for other binaries than these.
+// KeepDownloads removes the downloads of all other binaries.
 func (b *Builder) KeepDownloads(all []Binary) error {
 	kept, err := os.ReadDir(b.store.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (b *Builder) KeepDownloads(all []Binary) error {
 	return err
 }
 
-// download fetches the program into a draft, which gets its name only once its sum is right.
+// download downloads the program to a temporary file, which is renamed once its checksum is verified.
 func (s *binaries) download(ctx context.Context, b Binary) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
@@ -155,7 +155,7 @@ func (s *binaries) download(ctx context.Context, b Binary) (err error) {
 	return os.Rename(draft.Name(), filepath.Join(s.dir, b.SHA256))
 }
 
-// transfer copies the answer to a request and returns its sum.
+// transfer copies the response and returns its checksum.
 func (s *binaries) transfer(ctx context.Context, b Binary, to io.Writer) (string, error) {
 	machine.Notice(ctx, "downloading "+b.Name)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL, nil)
@@ -184,7 +184,7 @@ func (s *binaries) transfer(ctx context.Context, b Binary, to io.Writer) (string
 
 var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxBinary>>20)
 
-// meter reports how far a transfer is, once a mebibyte.
+// meter reports the progress of a download for every mebibyte.
 type meter struct {
 	total, done, told int64
 	tell              func(text string)

@@ -12,8 +12,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// flights let callers with the same wish share the work. Unlike with x/sync's singleflight a caller may leave, everybody
-// hears the notices, and work that nobody waits for any more is cancelled and waited for.
+// flights let callers that request the same work share it. Unlike with singleflight of x/sync, a caller may leave, all callers get the
+// notices, and work is cancelled and waited for once nobody waits for it.
 type flights struct {
 	timeout time.Duration
 
@@ -21,7 +21,7 @@ type flights struct {
 	open map[string]*flight
 }
 
-// flight is work under way.
+// flight is work in progress.
 type flight struct {
 	machine.Audience
 	cancel    context.CancelFunc
@@ -31,7 +31,7 @@ type flight struct {
 	abandoned bool  // the last caller has left; guarded by flights.mu
 }
 
-// do has work done once for all who ask for the key while it is under way.
+// do runs work once for all callers that request the key while it is in progress.
 func (f *flights) do(ctx context.Context, key string, work func(context.Context) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -41,14 +41,14 @@ func (f *flights) do(ctx context.Context, key string, work func(context.Context)
 		if ok {
 			return f.await(ctx, fl)
 		}
-		select { // it is being cancelled: begin again when everything is tidy
+		select { // it is being cancelled: start again when it has ended
 		case <-fl.done:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// board joins the flight of that key, or starts one. ok is false if it is an abandoned one.
+// board joins the flight of the key or starts one. ok is false if that flight is abandoned.
 func (f *flights) board(key string, work func(context.Context) error) (fl *flight, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *flights) board(key string, work func(context.Context) error) (fl *fligh
 		f.open = make(map[string]*flight)
 	}
 	f.open[key] = fl
-	go func() { // await returns to the last caller only when this has ended
+	go func() { // await returns to the last caller only after this goroutine has ended
 		defer cancel()
 		err := work(machine.WithNotice(ctx, fl.Tell))
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -80,7 +80,7 @@ func (f *flights) board(key string, work func(context.Context) error) (fl *fligh
 	return fl, true
 }
 
-// await waits for the flight's end. The last to leave before cancels it and sees to its end.
+// await waits for the flight's end. The last caller that leaves early cancels it and waits for it.
 func (f *flights) await(ctx context.Context, fl *flight) error {
 	defer fl.Join(ctx)()
 	select {
@@ -100,5 +100,5 @@ func (f *flights) await(ctx context.Context, fl *flight) error {
 	return ctx.Err()
 }
 
-// randomName is fit for the name of a container.
+// randomName returns a random name for a container.
 func randomName() string { return strings.ToLower(rand.Text()[:16]) }

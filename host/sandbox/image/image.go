@@ -1,13 +1,12 @@
-// Package image has the images made that sandboxes run in.
+// Package image builds the images that sandboxes run in.
 //
-// Start with Builder: Prepare takes a Recipe and returns the name of an image that the engine has. An image as it is needs
-// nothing; packages and binaries are put on top of one, once, and committed (install.go, place.go); a Dockerfile is built
-// (build.go). What was made is named after everything that went into it (plan.go), so the same recipe costs a look-up
-// and a change in anything makes another image. Making needs a network, using does not.
+// Start with Builder: Prepare takes a Recipe and returns the name of an image that the engine has. An existing image is used unchanged;
+// packages and binaries are added to one, once, and committed (install.go, place.go); a Dockerfile is built (build.go). Images are named
+// after everything that they are made of (plan.go), so the same recipe costs a lookup, and a change to any part makes another image.
+// Building needs a network, using does not.
 //
-// A caller that waits gets progress by machine.Notice. A build that fails, or that nobody waits for any more, leaves
-// nothing on the engine. The package knows no engine (package docker does) and no sessions, and removes no image
-// that was finished: package sandbox does.
+// Waiting callers get progress by machine.Notice. A build that fails, or that nobody waits for any more, leaves nothing on the engine. The
+// package does not know engines (package docker does) or sessions, and does not remove finished images: package sandbox does.
 package image
 
 import (
@@ -22,28 +21,27 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Config is what a Builder needs.
+// Config configures a Builder.
 type Config struct {
 	Engine Engine
-	// Repository is the name that images get a tag in: flynn-1a2b3c4d. It belongs to one instance.
+	// Repository is the repository for the images' tags: flynn-1a2b3c4d. It belongs to one instance.
 	Repository string
 	// Instance is the owner, for labels.
 	Instance string
-	// WorkLabels are for a container that an image is changed in, so that a crash's leftovers are found.
+	// WorkLabels returns labels for containers in which an image is changed, by which leftovers of a crash are found.
 	WorkLabels func() map[string]string
-	// Hidden names files and folders of the host, absolute, that no image may hold: a build context around them is read without
-	// them. nil: none
+	// Hidden returns absolute paths on the host that must not get into an image: build contexts are read without them. It may be nil.
 	Hidden func() []string
-	// Cache is a folder of this instance's own for what was downloaded.
+	// Cache is this instance's folder for downloads.
 	Cache string
-	// Client downloads; nil is one that asks the environment for a proxy.
+	// Client downloads binaries; nil means a client that uses the environment's proxy.
 	Client *http.Client
-	// Timeout bounds the making of one image. 30 minutes
+	// Timeout bounds the building of one image; 30 minutes by default.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
 
-// Builder makes images. Its methods are safe for concurrent use.
+// Builder builds images. Its methods are safe for concurrent use.
 type Builder struct {
 	config  Config
 	engine  Engine
@@ -59,24 +57,24 @@ func (b *Builder) hidden() []string {
 	return b.config.Hidden()
 }
 
-// Labels on every image. They differ from those on containers, because a container inherits its image's: one that somebody
-// runs by hand must not be taken for ours.
+// Labels on every image. They differ from those on containers, because a container inherits its image's labels: a container that somebody
+// starts by hand must not be mistaken for ours.
 const (
 	LabelInstance = "flynn.image.instance"
 	LabelKey      = "flynn.image.key"
 	LabelExpires  = "flynn.image.expires"
-	// LabelFamily is common to the images that one recipe has led to over time.
+	// LabelFamily is common to all images that one recipe has produced over time.
 	LabelFamily = "flynn.image.family"
 )
 
 const (
-	cleanUpTimeout = 2 * time.Minute     // of removing what was made half
-	imageLife      = 90 * 24 * time.Hour // after which an image says that it has expired
+	cleanUpTimeout = 2 * time.Minute     // for the removal of unfinished images
+	imageLife      = 90 * 24 * time.Hour // after which an image reports that it has expired
 	workMemory     = 2 << 30
 	workPids       = 2048
 )
 
-// New returns a Builder. It touches neither engine nor network.
+// New returns a Builder. It contacts neither engine nor network.
 func New(c Config) *Builder {
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Minute)
 	if c.Log == nil {
@@ -88,9 +86,9 @@ func New(c Config) *Builder {
 	}
 }
 
-// Prepare returns the name of the recipe's image, making it if the engine does not have it. Callers with the same wish share
-// one build. It ends when the last of them has left, and their calls return when everything half made is gone. An image
-// that is used as it is need not be there: running it finds out at no cost.
+// Prepare returns the name of the recipe's image, building it if the engine does not have it. Callers with the same recipe share one build.
+// It is cancelled when the last of them has left, and their calls return when everything unfinished is removed. An image that is used
+// unchanged need not exist: starting it finds out at no cost.
 func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	if r.Strategy() == AsIs {
 		return r.Image, r.Validate()
@@ -108,7 +106,7 @@ func (b *Builder) Prepare(ctx context.Context, r Recipe) (string, error) {
 	return p.Ref, b.flights.do(ctx, p.Ref, func(ctx context.Context) error { return b.make(ctx, p, false) })
 }
 
-// Rebuild makes the recipe's image anew, whatever the engine has. The one before loses its name.
+// Rebuild builds the recipe's image again, whether or not it exists. The previous image loses its name.
 func (b *Builder) Rebuild(ctx context.Context, r Recipe) (Plan, error) {
 	p, err := b.plan(ctx, r, b.fetch)
 	switch {
@@ -121,13 +119,13 @@ func (b *Builder) Rebuild(ctx context.Context, r Recipe) (Plan, error) {
 	return p, b.flights.do(ctx, "rebuild "+p.Ref, func(ctx context.Context) error { return b.make(ctx, p, true) })
 }
 
-// Resolve says what Prepare would return as things stand, and fetches and makes nothing. ErrNoImage means that an image which
-// the recipe begins with has to be fetched first.
+// Resolve returns what Prepare would return at the moment, without fetching or building anything. ErrNoImage means that an image that the
+// recipe starts from has to be fetched first.
 func (b *Builder) Resolve(ctx context.Context, r Recipe) (Plan, error) {
 	return b.plan(ctx, r, b.engine.InspectImage)
 }
 
-// make follows a plan and names the result.
+// make executes a plan and names the result.
 func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 	began := time.Now()
 	b.log.Info("making an image", "image", p.Ref, "strategy", p.Strategy)
@@ -152,7 +150,7 @@ func (b *Builder) make(ctx context.Context, p Plan, anew bool) (err error) {
 	return b.name(ctx, id, p.Ref)
 }
 
-// name gives an image a name. One that had it before goes, unless a container still needs it.
+// name names an image. A previous image of that name is removed, unless a container still needs it.
 func (b *Builder) name(ctx context.Context, id, ref string) error {
 	before, err := b.engine.InspectImage(ctx, ref)
 	if err != nil && !errors.Is(err, ErrNoImage) {
@@ -167,7 +165,7 @@ func (b *Builder) name(ctx context.Context, id, ref string) error {
 	return nil
 }
 
-// addOn puts packages and binaries on top of an image. What is to be downloaded comes first: it is the soonest to fail.
+// addOn adds packages and binaries to an image. Downloads come first, because they are most likely to fail.
 func (b *Builder) addOn(ctx context.Context, p Plan, made *leftovers) (string, error) {
 	for _, wanted := range p.recipe.Binaries {
 		if err := b.store.ensure(ctx, wanted); err != nil {
@@ -194,12 +192,12 @@ func (b *Builder) addOn(ctx context.Context, p Plan, made *leftovers) (string, e
 	return id, nil
 }
 
-// leftovers are images that are of no use if what follows fails.
+// leftovers are images that are useless if a later step fails.
 type leftovers struct{ ids []string }
 
 func (l *leftovers) add(ids ...string) { l.ids = append(l.ids, ids...) }
 
-// settle removes them, the latest first, if err says that it came to nothing.
+// settle removes them, the newest first, if err is not nil.
 func (l *leftovers) settle(ctx context.Context, b *Builder, err error) error {
 	if err == nil {
 		return nil
@@ -212,7 +210,7 @@ func (l *leftovers) settle(ctx context.Context, b *Builder, err error) error {
 	return err
 }
 
-// labels are an image's.
+// labels returns the labels of an image.
 func (b *Builder) labels(p Plan) map[string]string {
 	return map[string]string{
 		LabelInstance: b.config.Instance, LabelKey: p.key, LabelFamily: p.Family,
@@ -220,14 +218,14 @@ func (b *Builder) labels(p Plan) map[string]string {
 	}
 }
 
-// work runs a container for use, which gets its id, and removes it whatever happens.
+// work creates a container, passes its id to use, and removes it in any case.
 func (b *Builder) work(ctx context.Context, w Work, use func(id string) error) (err error) {
 	w.Name, w.Labels = "flynn-image-"+randomName(), b.config.WorkLabels()
 	w.MemoryBytes, w.PidsLimit = workMemory, workPids
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 		defer cancel()
-		err = errors.Join(err, b.engine.Remove(ctx, w.Name)) // by its name: a create that was cut short has told no id
+		err = errors.Join(err, b.engine.Remove(ctx, w.Name)) // by name: a failed create may have returned no id
 	}()
 	id, err := b.engine.CreateWork(ctx, w)
 	if err != nil {
@@ -255,7 +253,7 @@ type Puller interface {
 	Pull(ctx context.Context, ref string, progress func(line string)) error
 }
 
-// Pull fetches an image that missing says is not there, and tells the audience of ctx. Its error is a PullError.
+// Pull fetches an image that is not there, as missing says, and reports progress to the audience of ctx. Its error is a PullError.
 func Pull(ctx context.Context, e Puller, ref string, missing error) error {
 	machine.Notice(ctx, "pulling image "+ref)
 	err := e.Pull(ctx, ref, func(line string) { machine.Notice(ctx, "pulling image "+ref+": "+Clean(line)) })
@@ -265,10 +263,10 @@ func Pull(ctx context.Context, e Puller, ref string, missing error) error {
 	return &PullError{Image: ref, Missing: missing, Err: err}
 }
 
-// PullError is an image that is neither there nor to be had.
+// PullError is the error for an image that does not exist and cannot be pulled.
 type PullError struct {
 	Image        string
-	Missing, Err error // that it is missing, and why it cannot be pulled
+	Missing, Err error // why it is not there, and why it cannot be pulled
 }
 
 func (e *PullError) Error() string {

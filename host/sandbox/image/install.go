@@ -12,12 +12,12 @@ import (
 // packager is a package manager.
 type packager struct {
 	name   string
-	paths  []string // where an image has it
+	paths  []string // where to find it in an image
 	script string   // installs its arguments
 }
 
-// packagers are those that there are recipes for. Settings are on the command's own line, so that the image keeps none.
-// Without Pattern-Only, apt takes a name with a dot that it does not know for an expression, and installs all that match.
+// packagers are the supported package managers. Settings are passed on the command line, so that the image does not keep them. Without
+// Pattern-Only, apt treats an unknown name with a dot as an expression and installs all matching packages.
 func packagers() []packager {
 	return []packager{
 		{"apt", []string{"/usr/bin/apt-get"}, `set -e
@@ -30,7 +30,7 @@ rm -rf /var/lib/apt/lists/*`},
 	}
 }
 
-// install returns an image with the packages on top of another one.
+// install returns an image with the packages added to another one.
 func (b *Builder) install(ctx context.Context, p Plan, image string) (id string, err error) {
 	manager, err := b.packagerOf(ctx, p.recipe.Image, image)
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *Builder) install(ctx context.Context, p Plan, image string) (id string,
 	return id, err
 }
 
-// packagerOf looks which package manager an image has. Nothing of the image is run for that.
+// packagerOf finds the package manager of an image, without running anything of the image.
 func (b *Builder) packagerOf(ctx context.Context, name, image string) (found packager, err error) {
 	w := Work{Image: image, Argv: []string{"/bin/true"}, Network: "none"}
 	err = b.work(ctx, w, func(container string) error {
@@ -74,5 +74,5 @@ func (b *Builder) packagerOf(ctx context.Context, name, image string) (found pac
 	return found, err
 }
 
-// network is what builds reach.
+// network returns the network of builds.
 func (r Recipe) network() string { return cmp.Or(r.Network, "bridge") }

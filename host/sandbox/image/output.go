@@ -10,20 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is kept and shown of a build's output, which strangers write.
+// Limits of what is kept and shown of a build's output, which is not trusted.
 const (
-	maxLine   = 200 // runes of a line that is shown
+	maxLine   = 200 // of a line that is shown, in runes
 	maxRaw    = 4 << 10
 	tailLines = 10
-	maxEarly  = 3 // failures from before the last lines
+	maxEarly  = 3 // failures before the last lines
 )
 
-// escapes are the control sequences of terminals (ECMA-48): CSI, OSC with its end, and those of one more byte.
+// escapes matches terminal control sequences (ECMA-48): CSI, OSC with its end, and those of one more byte.
 var escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[ -/]*[0-~])`)
 })
 
-// Clean makes one line of output fit to be shown.
+// Clean makes a line of output safe to show.
 func Clean(line string) string {
 	line = strings.ToValidUTF8(line, "\uFFFD")
 	line = escapes().ReplaceAllString(line, "")
@@ -43,13 +43,14 @@ func Clean(line string) string {
 	return line
 }
 
-// Output takes what a container prints, tells it line by line and keeps the last lines.
+// Output reports a container's output line by line and keeps the last lines.
 type Output struct {
-	// Tell, if set, gets every line, cleaned.
+	// Tell, if set, is called with every line, cleaned.
 	Tell func(line string)
-	part []byte // of a line that has not ended
+	part []byte // an unfinished line
 	tail []string
-	// early are failures that have left the tail: apk goes on with other packages after one, and at the end only counts.
+	// early are failures that are not among the last lines: apk continues with other packages after a failure, and only counts them at the
+	// end.
 	early []string
 }
 
@@ -65,7 +66,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end ends a line.
+// end finishes a line.
 func (o *Output) end() {
 	line := Clean(string(o.part))
 	o.part = o.part[:0]
@@ -84,18 +85,18 @@ func (o *Output) end() {
 	}
 }
 
-// isFailure knows how apk, apt and dpkg begin the line that says what went wrong.
+// isFailure recognises the lines in which apk, apt and dpkg report a failure.
 func isFailure(line string) bool {
 	return strings.HasPrefix(line, "ERROR: ") || strings.HasPrefix(line, "E: ") || strings.HasPrefix(line, "dpkg: error ")
 }
 
-// Last returns the last lines, after the first failures if these came before them.
+// Last returns the last lines, preceded by the first failures if those came earlier.
 func (o *Output) Last() []string {
 	o.end()
 	return slices.Concat(o.early, o.tail)
 }
 
-// StepError is a step of a build that failed.
+// StepError is the error of a failed build step.
 type StepError struct {
 	Image  string   // what was being built, for people
 	Step   string   // the step that failed

@@ -11,11 +11,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// binFolder is where programs go.
+// binFolder is the folder for programs.
 const binFolder = "/usr/local/bin"
 
-// place returns an image with the binaries on top of another one. Its container is never started: nothing of the image can
-// touch them, or race with the engine while it unpacks.
+// place returns an image with the binaries added to another one. Its container is never started, so nothing in the image can touch them or
+// race with the engine while it unpacks.
 func (b *Builder) place(ctx context.Context, p Plan, image string) (id string, err error) {
 	machine.Notice(ctx, fmt.Sprintf("adding %d binaries", len(p.recipe.Binaries)))
 	err = b.work(ctx, Work{Image: image, Argv: []string{"/bin/true"}, Network: "none"}, func(container string) error {
@@ -44,7 +44,7 @@ func (b *Builder) place(ctx context.Context, p Plan, image string) (id string, e
 	return id, err
 }
 
-// nearestFolder is the deepest part of binFolder that the container has.
+// nearestFolder returns the deepest part of binFolder that exists in the container.
 func (b *Builder) nearestFolder(ctx context.Context, container string) (string, error) {
 	for folder := binFolder; folder != "/"; folder = path.Dir(folder) {
 		if has, err := b.engine.HasPath(ctx, container, folder); err != nil || has {
@@ -54,7 +54,7 @@ func (b *Builder) nearestFolder(ctx context.Context, container string) (string, 
 	return "/", nil
 }
 
-// pack writes the binaries as a tar to be unpacked in folder, with the folders from there to binFolder.
+// pack writes the binaries as a tar to be unpacked in folder, including the folders from there to binFolder.
 func (b *Builder) pack(w io.Writer, folder string, all []Binary) error {
 	out := tar.NewWriter(w)
 	prefix := ""

@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// Plan says which image a recipe comes to as things stand on this host and its engine.
+// Plan is the image that a recipe leads to at the moment, on this host and its engine.
 type Plan struct {
 	Strategy string
-	// Ref is the image's name. It has everything in it that the image is made of.
+	// Ref is the image's name, which depends on everything that the image is made of.
 	Ref string
-	// Family is common to the images that the recipe leads to over time; empty for an image as it is.
+	// Family is common to all images that the recipe has produced over time; empty for an unchanged image.
 	Family string
 
 	recipe Recipe
 	key    string
-	base   string       // id of the image that additions go on top of
-	bases  []string     // ids of the images that a Dockerfile begins with
+	base   string       // id of the image that additions are based on
+	bases  []string     // ids of the images that a Dockerfile uses
 	source *buildSource // of a Dockerfile
 }
 
-// recipeVersion changes when the same recipe would be followed differently.
+// recipeVersion changes when the same recipe would give another result.
 const recipeVersion = "2"
 
-// lookUp finds an image, by fetching it or not.
+// lookUp finds an image, with or without fetching it.
 type lookUp func(ctx context.Context, ref string) (Info, error)
 
-// plan finds out what goes into the recipe's image.
+// plan determines what the recipe's image is made of.
 func (b *Builder) plan(ctx context.Context, r Recipe, find lookUp) (Plan, error) {
 	if err := r.Validate(); err != nil {
 		return Plan{}, err
@@ -93,7 +93,7 @@ func (b *Builder) planDockerfile(ctx context.Context, p *Plan, find lookUp) erro
 	return nil
 }
 
-// sortedBinaries are the names and contents.
+// sortedBinaries returns the names and checksums, sorted.
 func (r Recipe) sortedBinaries() []string {
 	var all []string
 	for _, b := range r.Binaries {
@@ -103,7 +103,7 @@ func (r Recipe) sortedBinaries() []string {
 	return all
 }
 
-// family is what the configuration says, whatever the content is today.
+// family is a digest of the configuration, without the content of files.
 func family(r Recipe) string {
 	d := newDigest()
 	switch r.Strategy() {
@@ -123,7 +123,7 @@ func family(r Recipe) string {
 	return d.key()
 }
 
-// digest is over lists of words; where one ends and the next begins counts.
+// digest hashes lists of words unambiguously.
 type digest struct{ sum hash.Hash }
 
 func newDigest() digest {
@@ -140,5 +140,5 @@ func (d digest) add(words ...string) {
 	}
 }
 
-// key is fit for an image's tag.
+// key returns the digest as an image tag.
 func (d digest) key() string { return hex.EncodeToString(d.sum.Sum(nil)[:16]) }

@@ -12,20 +12,20 @@ import (
 	"sync"
 )
 
-// Recipe says what an image is made of. Either Image is set, with Packages and Binaries on top of it, or Dockerfile.
+// Recipe describes an image. Either Image is set, optionally with Packages and Binaries, or Dockerfile.
 type Recipe struct {
 	Image string
 	// Packages are installed with the image's own package manager, apt or apk: "git", "git=1:2.39.5-0+deb12u2".
 	Packages []string
-	// Binaries are put into /usr/local/bin.
+	// Binaries are placed in /usr/local/bin.
 	Binaries []Binary
 	// Dockerfile and Context are absolute paths on this host; an empty Context is the Dockerfile's folder.
 	Dockerfile, Context string
-	// Network is what builds reach: none, bridge or host. bridge
+	// Network is the network of builds: none, bridge or host; bridge by default.
 	Network string
 }
 
-// Binary is a program from elsewhere. Either URL or File is set.
+// Binary is a program to add. Either URL or File is set.
 type Binary struct {
 	Name   string // under /usr/local/bin
 	URL    string // https
@@ -33,14 +33,14 @@ type Binary struct {
 	SHA256 string // of the program, 64 hexadecimal digits
 }
 
-// The strategies that images come about by.
+// The strategies for building an image.
 const (
 	AsIs       = "image"
 	OnTop      = "image with additions"
 	Dockerfile = "dockerfile"
 )
 
-// Strategy returns the one that a recipe asks for.
+// Strategy returns the strategy for a recipe.
 func (r Recipe) Strategy() string {
 	switch {
 	case r.Dockerfile != "":
@@ -51,13 +51,13 @@ func (r Recipe) Strategy() string {
 	return AsIs
 }
 
-// Limits on what a recipe may ask for.
+// Limits of a recipe.
 const (
 	maxPackages = 500
 	maxBinaries = 64
 )
 
-// Validate refuses what cannot be made. Keys are named as the configuration has them.
+// Validate refuses an invalid recipe. Errors use the configuration's names of the keys.
 func (r Recipe) Validate() error {
 	if err := r.oneStrategy(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r Recipe) Validate() error {
 			return err
 		}
 		if slices.ContainsFunc(r.Binaries[:i], func(other Binary) bool { return other.Name == b.Name }) {
-			return fmt.Errorf("binaries: %q is there twice", b.Name)
+			return fmt.Errorf("binaries: %q is listed twice", b.Name)
 		}
 	}
 	if !slices.Contains([]string{"", "none", "bridge", "host"}, r.Network) {
@@ -84,13 +84,13 @@ func (r Recipe) Validate() error {
 	return nil
 }
 
-// oneStrategy names the keys that clash.
+// oneStrategy refuses combinations of keys that contradict each other.
 func (r Recipe) oneStrategy() error {
 	switch {
 	case r.Dockerfile == "" && r.Image == "":
 		return errors.New("neither image nor dockerfile is set")
 	case r.Dockerfile == "" && r.Context != "":
-		return errors.New("build_context is of no use without dockerfile")
+		return errors.New("build_context requires dockerfile")
 	case r.Dockerfile == "":
 		return nil
 	case r.Image != "":
@@ -105,7 +105,7 @@ func (r Recipe) oneStrategy() error {
 	return nil
 }
 
-// folder is the build context's.
+// folder returns the folder of the build context.
 func (r Recipe) folder() string { return cmp.Or(r.Context, filepath.Dir(r.Dockerfile)) }
 
 var (
@@ -114,23 +114,23 @@ var (
 	sha256Hex   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 )
 
-// CheckPackage refuses a name that a package manager could take for anything but a package, with a version or without.
+// CheckPackage refuses a name that a package manager could interpret as anything but a package, with or without a version.
 func CheckPackage(name string) error {
 	_, version, pinned := strings.Cut(name, "=")
 	switch {
 	case len(name) > 200 || !packageName().MatchString(name) || pinned && (version == "" || strings.Contains(version, "=")):
-		return fmt.Errorf("packages: %q is not the name of a package: write one such as git or git=1:2.39.5-0+deb12u2", name)
-	case strings.HasSuffix(name, "-") || strings.Contains(name, "-="): // apt would remove it, whatever stands before the dash
-		return fmt.Errorf("packages: %q ends in a dash: a package is installed here, never removed", name)
+		return fmt.Errorf("packages: %q is not a package name such as git or git=1:2.39.5-0+deb12u2", name)
+	case strings.HasSuffix(name, "-") || strings.Contains(name, "-="): // apt would remove the package
+		return fmt.Errorf("packages: %q ends in a dash: packages can only be installed, not removed", name)
 	}
 	return nil
 }
 
-// Validate refuses what cannot be fetched and checked.
+// Validate refuses a binary that cannot be fetched or verified.
 func (b Binary) Validate() error {
 	switch {
 	case !binaryName().MatchString(b.Name):
-		return fmt.Errorf("binaries: %q is not the name of a program: use letters, digits and ._+-", b.Name)
+		return fmt.Errorf("binaries: %q is not a program name: use letters, digits and ._+-", b.Name)
 	case b.URL == "" && b.File == "":
 		return fmt.Errorf("binaries: %s has neither url nor file", b.Name)
 	case b.URL != "" && b.File != "":
@@ -143,7 +143,7 @@ func (b Binary) Validate() error {
 		return fmt.Errorf("binaries: file of %s is not an absolute path", b.Name)
 	case b.URL != "":
 		if u, err := url.Parse(b.URL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return fmt.Errorf("binaries: url of %s must be one such as https://example.com/program", b.Name)
+			return fmt.Errorf("binaries: url of %s must be an https address such as https://example.com/program", b.Name)
 		}
 	}
 	return nil

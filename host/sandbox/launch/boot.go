@@ -19,8 +19,8 @@ import (
 // greetTimeout bounds the time from a container's start to its supervisor's welcome.
 const greetTimeout = 20 * time.Second
 
-// launch makes a container, starts it and checks that its supervisor is where it should be. On
-// failure nothing is left, or what is left is found by its label at the next start.
+// launch creates a container, starts it and verifies its supervisor. After a failure nothing is left, or a leftover is found by its label
+// at the next start.
 func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Container, err error) {
 	defer o.mounts.release()
 	defer func() {
@@ -59,7 +59,7 @@ func (l *Launcher) launch(ctx context.Context, o *launchSpec) (_ *container.Cont
 	return c, nil
 }
 
-// boot attaches, starts and greets.
+// boot attaches to the container, starts it and greets its supervisor.
 func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSpec) error {
 	stdio, err := l.config.Driver.Attach(ctx, c.ID(), &stderrLog{log: l.log, container: c.ID()})
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Launcher) boot(ctx context.Context, c *container.Container, o *launchSp
 	return nil
 }
 
-// changeStream moves the frames to the control socket that the supervisor says it has taken.
+// changeStream switches the frames to the control socket that the supervisor claims to have connected to.
 func changeStream(stdio driver.Stream, o *container.Ownership) (driver.Stream, *frame.Reader, error) {
 	conn, err := o.Accept()
 	if err != nil {
@@ -100,10 +100,10 @@ func changeStream(stdio driver.Stream, o *container.Ownership) (driver.Stream, *
 	return container.NewControlStream(conn, stdio), frame.NewReader(conn, frame.HostSide), nil
 }
 
-// handlers answer the connections that the supervisor of a container opens.
+// handlers returns the handlers of the connections that the container's supervisor opens.
 func (l *Launcher) handlers(c *container.Container, s spec.Spec, proxy *egress.Config, bridges bool) map[frame.ConnectKind]link.Handler {
 	handlers := make(map[frame.ConnectKind]link.Handler)
-	if proxy != nil { // decisions concern the session that has the container by then
+	if proxy != nil { // decisions are recorded for the session that has the container by then
 		proxy.Log = l.log.With("container", c.ID())
 		proxy.Decided = func(d egress.Decision) { l.config.Egress.Decided(c.Session(), d) }
 		proxy.Ended = func(d egress.Decision) { l.config.Egress.Ended(c.Session(), d) }
@@ -115,7 +115,7 @@ func (l *Launcher) handlers(c *container.Container, s spec.Spec, proxy *egress.C
 	return handlers
 }
 
-// Capability bits that the supervisor holds; see capabilities(7).
+// Capability bits of the supervisor; see capabilities(7).
 const (
 	capKill   = 1 << 5
 	capSetgid = 1 << 6
@@ -123,8 +123,8 @@ const (
 	capAll    = capKill | capSetgid | capSetuid
 )
 
-// checkWelcome compares what the supervisor sees with what was ordered. Other runtimes fake parts of
-// /proc, so of them only the identity is asked.
+// checkWelcome compares what the supervisor sees with the launch specification. Other runtimes fake parts of /proc, so with those only the
+// identity is checked.
 func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
 	switch {
 	case len(w.Shell) > 100:
@@ -132,9 +132,9 @@ func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
 	case w.Version != frame.Version:
 		return fmt.Errorf("it speaks protocol version %d, not %d", w.Version, frame.Version)
 	case w.Bridge != o.hello.Bridge:
-		return errors.New("it offers no bridge, or one that was not asked for")
+		return errors.New("it offers no bridge, or one that was not requested")
 	case w.Proxy != o.hello.Proxy:
-		return errors.New("it offers no proxy, or one that was not asked for")
+		return errors.New("it offers no proxy, or one that was not requested")
 	case w.PID != 1 || w.Nonce != o.nonce:
 		return fmt.Errorf("it is process %d of another container", w.PID)
 	case o.container.Runtime != "":
@@ -151,7 +151,7 @@ func checkWelcome(w frame.WelcomeBody, o *launchSpec) error {
 	return o.mounts.verify(w)
 }
 
-// stderrLog passes the supervisor's own complaints to the log, which are few and short.
+// stderrLog logs the supervisor's own error messages, which are few and short.
 type stderrLog struct {
 	log       *slog.Logger
 	container string

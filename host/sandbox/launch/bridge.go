@@ -16,7 +16,7 @@ const (
 	bridgePrefix = "bridges-"
 )
 
-// offerBridges puts the bridged commands into the container.
+// offerBridges adds the bridged commands to the container.
 func (l *Launcher) offerBridges(o *launchSpec) {
 	var names []string
 	for _, b := range o.spec.Bridges {
@@ -37,7 +37,7 @@ func (l *Launcher) offerBridges(o *launchSpec) {
 	o.container.Mounts = append(o.container.Mounts, driver.Mount{Source: folder, Target: bridgeFolder, ReadOnly: true})
 }
 
-// linkBridges makes a folder with a link to the supervisor for each command. Its name says what is in it.
+// linkBridges makes a folder with a link to the supervisor for each command. The folder's name depends on its content.
 func linkBridges(run string, names []string) (string, error) {
 	slices.Sort(names)
 	folder := filepath.Join(run, bridgePrefix+spec.Short(names...))

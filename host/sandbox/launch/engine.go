@@ -16,10 +16,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// engine makes containers for this instance.
+// engine creates containers for this instance.
 type engine struct{ Config }
 
-// create makes the container, fetching its image if that is all that is missing.
+// create creates the container, pulling its image if that is missing.
 func (e *engine) create(ctx context.Context, c driver.Container) (string, error) {
 	id, err := e.Driver.Create(ctx, c)
 	if !errors.Is(err, driver.ErrNoImage) {
@@ -36,10 +36,10 @@ func (e *engine) create(ctx context.Context, c driver.Container) (string, error)
 	return e.Driver.Create(ctx, c)
 }
 
-// own enters the key of a container, so that it is never seen without an owner.
+// own registers the key of a container before it exists, so that it is never seen without an owner.
 func (e *engine) own(key string) *container.Ownership { return e.Keys.Own(e.Run, key) }
 
-// labels are those of a container that this process makes, by which it is found should the process die.
+// labels returns the labels of a container that this process makes, by which it is found if the process dies.
 func (e *engine) labels(key string, life time.Duration) map[string]string {
 	return map[string]string{
 		driver.LabelInstance: e.Instance, driver.LabelHost: e.Host.ID(), driver.LabelPlace: e.Host.Place(), driver.LabelKey: key,
@@ -62,7 +62,8 @@ func (e *engine) preparer(purpose, image string, life time.Duration, entrypoint 
 	}
 }
 
-// removeVolumes removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+// removeVolumes removes those of this instance's volumes for which such returns true. It keeps one that a container uses and returns an
+// error.
 func (e *engine) removeVolumes(ctx context.Context, such func(driver.Owned) bool) error {
 	d, ok := e.Driver.(driver.Volumes)
 	if !ok {
@@ -81,7 +82,7 @@ func (e *engine) removeVolumes(ctx context.Context, such func(driver.Owned) bool
 	return all
 }
 
-// openSources applies the rules of this moment to folders and files of the host. Close what it returns.
+// openSources checks folders and files of the host against the current rules and opens them. Close the results.
 func (e *engine) openSources(ctx context.Context, wanted []spec.HostMount) ([]*mounts.Source, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -102,9 +103,8 @@ func (e *engine) openSources(ctx context.Context, wanted []spec.HostMount) ([]*m
 	return sources, nil
 }
 
-// lookAgain makes sure, for a container that has no supervisor to say what it finds mounted, that the paths still lead where
-// they did before it started. A swap that was undone in between it does not see: a process that may write to a folder above
-// a source of a service must be trusted.
+// lookAgain checks, for a container without a supervisor to report its mounts, that the paths still lead where they did before it started.
+// It misses a swap that was undone in between, so a process that can write to a folder above a service's source must be trusted.
 func (e *engine) lookAgain(ctx context.Context, before []*mounts.Source, binds []compose.Bind) error {
 	rules, err := e.mountRules(ctx)
 	if len(before) == 0 || err != nil {
@@ -117,13 +117,13 @@ func (e *engine) lookAgain(ctx context.Context, before []*mounts.Source, binds [
 		}
 		same := now.ID() == s.ID() && now.Path == s.Path
 		if now.Close(); !same {
-			return fmt.Errorf("%s was swapped for something else meanwhile", binds[i].Source)
+			return fmt.Errorf("%s was replaced meanwhile", binds[i].Source)
 		}
 	}
 	return nil
 }
 
-// mountRules are the configured ones and what only the engine knows.
+// mountRules returns the configured rules, extended by paths that only the engine knows.
 func (e *engine) mountRules(ctx context.Context) (mounts.Rules, error) {
 	if e.MountRules == nil {
 		return mounts.Rules{}, nil

@@ -14,13 +14,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// ImageRepository is the name that the instance's images have in common.
+// ImageRepository returns the repository of the instance's images.
 func ImageRepository(instance string) string { return "flynn-" + spec.Short(instance) }
 
-// Images makes and removes this instance's images.
+// Images builds and removes this instance's images.
 type Images struct {
 	engine  *engine
-	builder *image.Builder // or nil, where the driver can make none
+	builder *image.Builder // nil if the driver cannot build images
 }
 
 func newImages(e *engine) *Images {
@@ -29,7 +29,7 @@ func newImages(e *engine) *Images {
 		return &Images{engine: e}
 	}
 	key := spec.NewKey()
-	e.Keys.Hold(key) // or they are taken for leftovers
+	e.Keys.Hold(key) // so that nobody takes them for leftovers
 	return &Images{engine: e, builder: image.New(image.Config{
 		Engine: persistent{makes, e.Reaper}, Instance: e.Instance, Repository: ImageRepository(e.Instance), Cache: filepath.Join(e.Run, "binaries"), Log: e.Log,
 		Hidden: func() []string {
@@ -42,14 +42,13 @@ func newImages(e *engine) *Images {
 	})}
 }
 
-// persistent is an engine whose containers that images are changed in go, however long it takes: as long as this process lives
-// nobody else takes them for leftovers.
+// persistent is an engine that removes its work containers however long it takes; nobody takes them for leftovers while this process lives.
 type persistent struct {
 	image.Engine
 	reaper *reaper.Reaper
 }
 
-// CreateWork implements image.Workbench. An engine that was too slow to answer may make the container yet.
+// CreateWork implements image.Workbench. An engine that answers too late may still create the container.
 func (p persistent) CreateWork(ctx context.Context, w image.Work) (string, error) {
 	id, err := p.Engine.CreateWork(ctx, w)
 	if err != nil {
@@ -64,10 +63,10 @@ func (p persistent) Remove(ctx context.Context, id string) error { return p.reap
 // ErrClosed is the error of calls to a sandbox that was closed.
 var ErrClosed = fmt.Errorf("%w: the session's sandbox was closed", machine.ErrUnavailable)
 
-// errNoBuilder is for drivers that take images as they are.
-var errNoBuilder = errors.New("this driver makes no images: set image alone")
+// errNoBuilder is the error of drivers that cannot build images.
+var errNoBuilder = errors.New("this driver cannot build images: set only image")
 
-// Prepare returns the name of the specification's image, which is there unless it is one that is used as it is.
+// Prepare returns the name of the specification's image, which exists unless it is one that is used unchanged.
 func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
 	recipe := s.Recipe()
 	switch {
@@ -78,7 +77,7 @@ func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
 	}
 	ref, err := is.builder.Prepare(ctx, recipe)
 	if ctx.Err() != nil {
-		return "", ErrClosed // nobody else ends the wait
+		return "", ErrClosed // nothing else ends the wait
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", machine.ErrUnavailable, err)
@@ -86,8 +85,7 @@ func (is *Images) Prepare(ctx context.Context, s spec.Spec) (string, error) {
 	return ref, nil
 }
 
-// Rebuild makes the specification's image anew, and removes those that the same settings led to before unless a container
-// needs them.
+// Rebuild builds the specification's image again, and removes the previous images of the same settings unless a container needs them.
 func (is *Images) Rebuild(ctx context.Context, s spec.Spec) (image.Plan, []driver.Owned, error) {
 	if is.builder == nil {
 		return image.Plan{}, nil, errNoBuilder
@@ -102,9 +100,9 @@ func (is *Images) Rebuild(ctx context.Context, s spec.Spec) (image.Plan, []drive
 	return plan, removed, err
 }
 
-// Prune removes the images of this instance that none of the specifications comes to as things stand, and returns them;
-// downloads that none of them names go as well.
-// Where a specification's image cannot be named, because what it begins with is missing, all images that it ever came to are kept.
+// Prune removes the images of this instance, and the downloads, that none of the specifications needs at the moment, and returns the
+// images. If the image of a specification cannot be determined because an image that it starts from is missing, all images of its family
+// are kept.
 func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned, error) {
 	if is.builder == nil {
 		return nil, nil
@@ -115,7 +113,7 @@ func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned
 		binaries = append(binaries, s.Binaries...)
 		plan, err := is.builder.Resolve(ctx, s.Recipe())
 		if err != nil {
-			is.engine.Log.Warn("cannot name an image, so its predecessors are kept", "image", s.Image, "dockerfile", s.Dockerfile, "error", err)
+			is.engine.Log.Warn("cannot determine the current image; keeping all its versions", "image", s.Image, "dockerfile", s.Dockerfile, "error", err)
 			families[plan.Family] = true
 		}
 		refs[plan.Ref] = true
@@ -124,7 +122,7 @@ func (is *Images) Prune(ctx context.Context, needed []spec.Spec) ([]driver.Owned
 	return removed, errors.Join(err, is.builder.KeepDownloads(binaries))
 }
 
-// remove removes those chosen of the instance's images that nothing needs, with the stages that belong to them.
+// remove removes the chosen images that nothing needs, with their stages.
 func (is *Images) remove(ctx context.Context, chosen func(driver.Owned) bool) ([]driver.Owned, error) {
 	keeper, ok := is.engine.Driver.(driver.Images)
 	if !ok {

@@ -1,11 +1,12 @@
-// Package launch makes containers from specifications: what they mount, what they are offered, and the check that their supervisor is where
-// it should be and sees what was asked for.
+// Package launch creates containers from specifications: it prepares what they mount and are offered, and verifies that their supervisor
+// runs in the right place and sees what was requested.
 //
-// Start with Launcher (launch.go): Launch makes a container for a session, Slot one that nobody has yet, Regain goes on with one that an
-// earlier process has left. boot.go starts a container and checks it; mounts.go, volume.go and supervisor.go place what it sees; images.go
-// makes its image, project.go the services beside it; bridge.go and proxy.go offer it commands and a way out.
+// Start with Launcher (launch.go): Launch creates a container for a session, Slot one for a pool, and Regain continues with one that an
+// earlier process has left. boot.go starts and verifies a container; mounts.go, volume.go and supervisor.go prepare its mounts; images.go
+// its image, project.go the services beside it; bridge.go and proxy.go offer bridged commands and the proxy.
 //
-// It does not decide whether a container may be made, whose it is or when it ends: package sandbox does, and package container keeps it.
+// It does not decide whether a container may be created, which session gets it or when it ends: package sandbox does, and package container
+// manages it.
 package launch
 
 import (
@@ -32,14 +33,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/wssync"
 )
 
-// Installation is an engine, an instance on it and this process's part in that.
+// Installation is an engine, an instance on it, and this process.
 type Installation struct {
 	Driver        driver.Driver
 	Instance      string
-	Run           string // the instance's folder, for what containers mount
+	Run           string // the instance's folder for files that containers mount
 	WorkspaceRoot string
 	Workspaces    *workspace.Root
-	Supervisor    string           // the copy of flynn-sandboxd that containers mount
+	Supervisor    string           // path of the copy of flynn-sandboxd that containers mount
 	Digest        string           // of Supervisor
 	MaxAge        time.Duration    // of a container
 	Host          *liveness.Member // this process
@@ -47,7 +48,7 @@ type Installation struct {
 	Log           *slog.Logger
 }
 
-// Config is what a Launcher needs.
+// Config configures a Launcher.
 type Config struct {
 	Installation
 	Lease   time.Duration
@@ -57,13 +58,13 @@ type Config struct {
 	Network egress.Network
 	Roots   *x509.CertPool
 
-	// MountRules are the folders of the host that may be mounted at the moment; nil is none. Secret returns a secret by its name, "" where
-	// there is none; it may be nil.
+	// MountRules returns the rules for host folders that may be mounted at the moment; nil allows none. Secret returns a secret by name, or
+	// ""; it may be nil.
 	MountRules func() mounts.Rules
 	Secret     func(name string) string
 }
 
-// Egress observes what containers reach; see sandbox.Egress.
+// Egress observes the proxy's decisions; see sandbox.Egress.
 type Egress interface {
 	Decided(session string, d egress.Decision)
 	Ended(session string, d egress.Decision)
@@ -75,7 +76,7 @@ type Bridges interface {
 	Server(c *container.Container, s spec.Spec) *bridge.Server
 }
 
-// Launcher makes containers. Its methods are safe for concurrent use.
+// Launcher creates containers. Its methods are safe for concurrent use.
 type Launcher struct {
 	Images   *Images
 	Volumes  *Volumes
@@ -88,7 +89,7 @@ type Launcher struct {
 	supervisor *supervisor
 }
 
-// New returns a Launcher. It does not touch the engine.
+// New returns a Launcher. It does not contact the engine.
 func New(c Config) *Launcher {
 	e := &engine{Config: c}
 	s := &supervisor{engine: e}
@@ -99,18 +100,18 @@ func New(c Config) *Launcher {
 	}
 }
 
-// Timeout bounds the making of a container, apart from pulling its image, which has the driver's deadline.
+// Timeout bounds the creation of a container, except for pulling its image, which has the driver's deadline.
 const Timeout = 20 * time.Minute
 
-// Request asks for a session's container.
+// Request requests a session's container.
 type Request struct {
 	Spec             spec.Spec
 	Session, Sandbox string
-	Folder           string // the workspace's name
-	Disk             int64  // what the workspace may hold, in bytes; 0 is no limit
+	Folder           string // name of the workspace
+	Disk             int64  // size limit of the workspace in bytes; 0 means none
 }
 
-// Launch makes a container on a session's workspace. The end of ctx ends the wait for its image; what comes after that is seen through.
+// Launch creates a container for a session's workspace. When ctx ends, it stops waiting for the image; later steps are completed.
 func (l *Launcher) Launch(ctx context.Context, r Request) (*container.Container, error) {
 	ref, err := l.Images.Prepare(ctx, r.Spec)
 	if err != nil {
@@ -136,8 +137,8 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (*container.Container,
 
 const rehearsalTimeout = 5 * time.Second
 
-// Slot makes a container of an image with an empty folder of its own, which has no session yet. It is seen through even when
-// ctx ends meanwhile, so that the engine is never left with half a container.
+// Slot creates a container with its own empty folder and no session. It is completed even if ctx ends meanwhile, so that no half-created
+// container stays on the engine.
 func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*container.Container, error) {
 	folder, owner, err := l.config.Workspaces.Slot(spec.NewKey())
 	if err != nil {
@@ -151,13 +152,14 @@ func (l *Launcher) Slot(ctx context.Context, s spec.Spec, ref string) (*containe
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(folder))
 	}
-	// The files that a container's first command looks up and maps are loaded before somebody waits for it. An image without a shell has no
-	// such command, and a container that has died is noticed by the call that takes it.
+	// This loads the files that a container's first command needs before somebody waits for it. An image without a shell has no such
+	// command, and a container that has died is noticed by the call that takes it.
 	_, _ = c.Exec(ctx, machine.Command{Script: ":", Timeout: rehearsalTimeout})
 	return c, nil
 }
 
-// Regain goes on with a container that an earlier process has left, whose supervisor has proved itself. entries are its background commands.
+// Regain continues with a container that an earlier process has left and whose supervisor has proved its identity. entries are its
+// background commands.
 func (l *Launcher) Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container {
 	c := container.New(container.Config{
 		ID: r.Container, Image: r.Spec.Image, Workspace: l.config.Workspaces.Path(r.Session), Session: r.Session, Born: r.Born,
@@ -176,17 +178,17 @@ func (l *Launcher) Regain(conn net.Conn, reader *frame.Reader, r container.Recor
 	return c
 }
 
-// CheckMounts reports why the rules of this moment refuse what a specification mounts from the host, or nil.
+// CheckMounts returns why the current rules refuse what a specification mounts from the host, or nil.
 func (l *Launcher) CheckMounts(ctx context.Context, s spec.Spec) error {
 	sources, err := l.engine.openSources(ctx, s.HostMounts())
 	closeAll(sources)
 	return err
 }
 
-// supervisorPath is where containers see the supervisor.
+// supervisorPath is the path of the supervisor in containers.
 const supervisorPath = "/.flynn-sandboxd"
 
-// launchSpec is a container that is about to be made.
+// launchSpec describes a container that is about to be created.
 type launchSpec struct {
 	spec      spec.Spec
 	container driver.Container
@@ -195,11 +197,11 @@ type launchSpec struct {
 	workspace string
 	mounts    mountSet
 	ownership *container.Ownership
-	sync      *wssync.Syncer // or nil
-	proxy     *egress.Config // or nil, for none
+	sync      *wssync.Syncer // may be nil
+	proxy     *egress.Config // nil for none
 }
 
-// launchSpec describes a container for a folder; the caller names it, and its image.
+// launchSpec returns the description of a container for a folder; the caller sets its name and image.
 func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner) *launchSpec {
 	nonce := spec.NewKey()
 	o := &launchSpec{
@@ -228,13 +230,13 @@ func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner)
 		l.offerProxy(o)
 	}
 	l.offerBridges(o)
-	if s.Runtime == "" { // other runtimes do not let the host's sockets in
+	if s.Runtime == "" { // other runtimes do not support sockets of the host
 		l.offerControlSocket(o)
 	}
 	return o
 }
 
-// offerControlSocket adds a control socket; without one everything works, only slower.
+// offerControlSocket adds a control socket; everything works without one, but more slowly.
 func (l *Launcher) offerControlSocket(o *launchSpec) {
 	socket, err := container.NewControlSocket(container.ControlFolderOf(l.config.Run, l.config.Host.ID(), o.nonce))
 	if err != nil {
@@ -242,7 +244,7 @@ func (l *Launcher) offerControlSocket(o *launchSpec) {
 		return
 	}
 	lease := l.config.Lease
-	if o.spec.Compose != nil { // nobody would look after its services meanwhile
+	if o.spec.Compose != nil { // nobody would watch its services meanwhile
 		lease = 0
 	}
 	o.hello.Lease, o.hello.Secret = o.ownership.Offer(socket, lease)

@@ -17,10 +17,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// HeldBytes bounds what is held for a program: the program, the files beside it and the modules of Flynn's.
+// HeldBytes bounds the read-only files of a program: the program, the files beside it and Flynn's modules.
 const HeldBytes = 17 << 20
 
-// mountSet is all that a container mounts besides its own files and the workspace.
+// mountSet is everything that a container mounts except its workspace.
 type mountSet struct {
 	l     *Launcher
 	spec  spec.Spec
@@ -28,7 +28,7 @@ type mountSet struct {
 	held  []*mounts.Source // in the order of Spec.HostMounts
 }
 
-// place makes sure of everything and adds it to the launch spec. release lets go of what it holds.
+// place prepares everything and adds it to the launch specification. release frees what it holds.
 func (f *mountSet) place(ctx context.Context, o *launchSpec) (err error) {
 	if err := f.move(ctx, o); err != nil {
 		return err
@@ -86,13 +86,13 @@ func (f *mountSet) release() {
 	f.held = nil
 }
 
-// verify compares what the supervisor found mounted with what was checked. Between the check and the engine's mount a
-// source can be swapped for a link by a process that may write to a folder above it: then this refuses the container before a
-// command has run in it. It cannot tell where the engine runs on another kernel (a virtual machine on the same desk), and is
-// not asked about a runtime that shows files under numbers of its own.
+// verify compares the mounts that the supervisor reports with what was checked. Between the check and the engine's mount, a process that
+// can write to a folder above a source could replace it by a link; in that case the container is refused before a command has run in it.
+// Nothing can be compared if the engine runs on another kernel, such as in a virtual machine on the same computer, or if the runtime
+// changes file numbers.
 func (f *mountSet) verify(w frame.WelcomeBody) error {
 	if len(w.Mounts) != len(f.held) {
-		return errors.New("it does not say what is mounted")
+		return errors.New("it does not report its mounts")
 	}
 	here, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || len(here) == 0 || string(bytes.TrimSpace(here)) != w.BootID {
@@ -100,23 +100,23 @@ func (f *mountSet) verify(w frame.WelcomeBody) error {
 	}
 	for i, s := range f.held {
 		if found := (mounts.ID{Dev: w.Mounts[i].Dev, Ino: w.Mounts[i].Ino}); found != s.ID() {
-			return fmt.Errorf("at %s something else is mounted than %s: it was swapped meanwhile", f.spec.HostMounts()[i].Target, s.Path)
+			return fmt.Errorf("the mount at %s is not %s, which was replaced meanwhile", f.spec.HostMounts()[i].Target, s.Path)
 		}
 	}
 	return nil
 }
 
 const (
-	// workspaceVolume is a name that the configuration cannot give a volume.
+	// workspaceVolume is a name that the configuration cannot give to a volume.
 	workspaceVolume = ".workspace"
-	// ephemeralWorkspace bounds the workspace of a container that serves no session. It counts as the container's memory.
+	// ephemeralWorkspace bounds the workspace of a container without a session. It counts towards the container's memory.
 	ephemeralWorkspace = 256 << 20
 )
 
-// An engine on another machine sees none of the host's folders. There the workspace is a volume that is carried to and fro (package wssync);
+// An engine on another machine cannot mount the host's folders. There the workspace is a volume that is synchronised (package wssync), and
 // commands run as workspace.Workload.
 
-// move makes a launch spec fit for an engine elsewhere, if it is one. It comes before anything else is placed.
+// move adapts a launch specification to an engine on another machine. It is called before anything else is placed.
 func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	if f.l.config.Driver.Binds() {
 		return nil
@@ -144,8 +144,8 @@ func (f *mountSet) move(ctx context.Context, o *launchSpec) error {
 	return f.refuseBinds(o)
 }
 
-// moveWorkspace is what takes the place of the host's folder. Only a session's is carried: what serves none lasts no longer
-// than its container, and is kept in memory.
+// moveWorkspace returns the replacement for the host's folder. Only the workspace of a session is synchronised: without a session it lasts
+// no longer than its container, and is kept in memory.
 func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mount, error) {
 	session, target := o.container.Labels[driver.LabelSession], f.spec.WorkspaceDir
 	if session == "" {
@@ -156,7 +156,7 @@ func (f *mountSet) moveWorkspace(ctx context.Context, o *launchSpec) (driver.Mou
 	return driver.Mount{Kind: driver.Volume, Source: name, Target: target}, err
 }
 
-// refuseBinds says what cannot be had on an engine elsewhere.
+// refuseBinds refuses mounts that an engine on another machine cannot provide.
 func (f *mountSet) refuseBinds(o *launchSpec) error {
 	for _, mount := range o.container.Mounts {
 		if mount.Kind == driver.Bind {
@@ -171,7 +171,7 @@ func (f *mountSet) refuseBinds(o *launchSpec) error {
 	return nil
 }
 
-// dropControlSocket takes back the offer of a socket that the supervisor could not see.
+// dropControlSocket withdraws a control socket that the supervisor could not see.
 func (o *launchSpec) dropControlSocket() {
 	o.ownership.Withdraw()
 	o.hello.ControlSocket, o.hello.Lease, o.hello.Secret = "", 0, nil

@@ -19,66 +19,65 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// A project is what Spec.Compose asks for: the services beside the container where a session's commands run. Each session has
-// its own. They are started after that container, in the order of their dependencies, before the first command, and removed
-// with it, whichever of the two goes first.
+// A project is the set of services that Spec.Compose names, beside the container in which a session's commands run. Each session has its
+// own. They are started after that container and before the first command, in the order of their dependencies, and removed with it.
 //
-// All of them share that container's network: what it cannot reach they cannot, they need no network of the engine's, and
-// their names mean the loopback address. So two services cannot listen on one port, which the failure to start then
-// says. They do not share processes: what runs in a service can neither see nor end commands and their supervisor.
+// All services share that container's network: they reach no more than it does, they need no network of the engine, and their names resolve
+// to the loopback address. Two services can therefore not listen on the same port; the second fails to start, with its own error message.
+// They do not share processes: a program in a service can neither see nor end commands and their supervisor.
 type project struct {
 	engine   *engine
 	volumes  *Volumes
 	services []*service
 
 	driver    driver.Services
-	launch    *launchSpec // of the container that they are beside
-	beside    string      // its id
+	launch    *launchSpec // of the container beside which they run
+	beside    string      // id of that container
 	life      context.Context
 	cancel    context.CancelFunc // ends life
 	watching  sync.WaitGroup
-	attending chan struct{} // holds a token while services are started again
+	attending chan struct{} // holds a token while services are restarted
 	ending    sync.Once
 
 	mu     sync.Mutex
-	fallen []*service // have ended, and nobody has attended to that
+	fallen []*service // have ended and were not handled yet
 	news   []string   // for callers; see machine.Result
 }
 
 // service is one container of a project.
 type service struct {
 	compose.Service
-	ends    bool     // by itself
-	mounted []string // the paths that its binds led to
-	revived int      // how many times it was started again
+	ends    bool     // it is expected to end by itself
+	mounted []string // the real paths of its binds
+	revived int      // number of restarts
 
 	mu    sync.Mutex
-	id    string // changes where another container takes its place, while attending is held
+	id    string // changes when the container is replaced, while attending is held
 	since time.Time
 	ended *driver.Condition // nil while it runs
 }
 
 const (
-	// wordsDeadline bounds the reading of what a service has written last, and removeTimeout the removal of all services.
+	// wordsDeadline bounds reading a service's last output, and removeTimeout the removal of all services.
 	wordsDeadline = 30 * time.Second
 	removeTimeout = time.Minute
-	// healthPatience bounds the wait for one service to become healthy.
+	// healthPatience bounds the wait until one service is healthy.
 	healthPatience = 3 * time.Minute
-	// The state of a service that is being waited for is asked for at growing intervals.
+	// The state of a service that is waited for is polled at growing intervals.
 	firstLook, lastLook = 50 * time.Millisecond, time.Second
-	// maxLastWords is how much of a service's output goes with the news of its end.
+	// maxLastWords bounds the part of a service's output that is quoted when it ends.
 	maxLastWords = 2 << 10
 )
 
-// errNoServices is what a specification with a project gets from a driver that cannot look after one.
-var errNoServices = fmt.Errorf("%w: this engine runs no services: remove compose from [sandbox]", machine.ErrUnavailable)
+// errNoServices is the error for a specification with a project on a driver that does not support services.
+var errNoServices = fmt.Errorf("%w: this engine does not support services: remove compose from [sandbox]", machine.ErrUnavailable)
 
-// projectVolume is the engine's volume of a project's. A dot keeps its name apart from those of the configuration.
+// projectVolume returns the volume on the engine for a project's volume. The dot distinguishes it from those of the configuration.
 func projectVolume(session, name string) Volume {
 	return Volume{Name: "compose." + name, Session: session, project: true}
 }
 
-// offerNames lets programs in a container know its services, and its main service's environment.
+// offerNames tells programs in a container the names of its services and the environment of its main service.
 func offerNames(o *launchSpec) {
 	main, ok := o.spec.Main()
 	if !ok {
@@ -96,8 +95,8 @@ func offerNames(o *launchSpec) {
 	}
 }
 
-// startProject starts the services beside a container that has been greeted, and waits until they are healthy. A failure
-// removes what it has made.
+// startProject starts the services beside a container that was greeted, and waits until they are healthy. If it fails, it removes what it
+// has created.
 func (l *Launcher) startProject(ctx context.Context, c *container.Container, o *launchSpec) error {
 	if o.spec.Compose == nil {
 		return nil
@@ -145,7 +144,7 @@ func (p *project) start(ctx context.Context) error {
 	return nil
 }
 
-// run makes and starts the container of a service.
+// run creates and starts the container of a service.
 func (p *project) run(ctx context.Context, s *service) error {
 	c := serviceContainer(p.launch, s.Service, p.beside)
 	sources, err := p.addMounts(ctx, p.launch, s.Service, &c)
@@ -176,7 +175,7 @@ func pathsOf(sources []*mounts.Source) (paths []string) {
 	return paths
 }
 
-// serviceContainer describes the container of a service beside another.
+// serviceContainer describes the container of a service beside another container.
 func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Container {
 	c := driver.Container{
 		Key: o.container.Key, Name: o.container.Name + "-" + s.Name, Image: s.Image, Role: driver.Service, Labels: maps.Clone(o.container.Labels),
@@ -190,7 +189,7 @@ func serviceContainer(o *launchSpec, s compose.Service, beside string) driver.Co
 	return c
 }
 
-// addMounts adds what the service mounts. The sources of binds stay open until it runs.
+// addMounts adds the service's mounts. The sources of binds stay open until it runs.
 func (p *project) addMounts(ctx context.Context, o *launchSpec, s compose.Service, c *driver.Container) (sources []*mounts.Source, err error) {
 	session := o.container.Labels[driver.LabelSession]
 	for _, v := range s.Volumes {
@@ -214,13 +213,13 @@ func (p *project) addMounts(ctx context.Context, o *launchSpec, s compose.Servic
 	return sources, nil
 }
 
-// wanted is a state that a service is waited for in.
+// wanted is a state to wait for.
 type wanted struct {
-	notice, late string                                         // for the caller that waits: what for, and what has not come in time
-	reached      func(driver.Condition) (is bool, never string) // never says why it will not be reached
+	notice, late string                                         // for the caller: what is waited for, and the error after the deadline
+	reached      func(driver.Condition) (is bool, never string) // never says why the state cannot be reached
 }
 
-// state is what a dependency asks for.
+// state returns the state that a dependency requires.
 func state(d compose.Dependency) wanted {
 	if d.Ended {
 		return wanted{"to end", "has not ended", hasEnded}
@@ -228,7 +227,7 @@ func state(d compose.Dependency) wanted {
 	return wanted{"to be healthy", "is not healthy", isHealthy}
 }
 
-// isHealthy reports whether a service is, or runs if it has no check.
+// isHealthy reports whether a service is healthy, or runs if it has no health check.
 func isHealthy(now driver.Condition) (bool, string) {
 	switch {
 	case !now.Running:
@@ -239,7 +238,7 @@ func isHealthy(now driver.Condition) (bool, string) {
 	return now.Health == "" || now.Health == "healthy", ""
 }
 
-// hasEnded reports whether a service has, and well.
+// hasEnded reports whether a service has ended successfully.
 func hasEnded(now driver.Condition) (bool, string) {
 	if !now.Running && (now.ExitCode != 0 || now.OOM) {
 		return false, endOf(now)
@@ -247,11 +246,11 @@ func hasEnded(now driver.Condition) (bool, string) {
 	return !now.Running, ""
 }
 
-// await waits until a service is in a state.
+// await waits until a service has reached a state.
 func (p *project) await(ctx context.Context, name string, w wanted) error {
 	at := slices.IndexFunc(p.services, func(s *service) bool { return s.Name == name })
 	if at < 0 {
-		return nil // the main service, which is there
+		return nil // the main service, which runs already
 	}
 	s := p.services[at]
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
@@ -281,7 +280,7 @@ func (p *project) await(ctx context.Context, name string, w wanted) error {
 	}
 }
 
-// endOf says how a service has ended.
+// endOf describes how a service has ended.
 func endOf(c driver.Condition) string {
 	if c.Gone {
 		return "was removed from the engine"
@@ -292,15 +291,15 @@ func endOf(c driver.Condition) string {
 	return fmt.Sprintf("has ended with exit code %d", c.ExitCode)
 }
 
-// failure is the error for a service that does not come up, with its last words.
+// failure returns the error for a service that does not start, with its last output.
 func (p *project) failure(s *service, what string, c driver.Condition) error {
 	text := fmt.Sprintf("service %s %s", s.Name, what)
 	if check := lastWords([]byte(c.Check)); check != "" {
-		text += fmt.Sprintf("; its check says %q", check)
+		text += fmt.Sprintf("; its health check printed %q", check)
 	}
 	words := p.lastWords(s.id)
 	if words != "" {
-		text += fmt.Sprintf("; it said last %q", words)
+		text += fmt.Sprintf("; its last output was %q", words)
 	}
 	if low := strings.ToLower(words); strings.Contains(low, "address already in use") || strings.Contains(low, "address in use") {
 		text += ": services of a session share one network, so give each a port of its own"
@@ -318,16 +317,16 @@ func (p *project) lastWords(id string) string {
 	return lastWords(out)
 }
 
-// lastWords is the end of foreign bytes as text.
+// lastWords returns the end of arbitrary bytes as text.
 func lastWords(p []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(p[max(0, len(p)-maxLastWords):]), "\uFFFD"))
 }
 
-// Remove implements container.Services: it ends the watching and removes the services. Their volumes stay.
+// Remove implements container.Services: it stops watching and removes the services. Their volumes stay.
 func (p *project) Remove() error {
 	p.ending.Do(func() {
 		p.cancel()
-		p.attending <- struct{}{} // for good: nothing is started again
+		p.attending <- struct{}{} // never released: nothing is restarted afterwards
 		p.watching.Wait()
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)

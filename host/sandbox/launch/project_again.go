@@ -13,20 +13,20 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// A service that fails while commands may use it is started again when the next command comes, which waits for it and learns of it.
-// Nothing is started while nobody needs it. One that ends with exit code 0 has done its work, and stays as it is.
+// A service that fails while commands may use it is restarted by the next command, which waits for it and is told. Nothing is restarted
+// while nobody needs it. A service that ends with exit code 0 has finished and is not restarted.
 
-// maxRevivals is how many times one service is started again beside one container.
+// maxRevivals bounds the restarts of one service beside one container.
 const maxRevivals = 3
 
-// begins notes that a service is being started.
+// begins records that a service is being started.
 func (s *service) begins() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since, s.ended = time.Now(), nil
 }
 
-// watch waits for a service to end, which none should while commands may run, unless another has waited for that.
+// watch waits for a service to end, which is unexpected while commands may run unless another service depends on it.
 func (p *project) watch(s *service) {
 	s.mu.Lock()
 	id := s.id
@@ -43,7 +43,7 @@ func (p *project) watch(s *service) {
 		if err == nil && !now.Running {
 			break
 		}
-		select { // the engine is away for a while
+		select { // the engine does not answer for a while
 		case <-time.After(pause):
 		case <-p.life.Done():
 			return
@@ -55,7 +55,7 @@ func (p *project) watch(s *service) {
 	}
 }
 
-// enterEnd notes the end of a service, and reports whether somebody has to attend to it. Both are seen together.
+// enterEnd records the end of a service and reports whether it has to be handled. Both happen under one lock.
 func (p *project) enterEnd(s *service, end driver.Condition) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *project) enterEnd(s *service, end driver.Condition) bool {
 	return true
 }
 
-// Attend implements container.Services. The notices go to the callers that wait under ctx, and to the next that asks for News.
+// Attend implements container.Services. The news goes to the callers that wait under ctx, and to the next caller of News.
 func (p *project) Attend(ctx context.Context) {
 	select {
 	case p.attending <- struct{}{}:
@@ -104,8 +104,8 @@ func (p *project) News() []string {
 	return news
 }
 
-// revive starts a service again if it has failed, and reports in a line how it went. The audience of ctx may leave before the service
-// is healthy; its start goes on.
+// revive restarts a service if it has failed, and returns a line about the result. The audience of ctx may leave before the service is
+// healthy; its start continues.
 func (p *project) revive(ctx context.Context, s *service) string {
 	s.mu.Lock()
 	end := *s.ended
@@ -115,7 +115,7 @@ func (p *project) revive(ctx context.Context, s *service) string {
 	case !end.Gone && !end.OOM && end.ExitCode == 0:
 		return line
 	case s.revived == maxRevivals:
-		return fmt.Sprintf("%s; after %d new starts it is not started again: process.output of %s has what it said", line, maxRevivals, servicePrefix+s.Name)
+		return fmt.Sprintf("%s; after %d restarts it is not restarted again: see process.output of %s", line, maxRevivals, servicePrefix+s.Name)
 	}
 	machine.Notice(ctx, line+"; starting it again")
 	if err := p.startAgain(s, end.Gone); err != nil {
@@ -123,17 +123,17 @@ func (p *project) revive(ctx context.Context, s *service) string {
 		s.mu.Lock()
 		s.ended = &end
 		s.mu.Unlock()
-		return fmt.Sprintf("%s and cannot be started again: %s", line, machine.Reason(err))
+		return fmt.Sprintf("%s and cannot be restarted: %s", line, machine.Reason(err))
 	}
 	s.revived++
 	p.watching.Go(func() { p.watch(s) })
 	if err := p.await(ctx, s.Name, state(compose.Dependency{})); err != nil {
-		return fmt.Sprintf("%s; started again: %s", line, machine.Reason(err))
+		return fmt.Sprintf("%s; restarted: %s", line, machine.Reason(err))
 	}
 	return line + " and was started again"
 }
 
-// startAgain starts the container that is there, with all that the service has written in it, or another where that one is gone.
+// startAgain restarts the existing container, which keeps its files, or creates another one if it is gone.
 func (p *project) startAgain(s *service, gone bool) error {
 	ctx, cancel := context.WithTimeout(p.life, Timeout)
 	defer cancel()
@@ -146,10 +146,10 @@ func (p *project) startAgain(s *service, gone bool) error {
 	}
 	defer closeAll(sources)
 	if !slices.Equal(pathsOf(sources), s.mounted) { // the engine mounts what the old paths lead to
-		return errors.New("what it mounts was swapped for something else")
+		return errors.New("a folder that it mounts was replaced")
 	}
 	if err := p.engine.Driver.Start(ctx, s.id); err != nil {
-		if now, unknown := p.driver.Condition(ctx, s.id); unknown == nil && now.Gone { // it was removed since
+		if now, unknown := p.driver.Condition(ctx, s.id); unknown == nil && now.Gone { // it was removed meanwhile
 			return p.run(ctx, s)
 		}
 		return err

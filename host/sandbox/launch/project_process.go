@@ -8,11 +8,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// servicePrefix begins the ids of services among a session's processes: people and agents look at them as at processes, but
-// nobody ends one.
+// servicePrefix begins the ids of services among a session's processes: people and agents can inspect them like processes, but not end
+// them.
 const servicePrefix = "service:"
 
-// maxServiceOutput is what the engine keeps of a service's output, and more.
+// maxServiceOutput is at least what the engine keeps of a service's output.
 const maxServiceOutput = 512 << 10
 
 // Processes implements container.Services.
@@ -36,7 +36,7 @@ func (s *service) process() machine.Process {
 	return info
 }
 
-// service finds one by its id among processes, or returns nil.
+// service returns the service with a process id, or nil.
 func (p *project) service(id string) *service {
 	for _, s := range p.services {
 		if servicePrefix+s.Name == id {
@@ -49,7 +49,7 @@ func (p *project) service(id string) *service {
 // Has implements container.Services.
 func (p *project) Has(id string) bool { return p.service(id) != nil }
 
-// Output implements container.Services: it reads what the engine keeps. Offsets count from the first byte that is kept now.
+// Output implements container.Services with the output that the engine keeps. Offsets count from the first byte that is still kept.
 func (p *project) Output(ctx context.Context, id string, offset int64, n int) (machine.Output, error) {
 	s := p.service(id)
 	s.mu.Lock()

@@ -8,10 +8,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// trustPath is where containers see the certificates of their proxy.
+// trustPath is the path of the proxy's certificates in containers.
 const trustPath = "/.flynn-trust"
 
-// offerProxy lets programs in a container without a network reach what the specification lists.
+// offerProxy gives programs in a container without a network access to the hosts that the specification lists.
 func (l *Launcher) offerProxy(o *launchSpec) {
 	proxy, trusted := l.proxyConfig(o.spec, l.config.Host.ID())
 	o.hello.Proxy, o.proxy = true, proxy
@@ -24,11 +24,11 @@ func (l *Launcher) offerProxy(o *launchSpec) {
 	o.container.Mounts = append(o.container.Mounts, driver.Mount{Source: trusted.Folder, Target: trustPath, ReadOnly: true})
 }
 
-// proxyConfig is that of the proxy of a container which the process host has made, with the certificates that programs in the container
-// trust, if any.
+// proxyConfig returns the configuration of the proxy for a container that the process host has made, and the certificates that programs in
+// the container must trust, if any.
 func (l *Launcher) proxyConfig(s spec.Spec, host string) (*egress.Config, *proxyca.Bundle) {
 	rules, err := netaddr.ParseRules(s.Allowlist)
-	if err != nil { // Check has read them, so this is for a caller that has not asked it: nothing is reached
+	if err != nil { // cannot happen after Check; nothing can be reached then
 		l.log.Error("cannot read the allowlist", "error", err)
 	}
 	credentials, err := s.ParseCredentials(l.config.Secret)
@@ -37,8 +37,8 @@ func (l *Launcher) proxyConfig(s spec.Spec, host string) (*egress.Config, *proxy
 	}
 	proxy := &egress.Config{Rules: rules, Network: l.config.Network, Credentials: credentials, Roots: l.config.Roots, Limit: s.EgressLimit}
 	trusted, err := l.ProxyCAs.Of(host, s.Allowlist, credentials)
-	if err != nil { // tunnels then stay whole, and carry what the program itself says
-		l.log.Error("cannot put credentials into tunnels", "error", err)
+	if err != nil { // without the authority, tunnels are not terminated and carry no credentials
+		l.log.Error("cannot add credentials to tunnels", "error", err)
 	}
 	if trusted != nil {
 		proxy.Authority = trusted.Authority

@@ -15,8 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// StartImage starts the program that a specification asks for beside the session's commands, as a background process of the workload's user.
-// In a container from the pool it does not run before that: it would cost every waiting container memory, and its output would begin
+// StartImage starts the image's own program, if the specification requests it, as a background process of the workload's user. In a pooled
+// container it does not run before a session has the container: it would cost memory in every waiting container, and its output would begin
 // before the session.
 func (l *Launcher) StartImage(ctx context.Context, c *container.Container, s spec.Spec) error {
 	info, err := l.imageCommand(ctx, c.Image(), s)
@@ -29,11 +29,11 @@ func (l *Launcher) StartImage(ctx context.Context, c *container.Container, s spe
 	return nil
 }
 
-// imageCommand returns the program with its arguments as Cmd, the image's environment and its working directory.
+// imageCommand returns the program to start with its arguments as Cmd, the image's environment and its working directory.
 func (l *Launcher) imageCommand(ctx context.Context, ref string, s spec.Spec) (image.Info, error) {
 	inspector, ok := l.config.Driver.(driver.Inspector)
 	if !ok {
-		return image.Info{}, fmt.Errorf("%w: this engine does not tell how an image is started: remove start_command from [sandbox]", machine.ErrUnavailable)
+		return image.Info{}, fmt.Errorf("%w: this engine does not report the command of an image: remove start_command from [sandbox]", machine.ErrUnavailable)
 	}
 	info, err := inspector.InspectImage(ctx, ref)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *Launcher) imageCommand(ctx context.Context, ref string, s spec.Spec) (i
 	return info, nil
 }
 
-// composed is how an image is started where a compose file overrides it. A new entrypoint drops the
-// image's command, as the engine does.
+// composed applies the settings of a compose file to the way that an image is started. A new entrypoint drops the image's command, as the
+// engine does.
 func composed(info image.Info, s spec.Spec) image.Info {
 	main, ok := s.Main()
 	if !ok {

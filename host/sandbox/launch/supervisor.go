@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// supervisorFolder is where containers see the volume with the supervisor.
+	// supervisorFolder is the path in containers of the volume with the supervisor.
 	supervisorFolder = "/.flynn-bin"
-	// supervisorVolume is a name that the configuration cannot give a volume.
+	// supervisorVolume is a prefix that names in the configuration cannot have.
 	supervisorVolume = ".supervisor-"
 )
 
-// supervisor brings the supervisor into containers. An engine on another machine sees none of the host's folders: there it comes from a
+// supervisor provides the supervisor's binary to containers. An engine on another machine cannot mount the host's folders, so it gets a
 // volume that is filled once.
 type supervisor struct {
 	engine *engine
 
-	filling sync.Mutex // guards filled, and is held over the filling
+	filling sync.Mutex // guards filled, also while the volume is filled
 	filled  bool       // the volume
 }
 
-// mount is how a container gets the supervisor, and where it finds it.
+// mount returns the mount and the path of the supervisor in a container.
 func (s *supervisor) mount(ctx context.Context, image string) (driver.Mount, string, error) {
 	if s.engine.Driver.Binds() {
 		return driver.Mount{Source: s.engine.Supervisor, Target: supervisorPath, ReadOnly: true}, supervisorPath, nil
@@ -40,7 +40,7 @@ func (s *supervisor) mount(ctx context.Context, image string) (driver.Mount, str
 	return driver.Mount{Kind: driver.Volume, Source: name, Target: supervisorFolder, ReadOnly: true}, supervisorFolder + "/" + program.Supervisor, err
 }
 
-// volume makes the volume with this host's supervisor, once in this process.
+// volume creates the volume with this host's supervisor, once per process.
 func (s *supervisor) volume(ctx context.Context, image string) (string, error) {
 	v := Volume{Name: supervisorVolume + s.engine.Digest}
 	name := v.engineName(s.engine.Instance)
@@ -52,7 +52,7 @@ func (s *supervisor) volume(ctx context.Context, image string) (string, error) {
 	volumes, is := s.engine.Driver.(driver.Volumes)
 	filler, can := s.engine.Driver.(driver.Filler)
 	if !is || !can {
-		return "", fmt.Errorf("%w: this engine neither sees the host's folders nor keeps volumes", machine.ErrUnavailable)
+		return "", fmt.Errorf("%w: this engine supports neither folders of the host nor volumes", machine.ErrUnavailable)
 	}
 	binary, err := os.ReadFile(s.engine.Supervisor)
 	if err != nil {
@@ -62,14 +62,14 @@ func (s *supervisor) volume(ctx context.Context, image string) (string, error) {
 		return "", err
 	}
 	if err := s.fill(ctx, filler, name, image, binary); err != nil {
-		return "", fmt.Errorf("put the supervisor on the engine: %w", err)
+		return "", fmt.Errorf("copy the supervisor to the engine: %w", err)
 	}
 	s.filled = true
 	s.removeOld(ctx, name)
 	return name, nil
 }
 
-// fill puts the supervisor into the volume by way of a container that never runs.
+// fill copies the supervisor to the volume by way of a container that is never started.
 func (s *supervisor) fill(ctx context.Context, d driver.Filler, name, image string, binary []byte) error {
 	c := s.engine.preparer("fill", image, Timeout, []string{"/never"}, driver.Mount{Kind: driver.Volume, Source: name, Target: volumeTarget})
 	defer s.engine.Keys.Hold(c.Key)()
@@ -90,7 +90,7 @@ func (s *supervisor) fill(ctx context.Context, d driver.Filler, name, image stri
 	return d.Fill(ctx, id, volumeTarget, &files)
 }
 
-// removeOld removes the volumes of earlier supervisors. The engine keeps those that are in use, for the next time.
+// removeOld removes the volumes of earlier supervisors. The engine refuses to remove those in use, which stay until the next time.
 func (s *supervisor) removeOld(ctx context.Context, current string) {
 	prefix := Volume{Name: supervisorVolume}.engineName(s.engine.Instance)
 	err := s.engine.removeVolumes(ctx, func(o driver.Owned) bool { return o.Name != current && strings.HasPrefix(o.Name, prefix) })

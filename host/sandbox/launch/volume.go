@@ -20,33 +20,33 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// errNoVolumes is what a specification with volumes gets from a driver without.
-var errNoVolumes = fmt.Errorf("%w: this engine keeps no volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
+// errNoVolumes is the error for a specification with volumes on a driver that does not support them.
+var errNoVolumes = fmt.Errorf("%w: this engine does not support volumes: remove volumes from [sandbox]", machine.ErrUnavailable)
 
-// Volumes makes the engine's volumes and gives them to the user that commands run as.
+// Volumes creates the engine's volumes and makes the user that commands run as their owner.
 type Volumes struct {
 	engine     *engine
 	supervisor *supervisor
 
 	mu    sync.Mutex
-	ready map[string]*readiness // by the engine's name
+	ready map[string]*readiness // by name on the engine
 }
 
-// readiness is a volume that is being prepared, or has been.
+// readiness is the state of a volume's preparation.
 type readiness struct {
-	mark string // the driver's, of the one that it was
+	mark string // the driver's mark of the volume that was prepared
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
-// Volume is one that a container is going to mount.
+// Volume is a volume to be mounted.
 type Volume struct {
-	Name    string // the configuration's
-	Session string // whose it is alone; "" shared by all sessions
-	project bool   // a compose file names it
+	Name    string // as in the configuration
+	Session string // the only session that has it; "" if all sessions share it
+	project bool   // named by a compose file
 }
 
-// engineName is the volume's on the engine: flynn-INSTANCE-SESSION-NAME.
+// engineName returns the volume's name on the engine: flynn-INSTANCE-SESSION-NAME.
 func (v Volume) engineName(instance string) string {
 	whose := "shared"
 	if v.Session != "" {
@@ -64,9 +64,8 @@ func (v Volume) labels(instance string) map[string]string {
 	return labels
 }
 
-// Provide makes sure that the volume is there and belongs to o, and returns its name on the engine and the driver's mark on it.
-// It is handed over once in this process, unless somebody has removed it since. image is what the container that does
-// so is made of.
+// Provide creates the volume if necessary, makes o its owner, and returns its name on the engine and the driver's mark. The owner is
+// changed once per process, unless somebody has removed the volume since. image is the image of the container that does it.
 func (vs *Volumes) Provide(ctx context.Context, v Volume, image string, o workspace.Owner) (name, mark string, err error) {
 	if name, mark, err = vs.ensure(ctx, v); err != nil {
 		return "", "", err
@@ -100,7 +99,7 @@ func (vs *Volumes) forget(name string) {
 	delete(vs.ready, name)
 }
 
-// ensure makes sure that a volume is there, whatever user it belongs to.
+// ensure creates the volume if necessary, without changing its owner.
 func (vs *Volumes) ensure(ctx context.Context, v Volume) (name, mark string, err error) {
 	d, ok := vs.engine.Driver.(driver.Volumes)
 	if !ok {
@@ -114,7 +113,7 @@ func (vs *Volumes) ensure(ctx context.Context, v Volume) (name, mark string, err
 func (vs *Volumes) prepare(ctx context.Context, v Volume, name, image string, o workspace.Owner) error {
 	err := vs.handOver(ctx, v, name, image, o)
 	if v.project && errors.As(err, new(foreignError)) {
-		return nil // a service has taken it, as it may
+		return nil // a service has become its owner, which is allowed
 	}
 	if err != nil {
 		return fmt.Errorf("give volume %q to user %d: %w", v.Name, o.UID, err)
@@ -122,21 +121,21 @@ func (vs *Volumes) prepare(ctx context.Context, v Volume, name, image string, o 
 	return nil
 }
 
-// foreignError says that a volume has an owner already.
+// foreignError is the error for a volume that has another owner.
 type foreignError struct{ uid uint64 }
 
 func (e foreignError) Error() string {
-	return fmt.Sprintf("it belongs to user %d: remove it with its files by flynn sandbox prune --volumes", e.uid)
+	return fmt.Sprintf("it belongs to user %d: remove it and its files with flynn sandbox prune --volumes", e.uid)
 }
 
 const (
-	// volumeTarget is where the container that hands a volume over sees it.
+	// volumeTarget is the volume's path in the container that changes its owner.
 	volumeTarget = "/.flynn-volume"
-	// ownTimeout bounds its life once its image is there.
+	// ownTimeout bounds the life of that container once its image is there.
 	ownTimeout = time.Minute
 )
 
-// handOver runs the supervisor's program in a container that has nothing but the volume and the right to change owners.
+// handOver runs the supervisor's program in a container that has only the volume and the capability to change owners.
 func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o workspace.Owner) (err error) {
 	program, entry, err := vs.supervisor.mount(ctx, image)
 	if err != nil {
@@ -144,7 +143,7 @@ func (vs *Volumes) handOver(ctx context.Context, v Volume, name, image string, o
 	}
 	c := vs.engine.preparer("own", image, ownTimeout, []string{entry, "own", strconv.Itoa(o.UID), strconv.Itoa(o.GID), volumeTarget},
 		program, driver.Mount{Kind: driver.Volume, Source: name, Target: volumeTarget})
-	defer vs.engine.Keys.Hold(c.Key)() // it is nobody's leftover meanwhile
+	defer vs.engine.Keys.Hold(c.Key)() // so that nobody takes it for a leftover
 	maps.Copy(c.Labels, v.labels(vs.engine.Instance))
 	defer vs.engine.Reaper.Abandon(c.Name, nil)
 	id, err := vs.engine.create(ctx, c)
@@ -196,7 +195,7 @@ func (b *bounded) String() string {
 	return strings.TrimSpace(string(b.text))
 }
 
-// Remove removes this instance's volumes that such says yes to. One that a container uses stays, with an error.
+// Remove removes those of this instance's volumes for which such returns true. It keeps one that a container uses and returns an error.
 func (vs *Volumes) Remove(ctx context.Context, such func(driver.Owned) bool) error {
 	return vs.engine.removeVolumes(ctx, func(o driver.Owned) bool {
 		if !such(o) {

@@ -13,15 +13,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// proveTimeout bounds what one Adopt may take; commands inside connect as well, for all that is known.
+// proveTimeout bounds one Adopt; the peer may be a command inside.
 const proveTimeout = 3 * time.Second
 
 // ErrStranger means that the connected peer is not the supervisor.
 var ErrStranger = errors.New("it is not the supervisor")
 
-// Adopt is the beginning with a supervisor whose host was gone: both ends prove that they know the secret, and the supervisor
-// says which background commands it has, most at the most. Then conn is as after Greet, each of the entries is for Resume, and
-// the reader for Serve.
+// Adopt begins a conversation with a supervisor that another host has left: both ends prove that they know the secret, and the supervisor
+// lists its background commands, at most most. Afterwards conn is as after Greet; pass each entry to Resume, and the reader to Serve.
 func Adopt(conn net.Conn, secret []byte, most int) (*frame.Reader, []frame.KeptEntry, error) {
 	if err := conn.SetDeadline(time.Now().Add(proveTimeout)); err != nil {
 		return nil, nil, err
@@ -37,10 +36,10 @@ func Adopt(conn net.Conn, secret []byte, most int) (*frame.Reader, []frame.KeptE
 	return reader, entries, err
 }
 
-// prove sends a challenge, checks its answer, and answers the one that comes with it.
+// prove sends a challenge, checks the answer, and answers the peer's challenge.
 func prove(reader *frame.Reader, out *frame.Writer, secret []byte) error {
 	challenge := make([]byte, frame.SecretSize)
-	rand.Read(challenge) // never fails, says its documentation
+	rand.Read(challenge) // never fails; see its documentation
 	send := func(b frame.AdoptBody) error {
 		return out.Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(b)})
 	}
@@ -67,11 +66,10 @@ func prove(reader *frame.Reader, out *frame.Writer, secret []byte) error {
 // maxKept bounds the wire form of one background command.
 const maxKept = 2*frame.MaxScript + 1<<10
 
-// keptID is the request that asks for the background commands. Its number is free again afterwards, and no command's: they
-// have smaller ones.
+// keptID is the id of the request for the background commands. It is larger than the ids of commands, and free again afterwards.
 const keptID = 1<<31 - 1
 
-// askKept asks for the background commands, before any other frame may come.
+// askKept requests the background commands before any other frame.
 func askKept(reader *frame.Reader, out *frame.Writer, most int) ([]frame.KeptEntry, error) {
 	if err := out.Send(frame.Frame{Type: frame.Kept, ID: keptID}); err != nil {
 		return nil, err
@@ -104,7 +102,7 @@ func askKept(reader *frame.Reader, out *frame.Writer, most int) ([]frame.KeptEnt
 	}
 }
 
-// parseKept reads one frame.KeptEntry a line.
+// parseKept parses one frame.KeptEntry per line.
 func parseKept(lines io.Reader, most int) ([]frame.KeptEntry, error) {
 	var entries []frame.KeptEntry
 	requests, numbers := map[uint32]bool{}, map[int]bool{}
@@ -127,7 +125,7 @@ func parseKept(lines io.Reader, most int) ([]frame.KeptEntry, error) {
 	}
 }
 
-// maxNumber bounds the numbers of background commands; nobody starts as many.
+// maxNumber bounds the numbers of background commands.
 const maxNumber = 1 << 30
 
 func checkKept(e frame.KeptEntry) error {
@@ -148,7 +146,7 @@ func checkKept(e frame.KeptEntry) error {
 	return nil
 }
 
-// Resume enters a background command of an adopted supervisor as it was. Serve must not have been called.
+// Resume registers a background command of an adopted supervisor. It must be called before Serve.
 func (l *Link) Resume(e frame.KeptEntry) *Call {
 	c := l.NewCall()
 	c.id, c.isStarted = e.Request, true

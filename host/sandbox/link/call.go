@@ -10,38 +10,38 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// Call is one open request. Users of the package have those that are commands. The link's goroutine delivers to it and never
-// waits. The owner takes from the inboxes whenever notify says so, until done.
+// Call is one open request. Only those for commands leave the package. The link's goroutine delivers to it without blocking. The owner
+// takes from the inboxes whenever notify fires, until done is closed.
 type Call struct {
 	link   *Link
 	id     uint32      // set before begun is
-	begun  atomic.Bool // the supervisor knows of it
+	begun  atomic.Bool // the supervisor has received it
 	notify chan struct{}
 	inbox  [2]*frame.Inbox   // stdout, stderr
 	credit *frame.SendWindow // for stdin
 	done   chan struct{}
 	answer answer // valid once done is closed
 
-	// room is what each stream may still bring in all; only the link's goroutine uses it.
+	// room is the number of bytes that each stream may still deliver; only the link's goroutine uses it.
 	room [2]int64
 
-	// The rest is a command's.
+	// The remaining fields are used by commands.
 	isCommand bool
 	isStarted bool // only the link's goroutine uses it
 	started   chan frame.StartedBody
-	input     sync.WaitGroup // what sends its stdin
+	input     sync.WaitGroup // waits for the goroutine that sends its stdin
 	limit     int64          // of each stream's output
 	spill     bool
 }
 
-// answer closes a call.
+// answer is the end of a call.
 type answer struct {
 	exit  *frame.ExitBody
 	reply []byte
 	err   error
 }
 
-// newCall returns a call whose streams may bring so many bytes each.
+// newCall returns a call whose streams may deliver room bytes each.
 func (l *Link) newCall(room int64) *Call {
 	notify := make(chan struct{}, 1)
 	return &Call{
@@ -80,14 +80,14 @@ func (c *Call) start(p []byte) error {
 
 func (c *Call) finish(a answer) {
 	c.answer = a
-	c.credit.Close() // nobody reads stdin any more
+	c.credit.Close() // stdin is not read any more
 	for _, b := range c.inbox {
 		b.End()
 	}
 	close(c.done)
 }
 
-// isOver reports whether the answer is there.
+// isOver reports whether the answer has arrived.
 func (c *Call) isOver() bool {
 	select {
 	case <-c.done:
@@ -97,10 +97,10 @@ func (c *Call) isOver() bool {
 	}
 }
 
-// maxReply bounds a Reply's body; all of them are a few numbers.
+// maxReply bounds the body of a Reply, which is always a few numbers.
 const maxReply = 4 << 10
 
-// decode reads what closes the call: of a command it is a result, of anything else a reply, and of both a failure.
+// decode decodes the frame that ends the call: a result for a command, a reply for anything else, or a failure.
 func (c *Call) decode(f frame.Frame) (answer, error) {
 	switch {
 	case f.Type == frame.Fail:
@@ -123,15 +123,15 @@ func (c *Call) decode(f frame.Frame) (answer, error) {
 	return answer{reply: append([]byte(nil), f.Payload...)}, nil
 }
 
-// maxMessage bounds the words of a failure that are passed on.
+// maxMessage bounds the part of a failure's message that is passed on.
 const maxMessage = 1 << 10
 
-// pidsError is the failure of a command that found no room for its process.
+// pidsError is the error of a command for which the process limit left no room.
 type pidsError struct{ message string }
 
 func (e pidsError) Error() string { return e.message }
 
-// failure gives a Fail frame the domain's error.
+// failure converts a Fail frame to the corresponding error.
 func failure(b frame.FailBody) error {
 	message := b.Message[:min(len(b.Message), maxMessage)]
 	kinds := map[frame.Code]error{
@@ -152,7 +152,7 @@ func failure(b frame.FailBody) error {
 	return fmt.Errorf("in the sandbox: %q", message)
 }
 
-// push sends p to stream In of a call or a connection, as its credit and ctx allow, and says how much of it is sent.
+// push sends p on stream In of a call or a connection, as credit and ctx allow, and returns how much was sent.
 func (l *Link) push(ctx context.Context, id uint32, credit *frame.SendWindow, p []byte) (sent int, err error) {
 	for sent < len(p) {
 		n, err := credit.Take(ctx, min(len(p)-sent, frame.MaxData))
@@ -172,7 +172,7 @@ func (c *Call) endInput() error {
 	return c.link.send(frame.Frame{Type: frame.End, Stream: frame.In, ID: c.id})
 }
 
-// grant has the other end send more on a stream.
+// grant allows the other end to send more on a stream.
 func (l *Link) grant(id uint32, stream uint8, credit []byte) error {
 	return l.send(frame.Frame{Type: frame.Credit, Stream: stream, ID: id, Payload: credit})
 }

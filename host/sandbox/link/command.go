@@ -22,8 +22,8 @@ var (
 	errNotBegun = errors.New("the command has not begun yet: try again")
 )
 
-// Begin sends a command, and then its stdin as there is room for it. With body.Background its output stays inside, to be
-// asked for; with body.Live it is on Stdout and Stderr; otherwise Wait has it, and no more of it than body.MaxOutput.
+// Begin sends a command, and then its stdin as credit allows. With body.Background its output stays inside and is read with Output; with
+// body.Live it is on Stdout and Stderr; otherwise Wait returns up to body.MaxOutput bytes of it.
 func (c *Call) Begin(body frame.ExecBody, stdin []byte) error {
 	first := frame.Frame{Type: frame.Exec, Payload: frame.Encode(body)}
 	if len(first.Payload) > frame.MaxPayload {
@@ -39,14 +39,14 @@ func (c *Call) Begin(body frame.ExecBody, stdin []byte) error {
 	return nil
 }
 
-// reserve makes room for what the command may send.
+// reserve sets how much the command may send.
 func (c *Call) reserve(body frame.ExecBody) {
 	c.limit, c.spill = body.MaxOutput, body.Spill
 	switch {
 	case body.Background:
 	case body.Live:
 		c.room = [2]int64{math.MaxInt64, math.MaxInt64}
-		for i := range c.inbox { // each is waited for by itself
+		for i := range c.inbox { // each is waited for separately
 			c.inbox[i] = frame.NewInbox(make(chan struct{}, 1))
 		}
 	default:
@@ -54,17 +54,17 @@ func (c *Call) reserve(body frame.ExecBody) {
 	}
 }
 
-// pushAll sends all of stdin and ends it. That ends with the call, whose answer shows any failure.
+// pushAll sends all of stdin and ends it. It returns when the call ends, whose answer reports any failure.
 func (c *Call) pushAll(stdin []byte) {
 	if _, err := c.link.push(context.Background(), c.id, c.credit, stdin); err == nil {
 		_ = c.endInput()
 	}
 }
 
-// AwaitInput waits until nothing of Begin's stdin is in use any more. That is soon after the call has ended, if not before.
+// AwaitInput waits until Begin's stdin is no longer in use, which is soon after the call has ended, or earlier.
 func (c *Call) AwaitInput() { c.input.Wait() }
 
-// AwaitStart waits until the command has a process. It may have ended since.
+// AwaitStart waits until the command has a process, which may have ended since.
 func (c *Call) AwaitStart(ctx context.Context) (frame.StartedBody, error) {
 	select {
 	case b := <-c.started:
@@ -81,13 +81,13 @@ func (c *Call) AwaitStart(ctx context.Context) (frame.StartedBody, error) {
 	}
 }
 
-// Done is closed when the command has ended, or nothing more will be heard of it.
+// Done is closed when the command has ended or the link has failed.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Err is why there is no result, or nil. Done must be closed.
+// Err returns why there is no result, or nil. Done must be closed.
 func (c *Call) Err() error { return c.answer.err }
 
-// Result is the result. A command without one has ended with its container. Done must be closed.
+// Result returns the result. A command without one has ended with its container. Done must be closed.
 func (c *Call) Result() machine.Result {
 	if c.answer.exit == nil {
 		return machine.Result{ExitCode: -1, Signal: "SIGKILL"}
@@ -95,8 +95,8 @@ func (c *Call) Result() machine.Result {
 	return toResult(*c.answer.exit)
 }
 
-// Wait waits for the result and collects the output, and passes it to progress, if that is not nil, as it comes. When ctx ends it
-// returns ctx's error and the output so far, and the command goes on.
+// Wait waits for the result and collects the output, passing it to progress, if that is not nil, as it arrives. When ctx ends, it returns
+// ctx's error and the output so far, and the command continues.
 func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) (machine.Result, error) {
 	var streams [2][]byte
 	r, err := c.await(ctx, func(stream uint8, p []byte) {
@@ -114,7 +114,7 @@ func (c *Call) Wait(ctx context.Context, progress func(machine.Stream, []byte)) 
 	return r, err
 }
 
-// await waits for the result, handing what comes to sink and giving credit for it.
+// await waits for the result, passing output to sink and granting credit for it.
 func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (machine.Result, error) {
 	for {
 		select {
@@ -123,7 +123,7 @@ func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (ma
 				return machine.Result{ExitCode: -1}, err
 			}
 		case <-c.done:
-			_ = c.collect(sink, false) // never asks for more, so cannot fail
+			_ = c.collect(sink, false) // cannot fail, because it grants no credit
 			if err := c.answer.err; err != nil {
 				var pids pidsError
 				return machine.Result{ExitCode: -1, PidsHit: errors.As(err, &pids), DiskHit: errors.Is(err, machine.ErrFull)}, err
@@ -135,7 +135,7 @@ func (c *Call) await(ctx context.Context, sink func(stream uint8, p []byte)) (ma
 	}
 }
 
-// collect empties the inboxes. Credit is of use only while the call is open.
+// collect empties the inboxes. It grants credit only while the call is open.
 func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
 	for i, b := range c.inbox {
 		stream := frame.Out + uint8(i)
@@ -146,17 +146,17 @@ func (c *Call) collect(sink func(stream uint8, p []byte), open bool) error {
 		if credit == nil || !open {
 			continue
 		}
-		if err := c.link.grant(c.id, stream, credit); err != nil && !c.isOver() { // the result may be there already
+		if err := c.link.grant(c.id, stream, credit); err != nil && !c.isOver() { // the result may have arrived already
 			return err
 		}
 	}
 	return nil
 }
 
-// Stop has the supervisor end the command with everything that it started.
+// Stop makes the supervisor end the command with everything that it started.
 func (c *Call) Stop() error { return c.tell(frame.Stop, frame.StopBody{}) }
 
-// Cancel is Stop by the caller that waits for the command.
+// Cancel is like Stop, for a caller that no longer waits for the command.
 func (c *Call) Cancel() error { return c.tell(frame.Stop, frame.StopBody{Cancel: true}) }
 
 // Signal sends a signal to the command's process group.
@@ -164,10 +164,10 @@ func (c *Call) Signal(number int) error {
 	return c.tell(frame.Signal, frame.SignalBody{Number: number})
 }
 
-// Resize gives the command's terminal another size.
+// Resize changes the size of the command's terminal.
 func (c *Call) Resize(size frame.Size) error { return c.tell(frame.Resize, size) }
 
-// tell sends a frame about a command that the supervisor knows of. A frame about any other would be a breach on our side.
+// tell sends a frame about a command that has begun. A frame about any other would violate the protocol.
 func (c *Call) tell(t frame.Type, body any) error {
 	if !c.begun.Load() {
 		return errNotBegun
@@ -175,7 +175,7 @@ func (c *Call) tell(t frame.Type, body any) error {
 	return c.link.send(frame.Frame{Type: t, ID: c.id, Payload: frame.Encode(body)})
 }
 
-// Forget lets the supervisor forget a background command that has ended, with its output.
+// Forget makes the supervisor forget an ended background command and its output.
 func (c *Call) Forget() {
 	if c.begun.Load() && !c.link.Dead() {
 		_ = c.link.send(frame.Frame{Type: frame.Forget, ID: c.id})
@@ -185,7 +185,7 @@ func (c *Call) Forget() {
 // maxOutputRead bounds one Output; the supervisor keeps no more than that.
 const maxOutputRead = 1 << 20
 
-// Output reads what the supervisor keeps of a background command's output.
+// Output reads from the kept output of a background command.
 func (c *Call) Output(ctx context.Context, offset int64, n int) (machine.Output, error) {
 	if !c.begun.Load() {
 		return machine.Output{}, errNotBegun
@@ -202,7 +202,7 @@ func (c *Call) Output(ctx context.Context, offset int64, n int) (machine.Output,
 	}, err
 }
 
-// Sweep ends what a background command that has ended has left behind.
+// Sweep ends what an ended background command has left running.
 func (c *Call) Sweep(ctx context.Context) (machine.Kill, error) {
 	var k frame.KillBody
 	err := c.link.transfer(ctx, request{typ: frame.Sweep, body: frame.SweepBody{Process: c.id}, reply: &k})

@@ -9,12 +9,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Handler answers a connection that a program inside has made, such as to the proxy, and returns when it is over. What it
-// reads is hostile. ctx ends when the program is gone or the link is.
+// Handler handles a connection that a program inside has made, such as to the proxy, and returns when it is over. Its input is not trusted.
+// ctx ends when the program or the link is gone.
 type Handler func(ctx context.Context, conn io.ReadWriteCloser)
 
-// connections are those that programs inside have made. As with calls the link's goroutine delivers and never
-// waits, and each stream has its credit: a flood waits for its own credit, and nothing else waits for it.
+// connections are those that programs inside have made. As with calls, the link's goroutine delivers without blocking, and each stream has
+// its own credit, so a flood on one delays nothing else.
 type connections struct {
 	link   *Link
 	serve  map[frame.ConnectKind]Handler
@@ -24,7 +24,7 @@ type connections struct {
 
 	mu   sync.Mutex
 	open map[uint32]*connection
-	last uint32 // the latest id
+	last uint32 // the last id
 }
 
 func newConnections(l *Link, serve map[frame.ConnectKind]Handler) *connections {
@@ -41,7 +41,7 @@ func (cs *connections) end() {
 	cs.work.Wait()
 }
 
-// Connections is the number of connections that programs inside have open.
+// Connections returns the number of open connections of programs inside.
 func (l *Link) Connections() int { return l.connections.count() }
 
 func (cs *connections) count() int {
@@ -53,10 +53,10 @@ func (cs *connections) count() int {
 	return len(cs.open)
 }
 
-// deliver takes a frame of a connection. The supervisor may have sent it before it learned that the connection is over.
+// deliver handles a frame of a connection. The supervisor may have sent it before it learned that the connection is over.
 func (cs *connections) deliver(f frame.Frame) error {
 	if cs == nil {
-		return fmt.Errorf("%w: a connection where there is no proxy", frame.ErrProtocol)
+		return fmt.Errorf("%w: a connection, but no proxy was offered", frame.ErrProtocol)
 	}
 	cs.mu.Lock()
 	c, last := cs.open[f.ID], cs.last
@@ -65,14 +65,14 @@ func (cs *connections) deliver(f frame.Frame) error {
 	case f.Type == frame.Connect:
 		return cs.accept(f.ID, f.Payload)
 	case f.ID > last:
-		return fmt.Errorf("%w: frame type %d for connection %#x, which never was", frame.ErrProtocol, f.Type, f.ID)
+		return fmt.Errorf("%w: frame type %d for connection %#x, which was never opened", frame.ErrProtocol, f.Type, f.ID)
 	case c == nil:
 		return nil
 	}
 	return c.deliver(f)
 }
 
-// accept opens a connection and serves it.
+// accept opens a connection and starts its handler.
 func (cs *connections) accept(id uint32, payload []byte) error {
 	var body frame.ConnectBody
 	if err := frame.Decode(payload, &body); err != nil {
@@ -80,7 +80,7 @@ func (cs *connections) accept(id uint32, payload []byte) error {
 	}
 	serve := cs.serve[body.Kind]
 	if serve == nil {
-		return fmt.Errorf("%w: a connection to %.20q, which there is not", frame.ErrProtocol, body.Kind)
+		return fmt.Errorf("%w: a connection of unknown kind %.20q", frame.ErrProtocol, body.Kind)
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -102,7 +102,7 @@ func (cs *connections) accept(id uint32, payload []byte) error {
 	return nil
 }
 
-// drop forgets a connection, then tells the supervisor, which may open another one as soon as it knows.
+// drop forgets a connection before it tells the supervisor, which may then open another one.
 func (cs *connections) drop(id uint32) {
 	cs.mu.Lock()
 	delete(cs.open, id)
@@ -110,7 +110,7 @@ func (cs *connections) drop(id uint32) {
 	_ = cs.link.send(frame.Frame{Type: frame.Drop, ID: id}) // a failure has closed the link
 }
 
-// connection is one of them, as a stream of bytes.
+// connection is a connection as a stream of bytes.
 type connection struct {
 	link   *Link
 	id     uint32
@@ -139,12 +139,12 @@ func (c *connection) deliver(f frame.Frame) error {
 // Read returns io.EOF when the program sends no more.
 func (c *connection) Read(p []byte) (int, error) { return c.out.read(c.ctx, p) }
 
-// Write waits for credit. What it has written reaches the program even if the connection ends at once.
+// Write blocks until there is credit. Written data reaches the program even if the connection is closed right after.
 func (c *connection) Write(p []byte) (int, error) {
 	return c.link.push(c.ctx, c.id, c.credit, p)
 }
 
-// Close makes Read and Write fail. The connection itself ends when it is no longer served.
+// Close makes Read and Write fail. The connection ends when its handler returns.
 func (c *connection) Close() error {
 	c.cancel()
 	return nil

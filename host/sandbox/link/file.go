@@ -15,12 +15,12 @@ type File struct {
 	flow *flow
 	ctx  context.Context
 	info machine.FileInfo
-	rest []byte // come, but not read yet
+	rest []byte // received but not read yet
 	left int64  // of the file
 	err  error
 }
 
-// Open opens a file to be read from its start to where it ends at this moment, whatever its size. Reading fails when ctx ends.
+// Open opens a file for reading up to its current end, whatever its size. Reading fails when ctx ends.
 func (l *Link) Open(ctx context.Context, name string) (*File, machine.FileInfo, error) {
 	body := frame.ReadBody{Path: []byte(name), Max: endless, Head: true}
 	f, err := l.open(ctx, frame.Read, body, endless)
@@ -35,11 +35,11 @@ func (l *Link) Open(ctx context.Context, name string) (*File, machine.FileInfo, 
 	return file, file.info, nil
 }
 
-// head reads the file's entry. The supervisor sends it in one frame.
+// head reads the file's entry, which the supervisor sends in one frame.
 func (f *File) head() error {
 	p, err := f.flow.take(f.ctx, frame.Err)
 	if err == io.EOF {
-		err = fmt.Errorf("%w: a file without its entry", frame.ErrProtocol)
+		err = fmt.Errorf("%w: no entry before the file", frame.ErrProtocol)
 	}
 	var e frame.Entry
 	if err == nil {
@@ -71,7 +71,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the reading, even in the middle of the file.
+// Close stops reading, also in the middle of the file.
 func (f *File) Close() error {
 	if f.flow == nil {
 		return fs.ErrClosed

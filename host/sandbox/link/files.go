@@ -25,8 +25,8 @@ const (
 	maxListing = 8 << 20
 )
 
-// ReadFile reads part of a file, n bytes at most, and says how long the file is. Names are relative to the workspace, here and
-// below; what they lead to is checked inside.
+// ReadFile reads at most n bytes of a file and returns the file's size. Names are relative to the workspace in all methods; the supervisor
+// checks where they lead.
 func (l *Link) ReadFile(ctx context.Context, name string, offset, n int64) ([]byte, int64, error) {
 	if offset < 0 {
 		return nil, 0, fmt.Errorf("read %s: offset %d is negative", name, offset)
@@ -44,12 +44,12 @@ func (l *Link) ReadFile(ctx context.Context, name string, offset, n int64) ([]by
 	return data, max(reply.Size, 0), nil
 }
 
-// WriteFile is Put of what is in memory.
+// WriteFile is Put for data in memory.
 func (l *Link) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
 	return l.Put(ctx, name, bytes.NewReader(data), int64(len(data)), perm)
 }
 
-// Put replaces a file by all of r, at once or not at all; a size that is not negative must be r's.
+// Put replaces a file atomically by the content of r; if size is not negative, r must have that size.
 func (l *Link) Put(ctx context.Context, name string, r io.Reader, size int64, perm fs.FileMode) error {
 	err := l.transfer(ctx, request{
 		typ: frame.Write, body: frame.WriteBody{Path: []byte(name), Perm: uint32(perm.Perm()), Size: size},
@@ -61,7 +61,7 @@ func (l *Link) Put(ctx context.Context, name string, r io.Reader, size int64, pe
 	return nil
 }
 
-// Hold puts a new file into frame.HeldFolder, where commands can read it and not change it.
+// Hold writes a new file to frame.HeldFolder, where commands can read it but not change it.
 func (l *Link) Hold(ctx context.Context, name string, data []byte) error {
 	err := l.transfer(ctx, request{
 		typ: frame.Write, body: frame.WriteBody{Path: []byte(name), Size: int64(len(data)), Held: true},
@@ -73,17 +73,17 @@ func (l *Link) Hold(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Stat says what a path is; links within the workspace are followed.
+// Stat describes a path; links within the workspace are followed.
 func (l *Link) Stat(ctx context.Context, name string) (machine.FileInfo, error) {
 	var e frame.Entry
 	if err := l.transfer(ctx, request{typ: frame.Stat, body: frame.StatBody{Path: []byte(name)}, reply: &e}); err != nil {
-		return machine.FileInfo{}, fmt.Errorf("look at %s: %w", name, err)
+		return machine.FileInfo{}, fmt.Errorf("stat %s: %w", name, err)
 	}
 	info, err := fileInfo(e)
 	return info, l.checked(err)
 }
 
-// Remove removes a file, a link or an empty folder; with all, a folder with everything in it.
+// Remove removes a file, a link or an empty folder; with all, also a folder with everything in it.
 func (l *Link) Remove(ctx context.Context, name string, all bool) error {
 	body := frame.RemoveBody{Path: []byte(name), All: all}
 	if err := l.transfer(ctx, request{typ: frame.Remove, body: body, reply: &struct{}{}}); err != nil {
@@ -92,7 +92,7 @@ func (l *Link) Remove(ctx context.Context, name string, all bool) error {
 	return nil
 }
 
-// List returns what a folder holds, by name.
+// List returns the entries of a folder, sorted by name.
 func (l *Link) List(ctx context.Context, name string) ([]machine.FileInfo, error) {
 	var lines bytes.Buffer
 	err := l.transfer(ctx, request{
@@ -106,7 +106,7 @@ func (l *Link) List(ctx context.Context, name string) ([]machine.FileInfo, error
 	return entries, l.checked(err)
 }
 
-// parseListing reads one frame.Entry a line.
+// parseListing parses one frame.Entry per line.
 func parseListing(lines io.Reader) ([]machine.FileInfo, error) {
 	infos := []machine.FileInfo{}
 	d := json.NewDecoder(lines)
@@ -127,7 +127,7 @@ func parseListing(lines io.Reader) ([]machine.FileInfo, error) {
 	return infos, nil
 }
 
-// fileInfo checks what the supervisor says about a file.
+// fileInfo validates what the supervisor reports about a file.
 func fileInfo(e frame.Entry) (machine.FileInfo, error) {
 	if e.Size < 0 {
 		return machine.FileInfo{}, fmt.Errorf("%w: malformed entry", frame.ErrProtocol)

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// patience is how long a file request may wait for the supervisor. After that its container hangs, and is ended.
+	// patience bounds the supervisor's answer to a file request. A container that takes longer hangs, and is removed.
 	patience = 60 * time.Second
-	// stopPatience bounds the wait for a request that was given up.
+	// stopPatience bounds the answer to a cancellation.
 	stopPatience = 10 * time.Second
 )
 
-// flow is an open file request: bytes both ways, then a reply. Credit makes each end wait for the other, so its size is
-// not bounded and little of it is in memory. It is for one goroutine, apart from send.
+// flow is an open file request: bytes in both directions, then a reply. Credit limits how much of it is in memory, so its size is not
+// bounded. It is for one goroutine, except send.
 type flow struct {
 	call *Call
-	over bool // nothing is to come
+	over bool // no more frames will come
 }
 
-// endless is the room of a stream that is as long as it wants to be.
+// endless is the room of an unbounded stream.
 const endless = 1 << 62
 
 // open sends a request. room bounds each stream of the answer.
@@ -38,7 +38,7 @@ func (l *Link) open(ctx context.Context, typ frame.Type, body any, room int64) (
 	return f, l.begin(f.call, frame.Frame{Type: typ, Payload: frame.Encode(body)})
 }
 
-// next returns what has come on stream Out, valid until the following call. io.EOF means that the reply is there.
+// next returns what has arrived on stream Out, valid until the next call. io.EOF means that the reply has arrived.
 func (f *flow) next(ctx context.Context) ([]byte, error) { return f.take(ctx, frame.Out) }
 
 // take is next for either stream.
@@ -46,7 +46,7 @@ func (f *flow) take(ctx context.Context, stream uint8) ([]byte, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
-		ended := f.call.isOver() // before the look: what came before the reply is in the inbox by then
+		ended := f.call.isOver() // checked first: what precedes the reply is in the inbox by then
 		p, credit, _ := f.call.inbox[stream-frame.Out].Take()
 		if credit != nil && !ended {
 			if err := f.call.link.grant(f.call.id, stream, credit); err != nil {
@@ -71,7 +71,7 @@ func (f *flow) take(ctx context.Context, stream uint8) ([]byte, error) {
 	}
 }
 
-// failure is why an ended call has failed, or io.EOF.
+// failure returns why an ended call has failed, or io.EOF.
 func (f *flow) failure() error { return cmp.Or(f.call.answer.err, io.EOF) }
 
 func (f *flow) hangs(after time.Duration) error {
@@ -80,8 +80,8 @@ func (f *flow) hangs(after time.Duration) error {
 	return fmt.Errorf("%w: %w", machine.ErrUnavailable, reason)
 }
 
-// send sends all of r on stream In and ends it. An error of r's comes back as it is. When the supervisor wants no more,
-// that is no error here: its reply says why.
+// send sends all of r on stream In and ends it. It returns errors of r unchanged. If the supervisor refuses more, that is not an error
+// here: its reply says why.
 func (f *flow) send(ctx context.Context, r io.Reader) error {
 	buf := make([]byte, frame.MaxData)
 	for {
@@ -116,7 +116,7 @@ func (f *flow) push(ctx context.Context, p []byte) error {
 	return ctx.Err()
 }
 
-// finish waits for the reply, passing what comes before it to sink, and decodes it.
+// finish waits for the reply, passing what precedes it to sink, and decodes it.
 func (f *flow) finish(ctx context.Context, sink func(p []byte), reply any) error {
 	for {
 		p, err := f.next(ctx)
@@ -133,7 +133,7 @@ func (f *flow) finish(ctx context.Context, sink func(p []byte), reply any) error
 
 func (f *flow) decode(reply any) error { return frame.Decode(f.call.answer.reply, reply) }
 
-// close gives up what is not over yet, and waits until nothing more happens inside on its behalf.
+// close cancels an unfinished request, and waits until nothing happens inside on its behalf.
 func (f *flow) close() {
 	if f.over {
 		return
@@ -154,17 +154,17 @@ func (f *flow) close() {
 	}
 }
 
-// request is anything but a command: a body, perhaps bytes one way, a reply.
+// request is a request other than a command: a body, possibly bytes in one direction, a reply.
 type request struct {
 	typ   frame.Type
 	body  any
-	send  io.Reader // or nil
+	send  io.Reader // may be nil
 	room  int64
-	sink  func(p []byte) // or nil
+	sink  func(p []byte) // may be nil
 	reply any            // where to decode the reply
 }
 
-// transfer does a request.
+// transfer executes a request.
 func (l *Link) transfer(ctx context.Context, r request) error {
 	f, err := l.open(ctx, r.typ, r.body, r.room)
 	if err != nil {

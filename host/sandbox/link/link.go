@@ -1,14 +1,14 @@
-// Package link is the host's end of the line to a supervisor. Frames from a sandbox are hostile. Here they become commands,
-// files and connections: each with bounded room, credit and a deadline, and in the words of package machine. A breach of the protocol ends the link, which the maker of the
-// container has to notice.
+// Package link is the host's end of the connection to a supervisor. Frames from a sandbox are hostile. The package turns them into
+// commands, files and connections, each with bounded memory, flow control and a deadline, in the types of package machine. A violation of
+// the protocol ends the link, and the container's owner must handle that.
 //
-// Start with Link. Greet or Adopt comes before it, on the bare stream. Serve is its one goroutine, which delivers and never
-// waits. A Call (call.go) is a request that is open. Commands are in command.go, with live streams in live.go and their results in
-// result.go. File requests are in files.go, file.go and records.go, above flow.go: bytes both ways, then a reply. Connections of programs
-// inside are in connection.go.
+// Start with Link. Greet or Adopt precede it, on the bare stream. Serve is its one goroutine, which delivers without blocking. A Call
+// (call.go) is an open request. Commands are in command.go, with live streams in live.go and their results in result.go. File requests are
+// in files.go, file.go and records.go, on top of flow.go: bytes in both directions, then a reply. Connections of programs inside are in
+// connection.go.
 //
-// The package knows nothing of containers, sessions or engines. Whether a supervisor is where it should be, what is asked of it,
-// and package sandbox decides about a container that leaves a command alive.
+// The package knows nothing of containers, sessions or engines. It does not verify where a supervisor runs, and it does not decide about a
+// container in which a command survives: package sandbox does.
 package link
 
 import (
@@ -25,35 +25,35 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// writeTimeout bounds one write to the container. The supervisor always reads, so a write that
-// takes longer means that the container or its engine hangs.
+// writeTimeout bounds one write to the container. The supervisor always reads, so a write that takes longer means that the container or its
+// engine hangs.
 const writeTimeout = 15 * time.Second
 
-// Stream is where frames are written; a frame.Reader reads the same stream.
+// Stream carries the frames to write; a frame.Reader reads the same stream.
 type Stream interface {
 	io.WriteCloser
 	SetWriteDeadline(t time.Time) error
 }
 
-// Config is what a Link needs.
+// Config configures a Link.
 type Config struct {
 	Stream Stream
-	// Lost says why the stream has ended by itself, in words for people. It may take seconds. nil: the container ended
+	// Lost returns, in words for people, why the stream has ended by itself. It may take seconds. If it is nil, the reason is that the
+	// container ended.
 	Lost func() error
-	// Hung says why the supervisor does not answer, or nil. It may take seconds. nil: nobody knows
+	// Hung returns why the supervisor does not answer, or nil. It may take seconds. It may be nil.
 	Hung func() error
-	// Handlers answer the connections of programs inside. One of a kind that is not among them is a breach.
+	// Handlers handle the connections of programs inside. A connection of any other kind is a protocol violation.
 	Handlers map[frame.ConnectKind]Handler
 }
 
-// Link speaks frames with one supervisor. Everything that it reads is hostile until checked: a breach of
-// the protocol ends the link.
+// Link exchanges frames with one supervisor. A violation of the protocol ends the link.
 type Link struct {
 	stream Stream
 	out    *frame.Writer
-	done   chan struct{} // closed when the reading goroutine is gone
+	done   chan struct{} // closed when the reading goroutine has ended
 
-	connections *connections // or nil, where there are no handlers
+	connections *connections // nil if there are no handlers
 	lost        func() error
 	hung        func() error
 
@@ -63,7 +63,7 @@ type Link struct {
 	err   error // why the link is closed
 }
 
-// New returns a link. It is of use once Serve runs.
+// New returns a link, which works once Serve runs.
 func New(c Config) *Link {
 	l := &Link{
 		stream: c.Stream,
@@ -85,7 +85,7 @@ func New(c Config) *Link {
 	return l
 }
 
-// deadlineWriter gives every write its deadline.
+// deadlineWriter sets a deadline for every write.
 type deadlineWriter struct{ stream Stream }
 
 func (w deadlineWriter) Write(p []byte) (int, error) {
@@ -95,8 +95,7 @@ func (w deadlineWriter) Write(p []byte) (int, error) {
 	return w.stream.Write(p)
 }
 
-// Greet exchanges hello and welcome; it comes before Serve and has no deadline, so the caller closes
-// the stream to end it. Nothing of the welcome is believed.
+// Greet exchanges hello and welcome before Serve. It has no deadline; closing the stream ends it. The caller must verify the welcome.
 func Greet(stream Stream, reader *frame.Reader, hello frame.HelloBody) (frame.WelcomeBody, error) {
 	var welcome frame.WelcomeBody
 	out := frame.NewWriter(deadlineWriter{stream})
@@ -113,7 +112,7 @@ func Greet(stream Stream, reader *frame.Reader, hello frame.HelloBody) (frame.We
 	return welcome, frame.Decode(f.Payload, &welcome)
 }
 
-// Serve delivers frames until the stream ends, then fails what is still open.
+// Serve delivers frames until the stream ends, then fails all open requests.
 func (l *Link) Serve(reader *frame.Reader) {
 	defer close(l.done)
 	defer l.connections.end()
@@ -129,7 +128,7 @@ func (l *Link) Serve(reader *frame.Reader) {
 	}
 }
 
-// Done is closed when the link has ended and Serve with it.
+// Done is closed when the link and Serve have ended.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
 // Dead reports whether the link is closed.
@@ -145,13 +144,13 @@ func (l *Link) Close(reason error) {
 	<-l.done
 }
 
-// Fail closes the link for the reason given; only the first one counts.
+// Fail closes the link for a reason; only the first call counts.
 func (l *Link) Fail(reason error) {
 	switch {
 	case l.Dead():
 	case isEnd(reason):
 		reason = l.lost()
-	case errors.Is(reason, os.ErrDeadlineExceeded): // it reads nothing any more
+	case errors.Is(reason, os.ErrDeadlineExceeded): // the peer does not read any more
 		reason = l.unanswered(reason)
 	}
 	l.mu.Lock()
@@ -167,7 +166,7 @@ func (l *Link) Fail(reason error) {
 	l.stream.Close()
 }
 
-// unanswered adds why the supervisor does not answer, where that is known.
+// unanswered adds why the supervisor does not answer, if that is known.
 func (l *Link) unanswered(reason error) error {
 	if why := l.hung(); why != nil {
 		return fmt.Errorf("%w: %w", reason, why)
@@ -175,7 +174,7 @@ func (l *Link) unanswered(reason error) error {
 	return reason
 }
 
-// isEnd reports whether err is only that the other side, or what carries the stream, is gone.
+// isEnd reports whether err only means that the other side, or what carries the stream, is gone.
 func isEnd(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET} {
 		if errors.Is(err, end) {
@@ -185,7 +184,7 @@ func isEnd(err error) bool {
 	return false
 }
 
-// checked ends the link when err is a breach of the protocol.
+// checked ends the link if err is a protocol violation.
 func (l *Link) checked(err error) error {
 	if errors.Is(err, frame.ErrProtocol) {
 		l.Fail(err)
@@ -194,12 +193,12 @@ func (l *Link) checked(err error) error {
 	return err
 }
 
-// Renew tells the supervisor how long background commands are to outlast the host from now on. A failure closes the link.
+// Renew sets how long background commands outlive the host from now on. A failure closes the link.
 func (l *Link) Renew(lease time.Duration) {
 	_ = l.send(frame.Frame{Type: frame.Renew, Payload: frame.Encode(frame.RenewBody{Lease: lease})})
 }
 
-// Pause has the supervisor stop what runs inside, or let it go on. A failure closes the link.
+// Pause makes the supervisor stop or resume the processes inside. A failure closes the link.
 func (l *Link) Pause(on bool) {
 	_ = l.send(frame.Frame{Type: frame.Pause, Payload: frame.Encode(frame.PauseBody{On: on})})
 }
@@ -235,10 +234,10 @@ func (l *Link) deliver(f frame.Frame) error {
 	return fmt.Errorf("%w: unexpected frame type %d", frame.ErrProtocol, f.Type)
 }
 
-// maxOpenCalls stays below what the supervisor accepts.
+// maxOpenCalls is below the supervisor's own limit.
 const maxOpenCalls = 500
 
-// begin opens a call and sends its first frame, whose id is filled in.
+// begin opens a call and sends its first frame, after setting its id.
 func (l *Link) begin(c *Call, first frame.Frame) error {
 	l.mu.Lock()
 	if l.err != nil {
@@ -260,7 +259,7 @@ func (l *Link) begin(c *Call, first frame.Frame) error {
 	return nil
 }
 
-// freeID counts up and skips what is still open. l.mu is held.
+// freeID returns the next id that is not in use. l.mu is held.
 func (l *Link) freeID() uint32 {
 	for {
 		l.next++
@@ -270,7 +269,7 @@ func (l *Link) freeID() uint32 {
 	}
 }
 
-// send writes frames; a failure closes the link, because half a frame may be out.
+// send writes frames; a failure closes the link, because part of a frame may have been sent.
 func (l *Link) send(frames ...frame.Frame) error {
 	if err := l.out.Send(frames...); err != nil {
 		l.Fail(err)
@@ -287,7 +286,7 @@ func (l *Link) call(id uint32) *Call {
 	return l.calls[id]
 }
 
-// forget reports whether the call was still open; if not, Fail has finished it.
+// forget reports whether the call was still open; otherwise Fail has finished it.
 func (l *Link) forget(id uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

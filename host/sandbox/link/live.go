@@ -9,14 +9,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Stdin is where a live command reads. A Write waits until there is room; once the command has ended it fails with
-// io.ErrClosedPipe. Close is the end of input. Call it once.
+// Stdin returns the stdin of a live command. Write blocks until there is credit; once the command has ended it fails with io.ErrClosedPipe.
+// Close ends the input. Call Stdin once.
 func (c *Call) Stdin() io.WriteCloser { return &liveInput{call: c} }
 
-// Stdout is what a live command writes. What is read makes room for more; io.EOF means that the command has ended. Call it once.
+// Stdout returns the stdout of a live command. Reading grants credit for more; io.EOF means that the command has ended. Call it once.
 func (c *Call) Stdout() io.Reader { return c.output(frame.Out) }
 
-// Stderr is the same of its other stream.
+// Stderr is like Stdout for the other stream.
 func (c *Call) Stderr() io.Reader { return c.output(frame.Err) }
 
 func (c *Call) output(stream uint8) io.Reader {
@@ -66,17 +66,17 @@ func (r *liveOutput) Read(p []byte) (int, error) {
 	return r.out.read(context.Background(), p) // ends with the call
 }
 
-// streamReader reads what the supervisor sends on one stream. What is read makes room for more.
+// streamReader reads one stream of the supervisor and grants credit for more.
 type streamReader struct {
 	link   *Link
 	id     uint32
 	stream uint8
 	in     *frame.Inbox
-	rest   []byte // taken and not yet read
+	rest   []byte // taken but not read yet
 	ended  bool
 }
 
-// read waits for something; io.EOF is the end of the stream.
+// read blocks until there is data; io.EOF is the end of the stream.
 func (r *streamReader) read(ctx context.Context, p []byte) (int, error) {
 	if len(r.rest) == 0 && !r.ended {
 		data, credit, ended, err := r.in.Wait(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Import has the supervisor unpack the records (frame.Record) that write writes below a folder, all of them or none.
+// Import makes the supervisor unpack the records (frame.Record) that write writes below a folder, all of them or none.
 func (l *Link) Import(ctx context.Context, name string, write func(io.Writer) error) error {
 	f, err := l.open(ctx, frame.Import, frame.ImportBody{Path: []byte(name)}, 0)
 	if err != nil {
@@ -20,14 +20,14 @@ func (l *Link) Import(ctx context.Context, name string, write func(io.Writer) er
 	if err == nil {
 		err = f.call.endInput()
 	}
-	if err == nil || errors.Is(err, frame.ErrClosed) { // the supervisor wants no more; its reply says why
+	if err == nil || errors.Is(err, frame.ErrClosed) { // the supervisor refuses more; its reply says why
 		err = f.finish(ctx, nil, &struct{}{})
 	}
 	return err
 }
 
-// Export hands the records of a folder to read, as they are on the wire. known, if not nil, are the records that need no content
-// if they are still true. An error of read's that wraps frame.ErrProtocol ends the link like any other breach.
+// Export passes the records of a folder to read in their wire form. known, if not nil, are records whose content is not needed if they
+// still match. If read returns an error that wraps frame.ErrProtocol, the link ends.
 func (l *Link) Export(ctx context.Context, body frame.ExportBody, known io.Reader, read func(io.Reader) error) (frame.ExportReply, error) {
 	f, err := l.open(ctx, frame.Export, body, endless)
 	if err != nil {
@@ -45,13 +45,13 @@ func (l *Link) Export(ctx context.Context, body frame.ExportBody, known io.Reade
 	var reply frame.ExportReply
 	err = f.finish(ctx, nil, &reply)
 	if err == nil && (len(reply.Special) > frame.MaxLeft || len(reply.Closed) > frame.MaxLeft) {
-		return reply, l.checked(fmt.Errorf("%w: more entries are named than may be", frame.ErrProtocol))
+		return reply, l.checked(fmt.Errorf("%w: too many entries in the lists of an export", frame.ErrProtocol))
 	}
 	reply.Skipped, reply.Torn = max(reply.Skipped, 0), max(reply.Torn, 0)
 	return reply, err
 }
 
-// flowWriter is a flow's stream In. It need not be buffered for speed if it gets large pieces.
+// flowWriter writes to a flow's stream In. It needs no buffer if the pieces are large.
 type flowWriter struct {
 	f   *flow
 	ctx context.Context
@@ -68,11 +68,11 @@ func (w flowWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flowReader is a flow's stream Out.
+// flowReader reads a flow's stream Out.
 type flowReader struct {
 	f    *flow
 	ctx  context.Context
-	rest []byte // come, but not read yet
+	rest []byte // received but not read yet
 }
 
 func (r *flowReader) Read(p []byte) (int, error) {

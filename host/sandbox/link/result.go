@@ -13,7 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// checkExit refuses a result that no supervisor would give.
+// checkExit refuses a result that no correct supervisor sends.
 func checkExit(b frame.ExitBody) error {
 	bad := b.ExitCode < -1 || b.ExitCode > 255 || b.Signal < 0 || b.Signal > 64 ||
 		b.Dropped < 0 || b.Wall < 0 || b.CPU < 0 || b.PeakMemory < 0 ||
@@ -40,7 +40,7 @@ func checkKill(k frame.KillBody) error {
 	return fmt.Errorf("%w: impossible kill certificate %+v", frame.ErrProtocol, k)
 }
 
-// toResult translates the supervisor's words.
+// toResult converts a result of the supervisor.
 func toResult(b frame.ExitBody) machine.Result {
 	r := machine.Result{
 		ExitCode: b.ExitCode, Dropped: b.Dropped,
@@ -72,7 +72,7 @@ func changed(b *frame.ChangesBody) *machine.Changes {
 	}
 }
 
-// mark puts a line between the beginning of a stream and its end, where something was left out.
+// mark inserts a line between the beginning and the end of a stream from which something was left out.
 func mark(stream []byte, dropped, limit int64, spill string) []byte {
 	tail := int(frame.Tail(limit))
 	if dropped == 0 || len(stream) < tail {

@@ -1,8 +1,7 @@
-// Package liveness lets the processes of one instance on one machine know which of them live. Each keeps a file locked, so
-// that the kernel takes the lock back when the process ends; what else carries the name of a process that is gone
-// belongs to nobody.
+// Package liveness lets the processes of one instance on one machine know which of them are alive. Each holds a lock on a file, which the
+// kernel releases when the process ends; a container that carries the name of a dead process belongs to nobody.
 //
-// Start with Join. Nothing here is about other machines, or about what the processes share.
+// Start with Join. The package covers neither other machines nor what the processes share.
 package liveness
 
 import (
@@ -29,11 +28,11 @@ type Member struct {
 const (
 	markPrefix = "host-"
 	markSuffix = ".lock"
-	// tries bounds the attempts to make a file that nobody takes for a dead process's meanwhile.
+	// tries bounds the attempts to create a file that no other process removes as that of a dead one.
 	tries = 100
 )
 
-// Join marks this process as one that lives, in the folder that the processes share.
+// Join marks this process as alive in the folder that the processes share.
 func Join(folder string) (*Member, error) {
 	place, err := placeOf(folder)
 	if err != nil {
@@ -54,24 +53,24 @@ func Join(folder string) (*Member, error) {
 		}
 		f.Close()
 	}
-	return nil, errors.New("mark this process: somebody removes the mark again and again")
+	return nil, errors.New("mark this process: another process keeps removing the mark")
 }
 
-// newID is fit for the names of files, and has no hyphen.
+// newID returns a random id for file names, without a hyphen.
 func newID() string {
 	var b [4]byte
-	rand.Read(b[:]) // never fails, says its documentation
+	rand.Read(b[:]) // never fails; see its documentation
 	return hex.EncodeToString(b[:])
 }
 
-// ID is the name of this process, and of no other one that lives.
+// ID returns the id of this process, which is unique among the living ones.
 func (m *Member) ID() string { return m.id }
 
-// Place names where the processes of the instance can see each other. A store that was copied, to another folder or another
-// machine, has the instance's name in two places, and who lives in one cannot be told in the other.
+// Place names the environment in which the instance's processes can see each other. If a store was copied to another folder or machine, two
+// places share the instance's name, and neither can tell which processes of the other are alive.
 func (m *Member) Place() string { return m.place }
 
-// placeOf stays the same for a folder that is moved on its disk.
+// placeOf returns the same place for a folder that is moved on its disk.
 func placeOf(folder string) (string, error) {
 	var about syscall.Stat_t
 	if err := syscall.Stat(folder, &about); err != nil {
@@ -86,10 +85,10 @@ func (m *Member) path(id string) string {
 	return filepath.Join(m.folder, markPrefix+id+markSuffix)
 }
 
-// lock reports whether nobody else holds the file.
+// lock locks the file and reports whether nobody else holds the lock.
 func lock(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }
 
-// isThere reports whether the file is still the one with its name.
+// isThere reports whether the open file is still the one with this name.
 func (m *Member) isThere() bool {
 	mine, err := m.file.Stat()
 	if err != nil {
@@ -99,13 +98,13 @@ func (m *Member) isThere() bool {
 	return err == nil && os.SameFile(mine, named)
 }
 
-// Leave takes the mark back.
+// Leave removes the mark.
 func (m *Member) Leave() {
 	os.Remove(m.path(m.id))
 	m.file.Close()
 }
 
-// Others are the names of the other processes that live. The marks of dead ones are removed.
+// Others returns the ids of the other living processes, and removes the marks of dead ones.
 func (m *Member) Others() (map[string]bool, error) {
 	marks, err := filepath.Glob(m.path("*"))
 	alive := make(map[string]bool)
@@ -116,7 +115,7 @@ func (m *Member) Others() (map[string]bool, error) {
 		}
 		f, err := os.OpenFile(mark, os.O_RDWR, 0)
 		if err != nil {
-			continue // gone since
+			continue // removed meanwhile
 		}
 		if lock(f) {
 			os.Remove(mark)

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// sink takes the output of a command as it comes; it is called from one goroutine at a time.
+// sink receives the output of a command as it arrives, from one goroutine at a time.
 type sink interface{ take(p []byte) }
 
-// capture keeps the first bytes of one stream and counts the rest.
+// capture keeps the first bytes of one stream and counts the others.
 type capture struct {
 	stream  Stream
 	max     int
@@ -34,7 +34,7 @@ func (c *capture) take(p []byte) {
 	c.report(c.stream, slices.Clone(p[:room]))
 }
 
-// progress makes a command's callback safe to call from both streams, and never nil.
+// progress makes a callback safe for use by both streams, and never returns nil.
 func progress(f func(Stream, []byte)) func(Stream, []byte) {
 	if f == nil {
 		return func(Stream, []byte) {}

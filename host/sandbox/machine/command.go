@@ -24,8 +24,8 @@ type spec struct {
 	removeHome func() error
 }
 
-// running is a command that was started. Its leader is not reaped before everything else of it is gone: as long as the
-// leader is there, as a zombie at least, its pid names its process group and session and nobody else's.
+// running is a started command. Its leader is reaped last: while the leader exists, at least as a zombie, its pid identifies its process
+// group and session and no others.
 type running struct {
 	cmd     *exec.Cmd
 	marker  string
@@ -33,14 +33,14 @@ type running struct {
 	exited  chan struct{} // closed when the leader has exited
 	stdin   *os.File
 	outputs []*os.File
-	io      sync.WaitGroup // the goroutines at the pipes
+	io      sync.WaitGroup // the goroutines that copy to and from the pipes
 }
 
-// drainTime bounds how long output is read after the last process that we know of is gone.
+// drainTime bounds reading output after the last known process is gone.
 const drainTime = 500 * time.Millisecond
 
-// start runs a command in a session of its own, so that it has a process group to signal and no terminal to write to.
-// Without a sink for stderr both streams share one pipe, which keeps their order.
+// start starts a command in its own session, so that it has a process group to signal and no terminal to write to. Without a sink for
+// stderr both streams share one pipe, which keeps their order.
 func start(s spec, stdout, stderr sink) (*running, error) {
 	cmd := exec.Command("/bin/sh", "-c", s.script)
 	cmd.Dir, cmd.Env = s.dir, s.env
@@ -68,7 +68,7 @@ func start(s spec, stdout, stderr sink) (*running, error) {
 	return r, nil
 }
 
-// plumb opens the pipes and returns the ends that belong to the command.
+// plumb opens the pipes and returns the command's ends.
 func (r *running) plumb(stdin []byte, joined bool) (inner []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -103,7 +103,7 @@ func (r *running) plumb(stdin []byte, joined bool) (inner []*os.File, err error)
 	return append(inner, read), nil
 }
 
-// output opens a pipe, keeps its end to read from and returns the other one.
+// output opens a pipe, keeps the end to read from and returns the other.
 func (r *running) output() (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *running) unplumb() {
 	}
 }
 
-// feed writes the input. A command that does not read it all is no error.
+// feed writes the input. It is not an error if the command does not read it all.
 func (r *running) feed(stdin []byte) {
 	if r.stdin == nil {
 		return
@@ -145,8 +145,7 @@ func drain(f *os.File, to sink) {
 	}
 }
 
-// wait returns the command's result once it and everything that it started is gone. The context or the
-// timeout, if it is not zero, ends it.
+// wait returns the command's result once it and everything that it started is gone. The context or a positive timeout ends it.
 func (r *running) wait(ctx context.Context, timeout, grace time.Duration) Result {
 	var expired <-chan time.Time
 	if timeout > 0 {
@@ -170,11 +169,11 @@ func (r *running) wait(ctx context.Context, timeout, grace time.Duration) Result
 	return result
 }
 
-// finish collects the output that is still on its way, and reaps the leader.
+// finish reads the remaining output and reaps the leader.
 func (r *running) finish(result *Result) {
 	deadline := time.Now().Add(drainTime)
 	for _, f := range r.outputs {
-		// A process that got away may hold the pipe open for ever. The error is of a pipe that is closed already.
+		// A process that escaped may hold the pipe open for ever. An error means that the pipe is closed already.
 		_ = f.SetReadDeadline(deadline)
 	}
 	if r.stdin != nil {
@@ -184,7 +183,7 @@ func (r *running) finish(result *Result) {
 	result.Wall = time.Since(r.started)
 	result.ExitCode = -1
 	if result.Kill != nil && result.Kill.Survivors > 0 {
-		return // waiting for what SIGKILL does not end could take for ever
+		return // waiting for a process that survives SIGKILL could take for ever
 	}
 	<-r.exited
 	_ = r.cmd.Wait() // its state says how the command ended

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// markerName is the variable by which the processes of a command are found again.
+// markerName is the variable by which the processes of a command are identified.
 const markerName = "FLYNN_COMMAND"
 
-// defaultPath is used where the daemon has no PATH of its own.
+// defaultPath is used if the daemon has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// SearchPath is the PATH of commands on the host whose workspace is given: the daemon's, without folders that a command's working
-// directory decides about and without those in the workspace. A program that the agent wrote is never found by its bare name.
+// SearchPath returns the PATH of commands on the host: the daemon's, without relative folders and without folders in the workspace, so that
+// a program that the agent wrote is never found by its bare name.
 func SearchPath(workspace string) string {
 	if real, err := filepath.EvalSymlinks(workspace); err == nil {
 		workspace = real
@@ -33,8 +33,8 @@ func SearchPath(workspace string) string {
 	return strings.Join(folders, string(filepath.ListSeparator))
 }
 
-// environ builds a command's environment from nothing: a few fixed variables, and the command's own. Nothing but PATH comes from the
-// daemon's, which holds its secrets.
+// environ builds a command's environment: a few fixed variables and the command's own. Only PATH is taken from the daemon's environment,
+// because that contains secrets.
 func (h *Host) environ(own map[string]string, marker, home string) ([]string, error) {
 	vars := map[string]string{"LANG": "C.UTF-8", "TERM": "dumb"}
 	vars["PATH"] = SearchPath(h.resolved)
@@ -57,20 +57,20 @@ func (h *Host) environ(own map[string]string, marker, home string) ([]string, er
 
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return fmt.Errorf("environment variable %q: a name is not empty and has no equals sign", name)
+		return fmt.Errorf("environment variable %q: a name must not be empty or contain an equals sign", name)
 	}
 	if strings.Contains(value, "\x00") {
-		return fmt.Errorf("environment variable %s: the value holds a zero byte", name)
+		return fmt.Errorf("environment variable %s: the value contains a zero byte", name)
 	}
 	return nil
 }
 
-// maxScript is what Linux takes as one argument (MAX_ARG_STRLEN), less the final zero byte.
+// maxScript is the kernel's limit for one argument (MAX_ARG_STRLEN), without the final zero byte.
 const maxScript = 128<<10 - 1
 
 func checkScript(script string) error {
 	if strings.Contains(script, "\x00") {
-		return errors.New("run command: it holds a zero byte")
+		return errors.New("run command: it contains a zero byte")
 	}
 	if len(script) > maxScript {
 		return fmt.Errorf("run command: it has %d bytes, more than %d; write it to a file and run that", len(script), maxScript)

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Bounds on file operations.
+// Limits of file operations.
 const (
 	maxRead  = 64 << 20 // bytes of one ReadFile
 	maxWrite = 64 << 20
@@ -21,7 +21,7 @@ const (
 	maxLinks = 10      // symbolic links followed to the file that a write replaces
 )
 
-// ReadFile implements Machine. An offset past the end gives no data.
+// ReadFile implements Machine. An offset past the end returns no data.
 func (h *Host) ReadFile(ctx context.Context, path string, offset, max int64) ([]byte, int64, error) {
 	data, size, err := h.readFile(ctx, path, offset, max)
 	return data, size, named("read", path, err)
@@ -43,8 +43,8 @@ func (h *Host) readFile(ctx context.Context, path string, offset, max int64) ([]
 	return data, info.Size(), err
 }
 
-// open opens a file or folder for reading and says what it is. What opening would wake up, such as a
-// device or a pipe, is not opened; O_NONBLOCK is for the one that takes its place in between.
+// open opens a file or folder for reading. It does not open a device or a pipe, which could have side effects; O_NONBLOCK protects against
+// one that replaces the file meanwhile.
 func (h *Host) open(ctx context.Context, path string) (*os.File, fs.FileInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -71,8 +71,8 @@ func (h *Host) open(ctx context.Context, path string) (*os.File, fs.FileInfo, er
 	return f, info, nil
 }
 
-// WriteFile implements Machine. A perm of zero keeps the mode of a file that is there, and is 0644 for a new one.
-// A symbolic link that stays inside is followed: the file behind it is replaced.
+// WriteFile implements Machine. A perm of zero keeps the mode of an existing file, and means 0644 for a new one. A symbolic link that stays
+// inside is followed: its target is replaced.
 func (h *Host) WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
 	return named("write", path, h.writeFile(ctx, path, data, perm))
 }
@@ -104,8 +104,8 @@ func (h *Host) writeFile(ctx context.Context, path string, data []byte, perm fs.
 	return h.replace(name, data, mode)
 }
 
-// target follows links to the file that is meant and returns its mode, or that of a new file. What it returns is not
-// cleaned: a folder before "../.." may be a link as well, so only the kernel knows where that leads.
+// target follows links to the file to be replaced and returns its mode, or the mode of a new file. The result is not cleaned: a folder
+// before "../.." may be a link as well, so only the kernel knows where that leads.
 func (h *Host) target(name string) (string, fs.FileMode, error) {
 	for range maxLinks {
 		info, err := h.root.Lstat(name)
@@ -158,7 +158,7 @@ func (h *Host) list(ctx context.Context, path string) ([]FileInfo, error) {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
-			continue // gone since
+			continue // removed meanwhile
 		}
 		list = append(list, FileInfo{Name: e.Name(), Size: info.Size(), Mode: info.Mode(), Mtime: info.ModTime()})
 	}
@@ -166,11 +166,11 @@ func (h *Host) list(ctx context.Context, path string) ([]FileInfo, error) {
 	return list, nil
 }
 
-// inside turns a path into one relative to the workspace, or fails when it points elsewhere. Symbolic links
-// are not its business: os.Root follows them only while they stay inside.
+// inside makes a path relative to the workspace, or fails if it points elsewhere. It ignores symbolic links: os.Root follows them only
+// while they stay inside.
 func (h *Host) inside(path string) (string, error) {
 	if strings.Contains(path, "\x00") {
-		return "", errors.New("the path holds a zero byte")
+		return "", errors.New("the path contains a zero byte")
 	}
 	if !filepath.IsAbs(path) {
 		return local(path)
@@ -190,8 +190,8 @@ func local(path string) (string, error) {
 	return path, nil
 }
 
-// workDir resolves a command's working directory. It guards against mistakes, not against the
-// command, which may go wherever the daemon's user may.
+// workDir resolves a command's working directory. It guards against mistakes, not against the command, which may go wherever the daemon's
+// user may.
 func (h *Host) workDir(dir string) (string, error) {
 	name, err := h.inside(dir)
 	if err != nil {
@@ -207,8 +207,8 @@ func (h *Host) workDir(dir string) (string, error) {
 	return filepath.Join(h.workspace, name), nil
 }
 
-// named gives an error its operation and path, and makes it one of this package's errors where it can. The
-// system's own text is left out there: it would name the host's paths.
+// named adds the operation and path to an error, and converts it to one of this package's errors if it can. It then omits the system's
+// text, which would contain the host's paths.
 func named(op, path string, err error) error {
 	var in *fs.PathError
 	switch {
@@ -226,5 +226,5 @@ func named(op, path string, err error) error {
 	return fmt.Errorf("%s %s: %w", op, path, err)
 }
 
-// escapes is the text of os.Root's error for a path that leaves it; the value is not exported.
+// escapes is the text of os.Root's error for a path that leaves it, which package os does not export.
 const escapes = "path escapes from parent"

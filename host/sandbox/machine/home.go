@@ -9,18 +9,18 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
-// homes makes the home folders of a machine's commands.
+// homes creates the home folders of a machine's commands.
 //
-// Many programs read a file of HOME before they look at an argument (.wgetrc, .curlrc, .gitconfig, .npmrc, usercustomize.py), and such a
-// file can name a program to run. A person who approves a command line sees all of it only where nobody could have written such a file
-// before: each command has a HOME of its own, empty, outside of everything that a tool, a sandbox or a mount reaches, and it goes with the
-// command. So an approved command leaves nothing in HOME for the next one.
+// Many programs read a file in HOME before they look at their arguments (.wgetrc, .curlrc, .gitconfig, .npmrc, usercustomize.py), and such
+// a file can name a program to run. A person who approves a command line sees all of what it does only if nobody could have written such a
+// file before. Each command therefore has its own, empty HOME, out of reach of tools, sandboxes and mounts, which is removed with the
+// command. An approved command leaves nothing in HOME for the next one.
 type homes struct {
-	dir string // of this machine alone
+	dir string // used by this machine only
 }
 
-// caches are folders of HOME that outlast a command, or every build would begin with nothing. Programs keep in them what they have
-// fetched and built, and no configuration.
+// caches are folders of HOME that are kept, or every build would start from nothing. Programs store downloads and build results in them,
+// but no configuration.
 func caches() []string { return []string{".cache", ".npm", ".cargo/registry", "go"} }
 
 const (
@@ -29,7 +29,7 @@ const (
 	commandPrefix = "command-"
 )
 
-// newHomes opens the folder dir. Homes of commands that a crash has left are removed.
+// newHomes opens the folder dir. It removes homes that a crash has left.
 func newHomes(dir, workspace string) (homes, error) {
 	if !filepath.IsAbs(dir) {
 		return homes{}, fmt.Errorf("home folders %q: the path must be absolute", dir)
@@ -42,7 +42,7 @@ func newHomes(dir, workspace string) (homes, error) {
 		return homes{}, err
 	}
 	if within(resolved, workspace) || within(workspace, resolved) {
-		return homes{}, fmt.Errorf("home folders %q: they must not be in the workspace, nor around it", dir)
+		return homes{}, fmt.Errorf("home folders %q: they must be neither in the workspace nor around it", dir)
 	}
 	h := homes{dir: resolved}
 	left, err := filepath.Glob(filepath.Join(resolved, commandPrefix+"*"))
@@ -58,7 +58,7 @@ func within(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// make returns the HOME of one command. remove takes it away again, once the command has ended.
+// make returns the HOME of one command. remove removes it after the command has ended.
 func (h homes) make(keep bool) (home string, remove func() error, err error) {
 	if keep {
 		home = filepath.Join(h.dir, keptFolder)
@@ -77,7 +77,7 @@ func (h homes) make(keep bool) (home string, remove func() error, err error) {
 	return home, remove, nil
 }
 
-// homeVariables are HOME and what the XDG base directory specification puts beside it.
+// homeVariables returns HOME and the variables of the XDG base directory specification.
 func homeVariables(home string) map[string]string {
 	return map[string]string{
 		"HOME":            home,

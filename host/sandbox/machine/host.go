@@ -13,12 +13,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/deleteonly"
 )
 
-// Host is the Machine of the computer itself. A command runs with the rights of the daemon: what keeps it in
-// bounds is the decision to run it at all. File operations stay inside the workspace.
+// Host is the Machine of the computer itself. A command runs with the rights of the daemon; only the decision to run it protects the
+// computer. File operations stay inside the workspace.
 //
-// Nothing that a command started outlives it, or the background process that it is, or Close. Members of
-// the command's session are found by the kernel's session id, others by a marker in their environment; only
-// a process that both leaves the session and wipes its environment gets away, which is what a sandbox is for.
+// No process outlives the command or background process that started it, or Close. Members of the command's session are found by the
+// kernel's session id, others by a marker in their environment; only a process that both leaves the session and clears its environment
+// escapes, which a sandbox prevents.
 type Host struct {
 	config    HostConfig
 	root      *os.Root
@@ -30,19 +30,19 @@ type Host struct {
 	life      context.Context
 }
 
-// HostConfig says how a Host runs commands. Zero fields other than Workspace and Homes stand for the defaults.
+// HostConfig configures a Host. Zero fields other than Workspace and Homes stand for the defaults.
 type HostConfig struct {
 	// Workspace is the absolute path of an existing folder.
 	Workspace string
-	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is made if need
-	// be.
+	// Homes is the absolute path of a folder for the home folders of this machine's commands, which no tool may reach; it is created if
+	// missing.
 	Homes          string
-	DefaultTimeout time.Duration // 30 s
-	MaxTimeout     time.Duration // 1 h; longer ones are cut to it
-	// Grace is how long a command may take to end after SIGTERM before it gets SIGKILL. 2 s
+	DefaultTimeout time.Duration // 30 s by default
+	MaxTimeout     time.Duration // 1 h by default; longer timeouts are reduced to it
+	// Grace is the time between SIGTERM and SIGKILL; 2 s by default.
 	Grace time.Duration
 	Log   *slog.Logger
-	// Quota bounds what the session holds; nil is no bound.
+	// Quota limits what the session holds; nil means no limit.
 	Quota Quota
 }
 
@@ -154,7 +154,7 @@ func (h *Host) timeout(asked time.Duration) time.Duration {
 	return min(asked, h.config.MaxTimeout)
 }
 
-// complain logs processes that outlived SIGKILL.
+// complain logs that processes have survived SIGKILL.
 func (h *Host) complain(r Result) {
 	if r.Kill != nil && r.Kill.Survivors > 0 {
 		h.config.Log.Error("command_survivors", "survivors", r.Kill.Survivors, "took", r.Kill.Took)
@@ -168,7 +168,7 @@ func (h *Host) removeHome(s spec) {
 	}
 }
 
-// prepare turns a command into what start needs. The caller removes its home folder.
+// prepare converts a command to the form that start needs. The caller removes its home folder.
 func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	if err := ctx.Err(); err != nil {
 		return spec{}, err
@@ -176,7 +176,7 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	if err := checkScript(cmd.Script); err != nil {
 		return spec{}, err
 	}
-	if !cmd.KeepHome && !deleteonly.Only(cmd.Script) { // a program of the configuration is not the one that fills the workspace
+	if !cmd.KeepHome && !deleteonly.Only(cmd.Script) { // a command of the configuration is not what filled the workspace
 		if err := h.config.Quota.Command(); err != nil {
 			return spec{}, err
 		}
@@ -197,17 +197,17 @@ func (h *Host) prepare(ctx context.Context, cmd Command) (spec, error) {
 	return spec{script: cmd.Script, dir: dir, env: env, stdin: cmd.Stdin, marker: marker, removeHome: remove}, nil
 }
 
-// Quota bounds what a machine's session may hold on this host.
+// Quota limits what a machine's session may hold on this host.
 type Quota interface {
-	// Write refuses bytes that are about to be written to the workspace, where it has no room for them.
+	// Write refuses bytes that do not fit into the workspace.
 	Write(bytes int64) error
-	// Command refuses a command while the workspace holds more than it may.
+	// Command refuses a command while the workspace exceeds its limit.
 	Command() error
-	// Process has enter begin a background process, unless there are too many.
+	// Process calls enter to begin a background process, unless there are too many.
 	Process(enter func() error) error
 }
 
-// noQuota has no bounds.
+// noQuota has no limits.
 type noQuota struct{}
 
 func (noQuota) Write(int64) error                { return nil }

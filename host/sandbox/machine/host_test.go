@@ -146,7 +146,7 @@ func TestScriptTooLong(t *testing.T) {
 	}
 }
 
-// TestRungs checks that the verdict names what it took.
+// TestRungs checks that the result names what it took.
 func TestRungs(t *testing.T) {
 	if !machinetest.Isolate(t) {
 		return

@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rungs of the kill ladder, as Kill.Rung names them.
+// The escalation steps, as Kill.Rung names them.
 const (
-	rungTerm  = "term"  // all went after SIGTERM to the group
+	rungTerm  = "term"  // all processes ended after SIGTERM to the group
 	rungKill  = "kill"  // SIGKILL to the group was needed
-	rungSweep = "sweep" // members outside the group had to be found one by one
+	rungSweep = "sweep" // processes outside of the group had to be found one by one
 )
 
-// sweepTime bounds the search for what is left. A process that SIGKILL does not end within it is stuck in the
-// kernel, and is reported as a survivor.
+// sweepTime bounds the search for remaining processes. A process that survives SIGKILL for longer is stuck in the kernel and reported as a
+// survivor.
 const sweepTime = 3 * time.Second
 
-// kill ends the command: TERM to its group, then KILL, then a sweep of whatever left the group.
+// kill ends the command: SIGTERM to its group, then SIGKILL, then a sweep of processes that left the group.
 func (r *running) kill(grace time.Duration) *Kill {
 	began := time.Now()
 	r.signalGroup(unix.SIGTERM)
@@ -33,7 +33,7 @@ func (r *running) kill(grace time.Duration) *Kill {
 	return &Kill{Rung: rung, Took: time.Since(began), Survivors: survivors}
 }
 
-// clear ends what a command left behind when it exited by itself; nil if there was nothing.
+// clear ends the processes that a command left when it exited by itself; it returns nil if there were none.
 func (r *running) clear() *Kill {
 	if len(r.members()) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (r *running) clear() *Kill {
 	return &Kill{Rung: rung, Took: time.Since(began), Survivors: survivors}
 }
 
-// end kills the group and then every other member until none is left, and returns the highest rung that it took.
+// end kills the group and then every other member until none is left, and returns the highest step that it took.
 func (r *running) end(rung string) (string, int) {
 	if rung == rungTerm && len(r.members()) > 0 {
 		rung = rungKill
@@ -62,7 +62,7 @@ func (r *running) end(rung string) (string, int) {
 		if r.sweep(members) {
 			rung = rungSweep
 		}
-		<-time.After(pause) // the kernel needs a moment to take a killed process down
+		<-time.After(pause) // the kernel needs a moment to remove a killed process
 	}
 }
 

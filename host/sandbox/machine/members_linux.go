@@ -29,11 +29,11 @@ type member struct {
 	group int
 }
 
-// members finds the live processes of the command: its session's, and those that carry its marker. The
-// walk is limited to processes of our own user; others are out of reach and not ours.
+// members finds the live processes of the command: those of its session, and those that carry its marker. It only looks at processes of our
+// own user, because others are neither ours nor killable.
 func (r *running) members() []member {
-	// A process that forks and exits over and over can slip by a walk. If no pid was given out meanwhile
-	// none did; on a busy computer a few walks have to do.
+	// A process that forks and exits repeatedly can escape one walk. If no pid was assigned during the walk, none has escaped; on a busy
+	// computer a few walks have to suffice.
 	for range maxWalks {
 		before, _ := lastPid()
 		if found := r.walk(); len(found) > 0 {
@@ -58,16 +58,15 @@ func (r *running) walk() []member {
 	return found
 }
 
-// Bounds within which candidates can tell a command's processes from older ones by their pids.
+// Limits within which the pids distinguish a command's processes from older ones.
 const (
 	shortLived = 250 * time.Millisecond
 	fewPids    = 256
 )
 
-// candidates returns the pids to look at. The kernel gives pids out in rising order and starts over at the
-// end, so what a command started lies between its leader's pid and the latest one, unless the count has gone
-// around. Within a quarter of a second it cannot go around to beyond the leader again; later, or when
-// the gap is wide, every process is looked at. For most commands this saves a walk of milliseconds.
+// candidates returns the pids to check. The kernel assigns pids in rising order and wraps around, so the processes of a command lie between
+// its leader's pid and the last one, unless the counter has passed the leader's pid again. It cannot do that within a quarter of a second;
+// later, or if the range is large, every process is checked. For most commands this saves a walk that takes milliseconds.
 func (r *running) candidates() []int {
 	leader := r.cmd.Process.Pid
 	if time.Since(r.started) < shortLived {
@@ -82,7 +81,7 @@ func (r *running) candidates() []int {
 	return allPids()
 }
 
-// lastPid is the pid that was given out last in our namespace; see proc_loadavg(5).
+// lastPid returns the pid that was assigned last in our namespace; see proc_loadavg(5).
 func lastPid() (int, bool) {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -102,7 +101,7 @@ func allPids() []int {
 		return nil
 	}
 	defer proc.Close()
-	names, _ := proc.Readdirnames(-1) // what could be read is looked at
+	names, _ := proc.Readdirnames(-1) // an incomplete list is used too
 	var pids []int
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
@@ -112,7 +111,7 @@ func allPids() []int {
 	return pids
 }
 
-// inspect reports whether a process is alive and belongs to the command.
+// inspect checks whether a process is alive and belongs to the command.
 func (r *running) inspect(pid int) (member, bool) {
 	if !ownProcess(pid) {
 		return member{}, false
@@ -128,7 +127,7 @@ func (r *running) inspect(pid int) (member, bool) {
 	return m, hasMarker(pid, r.marker)
 }
 
-// sweep kills members that are not in the command's own group, which had its signal already, and reports whether there were any.
+// sweep kills the members outside of the command's group, which was signalled already, and reports whether there were any.
 func (r *running) sweep(members []member) bool {
 	any := false
 	for _, m := range members {
@@ -140,12 +139,12 @@ func (r *running) sweep(members []member) bool {
 	return any
 }
 
-// killOne kills a process that is surely the command's. The pidfd is opened first and the process looked at after,
-// so the one that is looked at is the one that the pidfd holds, and a pid used again by somebody else is never hit.
+// killOne kills a process only if it certainly belongs to the command. It opens the pidfd first and then inspects the process, so a pid
+// that was reused by another process is never killed.
 func (r *running) killOne(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // gone, or ENOSYS before Linux 5.3: better a survivor reported than a stranger killed
+		return // gone, or ENOSYS before Linux 5.3: better report a survivor than kill a stranger
 	}
 	defer unix.Close(fd)
 	if _, ours := r.inspect(pid); ours {
@@ -159,7 +158,7 @@ func ownProcess(pid int) bool {
 	return err == nil && int(st.Uid) == os.Getuid()
 }
 
-// stat is what /proc/PID/stat says, as far as it matters here; see proc_pid_stat(5).
+// stat is the used part of /proc/PID/stat; see proc_pid_stat(5).
 type stat struct {
 	state   byte
 	group   int
@@ -176,8 +175,8 @@ func readStat(pid int) (stat, bool) {
 	return parseStat(raw)
 }
 
-// parseStat reads the line of /proc/PID/stat. The name in parentheses may itself hold parentheses and spaces, so the
-// fields that count start after the last one.
+// parseStat parses the line of /proc/PID/stat. The name in parentheses may itself contain parentheses and spaces, so the fields are read
+// after the last parenthesis.
 func parseStat(raw []byte) (stat, bool) {
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 4 {

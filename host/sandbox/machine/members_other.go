@@ -2,7 +2,7 @@
 
 package machine
 
-// watch waits for the leader's exit. Systems without waitid in x/sys reap it on the way.
+// watch waits for the leader's exit. On systems for which x/sys has no waitid it also reaps the leader.
 func (r *running) watch() {
 	defer close(r.exited)
 	_ = r.cmd.Wait()
@@ -11,7 +11,7 @@ func (r *running) watch() {
 // member is a live process of a command.
 type member struct{}
 
-// members finds nothing: without /proc there is only the process group, which is signalled as a whole.
+// members returns nothing: without /proc there is only the process group, which is signalled as a whole.
 func (r *running) members() []member { return nil }
 
 func (r *running) sweep([]member) bool { return false }

@@ -8,20 +8,20 @@ import (
 
 type noticeKey struct{}
 
-// WithNotice returns a context under which Notice calls tell: a person waits there for a machine that is still being made.
-// tell must not block for long and may be called by several goroutines.
+// WithNotice returns a context under which Notice calls tell, for a person who waits for a machine to start. tell must not block for long
+// and may be called by several goroutines.
 func WithNotice(ctx context.Context, tell func(line string)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, tell)
 }
 
-// Notice tells the audience of ctx, in one line for people, what it is waiting for.
+// Notice tells the audience of ctx, in one line, what it is waiting for.
 func Notice(ctx context.Context, line string) {
 	if tell, ok := ctx.Value(noticeKey{}).(func(string)); ok {
 		tell(line)
 	}
 }
 
-// Audience is the callers that wait for one slow thing. Its zero value is empty, its methods are safe for concurrent use.
+// Audience is the set of callers that wait for one slow operation. Its zero value is empty, its methods are safe for concurrent use.
 type Audience struct {
 	mu      sync.Mutex
 	waiting map[*context.Context]struct{} // by identity: a context need not be comparable
@@ -51,7 +51,7 @@ func (a *Audience) Join(ctx context.Context) (leave func()) {
 	}
 }
 
-// Tell passes a line to all of them.
+// Tell passes a line to all waiting callers.
 func (a *Audience) Tell(line string) {
 	a.mu.Lock()
 	a.last = line
@@ -65,8 +65,8 @@ func (a *Audience) Tell(line string) {
 	}
 }
 
-// Throttle passes on at most one line in each period. Of those that come too fast it keeps the last one for when the
-// period is over. After stop it passes on nothing.
+// Throttle passes on at most one line per period. Of the lines within a period it passes on the last one when the period is over. After
+// stop it passes on nothing.
 func Throttle(period time.Duration, tell func(line string)) (throttled func(line string), stop func()) {
 	t := &throttle{period: period, tell: tell}
 	return t.line, t.stop
@@ -76,7 +76,7 @@ type throttle struct {
 	period time.Duration
 	tell   func(string)
 
-	mu      sync.Mutex // held while telling, so that stop waits for a line that is being told
+	mu      sync.Mutex // held while a line is passed on, so that stop waits for that
 	timer   *time.Timer
 	kept    string
 	waiting bool // the timer runs
@@ -95,7 +95,7 @@ func (t *throttle) line(line string) {
 	}
 }
 
-// say tells a line and begins a period; t.mu is held.
+// say passes a line on and starts a period; t.mu is held.
 func (t *throttle) say(line string) {
 	t.kept, t.waiting = "", true
 	t.tell(line)

@@ -10,20 +10,20 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/ring"
 )
 
-// Bounds on background processes.
+// Limits of background processes.
 const (
 	maxProcesses = 32 // kept, running or not
-	// maxOutputRead is what one call of Output returns at most.
+	// maxOutputRead bounds the result of one call of Output.
 	maxOutputRead = 256 << 10
 )
 
-// processTable keeps the background processes of a machine, and counts everything that runs on it.
+// processTable holds the background processes of a machine, and counts everything that runs on it.
 type processTable struct {
 	mu     sync.Mutex
 	last   int
 	list   []*background // oldest first
 	closed bool
-	active int // what work counts
+	active int // number of running commands
 	work   sync.WaitGroup
 }
 
@@ -39,7 +39,7 @@ type background struct {
 
 func newProcessTable() *processTable { return &processTable{} }
 
-// enter counts a command in; close waits for it. It fails once the machine is closed.
+// enter counts a command, for which close waits. It fails once the machine is closed.
 func (t *processTable) enter() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,14 +58,14 @@ func (t *processTable) leave() {
 	t.work.Done()
 }
 
-// Idle reports whether no command and no background process runs here.
+// Idle reports whether no command and no background process is running.
 func (h *Host) Idle() bool {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
 	return h.table.active == 0
 }
 
-// close refuses new commands and waits for the running ones; they end because the machine's life did.
+// close refuses new commands and waits for the running ones, which end because the machine's context has ended.
 func (t *processTable) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -73,7 +73,7 @@ func (t *processTable) close() {
 	t.work.Wait()
 }
 
-// add makes room for p and names it.
+// add makes room for p and assigns its id.
 func (t *processTable) add(p *background) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,14 +126,14 @@ func (p *background) finish(r Result) {
 	close(p.done)
 }
 
-// Running counts the background processes that have not ended.
+// Running returns the number of running background processes.
 func (h *Host) Running() int {
 	list, _ := h.Processes(context.Background())
 	return len(slices.DeleteFunc(list, func(p Process) bool { return !p.Running }))
 }
 
-// Start implements Machine. The context covers the start alone: the process lives until it ends, is killed,
-// its own timeout is over, or the machine is closed.
+// Start implements Machine. The context is for starting only: the process lives until it ends, is killed, reaches its own timeout, or the
+// machine is closed.
 func (h *Host) Start(ctx context.Context, cmd Command) (Process, error) {
 	if err := h.table.enter(); err != nil {
 		return Process{}, err
@@ -197,7 +197,7 @@ func (t tee) take(p []byte) {
 	t.report(Stdout, slices.Clone(p))
 }
 
-// Processes implements Machine: oldest first, the ended ones that are still kept included.
+// Processes implements Machine: oldest first, including ended ones that are still kept.
 func (h *Host) Processes(ctx context.Context) ([]Process, error) {
 	var list []Process
 	for _, p := range h.table.all() {
@@ -206,7 +206,7 @@ func (h *Host) Processes(ctx context.Context) ([]Process, error) {
 	return list, ctx.Err()
 }
 
-// Output implements Machine. A max of zero or less stands for the most that one call returns.
+// Output implements Machine. A max of zero or less means maxOutputRead.
 func (h *Host) Output(ctx context.Context, id string, offset int64, max int) (Output, error) {
 	p, err := h.table.get(id)
 	if err != nil {
@@ -215,7 +215,7 @@ func (h *Host) Output(ctx context.Context, id string, offset int64, max int) (Ou
 	if max <= 0 || max > maxOutputRead {
 		max = maxOutputRead
 	}
-	// Asked before reading: a process seen as ended has written everything that the read then returns.
+	// Checked before reading: an ended process has written everything that the read then returns.
 	running := p.snapshot().Running
 	data, first, dropped := p.output.Read(offset, max)
 	return Output{Data: data, Offset: first, Next: first + int64(len(data)), Dropped: dropped, Running: running}, ctx.Err()

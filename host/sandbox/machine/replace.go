@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// replace writes a file beside the target and renames it, so that a reader sees the old or the new content
-// and a crash leaves one of them. A file that would change hands by that is overwritten instead. The folder is opened once: a
-// command that moves it meanwhile takes all of this along.
+// replace writes a new file next to the target and renames it, so that a reader sees the old or the new content, and a crash leaves one of
+// them. If that would change the file's owner, the file is overwritten instead. The folder is opened once, so that a command that moves it
+// meanwhile does not separate the steps.
 func (h *Host) replace(name string, data []byte, mode fs.FileMode) error {
 	folder, base := filepath.Split(name)
 	dir, err := h.root.OpenRoot("./" + folder)
@@ -26,7 +26,7 @@ func (h *Host) replace(name string, data []byte, mode fs.FileMode) error {
 	}
 	owned := keepOwner(f, dir, base)
 	_, err = f.Write(data)
-	// The process's umask must not decide the mode, so it is set apart from opening. A change of owner clears bits of it.
+	// Set explicitly, because the umask must not decide the mode, and a change of owner clears bits of it.
 	err = errors.Join(owned, err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = dir.Rename(beside, base)
@@ -60,8 +60,8 @@ func keepOwner(f *os.File, dir *os.Root, name string) error {
 	return f.Chown(int(want.Uid), int(want.Gid))
 }
 
-// inherit gives something new its folder's owner when the daemon is root: a sandbox may share the workspace, and its
-// commands never run as root.
+// inherit gives a new entry its folder's owner if the daemon is root: a sandbox may share the workspace, and its commands never run as
+// root.
 func inherit(root *os.Root, folder string, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -95,7 +95,7 @@ func overwrite(dir *os.Root, name string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// makeFolders makes what is missing of a folder.
+// makeFolders creates the missing part of a folder's path.
 func (h *Host) makeFolders(name string) error {
 	_, err := h.root.Stat(name)
 	if !errors.Is(err, fs.ErrNotExist) || name == "." {

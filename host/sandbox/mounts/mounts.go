@@ -1,11 +1,11 @@
-// Package mounts decides which folders and files of the host a sandbox may see, and where.
+// Package mounts decides which folders and files of the host a sandbox may mount, and where.
 //
-// Start with Rules: Check says whether a source is allowed, Open does the same and holds what it found, so that the
-// caller that mounts it can tell afterwards whether that very folder was mounted. CheckTargets judges the places inside.
+// Start with Rules: Check decides about a source. Open does the same and keeps the source open, so that its caller can verify afterwards
+// that this very folder was mounted. CheckTargets checks the mount points.
 //
-// Nothing of the host may be mounted but what lies below the roots that the owner lists, and some places never are, whatever
-// the roots say: the system's, the engine's, Flynn's own, the store of any other Flynn, and the hidden folders of homes, which hold keys. Links are
-// followed before anything is decided. The package touches no engine and mounts nothing.
+// Only folders below the roots that the owner lists may be mounted. Some are never allowed, whatever the roots: those of the system, of the
+// engine, of Flynn itself, the store of any other Flynn, and the hidden folders of homes, which contain keys. Links are resolved before
+// anything is decided. The package uses no engine and mounts nothing.
 package mounts
 
 import (
@@ -19,23 +19,22 @@ import (
 	"strings"
 )
 
-// Rules say which sources are allowed. The zero value allows none.
+// Rules decide which sources are allowed. The zero value allows none.
 type Rules struct {
 	// Roots are absolute folders; a source is one of them or lies below one.
 	Roots []string
-	// RootsKey is where people write the roots. mount_roots of [sandbox]
+	// RootsKey is the name of the configuration key for the roots; by default mount_roots of [sandbox].
 	RootsKey string
-	// Secret are further absolute paths that no source may be, contain or lie below: what Flynn itself keeps, and the
-	// engine's socket and data.
+	// Secret are further absolute paths that no source may be, contain or lie below: Flynn's own files, and the engine's socket and data.
 	Secret []string
-	// Hidden are absolute paths whose content no image may hold either: secrets, logins and conversations.
+	// Hidden are absolute paths whose content must not get into images either: secrets, logins and conversations.
 	Hidden []string
 	// Home is the home folder of the user that Flynn runs as.
 	Home string
 }
 
-// system are the places that no container may see, in addition to what Rules name. The engines' data is among
-// them: a writer of that data writes to every container.
+// system returns the paths that are never allowed, in addition to those of Rules. The engines' data are among them: write access to those
+// is write access to every container.
 func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run",
@@ -43,10 +42,10 @@ func system() []string {
 	}
 }
 
-// homes are the folders that have homes in them.
+// homes returns the folders that contain home folders.
 func homes() []string { return []string{"/home", "/Users"} }
 
-// Check reports whether a folder or file may be mounted, and returns its path without links.
+// Check returns the path of a folder or file without links, or an error if it may not be mounted.
 func (r Rules) Check(source string) (resolved string, err error) {
 	s, err := r.Open(source)
 	if err != nil {
@@ -55,17 +54,17 @@ func (r Rules) Check(source string) (resolved string, err error) {
 	return s.Path, s.Close()
 }
 
-// Open checks a source as Check does and keeps hold of it. Close it once it is mounted.
+// Open checks a source like Check and keeps it open. Close it once it is mounted.
 func (r Rules) Open(source string) (*Source, error) {
 	if err := checkWords(source); err != nil {
 		return nil, err
 	}
 	if len(r.Roots) == 0 {
-		return nil, fmt.Errorf("%s is a folder of the host, and none may be mounted: list its parent in %s", source, r.rootsKey())
+		return nil, fmt.Errorf("%s is a folder of the host, and no root is configured: list its parent in %s", source, r.rootsKey())
 	}
 	s, err := open(source)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: make it, or correct source", source, cause(err))
+		return nil, fmt.Errorf("%s: %w: create it, or correct source", source, cause(err))
 	}
 	if err := r.judge(s); err != nil {
 		s.Close()
@@ -79,15 +78,15 @@ func (r Rules) Open(source string) (*Source, error) {
 
 func (r Rules) rootsKey() string { return cmp.Or(r.RootsKey, "mount_roots of [sandbox]") }
 
-// checkWords refuses what is no path on its own. A colon separates options elsewhere, never here.
+// checkWords refuses a source that is not a plain path. A colon would separate options in other tools.
 func checkWords(source string) error {
 	switch {
 	case strings.ContainsRune(source, ':'):
-		return fmt.Errorf("%q has a colon: write source, target and read_only as keys of their own", source)
+		return fmt.Errorf("%q contains a colon: write source, target and read_only as separate keys", source)
 	case strings.ContainsFunc(source, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }):
-		return fmt.Errorf("%q has a character that no path should have: rename it", source)
+		return fmt.Errorf("%q contains an unsuitable character: rename it", source)
 	case !filepath.IsAbs(source):
-		return fmt.Errorf("%q is not an absolute path: write it from / on", source)
+		return fmt.Errorf("%q is not an absolute path: begin it with /", source)
 	}
 	return nil
 }
@@ -97,19 +96,19 @@ func (r Rules) judge(s *Source) error {
 	path := s.Path
 	switch {
 	case !s.info.IsDir() && !s.info.Mode().IsRegular():
-		return fmt.Errorf("%s, which is neither a folder nor a regular file: mount the folder of data instead", path)
+		return fmt.Errorf("%s, which is neither a folder nor a regular file: mount a folder with data instead", path)
 	case !slices.ContainsFunc(r.Roots, func(root string) bool { return below(path, root) || below(path, follow(root)) }):
-		return fmt.Errorf("%s, which lies below no folder of %s: add its parent there", path, r.rootsKey())
+		return fmt.Errorf("%s, which is not below a folder of %s: add its parent there", path, r.rootsKey())
 	}
 	if secret, why := r.secret(path); secret != "" {
-		return fmt.Errorf("%s, which %s: mount a folder that holds nothing but what the sandbox needs", path, why)
+		return fmt.Errorf("%s, which %s: mount a folder with only the files that the sandbox needs", path, why)
 	}
 	if store, inside := storeAround(path); store != "" {
 		why := "holds"
 		if inside {
 			why = "is or lies in"
 		}
-		return fmt.Errorf("%s, which %s %s, the store of a Flynn: mount a folder that holds nothing but what the sandbox needs", path, why, store)
+		return fmt.Errorf("%s, which %s %s, the store of a Flynn host: mount a folder with only the files that the sandbox needs", path, why, store)
 	}
 	if s.info.IsDir() {
 		return checkSockets(path)
@@ -117,7 +116,7 @@ func (r Rules) judge(s *Source) error {
 	return nil
 }
 
-// secret returns a place that may not be seen and why the path would show it.
+// secret returns the secret path that a mount of the path would show, and in which way.
 func (r Rules) secret(path string) (place, why string) {
 	for _, p := range append(system(), r.Secret...) {
 		for _, place := range []string{filepath.Clean(p), follow(p)} {
@@ -141,7 +140,7 @@ func (r Rules) secret(path string) (place, why string) {
 	return "", ""
 }
 
-// homesOf returns the homes that a path by its looks lies in, or contains.
+// homesOf returns the home folders that a path lies in or contains, judging by its name.
 func (r Rules) homesOf(path string) []string {
 	var found []string
 	for _, parent := range homes() {
@@ -156,8 +155,8 @@ func (r Rules) homesOf(path string) []string {
 	return found
 }
 
-// checkSockets refuses a folder with a socket in it: a read-only mount does not keep anybody from connecting to it. It
-// looks no deeper; what is known to be an engine's socket is refused at any depth.
+// checkSockets refuses a folder that contains a socket: a read-only mount does not prevent connections to it. It does not look into
+// subfolders; the known sockets of engines are refused at any depth.
 func checkSockets(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrPermission) {
@@ -165,7 +164,7 @@ func checkSockets(folder string) error {
 	}
 	for _, e := range entries {
 		if e.Type()&fs.ModeSocket != 0 {
-			return fmt.Errorf("%s, which holds the socket %s of a server on the host: mount a folder without one", folder, e.Name())
+			return fmt.Errorf("%s, which contains the socket %s of a server on the host: mount a folder without one", folder, e.Name())
 		}
 	}
 	return err
@@ -176,10 +175,10 @@ func below(path, folder string) bool {
 	return folder != "" && (path == folder || folder == "/" || strings.HasPrefix(path, folder+"/"))
 }
 
-// Below reports whether path is folder or lies in it, in the words of both.
+// Below reports whether path is folder or lies in it, without resolving links.
 func Below(path, folder string) bool { return below(filepath.Clean(path), filepath.Clean(folder)) }
 
-// follow resolves the links of as much of a path as exists.
+// follow resolves the links in the existing part of a path.
 func follow(path string) string {
 	if path == "" {
 		return ""
@@ -194,7 +193,7 @@ func follow(path string) string {
 	return path
 }
 
-// cause drops the operation and path that the os package puts before an error.
+// cause returns the cause of an error of package os, without operation and path.
 func cause(err error) error {
 	var perr *fs.PathError
 	if errors.As(err, &perr) {
@@ -203,22 +202,21 @@ func cause(err error) error {
 	return err
 }
 
-// Source is a folder or file that passed the rules. It is held open, so that its number on the file system cannot go to
-// another one until Close.
+// Source is a folder or file that the rules allow. It is kept open, so that its inode number cannot be reused until Close.
 type Source struct {
-	// Path has no links in it.
+	// Path contains no links.
 	Path string
 	file *os.File
 	info os.FileInfo
 }
 
-// ID identifies a file on this machine for as long as it exists: st_dev and st_ino.
+// ID identifies an existing file on this machine: st_dev and st_ino.
 type ID struct{ Dev, Ino uint64 }
 
 // ID is the source's.
 func (s *Source) ID() ID { return identify(s.info) }
 
-// IsDir tells folders from files.
+// IsDir reports whether the source is a folder.
 func (s *Source) IsDir() bool { return s.info.IsDir() }
 
 // Close lets go of the source.

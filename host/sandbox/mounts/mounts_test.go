@@ -212,8 +212,8 @@ func TestCheckTargets(t *testing.T) {
 		"the workspace":         {targets: []string{"/work/space"}, err: "hides the workspace"},
 		"a parent of it":        {targets: []string{"/work"}, err: "hides the workspace"},
 		"a folder of it":        {targets: []string{"/work/space/in"}, err: "lies in the workspace"},
-		"the supervisor":        {targets: []string{"/.flynn-sandboxd"}, err: "Flynn's own"},
-		"the control socket":    {targets: []string{"/.flynn-lane/s"}, err: "Flynn's own"},
+		"the supervisor":        {targets: []string{"/.flynn-sandboxd"}, err: "reserved by Flynn"},
+		"the control socket":    {targets: []string{"/.flynn-control/s"}, err: "reserved by Flynn"},
 		"the same twice":        {targets: []string{"/a", "/b", "/a"}, index: 2, err: "over each other"},
 		"one below another":     {targets: []string{"/a", "/a/b"}, index: 1, err: "over each other"},
 		"one above another":     {targets: []string{"/a/b", "/a"}, index: 1, err: "over each other"},
@@ -265,7 +265,7 @@ func FuzzTargets(f *testing.F) {
 		if CheckTargets(workspace, []string{a, b}) != nil {
 			return
 		}
-		for _, pair := range [][2]string{{a, b}, {a, workspace}, {b, workspace}, {a, "/proc"}, {b, "/dev"}, {a, "/.flynn-lane"}, {b, "/tmp"}} {
+		for _, pair := range [][2]string{{a, b}, {a, workspace}, {b, workspace}, {a, "/proc"}, {b, "/dev"}, {a, "/.flynn-control"}, {b, "/tmp"}} {
 			if below(pair[0], pair[1]) || below(pair[1], pair[0]) {
 				t.Errorf("%q and %q lie over each other", pair[0], pair[1])
 			}

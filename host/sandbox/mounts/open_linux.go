@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open follows the path to its end once, and asks the kernel where that is: a process that swaps a folder for a link
-// meanwhile changes what is found, but not what is judged.
+// open follows the path once, and asks the kernel where it leads: if a process replaces a folder by a link meanwhile, the rules are still
+// applied to the file that was opened.
 func open(source string) (*Source, error) {
 	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func open(source string) (*Source, error) {
 	return &Source{Path: path, file: f, info: info}, nil
 }
 
-// isThere makes sure that the path that the kernel tells leads to the file: it does not once that is deleted.
+// isThere checks that the path that the kernel reports leads to the file, which is not the case once it is deleted.
 func isThere(path string, info os.FileInfo) error {
 	now, err := os.Lstat(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// open follows the path's links and then opens what has none. Outside Linux engines run in machines of their own, whose
-// view of the folder nobody can compare with this one.
+// open resolves the path's links and opens the result. Outside Linux, engines run in virtual machines, whose view of the folder cannot be
+// compared with this one.
 func open(source string) (*Source, error) {
 	path, err := filepath.EvalSymlinks(source)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// StoreMarks are the files by which a store of any Flynn is known, this one's or another's: its database, or the name and the
-// workspaces of one that has none yet. What a store holds are secrets and conversations.
+// StoreMarks are the files by which the store of any Flynn host is recognised: the database, or the name and the workspaces of a store
+// without a database. Stores contain secrets and conversations.
 func StoreMarks() [][]string { return [][]string{{"flynn.db"}, {"instance", "workspaces"}} }
 
 // isStore reports whether the names are those of a store.
@@ -26,10 +26,10 @@ func IsStore(files fs.FS, name string) bool {
 	})
 }
 
-// maxSearched bounds the entries among which a store is looked for below a folder, level by level, each time that it is mounted.
+// maxSearched bounds the entries that are searched for a store below a folder, level by level, for each mount.
 const maxSearched = 50_000
 
-// storeAround returns the store of a Flynn that a path without links lies in, or that lies in it.
+// storeAround returns the store that contains a path without links, or that lies below it.
 func storeAround(path string) (store string, inside bool) {
 	for at := path; ; at = filepath.Dir(at) {
 		if IsStore(os.DirFS(at), ".") {
@@ -43,7 +43,7 @@ func storeAround(path string) (store string, inside bool) {
 	for len(folders) > 0 && seen < maxSearched {
 		folder := folders[0]
 		folders = folders[1:]
-		entries, _ := os.ReadDir(folder) // as much as can be read: no sandbox sees more
+		entries, _ := os.ReadDir(folder) // unreadable entries are not visible in the sandbox either
 		seen += len(entries)
 		names := map[string]bool{}
 		for _, e := range entries {

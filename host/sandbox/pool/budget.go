@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// defaultShare is the share of the machine's time that refilling may take where nothing is configured.
+// defaultShare is the default share of the machine's CPU time for refilling.
 const defaultShare = 0.25
 
-// burst is the time that refilling may take at once after a rest.
+// burst is the CPU time that refilling may use at once after a rest.
 const burst = 2 * time.Second
 
-// rate is how much time refilling may take in the time that passes, on all cores together: the time that it takes to
-// make an item counts as if it kept one core busy.
+// rate returns the CPU time that refilling may use per unit of time, on all cores together: making an item counts as if it kept one core
+// busy.
 func rate(share float64) float64 { return share * float64(runtime.NumCPU()) }
 
-// budget is a token bucket of time. What is spent may exceed what is there, since nobody knows beforehand how long an
-// item takes; the debt is waited for. So in any time T no more than rate x T + burst + one item is spent.
+// budget is a token bucket of time. It may become negative, because the cost of an item is known only afterwards; refilling then waits. In
+// any time T no more than rate x T + burst + one item is spent.
 type budget struct {
-	rate    float64 // gained per time that passes
+	rate    float64 // gained per unit of time
 	balance time.Duration
 	at      time.Time // of balance; zero before the first use
 }
 
-// wait is how long to wait before anything may be spent.
+// wait returns how long to wait before anything may be spent.
 func (b *budget) wait(now time.Time) time.Duration {
 	b.gain(now)
 	if b.balance > 0 {

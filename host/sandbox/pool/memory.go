@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// Memory says how the machine is off for memory.
+// Memory is the state of the machine's memory.
 type Memory struct {
-	// Stalled is the percentage of the last ten seconds in which some process waited for memory; 0 where the kernel does
-	// not tell (Documentation/accounting/psi.rst).
+	// Stalled is the percentage of the last ten seconds in which some process waited for memory; 0 if the kernel does not report it
+	// (Documentation/accounting/psi.rst).
 	Stalled float64
-	// Available is the part of the memory that can be given out without swapping, from 0 to 1.
+	// Available is the share of the memory that can be allocated without swapping, from 0 to 1.
 	Available float64
 }
 
-// pressure decides when memory is short. It takes more to end it than not to begin it, so that the pools do not fill and empty by turns.
+// pressure decides when memory is short. Its thresholds have a gap, so that the pools do not fill and drain in turns.
 type pressure struct{ on bool }
 
 const (
@@ -36,7 +36,7 @@ func (p *pressure) update(s Memory) (changed bool) {
 	return p.on != was
 }
 
-// readMemory asks the kernel.
+// readMemory reads the state from the kernel.
 func readMemory() (Memory, error) {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -46,14 +46,14 @@ func readMemory() (Memory, error) {
 	if s.Available, err = parseMemInfo(info); err != nil {
 		return Memory{}, err
 	}
-	if stalls, err := os.ReadFile("/proc/pressure/memory"); err == nil { // off in some kernels
+	if stalls, err := os.ReadFile("/proc/pressure/memory"); err == nil { // disabled in some kernels
 		s.Stalled, err = parseStalls(stalls)
 		return s, err
 	}
 	return s, nil
 }
 
-// parseMemInfo returns MemAvailable as a part of MemTotal; see proc_meminfo(5).
+// parseMemInfo returns the ratio of MemAvailable to MemTotal; see proc_meminfo(5).
 func parseMemInfo(info []byte) (float64, error) {
 	total, err1 := memInfoField(info, "MemTotal:")
 	available, err2 := memInfoField(info, "MemAvailable:")

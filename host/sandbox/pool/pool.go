@@ -1,11 +1,11 @@
-// Package pool keeps things ready that take long to make, so that a caller hardly waits for one. Each is used once.
+// Package pool keeps items ready that take long to make, so that callers hardly wait for one. Each item is used once.
 //
-// Start with Set: Want says how many of what, Take and Put move them, and Run makes what is missing, one at a time (refill.go):
-// within a share of the machine's time (budget.go), after the callers that wait at that moment, and not while memory is short (memory.go),
-// which ends what is there. What is old or dead is replaced.
+// Start with Set: Want sets how many items to keep, Take and Put move them, and Run makes missing ones, one at a time (refill.go): within a
+// share of the machine's CPU time (budget.go), after waiting callers were served, and not while memory is short (memory.go), in which case
+// the ready items are ended. Old and dead items are replaced.
 //
-// The package does not know what it keeps. For package sandbox these are containers that belong to no session yet; how they are made,
-// become a session's and end is decided there.
+// The package does not know what the items are. For package sandbox they are containers without a session; it decides how they are made,
+// assigned to a session and ended.
 package pool
 
 import (
@@ -19,78 +19,78 @@ import (
 	"time"
 )
 
-// Item is what is kept.
+// Item is an item of a pool.
 type Item interface {
-	// Dead reports whether it is of no further use. It is called under a lock and must not wait.
+	// Dead reports whether the item can no longer be used. It is called under a lock and must not block.
 	Dead() bool
-	// Born is when it was made.
+	// Born returns when it was made.
 	Born() time.Time
 }
 
-// Config is what a Set needs.
+// Config configures a Set.
 type Config[T Item] struct {
-	// Discard ends an item that nobody has used. It must not wait.
+	// Discard ends an unused item. It must not block.
 	Discard func(T)
-	// MaxAge is when an item is replaced.
+	// MaxAge is the age at which an item is replaced.
 	MaxAge time.Duration
-	// Memory says how the machine is off for memory. nil: the kernel is asked
+	// Memory returns the state of the machine's memory; nil asks the kernel.
 	Memory func() (Memory, error)
-	// Inspect is the time between two looks at the memory and the age of items. 5 s
+	// Inspect is the interval between checks of the memory and of the items' age; 5 s by default.
 	Inspect time.Duration
 	Log     *slog.Logger
 }
 
-// Wish is a number of items of one kind that are to be kept. Two for the same kind add up.
+// Wish is the number of items of one kind to keep. Two wishes for the same kind add up.
 type Wish[T Item] struct {
 	Kind string
 	Size int
-	// Make makes an item, and says how much of the machine's time that took. ErrNotNow puts it off for a while.
+	// Make makes an item and returns the CPU time that it took. ErrNotNow postpones it for a while.
 	Make func(ctx context.Context) (T, time.Duration, error)
 }
 
-// ErrNotNow is returned by Make when no item would be of use at the moment.
+// ErrNotNow is returned by Make if an item would be useless at the moment.
 var ErrNotNow = errors.New("nothing is to be kept ready at the moment")
 
-// Set is the items that are kept, of all kinds.
+// Set holds the items of all kinds.
 type Set[T Item] struct {
 	config Config[T]
 	kick   chan struct{} // wakes Run, buffered
 
-	urgent  atomic.Int64 // callers waiting for an item, or for one to be made
-	claimed atomic.Int64 // when the latest was taken, in Unix nanoseconds
+	urgent  atomic.Int64 // callers that wait for an item, or for one to be made
+	claimed atomic.Int64 // time of the last Take, in Unix nanoseconds
 
 	mu       sync.Mutex // guards the fields below, never held over I/O
 	byKind   map[string]*shelf[T]
-	order    []*shelf[T] // as wished
+	order    []*shelf[T] // in the order of the wishes
 	budget   budget
 	pressure pressure
-	yielding time.Time // since when refilling lets others go first, or zero
+	yielding time.Time // since when refilling has been giving way, or zero
 	closed   bool
 	counts   Stats
 }
 
-// Miss says why a caller was not served.
+// Miss is the reason why a pool did not serve a caller.
 type Miss string
 
 // The reasons. Users of the package may add more.
 const (
-	MissNoPool Miss = "no_pool" // none is kept of the kind
-	MissEmpty  Miss = "empty"   // all were taken, or ended
+	MissNoPool Miss = "no_pool" // no items of this kind are kept
+	MissEmpty  Miss = "empty"   // all were taken or have ended
 )
 
-// Stats count since the start, but for Ready and Wanted, which are as of now.
+// Stats are counters since the start, except Ready and Wanted, which are current.
 type Stats struct {
 	Ready, Wanted int
 	Hits          int64
 	Misses        map[Miss]int64
 	Refills       int64 // items made
 	Failures      int64 // items that could not be made
-	Drained       int64 // ended because memory ran short or other ones are wanted
-	Replaced      int64 // ended because they were old, or dead
+	Drained       int64 // ended because memory was short or others are wanted
+	Replaced      int64 // ended because they were old or dead
 	Pressed       bool  // whether memory is short
 }
 
-// New returns a set that keeps nothing.
+// New returns an empty set.
 func New[T Item](c Config[T]) *Set[T] {
 	c.Inspect = cmp.Or(c.Inspect, inspectEvery)
 	if c.Memory == nil {
@@ -102,8 +102,7 @@ func New[T Item](c Config[T]) *Set[T] {
 	}
 }
 
-// Want changes what is kept, and the share of the machine's time that refilling may take, over all its cores, from 0 to 1.
-// 0: a quarter
+// Want changes what is kept, and the share of the machine's CPU time, of all cores, for refilling, from 0 to 1; 0 means a quarter.
 func (s *Set[T]) Want(wishes []Wish[T], share float64) {
 	s.mu.Lock()
 	before := s.byKind
@@ -127,7 +126,7 @@ func (s *Set[T]) Want(wishes []Wish[T], share float64) {
 	s.wake()
 }
 
-// enter adds one wish, on top of what is there. s.mu is held.
+// enter adds one wish, keeping the existing items. s.mu is held.
 func (s *Set[T]) enter(w Wish[T], before map[string]*shelf[T]) {
 	f := s.byKind[w.Kind]
 	if f == nil {
@@ -148,8 +147,8 @@ func (s *Set[T]) Hurry() (served func()) {
 	return func() { s.urgent.Add(-1) }
 }
 
-// Take returns the newest item of a kind that is alive, or why there is none, and has another one made. What came of it is for
-// Count.
+// Take returns the newest living item of a kind, or the reason why there is none, and triggers a refill. The caller reports the outcome
+// with Count.
 func (s *Set[T]) Take(kind string) (item T, miss Miss) {
 	s.mu.Lock()
 	f := s.byKind[kind]
@@ -169,7 +168,7 @@ func (s *Set[T]) Take(kind string) (item T, miss Miss) {
 	return item, ""
 }
 
-// Count counts a caller that was served, or one that was not and why.
+// Count counts a served caller, or a miss.
 func (s *Set[T]) Count(miss Miss) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +179,7 @@ func (s *Set[T]) Count(miss Miss) {
 	}
 }
 
-// Put keeps an item, or ends it where none of its kind is wanted any more.
+// Put adds an item, or ends it if no more of its kind are wanted.
 func (s *Set[T]) Put(kind string, item T) {
 	s.mu.Lock()
 	f := s.byKind[kind]
@@ -194,7 +193,7 @@ func (s *Set[T]) Put(kind string, item T) {
 	}
 }
 
-// Close ends everything that is kept, for good.
+// Close ends all items, for good.
 func (s *Set[T]) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -206,7 +205,7 @@ func (s *Set[T]) Close() {
 	s.discard(all)
 }
 
-// Stats returns the counts.
+// Stats returns the counters.
 func (s *Set[T]) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// yieldTime lets a caller that has just taken an item go ahead of the refill that this causes.
+// yieldTime lets a caller that has just taken an item run before the refill starts.
 const yieldTime = 50 * time.Millisecond
 
-// maxYield is how long refilling lets others go first.
+// maxYield bounds how long refilling gives way.
 const maxYield = 5 * time.Second
 
-// maxCharge is the most that one item is reckoned to have taken: what takes longer waits for something else.
+// maxCharge bounds the cost counted for one item: one that takes longer waits for something else.
 const maxCharge = 5 * time.Second
 
-// inspectEvery is the time between two looks at the machine's memory and the items' age.
+// inspectEvery is the default interval between checks of the memory and of the items' age.
 const inspectEvery = 5 * time.Second
 
-// Run makes what is missing, one item at a time, until ctx ends.
+// Run makes missing items, one at a time, until ctx ends.
 func (s *Set[T]) Run(ctx context.Context) {
 	inspect := time.NewTicker(s.config.Inspect)
 	defer inspect.Stop()
@@ -39,11 +39,11 @@ func (s *Set[T]) Run(ctx context.Context) {
 	}
 }
 
-// inspect replaces what is dead or old, and ends what there is while memory is short.
+// inspect replaces dead and old items, and ends all items while memory is short.
 func (s *Set[T]) inspect(now time.Time) {
 	state, err := s.config.Memory()
 	if err != nil {
-		state = Memory{Available: 1} // nobody can tell, so the items stay
+		state = Memory{Available: 1} // unknown, so the items stay
 	}
 	s.mu.Lock()
 	changed := s.pressure.update(state)
@@ -66,8 +66,8 @@ func (s *Set[T]) inspect(now time.Time) {
 	}
 }
 
-// refill makes one item, if one is missing and the time has come. It returns how long to wait before the next
-// attempt, and less than 0 to wait for word.
+// refill makes one item if one is missing and due. It returns how long to wait before the next attempt; less than 0 means until it is
+// woken.
 func (s *Set[T]) refill(ctx context.Context) time.Duration {
 	f, wait := s.neediest(time.Now())
 	if f == nil || wait > 0 {
@@ -84,7 +84,7 @@ func (s *Set[T]) refill(ctx context.Context) time.Duration {
 	return 0
 }
 
-// made counts an item, or an attempt at one.
+// made counts an item or a failed attempt.
 func (s *Set[T]) made(f *shelf[T], took time.Duration, err error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -100,8 +100,8 @@ func (s *Set[T]) made(f *shelf[T], took time.Duration, err error) {
 	}
 }
 
-// neediest is the kind with the smallest part of what it should have, of those that may be tried now; without one, or
-// when somebody else goes first, it says how long to wait.
+// neediest returns the kind with the smallest share of its wanted items, among those that may be tried at the moment; if there is none, or
+// refilling has to give way, it returns how long to wait.
 func (s *Set[T]) neediest(now time.Time) (*shelf[T], time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func (s *Set[T]) neediest(now time.Time) (*shelf[T], time.Duration) {
 	return best, max(s.yield(now), s.budget.wait(now))
 }
 
-// yield is how long to let those go first who wait for an item, or were just given one. It does not let them all go
-// first: where they never cease to come, a pool that is never filled would serve none. s.mu is held.
+// yield returns how long to give way to callers that wait for an item or have just got one. It does not wait for all of them: under
+// constant load a pool that is never filled would serve none. s.mu is held.
 func (s *Set[T]) yield(now time.Time) time.Duration {
 	wait := yieldTime - now.Sub(time.Unix(0, s.claimed.Load()))
 	if s.urgent.Load() > 0 {

@@ -12,11 +12,11 @@ type shelf[T Item] struct {
 	size  int
 	ready []T // oldest first
 
-	failures int       // attempts in a row
-	until    time.Time // not to be tried again before
+	failures int       // failed attempts in a row
+	until    time.Time // time of the next attempt
 }
 
-// take pops the newest item that is alive; the dead ones that it meets go to waste.
+// take removes the newest living item; it also returns the dead ones that it finds.
 func (f *shelf[T]) take() (item T, found bool, waste []T) {
 	for len(f.ready) > 0 {
 		last := len(f.ready) - 1
@@ -30,7 +30,7 @@ func (f *shelf[T]) take() (item T, found bool, waste []T) {
 	return none, false, waste
 }
 
-// cull takes out the dead, and those made before a time.
+// cull removes the dead items, and those made before a time.
 func (f *shelf[T]) cull(before time.Time) (old []T) {
 	kept := f.ready[:0]
 	for _, item := range f.ready {
@@ -45,20 +45,20 @@ func (f *shelf[T]) cull(before time.Time) (old []T) {
 	return old
 }
 
-// shrink takes out the oldest until no more than n are left.
+// shrink removes the oldest items until at most n are left.
 func (f *shelf[T]) shrink(n int) (surplus []T) {
 	cut := max(0, len(f.ready)-n)
 	surplus, f.ready = f.ready[:cut:cut], f.ready[cut:]
 	return surplus
 }
 
-// The time between attempts at an item that cannot be made.
+// The delay between attempts to make an item.
 const (
 	refillPause    = 2 * time.Second
 	maxRefillPause = time.Minute
 )
 
-// failed puts the next attempt off, longer each time.
+// failed postpones the next attempt, longer each time.
 func (f *shelf[T]) failed(now time.Time) {
 	f.until = now.Add(min(refillPause<<min(f.failures, 5), maxRefillPause))
 	f.failures++

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// buildTimeout bounds the building of a program.
+// buildTimeout bounds the build of a program.
 const buildTimeout = 5 * time.Minute
 
-// findModule looks for the module's source upwards from the working folder and the program.
+// findModule looks for the module's source in the working folder, the program's folder and their parents.
 func findModule() (string, error) {
 	var starts []string
 	if wd, err := os.Getwd(); err == nil {
@@ -39,7 +39,7 @@ func findModule() (string, error) {
 	return "", errors.New("no source of github.com/flynnhost/flynn in or above the working folder")
 }
 
-// build builds a program into the cache, under the digest of the sources.
+// build builds a program and caches it under the digest of its sources.
 func build(log *slog.Logger, module string, p program) (string, error) {
 	digest, err := sourceDigest(module, p)
 	if err != nil {

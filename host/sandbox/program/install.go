@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Install copies a supervisor into dir under its digest, read-only, so that a later build
-// does not change what running containers have mounted.
+// Install copies a supervisor into dir under its digest, read-only, so that a later build does not change the file that running containers
+// have mounted.
 func Install(source, dir string) (path, digest string, err error) {
 	in, err := os.Open(source)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package program provides the programs of Flynn's own that run in sandboxes: it finds them beside the host's program, or
-// builds them where there are the source and a Go toolchain, and puts the supervisor where containers mount it.
+// Package program provides Flynn's own programs that run in sandboxes: it finds them beside the host's program, or builds them if the
+// source and a Go toolchain are available, and copies the supervisor to where containers mount it.
 //
-// Start with FindSupervisor. What the programs do is for packages supervise and verify; how they get to an engine on
-// another machine is for package sandbox.
+// Start with FindSupervisor. The programs themselves are in packages supervise and selftest; package launch brings them to engines on other
+// machines.
 package program
 
 import (
@@ -18,10 +18,10 @@ import (
 // Supervisor is the file name of cmd/flynn-sandboxd.
 const Supervisor = "flynn-sandboxd"
 
-// program is one that runs in containers, and what it is built from.
+// program is a program that runs in containers.
 type program struct {
 	name    string
-	sources []string // folders of the module
+	sources []string // folders of the module that it is built from
 }
 
 func supervisor() program {
@@ -33,11 +33,11 @@ func supervisor() program {
 
 func probe() program { return program{"flynn-probe", []string{"cmd/flynn-probe"}} }
 
-// FindSupervisor returns the path of flynn-sandboxd: the one beside the running program, or, in a
-// checkout with a Go toolchain at hand, one built from source and kept in the user's cache.
+// FindSupervisor returns the path of flynn-sandboxd: the one beside the running program or, in a checkout with a Go toolchain, one that it
+// builds from source and caches.
 func FindSupervisor(log *slog.Logger) (string, error) { return find(log, supervisor()) }
 
-// FindProbe returns the path of flynn-probe, which verification runs in sandboxes, in the same way.
+// FindProbe returns the path of flynn-probe, which the self-test runs in sandboxes, in the same way.
 func FindProbe(log *slog.Logger) (string, error) { return find(log, probe()) }
 
 func find(log *slog.Logger, p program) (string, error) {
@@ -65,8 +65,8 @@ func find(log *slog.Logger, p program) (string, error) {
 	return path, nil
 }
 
-// checkStatic refuses a program that needs a loader, or is none for Linux: images without the C library it was linked
-// with cannot start it, and say only that there is no such file.
+// checkStatic refuses a program that is dynamically linked or not for Linux: in an image without its C library it would fail with nothing
+// but "no such file".
 func checkStatic(path string) error {
 	program, err := elf.Open(path)
 	if unreadable := (*fs.PathError)(nil); errors.As(err, &unreadable) {

@@ -14,21 +14,21 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
-// Bundle is what programs need to reach the hosts of some credentials.
+// Bundle is a set of certificates that programs need to reach the hosts of some credentials.
 type Bundle struct {
 	Authority *egress.Authority
 	Folder    string
-	// whole says that the bundle is enough to reach everything on the allowlist.
+	// whole is set if the bundle suffices for everything on the allowlist.
 	whole bool
 }
 
 const (
-	ownFile    = "proxy.pem"  // the authority alone
-	bundleFile = "bundle.pem" // with all others that are trusted
+	ownFile    = "proxy.pem"  // the authority's certificate only
+	bundleFile = "bundle.pem" // together with all other trusted ones
 )
 
-// write puts the certificates into the folder. Programs take one file in place of their own list, so where hosts without a
-// credential may be reached as well, it has the host's list in it; the image's cannot be read from here.
+// write writes the certificates. Programs replace their own list by the file, so it includes the host's list if hosts without a credential
+// may be reached as well; the image's list cannot be read here.
 func (b *Bundle) write(alone bool) error {
 	if err := os.MkdirAll(b.Folder, 0o755); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (b *Bundle) write(alone bool) error {
 	if !alone {
 		public, err := publicBundle()
 		if err != nil {
-			return nil // programs that take an extra certificate work; for the others nothing is named
+			return nil // only programs that take an additional certificate will work
 		}
 		all = slices.Concat(public, own)
 	}
@@ -49,7 +49,7 @@ func (b *Bundle) write(alone bool) error {
 	return durable.WriteFile(filepath.Join(b.Folder, bundleFile), all, 0o644)
 }
 
-// publicBundles are where distributions keep the certificates that they trust.
+// publicBundles returns the paths of the trusted certificates in various distributions.
 func publicBundles() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -57,7 +57,7 @@ func publicBundles() []string {
 	}
 }
 
-// publicBundle reads the host's list.
+// publicBundle reads the host's trusted certificates.
 func publicBundle() ([]byte, error) {
 	for _, path := range publicBundles() {
 		text, err := os.ReadFile(path)
@@ -78,8 +78,8 @@ func publicBundle() ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// Env names the files in the ways that programs look for them, where the folder is mounted at that path. Node adds one to its
-// own list; of the others each takes it in place of its own.
+// Env returns the variables by which programs find the files, if the folder is mounted at that path. Node adds the certificate to its own
+// list; other programs replace theirs.
 func (b *Bundle) Env(at string) []string {
 	env := []string{"NODE_EXTRA_CA_CERTS=" + at + "/" + ownFile}
 	if !b.whole {

@@ -1,9 +1,8 @@
-// Package proxyca makes the certificates that programs in a sandbox need to believe the proxy where it poses as the host of a
-// credential.
+// Package proxyca makes the certificates with which programs in a sandbox trust the proxy where it impersonates the host of a credential.
 //
-// Start with Store.Of, whose Bundle is a folder to mount and the variables that name what is in it. The folder is mounted,
-// not its files, so that what a later process of the instance puts there is seen by containers that it has taken over. The
-// authority itself, and whom it vouches for, is package egress's.
+// Start with Store.Of, whose Bundle is a folder to mount and the variables that name its files. The folder is mounted rather than its
+// files, so that containers see the files of a later process of the instance after that has adopted them. Package egress has the authority
+// itself.
 package proxyca
 
 import (
@@ -22,11 +21,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
-// prefix begins the names of the bundles' folders, which are for a process, a hyphen and what the bundle is for.
+// prefix begins the names of the bundles' folders, followed by the process, a hyphen and a digest.
 const prefix = "trust-"
 
-// Store keeps the bundles of one process, one for each set of hosts and process whose containers mount the folder. Its
-// methods are safe for concurrent use.
+// Store holds the bundles of one process, one for each set of hosts and process whose containers mount the folder. Its methods are safe for
+// concurrent use.
 type Store struct {
 	folder string
 
@@ -37,8 +36,8 @@ type Store struct {
 // New returns a Store in a folder that the processes of the instance share.
 func New(folder string) *Store { return &Store{folder: folder, made: make(map[string]*Bundle)} }
 
-// Of returns the bundle of containers that process has made, with that allowlist and those credentials, or nil if they need
-// none: no credential has a port that is spoken to by TLS.
+// Of returns the bundle for containers that process has made, with the given allowlist and credentials. It is nil if they need none,
+// because no credential has a port with TLS.
 func (s *Store) Of(process string, allowlist []string, credentials []egress.Credential) (*Bundle, error) {
 	var hosts netaddr.Rules
 	var names []string
@@ -71,13 +70,13 @@ func (s *Store) Of(process string, allowlist []string, credentials []egress.Cred
 	return made, nil
 }
 
-// digest is the same in each process of an instance, whichever made the container.
+// digest is the same in every process of an instance, whichever made the container.
 func digest(parts []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:4])
 }
 
-// covers reports whether every entry of an allowlist names a host with a credential: then no other certificate is needed.
+// covers reports whether every entry of an allowlist is a host with a credential, so that no other certificate is needed.
 func covers(hosts netaddr.Rules, allowlist []string) bool {
 	for _, text := range allowlist {
 		rule, err := netaddr.ParseRule(text)
@@ -95,10 +94,10 @@ func covers(hosts netaddr.Rules, allowlist []string) bool {
 	return true
 }
 
-// kept is how long the folder of a process that is gone stays: longer than any of its containers.
+// kept is how long the folder of a dead process is kept: longer than the life of any of its containers.
 const kept = 7 * 24 * time.Hour
 
-// Clear removes what processes have left that are gone for long; alive are the others that live.
+// Clear removes the folders of processes that have been dead for long; alive are the other living ones.
 func (s *Store) Clear(alive map[string]bool, now time.Time) error {
 	left, err := filepath.Glob(filepath.Join(s.folder, prefix+"*"))
 	for _, folder := range left {

@@ -1,10 +1,10 @@
-// Package quota bounds what sessions and senders hold of the host together: disk, sandboxes, background processes, new sessions.
+// Package quota limits what sessions and senders hold on the host: disk space, sandboxes, background processes, new sessions.
 //
-// Start with Keeper. Whatever a stranger can make the host hold asks it first: Open (a session), Sandbox (a container), Process (a
-// background process), Write (bytes that the host puts into a workspace) and Reserve (bytes that a container may). It says no with a
-// Refusal, whose words are for people. Nothing is taken away that is in use; what is idle is, oldest first, where a Live says so.
+// Start with Keeper. Callers ask it before they acquire anything on behalf of a sender: Open (a session), Sandbox (a container), Process (a
+// background process), Write (bytes that the host writes to a workspace) and Reserve (bytes that a container may write). The error is a
+// Refusal, whose text is for people. Nothing that is in use is taken away; idle containers are, the oldest first.
 //
-// A session belongs to the sender who spoke last in its place. Where none is known it counts for the host alone.
+// A session belongs to the sender who spoke last in its conversation. If none is known, it counts towards the host's limits only.
 package quota
 
 import (
@@ -15,64 +15,66 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
-// Limits are what may be held; 0 is no limit.
+// Limits are the limits; 0 means no limit.
 type Limits struct {
 	SenderSessions                   int // begun within a day
-	SenderSandboxes, Sandboxes       int // containers that live
+	SenderSandboxes, Sandboxes       int // live containers
 	SenderProcesses, Processes       int // in the background
 	SessionDisk, SenderDisk, AllDisk int64
 }
 
-// Refusal says what is full, and what makes room.
+// Refusal says which limit is reached, and how to make room.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// Live is a container that lives.
+// Live is a live container.
 type Live struct {
 	Session string
-	Folder  string // what Reserve was asked about for it
-	// Idle says that nothing runs in it, Since since when.
+	Folder  string // the folder given to Reserve for it
+	// Idle is set if nothing runs in it, with Since as the beginning.
 	Idle  bool
 	Since time.Time
 }
 
-// Config is what a Keeper needs.
+// Config configures a Keeper.
 type Config struct {
-	// Measure returns what a session's workspace takes, in bytes.
+	// Measure returns the size of a session's workspace in bytes.
 	Measure func(session string) int64
-	// Media returns what the media of a sender take besides, in bytes; nil is nothing.
-	Media func(sender string) int64
+	// Media returns the size of a sender's media in bytes; nil means none.
+	Media func(sender message.SenderKey) int64
 	// Running counts the background processes of each session.
 	Running func() map[string]int
-	// Place returns the place that a session is in.
+	// Place returns the conversation scope of a session.
 	Place func(session string) string
-	Now   func() time.Time // nil is time.Now
+	Now   func() time.Time // nil means time.Now
 }
 
-// Keeper counts. Its methods are safe for concurrent use.
+// Keeper enforces the limits. Its methods are safe for concurrent use.
 type Keeper struct {
 	config Config
 
-	starting sync.Mutex // held while one background process is counted in
+	starting sync.Mutex // held while one background process is counted
 	mu       sync.Mutex
 	limits   Limits
 	sessions map[string]*holding
-	total    int64                           // of all holdings, what is reserved besides
-	senders  map[string]string               // who spoke last, by place
-	opened   map[string]map[string]time.Time // by sender, each place that he opened within a day
-	told     map[string]time.Time            // by sender, when he last was told that he has opened too many
+	total    int64                                      // of all holdings, without reservations
+	senders  map[string]message.SenderKey               // who spoke last, by conversation scope
+	opened   map[message.SenderKey]map[string]time.Time // by sender, the conversation scopes opened within a day
+	told     map[message.SenderKey]time.Time            // by sender, when a refusal was last reported
 }
 
 // holding is what a session holds.
 type holding struct {
 	bytes    int64
 	measured bool
-	changed  bool      // bytes may be less or more by now
-	reserved int64     // what its container may hold
-	gone     bool      // it is not counted any more
+	changed  bool      // the size may have changed
+	reserved int64     // what its container may write
+	gone     bool      // it does not count any more
 	at       time.Time // when it was measured, and how long that took
 	took     time.Duration
 }
@@ -83,40 +85,40 @@ func New(c Config) *Keeper {
 		c.Now = time.Now
 	}
 	if c.Media == nil {
-		c.Media = func(string) int64 { return 0 }
+		c.Media = func(message.SenderKey) int64 { return 0 }
 	}
-	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]string{}, opened: map[string]map[string]time.Time{}, told: map[string]time.Time{}}
+	return &Keeper{config: c, sessions: map[string]*holding{}, senders: map[string]message.SenderKey{}, opened: map[message.SenderKey]map[string]time.Time{}, told: map[message.SenderKey]time.Time{}}
 }
 
-// Configure sets the limits. Nothing that is over them already is removed.
+// Configure sets the limits. Nothing that exceeds them already is removed.
 func (k *Keeper) Configure(l Limits) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.limits = l
 }
 
-// Restore takes over a session that there was before, and who spoke in it last.
-func (k *Keeper) Restore(session, sender string) {
+// Restore registers an existing session with its last sender.
+func (k *Keeper) Restore(session string, sender message.SenderKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session)
 	k.senders[k.config.Place(session)] = sender
 }
 
-// Changed says that a session's workspace may change.
+// Changed records that a session's workspace may change.
 func (k *Keeper) Changed(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of(session).changed = true
 }
 
-// sender is the one whom a session belongs to, or "". k.mu is held.
-func (k *Keeper) sender(session string) string {
-	session, _, _ = strings.Cut(session, "\x00") // what follows is a folder of one of its sandboxes
+// sender returns the owner of a session, or "". k.mu is held.
+func (k *Keeper) sender(session string) message.SenderKey {
+	session, _, _ = strings.Cut(session, "\x00") // a folder of one of its sandboxes follows
 	return k.senders[k.config.Place(session)]
 }
 
-// Forget drops a session that was deleted.
+// Forget removes a deleted session.
 func (k *Keeper) Forget(session string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +132,7 @@ func (k *Keeper) Forget(session string) {
 	delete(k.senders, k.config.Place(session))
 }
 
-// of is a session's holding. k.mu is held.
+// of returns the holding of a session. k.mu is held.
 func (k *Keeper) of(session string) *holding {
 	h, ok := k.sessions[session]
 	if !ok {
@@ -140,10 +142,10 @@ func (k *Keeper) of(session string) *holding {
 	return h
 }
 
-// measureEvery is the time between two looks at the workspaces that have changed.
+// measureEvery is the interval between measurements of changed workspaces.
 const measureEvery = time.Minute
 
-// Run measures workspaces until ctx ends: all at first, then those that may have changed.
+// Run measures workspaces until ctx ends: first all, then those that may have changed.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
@@ -165,7 +167,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// measure looks at a session's workspace if it may have changed, or in any case.
+// measure measures a session's workspace if it may have changed, or always.
 func (k *Keeper) measure(session string, always bool) {
 	k.mu.Lock()
 	h := k.of(session)
@@ -173,7 +175,7 @@ func (k *Keeper) measure(session string, always bool) {
 		k.mu.Unlock()
 		return
 	}
-	h.changed = h.reserved > 0 // as long as a container lives
+	h.changed = h.reserved > 0 // as long as there is a container
 	k.mu.Unlock()
 	began := k.config.Now()
 	bytes := k.config.Measure(session)
@@ -185,7 +187,7 @@ func (k *Keeper) measure(session string, always bool) {
 	h.measured = true
 }
 
-// Bytes returns what a session's workspace takes, as it was last measured.
+// Bytes returns the last measured size of a session's workspace.
 func (k *Keeper) Bytes(session string) int64 {
 	k.measureOnce(session)
 	k.mu.Lock()
@@ -193,7 +195,7 @@ func (k *Keeper) Bytes(session string) int64 {
 	return k.of(session).bytes
 }
 
-// measureOnce measures a session's workspace unless that was done before.
+// measureOnce measures a session's workspace unless it has been measured.
 func (k *Keeper) measureOnce(session string) {
 	k.mu.Lock()
 	measured := k.of(session).measured
@@ -203,7 +205,7 @@ func (k *Keeper) measureOnce(session string) {
 	}
 }
 
-// fits reports whether a session may hold so much.
+// fits reports whether a session may hold need bytes.
 func (k *Keeper) fits(session string, need int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,9 +216,8 @@ func (k *Keeper) fits(session string, need int64) bool {
 // day is how long an opened session counts.
 const day = 24 * time.Hour
 
-// Open takes down that a sender speaks in a place, and refuses it where that opens one place too many. free says that this sender may
-// open any number.
-func (k *Keeper) Open(sender, place string, free bool) error {
+// Open records that a sender speaks in a conversation scope, and refuses it if that opens too many. free exempts the sender from the limit.
+func (k *Keeper) Open(sender message.SenderKey, place string, free bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.senders[place]
@@ -229,7 +230,7 @@ func (k *Keeper) Open(sender, place string, free bool) error {
 	return nil
 }
 
-func (k *Keeper) open(sender, place string) error {
+func (k *Keeper) open(sender message.SenderKey, place string) error {
 	limit, now := k.limits.SenderSessions, k.config.Now()
 	if limit == 0 {
 		return nil
@@ -248,8 +249,8 @@ func (k *Keeper) open(sender, place string) error {
 	return nil
 }
 
-// Tell reports whether a sender whom Open has refused is to be told so, which he is once a day.
-func (k *Keeper) Tell(sender string) bool {
+// Tell reports whether a sender whom Open has refused should get a message about it, which happens once a day.
+func (k *Keeper) Tell(sender message.SenderKey) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.config.Now()
@@ -263,7 +264,7 @@ func (k *Keeper) Tell(sender string) bool {
 	return true
 }
 
-// maxSenders bounds whose openings are remembered; beyond it those go that are over first, and then all.
+// maxSenders bounds the senders whose openings are remembered; beyond it, expired entries are dropped first, then all.
 const maxSenders = 10_000
 
 // forgetOldOpenings makes room for another sender. k.mu is held.
@@ -271,7 +272,7 @@ func (k *Keeper) forgetOldOpenings(now time.Time) {
 	if len(k.opened) < maxSenders {
 		return
 	}
-	maps.DeleteFunc(k.opened, func(_ string, places map[string]time.Time) bool {
+	maps.DeleteFunc(k.opened, func(_ message.SenderKey, places map[string]time.Time) bool {
 		maps.DeleteFunc(places, func(_ string, at time.Time) bool { return now.Sub(at) >= day })
 		return len(places) == 0
 	})
@@ -280,8 +281,8 @@ func (k *Keeper) forgetOldOpenings(now time.Time) {
 	}
 }
 
-// Sandbox decides whether a session may have another container beside those that live. Where an idle one has to go for that it
-// returns the place of it in live, otherwise -1; ask again once it is gone.
+// Sandbox decides whether a session may have another container besides those that live. If an idle one has to be removed for that, it
+// returns its index in live, otherwise -1; call it again once that one is gone.
 func (k *Keeper) Sandbox(session string, live []Live) (evict int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -323,7 +324,7 @@ func oldestIdle(live []Live, counts func(Live) bool) int {
 	return oldest
 }
 
-// Process has enter begin a background process of a session, which must count by the time enter returns, unless there are too many.
+// Process calls enter to begin a background process of a session, unless there are too many. The process must count when enter returns.
 func (k *Keeper) Process(session string, enter func() error) error {
 	k.starting.Lock()
 	defer k.starting.Unlock()
@@ -353,12 +354,12 @@ func (k *Keeper) mayStart(session string, running map[string]int) error {
 	return nil
 }
 
-// Write refuses bytes for a workspace that has no room for them, and counts them otherwise.
+// Write refuses bytes that do not fit into a workspace, and otherwise counts them.
 func (k *Keeper) Write(session string, bytes int64) error {
 	return k.retry(session, func() error { return k.write(session, bytes) })
 }
 
-// retry measures a session's workspace and tries again where try fails: the last measurement may be old.
+// retry calls try, and if that fails, measures the session's workspace and calls it again: the last measurement may be old.
 func (k *Keeper) retry(session string, try func() error) error {
 	err := try()
 	if err != nil {
@@ -382,8 +383,8 @@ func (k *Keeper) write(session string, bytes int64) error {
 	return nil
 }
 
-// Command refuses a command on the host while the session's workspace holds more than it may. What a command writes is counted only after
-// its end.
+// Command refuses a command on the host while the session's workspace exceeds its limit. The files that a command writes are counted when
+// it has ended.
 func (k *Keeper) Command(session string) error {
 	if k.stale(session) {
 		k.measure(session, true)
@@ -402,7 +403,7 @@ func (k *Keeper) command(session string) error {
 	return nil
 }
 
-// measureShare is how much longer than a measurement takes a workspace goes without another one.
+// measureShare is the ratio between the minimum interval of measurements and the time that one takes.
 const measureShare = 20
 
 // stale reports whether a workspace was not measured yet, or has changed and was not measured for a while.
@@ -413,16 +414,16 @@ func (k *Keeper) stale(session string) bool {
 	return !h.measured || h.changed && k.config.Now().Sub(h.at) >= measureShare*h.took
 }
 
-// Reserve lets a session's container hold up to most bytes in its workspace, 0 for as much as there is room, and returns how much it
-// may. What is reserved counts as held until release is called. A session that holds too much already may hold less than it does, so
-// that all it can do is delete.
+// Reserve lets a session's container write up to most bytes to its workspace, 0 for as much as fits, and returns how much it may hold.
+// Reserved bytes count as held until release is called. If a session holds too much already, the result may be less than it holds, so that
+// it can only delete.
 func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(), err error) {
 	need := most
 	if most == 0 {
 		need = unlimited
 	}
 	k.measureOnce(session)
-	if !k.fits(session, need) { // what is known may be old
+	if !k.fits(session, need) { // the last measurement may be old
 		k.measure(session, true)
 	}
 	k.mu.Lock()
@@ -431,7 +432,7 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 	room, why := k.room(session, need)
 	switch {
 	case room >= unlimited:
-		return most, func() {}, nil // nothing counts it
+		return most, func() {}, nil // there is no limit
 	case room <= 0 && h.bytes == 0:
 		return 0, nil, why
 	case most == 0 || room < most:
@@ -449,8 +450,8 @@ func (k *Keeper) Reserve(session string, most int64) (bytes int64, release func(
 	}, nil
 }
 
-// FreesDisk returns the place in live of the container that has to go for Reserve to return more: of the sender's idle ones that keep more
-// reserved than their workspaces take, the one that has been idle longest; or -1.
+// FreesDisk returns the index in live of the container whose removal lets Reserve return more: of the sender's idle containers with more
+// reserved than their workspaces hold, the one that has been idle longest; or -1.
 func (k *Keeper) FreesDisk(session string, most int64, live []Live) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -479,7 +480,7 @@ func (k *Keeper) FreesDisk(session string, most int64, live []Live) int {
 // unlimited is more than any disk has.
 const unlimited = int64(1) << 62
 
-// add counts what is more. k.mu is held.
+// add adds to the totals. k.mu is held.
 func (k *Keeper) add(h *holding, bytes, reserved int64) {
 	h.bytes += bytes
 	h.reserved += reserved
@@ -488,8 +489,8 @@ func (k *Keeper) add(h *holding, bytes, reserved int64) {
 	}
 }
 
-// room is how much a session may hold in all, and what to say where that is too little. It is no more than need where that is known to be
-// there without adding up what all sessions hold. k.mu is held.
+// room returns how much a session may hold in all, and the refusal if that is too little. The result may be capped at need if that much
+// certainly fits, which saves adding up all sessions. k.mu is held.
 func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	of, sender := k.of(session), k.sender(session)
 	var his int64 // without this session
@@ -523,9 +524,9 @@ func (k *Keeper) room(session string, need int64) (bytes int64, why Refusal) {
 	return bytes, why
 }
 
-// MediaRoom returns how many bytes the media of a sender may take beside his workspaces, 0 for any number, and what to say where that is too
-// little.
-func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
+// MediaRoom returns how many bytes the media of a sender may have in addition to the workspaces, 0 for any number, and a refusal if that is
+// too little.
+func (k *Keeper) MediaRoom(sender message.SenderKey) (most int64, why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	limit := k.limits.SenderDisk
@@ -541,13 +542,13 @@ func (k *Keeper) MediaRoom(sender string) (most int64, why error) {
 	return max(limit-his, 1), Refusal(fmt.Sprintf("the files of your conversations take %s of %s: delete some first", Size(his), Size(limit)))
 }
 
-// fits reports whether a limit, if it is one, allows so much.
+// fits reports whether a limit, if there is one, allows bytes.
 func fits(bytes, limit int64) bool { return limit == 0 || bytes <= limit }
 
-// held is what a session's workspace takes, or may come to take.
+// held returns the size of a session's workspace, or that which it may reach.
 func (h *holding) held() int64 { return max(h.bytes, h.reserved) }
 
-// Size writes a number of bytes for people.
+// Size formats a number of bytes for people.
 func Size(n int64) string {
 	const unit = 1 << 10
 	f, names := float64(n), []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
@@ -561,7 +562,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, names[i])
 }
 
-// Session is what one session may hold. It implements the Quota of package machine.
+// Session is the quota of one session. It implements the Quota of package machine.
 type Session struct {
 	keeper *Keeper
 	key    string
@@ -570,11 +571,11 @@ type Session struct {
 // Session returns the quota of a session.
 func (k *Keeper) Session(key string) Session { return Session{k, key} }
 
-// Write refuses bytes that the workspace has no room for; see Keeper.Write.
+// Write refuses bytes that do not fit into the workspace; see Keeper.Write.
 func (s Session) Write(bytes int64) error { return s.keeper.Write(s.key, bytes) }
 
-// Command refuses a command while the workspace holds more than it may.
+// Command refuses a command while the workspace exceeds its limit.
 func (s Session) Command() error { return s.keeper.Command(s.key) }
 
-// Process has enter begin a background process, unless there are too many.
+// Process calls enter to begin a background process, unless there are too many.
 func (s Session) Process(enter func() error) error { return s.keeper.Process(s.key, enter) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/sdk/plugintest/rude"
 )
 
@@ -64,7 +65,7 @@ func TestTell(t *testing.T) {
 		}
 	}
 	for _, v := range rude.IDs() {
-		if !s.Tell(v.Text) || s.Tell(v.Text) {
+		if !s.Tell(message.SenderKey(message.SenderKey(v.Text))) || s.Tell(message.SenderKey(v.Text)) {
 			t.Error(v.Name)
 		}
 	}
@@ -78,7 +79,7 @@ func TestOpenTakesAnyName(t *testing.T) {
 	s := newSite(Limits{SenderSessions: 2})
 	for _, v := range rude.IDs() {
 		for i := range 3 {
-			if err := s.Open(v.Text, v.Text+fmt.Sprint(" ", i), false); refused(err) != (i == 2) {
+			if err := s.Open(message.SenderKey(v.Text), v.Text+fmt.Sprint(" ", i), false); refused(err) != (i == 2) {
 				t.Errorf("%s, place %d: %v", v.Name, i, err)
 			}
 		}
@@ -88,7 +89,7 @@ func TestOpenTakesAnyName(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	s := newSite(Limits{SenderSandboxes: 2, Sandboxes: 4})
 	for place, sender := range map[string]string{"a1": "ann", "a2": "ann", "a3": "ann", "b1": "bob", "b2": "bob", "c": "cy", "d": "dan"} {
-		s.Restore(place+"/main", sender)
+		s.Restore(place+"/main", message.SenderKey(sender))
 	}
 	at := func(session string, idle int) Live { // idle for so many minutes, -1 for in use
 		return Live{session + "/main", session + "/main", idle >= 0, s.now.Add(-time.Duration(idle) * time.Minute)}
@@ -174,7 +175,7 @@ func TestDisk(t *testing.T) {
 // A sender's files in the media store count too.
 func TestMediaCounts(t *testing.T) {
 	s := newSite(Limits{SenderDisk: 100})
-	s.config.Media = func(sender string) int64 { return map[string]int64{"ann": 60}[sender] }
+	s.config.Media = func(sender message.SenderKey) int64 { return map[message.SenderKey]int64{"ann": 60}[sender] }
 	s.Restore("a/main", "ann")
 	s.Restore("b/main", "bob")
 	if err := s.Write("a/main", 41); !refused(err) {
@@ -246,8 +247,8 @@ func TestReserve(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	got := Report(Holdings{
-		Senders: map[string]string{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session string) int64 { return int64(len(session)) },
-		Media: map[string]int64{"bob": 2, "cy": 1}, Sandboxes: map[string]int{"a1": 2, "tools:x:server": 1},
+		Senders: map[string]message.SenderKey{"a1": "ann", "a2": "ann", "b": "bob", "x": ""}, Measure: func(session string) int64 { return int64(len(session)) },
+		Media: map[message.SenderKey]int64{"bob": 2, "cy": 1}, Sandboxes: map[string]int{"a1": 2, "tools:x:server": 1},
 		Processes: map[string]int{"a2": 3, "y": 1}, HostProcesses: map[string]int{"a1": 1, "b": 2},
 	})
 	want := []Held{

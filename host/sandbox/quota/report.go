@@ -3,34 +3,36 @@ package quota
 import (
 	"cmp"
 	"slices"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // Held is what one sender holds.
 type Held struct {
-	Sender   string `json:"sender"` // empty for what belongs to nobody
-	Sessions int    `json:"sessions"`
-	Bytes    int64  `json:"bytes"` // of workspaces
-	// Media are the bytes of files that he brought or was sent, in the media store; one that several have counts for each.
+	Sender   message.SenderKey `json:"sender"` // empty for what belongs to nobody
+	Sessions int               `json:"sessions"`
+	Bytes    int64             `json:"bytes"` // of workspaces
+	// Media is the size of the files in the media store that the sender sent or received; a file of several senders counts for each.
 	Media     int64 `json:"media"`
 	Sandboxes int   `json:"sandboxes"`
-	// Processes are all that run in the background, HostProcesses those among them on the host.
+	// Processes counts all background processes, HostProcesses those on the host.
 	Processes     int `json:"processes"`
 	HostProcesses int `json:"host_processes"`
 }
 
-// Holdings are what a Report sums up.
+// Holdings are the input of a Report.
 type Holdings struct {
-	Senders map[string]string          // of sessions
-	Measure func(session string) int64 // what a workspace takes, in bytes
-	Media   map[string]int64           // by sender, in bytes
-	// Sandboxes counts the containers of each session, Processes what runs in the background there, HostProcesses on the host.
+	Senders map[string]message.SenderKey // by session
+	Measure func(session string) int64   // size of a workspace in bytes
+	Media   map[message.SenderKey]int64  // by sender, in bytes
+	// Sandboxes counts the containers of each session, Processes the background processes in them, HostProcesses those on the host.
 	Sandboxes, Processes, HostProcesses map[string]int
 }
 
 // Report sums up what senders hold, the largest first.
 func Report(in Holdings) []Held {
-	by := map[string]*Held{}
-	of := func(sender string) *Held {
+	by := map[message.SenderKey]*Held{}
+	of := func(sender message.SenderKey) *Held {
 		if by[sender] == nil {
 			by[sender] = &Held{Sender: sender}
 		}

@@ -1,8 +1,8 @@
-// Package reaper removes containers, and tries again where the engine does not: it is stopped, it hangs, or it may yet make a
-// container whose creation it was too slow to confirm.
+// Package reaper removes containers, and tries again if the engine fails: because it is stopped or hangs, or because it may still create a
+// container that it was too slow to confirm.
 //
-// Start with Reaper.Remove. The containers of a process that has ended are not its business: package sandbox finds them by
-// their labels at the next start.
+// Start with Reaper.Remove. The package does not handle the containers of ended processes: package reconcile finds them by their labels at
+// the next start.
 package reaper
 
 import (
@@ -19,48 +19,47 @@ import (
 
 // Engine runs the containers.
 type Engine interface {
-	// Ping reports soon whether the engine answers.
+	// Ping reports quickly whether the engine answers.
 	Ping(ctx context.Context) error
-	// Remove removes a container by its id or name. One that does not exist is no error.
+	// Remove removes a container by id or name. It is not an error if it does not exist.
 	Remove(ctx context.Context, id string) error
 }
 
-// Reaper removes containers, and tries again until they are gone. Its methods are safe for
-// concurrent use.
+// Reaper removes containers, retrying until they are gone. Its methods are safe for concurrent use.
 type Reaper struct {
 	engine Engine
 	log    *slog.Logger
 	kick   chan struct{} // wakes Run, buffered
-	ending chan struct{} // holds a token for each container that is being ended on purpose
+	ending chan struct{} // holds a token for each container that is being removed on purpose
 
 	mu   sync.Mutex
 	owed map[string]time.Time // by id or name: until when the container may still appear
 }
 
 const (
-	// maxEnding bounds the containers that are ended at a time: the network code of older engines deadlocks when some dozens
-	// end at once, and hangs the whole engine for good (20.10: processEndpointDelete against getSvcRecords).
+	// maxEnding bounds the containers that are removed at the same time: in older engines the network code deadlocks when some dozens end
+	// at once, and the whole engine hangs for good (20.10: processEndpointDelete against getSvcRecords).
 	maxEnding = 8
-	// retryAfter separates attempts.
+	// retryAfter is the interval between attempts.
 	retryAfter = 5 * time.Second
-	// unheardFor is how long an engine may take to make a container that was ordered and given up.
+	// unheardFor is how long an engine may take to create a container after the caller has given up.
 	unheardFor = 2 * time.Minute
-	// abandonTimeout is how long a caller that wanted a container waits for the removal of an unfinished one.
+	// abandonTimeout is how long the caller of a failed launch waits for the removal of an unfinished container.
 	abandonTimeout = 5 * time.Second
 )
 
-// New returns a Reaper that owes nothing.
+// New returns a Reaper.
 func New(e Engine, log *slog.Logger) *Reaper {
 	return &Reaper{engine: e, log: log, kick: make(chan struct{}, 1), ending: make(chan struct{}, maxEnding), owed: make(map[string]time.Time)}
 }
 
-// Slot waits until a container may be ended on purpose; done lets the next one.
+// Slot waits until a container may be removed on purpose; done frees the slot.
 func (r *Reaper) Slot() (done func()) {
 	r.ending <- struct{}{}
 	return func() { <-r.ending }
 }
 
-// Remove removes a container, or owes that. An engine that gives no sign of life is not waited for.
+// Remove removes a container, or schedules that. It does not wait for an engine that gives no sign of life.
 func (r *Reaper) Remove(ctx context.Context, id string) error {
 	err := r.engine.Ping(ctx)
 	if err == nil {
@@ -73,12 +72,12 @@ func (r *Reaper) Remove(ctx context.Context, id string) error {
 	return err
 }
 
-// Abandon removes what an unfinished launch may have left. created is why its container could not be made, if so.
+// Abandon removes what an unfinished launch may have left. created is the error of the container's creation, if any.
 func (r *Reaper) Abandon(id string, created error) {
 	ctx, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
 	if created == nil {
-		_ = r.Remove(ctx, id) // a failure is owed
+		_ = r.Remove(ctx, id) // a failure is retried later
 		return
 	}
 	if errors.Is(created, machine.ErrUnavailable) {
@@ -96,7 +95,7 @@ func (r *Reaper) owe(id string, until time.Time) {
 	}
 }
 
-// Run removes what is owed until ctx ends.
+// Run retries failed removals until ctx ends.
 func (r *Reaper) Run(ctx context.Context) {
 	var pause <-chan time.Time
 	for {
@@ -113,7 +112,7 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// pay tries every debt once and returns how many are left.
+// pay retries every removal once and returns how many are left.
 func (r *Reaper) pay(ctx context.Context) int {
 	r.mu.Lock()
 	owed := maps.Clone(r.owed)
@@ -133,7 +132,7 @@ func (r *Reaper) pay(ctx context.Context) int {
 	return len(r.owed)
 }
 
-// Settle tries every debt for the last time. What was made unheard since is found by its label at the next start.
+// Settle retries every removal for the last time. A container that the engine creates later is found by its label at the next start.
 func (r *Reaper) Settle(ctx context.Context) error {
 	r.pay(ctx)
 	r.mu.Lock()
@@ -147,7 +146,7 @@ func (r *Reaper) Settle(ctx context.Context) error {
 	return all
 }
 
-// together is how many elements Each deals with at a time.
+// together is how many elements Each handles at the same time.
 const together = 4
 
 // Each calls do for all elements, a few at a time, and joins their errors.

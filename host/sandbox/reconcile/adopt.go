@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends what that one waited for, which may
+	// adoptTimeout bounds the wait for a supervisor whose host is gone: it first ends the processes that the host waited for, which may
 	// take half of it, then tries the control socket once a second, and an attempt may fail on a busy machine.
 	adoptTimeout = 15 * time.Second
-	// vanishEvery is how often the engine is asked whether the container is there at all.
+	// vanishEvery is how often to check whether the container still exists.
 	vanishEvery = 500 * time.Millisecond
-	// maxEntries counts the image's own process as well.
+	// maxEntries includes the image's own process.
 	maxEntries = executor.MaxProcesses + 1
 )
 
-// adoptAll takes over the containers that an earlier process of this instance has left with commands in the background.
-// One that is wrong in any way is left, and so removed.
+// adoptAll adopts the containers that an earlier process of this instance has left with background commands. If there is anything wrong
+// with one, it is left and therefore removed.
 func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive map[string]bool) {
 	keys, err := container.RecordKeys(r.config.Run)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Reconciler) adoptAll(ctx context.Context, owned []driver.Owned, alive m
 
 var errNotThere = errors.New("the container is gone")
 
-// adopt makes the container of a record the session's again.
+// adopt gives the container of a record to its session again.
 func (r *Reconciler) adopt(ctx context.Context, left container.Record, owned []driver.Owned) error {
 	var err error
 	if left.Spec, err = r.wanted(ctx, left, owned); err != nil {
@@ -64,7 +64,7 @@ func (r *Reconciler) adopt(ctx context.Context, left container.Record, owned []d
 	}
 	c, err := r.reach(ctx, left)
 	if err != nil {
-		return err // it is a leftover
+		return err // it becomes a leftover
 	}
 	if !r.config.Sessions.Adopt(left, c) {
 		err := errors.New("the session has another container already")
@@ -75,14 +75,14 @@ func (r *Reconciler) adopt(ctx context.Context, left container.Record, owned []d
 	return nil
 }
 
-// wanted returns the specification of the container of a record, which must be there and still be what its session would get.
+// wanted returns the specification of a record's container, which must exist and match what its session would get.
 func (r *Reconciler) wanted(ctx context.Context, left container.Record, owned []driver.Owned) (spec.Spec, error) {
 	at := slices.IndexFunc(owned, func(o driver.Owned) bool { return o.ID == left.Container && o.Labels[driver.LabelKey] == left.Key })
 	if at < 0 {
 		return left.Spec, errNotThere
 	}
 	want := left.Spec
-	if r.config.Current != nil { // it also knows what a record does not tell
+	if r.config.Current != nil { // a record does not contain everything
 		current, ok := r.config.Current(left.Sandbox)
 		if !ok {
 			return left.Spec, fmt.Errorf("there is no sandbox %q any more", left.Sandbox)
@@ -95,15 +95,15 @@ func (r *Reconciler) wanted(ctx context.Context, left container.Record, owned []
 	if err := want.Check(); err != nil {
 		return left.Spec, err
 	}
-	// The rules about the host's folders may have changed, and are those of now.
+	// The current rules for the host's folders apply.
 	return want, r.config.Launcher.CheckMounts(ctx, want)
 }
 
-// reach opens the control socket again and waits for the supervisor.
+// reach reopens the control socket and waits for the supervisor.
 func (r *Reconciler) reach(ctx context.Context, left container.Record) (*container.Container, error) {
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
-	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not come back"))
+	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, errors.New("its supervisor does not reconnect"))
 	defer cancel()
 	folder := container.ControlFolderOf(r.config.Run, left.Host, left.Key)
 	if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
@@ -139,7 +139,7 @@ func (r *Reconciler) reach(ctx context.Context, left container.Record) (*contain
 	}
 }
 
-// awaitEnd cancels the wait for a container that is not there any more.
+// awaitEnd cancels the wait if the container disappears.
 func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.CancelCauseFunc) {
 	clock := time.NewTicker(vanishEvery)
 	defer clock.Stop()
@@ -157,8 +157,8 @@ func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.Cance
 	}
 }
 
-// welcomeBack has both ends prove who they are. Commands inside have another user than the supervisor, so most of their
-// attempts end at the first look.
+// welcomeBack lets both ends prove their identity. Commands inside have another user id than the supervisor, so most of their attempts fail
+// at the first check.
 func (r *Reconciler) welcomeBack(conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
 	if uid, err := container.PeerUID(conn); err != nil || uid != left.Peer {
 		return nil, errors.Join(link.ErrStranger, err)

@@ -11,13 +11,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// An ephemeral session lasts no longer than its process: workspace and volumes go with it. A mark beside those of the processes names it,
-// for the next process after a crash.
+// An ephemeral session lasts no longer than its process: its workspace and volumes are removed with it. A file beside those of the
+// processes names it, for the next process after a crash.
 
 const ephemeralPrefix = "passing-"
 
-// Ephemeral marks a session, before the first Get, as one that Discard ends. Where that does not come to it, Reconcile and Prune of a later
-// process of this instance do.
+// Ephemeral marks a session, before the first Get, as one that Discard ends. If this process cannot do that, Reconcile or Prune of a later
+// process of this instance does.
 func (r *Reconciler) Ephemeral(session string) error {
 	return os.WriteFile(r.ephemeralMark(r.config.Host.ID(), session), []byte(session), 0o600)
 }
@@ -34,12 +34,12 @@ func (r *Reconciler) Discard(ctx context.Context, session string) error {
 func (r *Reconciler) endEphemeral(ctx context.Context, mark, session string) error {
 	err := errors.Join(r.config.Sessions.Forget(ctx, session), removeall.Folder(workspace.Path(r.config.WorkspaceRoot, session)))
 	if err != nil {
-		return err // the mark stays for the next time
+		return err // the mark stays for the next attempt
 	}
 	return os.Remove(mark)
 }
 
-// clearEphemeral discards the sessions whose processes no longer live.
+// clearEphemeral discards the sessions of dead processes.
 func (r *Reconciler) clearEphemeral(ctx context.Context, alive map[string]bool) error {
 	marks, all := filepath.Glob(filepath.Join(r.config.Run, ephemeralPrefix+"*"))
 	for _, mark := range marks {
@@ -52,7 +52,7 @@ func (r *Reconciler) clearEphemeral(ctx context.Context, alive map[string]bool) 
 		case err != nil:
 		case mark == r.ephemeralMark(owner, string(session)):
 			err = r.endEphemeral(ctx, mark, string(session))
-		default: // the process was killed before it had written the mark, and so before it had made anything
+		default: // the process was killed before it had written the mark, and so before it had created anything
 			err = os.Remove(mark)
 		}
 		all = errors.Join(all, err)

@@ -13,12 +13,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// The labels of a container cannot change, so those of one from a pool do not name its session. A file of the instance's folder does,
-// for people who ask from another process and for what is done to a session while no host runs.
+// The labels of a container cannot change, so those of a pooled one do not name its session. A file in the instance's folder does, for
+// commands in other processes and while no host runs.
 
 const ownerPrefix = "owner-"
 
-// claimed is what is said of a container, by its key.
+// claimed records the owner of a container, by key.
 type claimed struct {
 	Session string `json:"session"`
 	Sandbox string `json:"sandbox"`
@@ -26,7 +26,7 @@ type claimed struct {
 
 func ownerPath(run, key string) string { return filepath.Join(run, ownerPrefix+key) }
 
-// NoteOwner says to which session a container from a pool was given.
+// NoteOwner records the session to which a pooled container was given.
 func (r *Reconciler) NoteOwner(c *container.Container, session, sandbox string) {
 	text, err := json.Marshal(claimed{session, sandbox})
 	if err == nil {
@@ -37,8 +37,8 @@ func (r *Reconciler) NoteOwner(c *container.Container, session, sandbox string) 
 	}
 }
 
-// WithOwners returns containers of an instance with the labels that they would have if they had been made for the sessions that have them.
-// run is the instance's folder.
+// WithOwners returns containers of an instance with their labels changed to those of containers made for their current sessions. run is the
+// instance's folder.
 func WithOwners(run string, owned []driver.Owned) []driver.Owned {
 	var all []driver.Owned
 	for _, o := range owned {
@@ -54,7 +54,7 @@ func WithOwners(run string, owned []driver.Owned) []driver.Owned {
 	return all
 }
 
-// clearOwners drops what is said of containers that are gone; listed are those that there were.
+// clearOwners removes the records of containers that are gone; listed are the existing ones.
 func (r *Reconciler) clearOwners(listed []driver.Owned) error {
 	there := map[string]bool{}
 	for _, o := range listed {

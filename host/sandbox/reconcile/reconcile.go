@@ -1,10 +1,10 @@
-// Package reconcile deals with what earlier processes of an instance have left on the engine and in the instance's folder: it adopts the
-// containers whose lease still runs, and removes what no living process holds.
+// Package reconcile handles what earlier processes of an instance have left on the engine and in the instance's folder: it adopts the
+// containers whose lease is valid, and removes what no living process holds.
 //
-// Start with Reconciler.Reconcile, then tidy, which both Reconcile and Prune go through; adopt.go takes a container over. Things of other
-// instances are never touched, whatever their age, nor those that another living process of this one holds (package liveness).
+// Start with Reconciler.Reconcile, then tidy, which both Reconcile and Prune use; adopt.go adopts a container. It never touches what
+// belongs to other instances, whatever its age, or to another living process of this instance (package liveness).
 //
-// It makes no containers, and does not end those of sessions.
+// It creates no containers, and does not end those of sessions.
 package reconcile
 
 import (
@@ -32,68 +32,69 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Config is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
 	launch.Installation
 	ProxyCAs *proxyca.Store
 	Launcher Launcher
 	Sessions Sessions
-	// Current returns the specification of a sandbox by its name. Where it is nil, a container is adopted with the one that it was made with.
+	// Current returns the specification of a sandbox by name. If it is nil, a container is adopted with the specification that it was made
+	// with.
 	Current func(name string) (spec.Spec, bool)
 }
 
-// Launcher makes a Container of what an earlier process has left; *launch.Launcher is one.
+// Launcher returns a Container for one that an earlier process has left; *launch.Launcher implements it.
 type Launcher interface {
-	// CheckMounts reports why the rules of this moment refuse what a specification mounts, or nil.
+	// CheckMounts returns why the current rules refuse what a specification mounts, or nil.
 	CheckMounts(ctx context.Context, s spec.Spec) error
 	Regain(conn net.Conn, reader *frame.Reader, r container.Record, o *container.Ownership, entries []frame.KeptEntry) *container.Container
 }
 
-// Sessions are those of this process.
+// Sessions are the sessions of this process.
 type Sessions interface {
-	// Adopt gives a session the container of a record. It reports false where the session has another one already.
+	// Adopt gives a session the container of a record. It reports false if the session has another one already.
 	Adopt(r container.Record, c *container.Container) bool
-	// Forget ends a session's containers and removes the volumes that are its alone.
+	// Forget ends a session's containers and removes its own volumes.
 	Forget(ctx context.Context, session string) error
 }
 
-// Reconciler deals with what earlier processes have left. Its methods are safe for concurrent use.
+// Reconciler handles what earlier processes have left. Its methods are safe for concurrent use.
 type Reconciler struct {
 	config  Config
 	log     *slog.Logger
-	tidying chan struct{} // holds a token while somebody reconciles
-	doubled sync.Once     // the warning that another host has the instance's name
+	tidying chan struct{} // holds a token while a reconciliation runs
+	doubled sync.Once     // for the warning that another host has the instance's name
 }
 
-// New returns a Reconciler. It does not touch the engine.
+// New returns a Reconciler. It does not contact the engine.
 func New(c Config) *Reconciler {
 	return &Reconciler{config: c, log: c.Log, tidying: make(chan struct{}, 1)}
 }
 
-// HostCallPrefix begins the name of the folder of a bridged call that runs on this machine. The name of the process follows, and something
-// random.
+// HostCallPrefix begins the name of the folder of a bridged call that runs on this machine, followed by the name of the process and a
+// random part.
 const HostCallPrefix = "hostcall-"
 
 const (
-	// reconcileEvery, and up to a fifth more so that many hosts do not fall into step.
+	// reconcileEvery is the interval of reconciliations; up to a fifth is added, so that many hosts do not run in step.
 	reconcileEvery = 5 * time.Minute
-	// reconcileSoon after a start, and then at growing intervals, for what the engine was still making for the process before.
+	// reconcileSoon is the delay after a start, and then grows, for containers that the engine was still creating for the previous process.
 	reconcileSoon = 2 * time.Second
 )
 
-// Reconcile adopts the containers with background processes that an earlier process has left within their lease, and removes what else
-// nobody holds.
+// Reconcile adopts the containers with background processes that an earlier process has left within their lease, and removes everything
+// else that nobody holds.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	_, err := r.tidy(ctx, r.adoptAll)
 	return err
 }
 
-// Prune removes what earlier processes left, also what could be adopted, and returns the containers.
+// Prune removes what earlier processes left, including what could be adopted, and returns the containers.
 func (r *Reconciler) Prune(ctx context.Context) ([]driver.Owned, error) {
 	return r.tidy(ctx, func(context.Context, []driver.Owned, map[string]bool) {})
 }
 
-// tidy lists what the instance has, lets adopt take over what it can, and removes the rest.
+// tidy lists what the instance has, lets adopt adopt what it can, and removes the rest.
 func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []driver.Owned, map[string]bool)) ([]driver.Owned, error) {
 	select {
 	case r.tidying <- struct{}{}:
@@ -115,8 +116,8 @@ func (r *Reconciler) tidy(ctx context.Context, adopt func(context.Context, []dri
 	return left, errors.Join(err, r.removeExpired(ctx), r.clearEphemeral(ctx, alive), r.clearOwners(owned), r.clearFolders(alive))
 }
 
-// isOfACopy reports whether a container is one of a copy of this instance, as far as can be seen. Whether such a container is in use
-// cannot be known here before its time is long over.
+// isOfACopy reports whether a container seems to belong to a copy of this instance. It cannot be known here whether such a container is in
+// use, until it has expired for long.
 func (r *Reconciler) isOfACopy(c driver.Owned) bool {
 	place := c.Labels[driver.LabelPlace]
 	return place != "" && place != r.config.Host.Place() && !expired(c.Labels, time.Now().Add(-r.config.MaxAge))
@@ -128,7 +129,7 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, 
 	for _, c := range owned {
 		if r.isOfACopy(c) {
 			r.doubled.Do(func() {
-				r.log.Warn("another host has this one's name; its sandboxes are left alone. If one store is a copy of the other, remove the file instance in one of them",
+				r.log.Warn("another host has the same instance name; leaving its sandboxes alone. If one store is a copy of the other, remove the file instance in one of them",
 					"instance", r.config.Instance, "container", c.ID)
 			})
 			continue
@@ -143,16 +144,16 @@ func (r *Reconciler) removeLeftovers(ctx context.Context, owned []driver.Owned, 
 	})
 }
 
-// namelessFor is how long an image has been without a name when no build is about to give it one any more: a host that was
-// killed has left it, or a newer one has taken its name while it was in use.
+// namelessFor is the age after which an untagged image will not be tagged by a running build: a killed host has left it, or a newer image
+// has taken its name while it was in use.
 const namelessFor = time.Hour
 
-// isNameless reports whether an image has been without a name for so long. Only those that are finished carry the labels.
+// isNameless reports whether an image has been untagged for that long. Only finished images carry the labels.
 func isNameless(o driver.Owned) bool {
 	return o.Name == "" && !o.Created.IsZero() && time.Since(o.Created) > namelessFor
 }
 
-// removeExpired removes volumes and images whose time has passed. The engine keeps those that are in use; they are tried again the next time.
+// removeExpired removes expired volumes and images. The engine keeps those that are in use; they are tried again the next time.
 func (r *Reconciler) removeExpired(ctx context.Context) error {
 	var all error
 	for _, kind := range r.kinds() {
@@ -175,12 +176,12 @@ func (r *Reconciler) removeExpired(ctx context.Context) error {
 	return all
 }
 
-// kind is something besides containers that the driver makes.
+// kind is a kind of object besides containers that the driver creates.
 type kind struct {
 	name   string
 	list   func(ctx context.Context, instance string) ([]driver.Owned, error)
 	remove func(ctx context.Context, o driver.Owned) error
-	spent  func(o driver.Owned) bool // or nil: of no use although its time has not passed
+	spent  func(o driver.Owned) bool // may be nil: useless although not expired
 }
 
 func (r *Reconciler) kinds() []kind {
@@ -194,13 +195,13 @@ func (r *Reconciler) kinds() []kind {
 	return all
 }
 
-// expired reports whether a label names a time that has passed. Without such a label, or with one that cannot be read, a thing stays.
+// expired reports whether a label contains a time that has passed. An object without a valid label does not expire.
 func expired(labels map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, labels[driver.LabelExpires])
 	return err == nil && now.After(until)
 }
 
-// clearFolders drops the control sockets, slots and records that no living process has.
+// clearFolders removes the control sockets, slots and records of dead processes.
 func (r *Reconciler) clearFolders(alive map[string]bool) error {
 	var all error
 	folders, err := filepath.Glob(filepath.Join(r.config.Run, container.ControlPrefix+"*"))
@@ -226,7 +227,7 @@ func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	keys, all := container.RecordKeys(r.config.Run)
 	for _, key := range keys {
 		if left, err := container.ReadRecord(r.config.Run, key); !r.config.Keys.Holds(key) && (err != nil || !alive[left.Host]) {
-			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may end just now
+			if err := os.Remove(container.RecordPath(r.config.Run, key)); !errors.Is(err, fs.ErrNotExist) { // its sandbox may be ending at the moment
 				all = errors.Join(all, err)
 			}
 		}
@@ -234,7 +235,7 @@ func (r *Reconciler) clearRecords(alive map[string]bool) error {
 	return all
 }
 
-// Run reconciles soon, and then again and again until ctx ends.
+// Run reconciles soon, and then repeatedly until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) {
 	pause := reconcileSoon
 	for {

@@ -1,9 +1,9 @@
-// Package removeall removes a folder with everything in it, whatever a stranger has put there.
+// Package removeall removes a folder with everything in it, whatever a hostile program has created there.
 //
-// Start with Folder, or with Tree and One for callers with a handle on the parent. Unlike os.RemoveAll it holds a bounded number of
-// descriptors, however deep the tree is: a program that makes a hundred thousand folders, each in the one before, must
-// take them neither from the host nor leave behind what the host cannot remove. It follows no link, and it needs no right
-// but that of the owner, also where the owner has no right left on a folder.
+// Start with Folder, or with Tree and One for callers with a descriptor of the parent. Unlike os.RemoveAll it holds a bounded number of
+// descriptors, however deep the tree is: a program that nests a hundred thousand folders must neither exhaust the host's descriptors nor
+// leave something that the host cannot remove. It follows no links, and needs no rights but those of the owner, even on folders for which
+// the owner has no permission.
 package removeall
 
 import (
@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxDepth is how deep folders are gone into, each of which costs a descriptor. One that lies deeper is moved up first.
+	// maxDepth bounds the nesting that is followed, since each level costs a descriptor. Deeper folders are moved up first.
 	maxDepth = 64
 	// someNames is how many names of a folder are read at a time.
 	someNames = 1000
-	// ownerRights are what emptying a folder takes.
+	// ownerRights are the permissions needed to empty a folder.
 	ownerRights = 0o700
 )
 
-// Folder removes a folder, file or link by its path. It is no failure if there is none.
+// Folder removes a folder, file or link by path. It is not an error if it does not exist.
 func Folder(name string) error {
 	parent, err := os.Open(filepath.Dir(name))
 	if err == nil {
@@ -35,11 +35,11 @@ func Folder(name string) error {
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return fmt.Errorf("remove %s: %w", name, err) // and not the path where it stopped, which has no bound
+	return fmt.Errorf("remove %s: %w", name, err) // not the path where it failed, which may be of any length
 }
 
-// Tree removes an entry of the folder at, which is a handle. stop is asked again and again, and ends it by an error; it may
-// be nil. A process that fills the tree at the same time may make this go on until then.
+// Tree removes an entry of the folder with the descriptor at. stop is called repeatedly, and its error ends the removal; it may be nil. If
+// a process keeps filling the tree, Tree continues until then.
 func Tree(at int, name string, stop func() error) error {
 	err := One(at, name)
 	if !isFull(err) {
@@ -54,14 +54,14 @@ func Tree(at int, name string, stop func() error) error {
 	return e.empty(top, at, name, 0)
 }
 
-// eraser is at work in a tree.
+// eraser is the state of a removal.
 type eraser struct {
 	top  int
 	stop func() error
-	done int // entries removed, or moved up
+	done int // entries removed or moved up
 }
 
-// empty removes a folder that is open. What was moved up into it meanwhile takes another round.
+// empty removes an open folder. Entries that were moved up into it meanwhile take another round.
 func (e *eraser) empty(dir *os.File, at int, name string, depth int) error {
 	for {
 		before := e.done
@@ -120,7 +120,7 @@ func (e *eraser) entry(at int, name string, depth int) error {
 	return nil
 }
 
-// One removes anything but a folder that is not empty.
+// One removes an entry other than a folder that is not empty.
 func One(at int, name string) error {
 	err := unix.Unlinkat(at, name, 0)
 	if err != unix.EISDIR && err != unix.EPERM {
@@ -134,7 +134,7 @@ func One(at int, name string) error {
 
 func isFull(err error) bool { return err == unix.ENOTEMPTY || err == unix.EEXIST }
 
-// openFolder opens a folder that must be none but itself, and gives its owner the rights to empty it.
+// openFolder opens a folder, refusing a link, and gives its owner the permissions needed to empty it.
 func openFolder(at int, name string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(at, name, flags, 0)
@@ -146,12 +146,12 @@ func openFolder(at int, name string) (*os.File, error) {
 	}
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&ownerRights != ownerRights {
-		_ = unix.Fchmod(fd, uint32(st.Mode)&0o777|ownerRights) // a caller without the right finds out when it removes
+		_ = unix.Fchmod(fd, uint32(st.Mode)&0o777|ownerRights) // if this is not permitted, the removal fails later
 	}
 	return os.NewFile(uintptr(fd), "folder"), nil
 }
 
-// openUnreadable opens a folder whose owner may not read it. A chmod by name would follow the link that may have taken its place.
+// openUnreadable opens a folder that its owner may not read. A chmod by name would follow a link that has replaced it.
 func openUnreadable(at int, name string, flags int) (int, error) {
 	handle, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

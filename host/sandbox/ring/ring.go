@@ -1,18 +1,18 @@
-// Package ring keeps the end of an output, addressed by offsets in the whole of it. Start with Buffer.
+// Package ring keeps the end of an output, addressed by offsets in the complete output. Start with Buffer.
 //
-// It is small and needs nothing: the supervisor inside of containers has it, too.
+// It is small and imports little, because the supervisor in containers uses it, too.
 package ring
 
 import "sync"
 
-// Size is how much is kept, in bytes.
+// Size is the number of bytes kept.
 const Size = 1 << 20
 
 // Buffer keeps the last Size bytes written to it. Its zero value is empty; its methods are safe for concurrent use.
 type Buffer struct {
 	mu    sync.Mutex
 	buf   []byte
-	total int64 // bytes ever written
+	total int64 // bytes written so far
 }
 
 // Write implements io.Writer. It never fails.
@@ -33,8 +33,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read returns at most n bytes from an offset on, or from the oldest byte that is kept if that is later. first is the offset of the first
-// byte returned, and dropped the number of bytes that are no longer kept.
+// Read returns at most n bytes from an offset on, or from the oldest kept byte if that is later. first is the offset of the first byte
+// returned, and dropped the number of bytes that are not kept any more.
 func (b *Buffer) Read(offset int64, n int) (p []byte, first, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

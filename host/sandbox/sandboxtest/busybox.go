@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Busybox is the machine's static busybox; Debian's package is busybox-static.
+// Busybox is the machine's static busybox, from Debian's package busybox-static.
 const Busybox = "/bin/busybox"
 
-// root returns a root file system with busybox, and what more adds, as an uncompressed tar. An error ends the reading.
+// root returns a root file system with busybox, extended by more, as an uncompressed tar. Reading returns any error.
 func root(more func(w *tar.Writer) error) io.Reader {
 	r, out := io.Pipe()
 	go func() { // ends with its reader
@@ -29,10 +29,10 @@ func root(more func(w *tar.Writer) error) io.Reader {
 	return r
 }
 
-// busyboxRoot has nothing but busybox.
+// busyboxRoot contains only busybox.
 func busyboxRoot() io.Reader { return root(func(*tar.Writer) error { return nil }) }
 
-// digest names an image after what it is made of.
+// digest returns a name for an image that depends on its parts.
 func digest(parts ...any) string {
 	sum := sha256.Sum256(fmt.Append(nil, parts...))
 	return hex.EncodeToString(sum[:6])
@@ -64,7 +64,7 @@ func busyboxInto(w *tar.Writer) error {
 	return nil
 }
 
-// add writes into memory, so its errors are only mistakes in the header; Close reports them.
+// add writes to memory, so it can only fail for an invalid header, which Close reports.
 func add(w *tar.Writer, h tar.Header, content []byte) {
 	h.Size = int64(len(content))
 	if w.WriteHeader(&h) == nil {

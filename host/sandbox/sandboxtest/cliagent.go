@@ -17,13 +17,13 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// cliAgents is where `npm install --prefix` has put the programs of other agents; FLYNN_CLI_AGENTS names another folder.
+// cliAgents is the folder given to `npm install --prefix` for the programs of other agents; FLYNN_CLI_AGENTS names another one.
 const cliAgents = "/var/tmp/flynn-cli-agents"
 
 func cliAgentsFolder() string { return cmp.Or(os.Getenv("FLYNN_CLI_AGENTS"), cliAgents) }
 
-// CLIAgent returns an image with busybox and the program of another agent from npm in it, which is imported once per engine: claude, codex
-// or gemini. Where the package is not installed the test is skipped, or fails, as need.Part says.
+// CLIAgent returns an image with busybox and the npm program of another agent: claude, codex or gemini. It is imported once per engine. If
+// the package is not installed the test is skipped or fails; see need.Part.
 func (h Host) CLIAgent(t testing.TB, name string) string {
 	t.Helper()
 	a, err := findCLIAgent(name)
@@ -36,11 +36,11 @@ func (h Host) CLIAgent(t testing.TB, name string) string {
 	return a.tag()
 }
 
-// cliAgent is a program: a binary of its own, or a folder with a script for node.
+// cliAgent is a program: a binary, or a folder with a script for node.
 type cliAgent struct {
 	name, version string
 	program       string // the binary, or node
-	folder        string // of the package, for node
+	folder        string // of the package, if it runs on node
 	script        string // below folder
 }
 
@@ -68,7 +68,7 @@ func findCLIAgent(name string) (cliAgent, error) {
 	return a, err
 }
 
-// only returns the one file of a pattern whose path is without a word.
+// only returns the only file that matches a pattern and whose path does not contain a word.
 func only(pattern, without string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	found = slices.DeleteFunc(found, func(p string) bool { return without != "" && strings.Contains(p, without) })
@@ -81,7 +81,7 @@ func only(pattern, without string) (string, error) {
 	return found[0], nil
 }
 
-// cliAgentLayout changes with what root puts into the image.
+// cliAgentLayout changes whenever root changes the image.
 const cliAgentLayout = "1"
 
 func (a cliAgent) tag() string { return "flynn-test/cli-" + a.name + ":" + a.version }
@@ -96,7 +96,7 @@ func (a cliAgent) add(w *tar.Writer) error {
 			return err
 		}
 	}
-	if err := addLinked(w, a.program); err != nil && !errors.As(err, new(*exec.ExitError)) { // which is ldd's word on a static program
+	if err := addLinked(w, a.program); err != nil && !errors.As(err, new(*exec.ExitError)) { // ldd fails for a static program
 		return err
 	}
 	return addFile(w, a.program, place)

@@ -20,11 +20,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// debianTimeout bounds the making of the image, which takes half a minute where the mirror is near.
+// debianTimeout bounds the creation of the image, which takes half a minute with a fast mirror.
 const debianTimeout = 5 * time.Minute
 
-// Debian returns the name of an image with a minimal Debian of this machine's own release, from the mirror that its apt uses.
-// It is made once for each machine; the name has everything in it that it is made from.
+// Debian returns the name of an image with a minimal Debian of this machine's release, from the mirror that its apt uses. It is created
+// once per machine; the name depends on everything that goes into it.
 func (h Host) Debian(t testing.TB) string {
 	t.Helper()
 	release, mirror, err := debianSource()
@@ -43,7 +43,7 @@ func (h Host) Debian(t testing.TB) string {
 	return name
 }
 
-// onceOnThisMachine waits for other tests that do the same, in other processes too.
+// onceOnThisMachine waits for other tests that do the same, also in other processes.
 func onceOnThisMachine(t testing.TB, what string) (unlock func()) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(os.TempDir(), what+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -56,7 +56,7 @@ func onceOnThisMachine(t testing.TB, what string) (unlock func()) {
 	return func() { f.Close() }
 }
 
-// debianSource reads the release and the first mirror of the machine's own Debian.
+// debianSource returns the release and the first mirror of the machine's own Debian.
 func debianSource() (release, mirror string, err error) {
 	about, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -79,7 +79,7 @@ func debianSource() (release, mirror string, err error) {
 	return release, mirror, nil
 }
 
-// mirrorIn returns the first address for the release in a file of either format that apt has.
+// mirrorIn returns the first address for the release in a file of either of apt's formats.
 func mirrorIn(file, release string) string {
 	f, err := os.Open(file)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// GVisor starts an engine that has Debian's runsc as a runtime, in the way that works on any machine: with system calls
-// caught by ptrace, and without cgroups. The test is skipped, or fails, as need.Part says, where that cannot run.
+// GVisor starts an engine with Debian's runsc as a runtime, in a mode that works on any machine: with ptrace, and without cgroups. If that
+// does not run here the test is skipped or fails; see need.Part.
 func GVisor(t testing.TB) *Private {
 	t.Helper()
 	runsc, err := exec.LookPath("runsc")

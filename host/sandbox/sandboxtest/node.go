@@ -11,8 +11,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Node returns an image with busybox and the machine's own Node.js in it, which is imported once per engine. Where there is
-// none the test is skipped, or fails, as need.Part says.
+// Node returns an image with busybox and the machine's own Node.js. It is imported once per engine. If there is none the test is skipped or
+// fails; see need.Part.
 func (h Host) Node(t testing.TB) string {
 	t.Helper()
 	program, err := findNode()

@@ -18,13 +18,13 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// npmPackage is one package as npm has installed it.
+// npmPackage is a package that npm has installed.
 type npmPackage struct {
 	folder   string
 	manifest map[string]any
 }
 
-// NPMRegistry serves the packages of other agents' programs, as npm has installed them on this machine, in the way of npm's registry.
+// NPMRegistry serves the packages of other agents' programs, as installed on this machine, by the protocol of npm's registry.
 func NPMRegistry(t testing.TB) (url string) {
 	t.Helper()
 	_, err := findCLIAgent("claude")
@@ -64,7 +64,7 @@ func NPMRegistry(t testing.TB) (url string) {
 			if err := json.NewEncoder(w).Encode(about(name, "http://"+r.Host, packages[name])); err != nil {
 				t.Error(err)
 			}
-		default: // a package for another machine, which npm can do without
+		default: // for other platforms; npm can do without it
 			http.NotFound(w, r)
 		}
 	}))
@@ -72,7 +72,7 @@ func NPMRegistry(t testing.TB) (url string) {
 	return s.URL
 }
 
-// about is what a registry says of a package. The tarballs are not compressed, which npm does not mind.
+// about returns the registry's description of a package. The tarballs are not compressed, which npm accepts.
 func about(name, url string, versions map[string]npmPackage) map[string]any {
 	all, latest := map[string]any{}, ""
 	for version, p := range versions {
@@ -91,11 +91,11 @@ func (p npmPackage) pack(out io.Writer) error {
 	return w.Close()
 }
 
-// nodeImageTimeout bounds the making of an image with Node.js.
+// nodeImageTimeout bounds the creation of an image with Node.js.
 const nodeImageTimeout = 3 * time.Minute
 
-// NodeImage makes an image of a name until the test ends: a Debian with the machine's own Node.js and npm in it, whose npm asks a registry.
-// Its own apt asks the mirror of Debian that the machine's does. A test holds the name alone on this machine.
+// NodeImage creates an image with the given name until the test ends: a Debian with the machine's own Node.js and npm, configured for the
+// given registry. Its apt uses the machine's Debian mirror. Only one test of the machine can hold the name.
 func (h Host) NodeImage(t testing.TB, name, registry string) {
 	t.Helper()
 	debian := h.Debian(t)

@@ -17,20 +17,20 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Private is an engine of a test's own, which the test may stop, freeze and crash. It is gone with the test.
+// Private is an engine that belongs to one test, which may stop, freeze and crash it. It ends with the test.
 type Private struct {
 	Host
-	// Dir is a short path. The engine's socket and everything that it keeps are below it.
+	// Dir is a short path. The engine's socket and data are below it.
 	Dir  string
 	t    testing.TB
 	args string
 }
 
-// Own starts an engine with further arguments of dockerd, and puts Image on it. The test is skipped, or fails, as
-// need.Part says, where that does not work.
+// Own starts an engine with additional arguments of dockerd, and loads Image. If that does not work here the test is skipped or fails; see
+// need.Part.
 func Own(t testing.TB, args ...string) *Private {
 	t.Helper()
-	Engine(t) // the machine can run one at all
+	Engine(t) // the machine can run an engine
 	dir, err := os.MkdirTemp("", "flynn-engine-")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func Own(t testing.TB, args ...string) *Private {
 	return OwnIn(t, dir, args...)
 }
 
-// OwnIn does so in a folder, which is removed with the test.
+// OwnIn is Own in a given folder, which is removed with the test.
 func OwnIn(t testing.TB, dir string, args ...string) *Private {
 	t.Helper()
 	p := &Private{Dir: dir, t: t, args: strings.Join(args, " ")}
@@ -51,10 +51,10 @@ func OwnIn(t testing.TB, dir string, args ...string) *Private {
 	return p
 }
 
-// Socket is the path of the engine's socket.
+// Socket returns the path of the engine's socket.
 func (p *Private) Socket() string { return filepath.Join(p.Dir, "docker.sock") }
 
-// Address is the address for a driver.
+// Address returns the address for a driver.
 func (p *Private) Address() string { return "unix://" + p.Socket() }
 
 // Start starts the engine again after Stop or Crash.
@@ -65,7 +65,7 @@ func (p *Private) Start() {
 	}
 }
 
-// Stop ends the engine as an administrator would, and with it its containers.
+// Stop ends the engine and its containers, as an administrator would.
 func (p *Private) Stop() {
 	p.t.Helper()
 	if err := p.script("stop"); err != nil {
@@ -73,41 +73,41 @@ func (p *Private) Stop() {
 	}
 }
 
-// Crash kills the engine outright, and with it their keeper, containerd; its containers stay.
+// Crash kills the engine and its containerd; its containers keep running.
 func (p *Private) Crash() {
 	p.t.Helper()
 	keeper := p.pid(containerdPID, "containerd")
 	p.signal("docker.pid", "dockerd", syscall.SIGKILL)
 	if keeper != 0 {
-		_ = syscall.Kill(keeper, syscall.SIGKILL) // it follows its engine anyway
+		_ = syscall.Kill(keeper, syscall.SIGKILL) // it ends with its engine anyway
 	}
 	for began := time.Now(); p.pid("docker.pid", "dockerd") != 0 || p.pid(containerdPID, "containerd") != 0; {
 		if time.Since(began) > time.Minute {
 			p.t.Fatal("engine does not die")
 		}
 	}
-	// The next engine would wait for the old keeper for as long as nobody has reaped that.
+	// The next engine would wait for the old containerd until that is reaped.
 	if err := os.Remove(filepath.Join(p.Dir, containerdPID)); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// Freeze makes the engine hang until Thaw, with its containers as they are.
+// Freeze makes the engine hang until Thaw; its containers keep running.
 func (p *Private) Freeze() { p.t.Helper(); p.freeze("docker.pid", "dockerd") }
 
 // Thaw ends Freeze.
 func (p *Private) Thaw() { p.t.Helper(); p.signal("docker.pid", "dockerd", syscall.SIGCONT) }
 
-// containerdPID is where the engine notes its containerd.
+// containerdPID is the pid file of the engine's containerd.
 const containerdPID = "exec/containerd/containerd.pid"
 
-// KillContainerd kills the containers' keeper; the engine notices and starts another one.
+// KillContainerd kills containerd; the engine notices and restarts it.
 func (p *Private) KillContainerd() {
 	p.t.Helper()
 	p.signal(containerdPID, "containerd", syscall.SIGKILL)
 }
 
-// FreezeContainerd and ThawContainerd do with the containers' keeper what Freeze and Thaw do with the engine.
+// FreezeContainerd and ThawContainerd do to containerd what Freeze and Thaw do to the engine.
 func (p *Private) FreezeContainerd() {
 	p.t.Helper()
 	p.signal(containerdPID, "containerd", syscall.SIGSTOP)
@@ -119,7 +119,7 @@ func (p *Private) ThawContainerd() {
 	p.signal(containerdPID, "containerd", syscall.SIGCONT)
 }
 
-// freeze returns once all threads stand still.
+// freeze stops a process and returns once all its threads have stopped.
 func (p *Private) freeze(file, name string) {
 	p.t.Helper()
 	p.signal(file, name, syscall.SIGSTOP)
@@ -148,7 +148,7 @@ func (p *Private) signal(file, name string, sig syscall.Signal) {
 	}
 }
 
-// pid reads a pid file and returns 0 unless the process is alive and of that name.
+// pid returns the process id in a pid file, or 0 unless that process is alive and has the given name.
 func (p *Private) pid(file, name string) int {
 	text, err := os.ReadFile(filepath.Join(p.Dir, file))
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *Private) script(verb string) error {
 	return nil
 }
 
-// remove ends the engine in whatever state the test has left it.
+// remove ends the engine, in whatever state the test has left it.
 func (p *Private) remove() {
 	for file, name := range map[string]string{"docker.pid": "dockerd", containerdPID: "containerd"} {
 		if pid := p.pid(file, name); pid != 0 {
@@ -204,7 +204,7 @@ func (p *Private) remove() {
 	}
 }
 
-// unmount takes away what an engine that crashed has left mounted below its folder, innermost first.
+// unmount unmounts what a crashed engine has left below its folder, innermost first.
 func (p *Private) unmount() {
 	table, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *Private) unmount() {
 	}
 }
 
-// checkout is the folder of this checkout.
+// checkout returns the root folder of this checkout.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Python returns an image with busybox and the machine's own Python 3 in it, which is imported once per engine. Debian's
-// package is python3. Where there is none the test is skipped, or fails, as need.Part says.
+// Python returns an image with busybox and the machine's own Python 3, from Debian's package python3. It is imported once per engine. If
+// there is none the test is skipped or fails; see need.Part.
 func (h Host) Python(t testing.TB) string {
 	t.Helper()
 	p, err := findPython()
@@ -34,12 +34,12 @@ func (h Host) Python(t testing.TB) string {
 	return tag
 }
 
-// python is an interpreter with what it needs, by absolute paths.
+// python is an interpreter and the files that it needs, by absolute path.
 type python struct {
 	Version, Program, Library string
 }
 
-// findPython asks the system's interpreter before any other in the way of it.
+// findPython prefers the system's interpreter to others in PATH.
 func findPython() (python, error) {
 	const ask = `import sys, sysconfig, os, json
 print(json.dumps({"Version": sys.version, "Program": os.path.realpath(sys.executable), "Library": sysconfig.get_path("stdlib")}))`
@@ -58,10 +58,10 @@ print(json.dumps({"Version": sys.version, "Program": os.path.realpath(sys.execut
 	return p, fmt.Errorf("%w: install python3", all)
 }
 
-// pythonLayout changes with what root puts into the image.
+// pythonLayout changes whenever root changes the image.
 const pythonLayout = "1"
 
-// tag names the image after what it is made of.
+// tag returns the image's name, which depends on its content.
 func (p python) tag() (string, error) {
 	info, err := os.Stat(p.Program)
 	if err != nil {
@@ -98,12 +98,12 @@ func (p python) add(w *tar.Writer) error {
 	return err
 }
 
-// unneeded are the folders of the library that no test program imports, and most of its size.
+// unneeded returns the folders of the library that no test program imports; they are most of its size.
 func unneeded() []string {
 	return []string{"test", "tests", "idlelib", "tkinter", "ensurepip", "lib2to3", "pydoc_data", "site-packages", "dist-packages", "distutils", "turtledemo"}
 }
 
-// linked returns the shared libraries that programs need, and their loader; see ldd(1).
+// linked returns the shared libraries of programs, and their loader; see ldd(1).
 func linked(programs []string) ([]string, error) {
 	out, err := exec.Command("ldd", programs...).Output()
 	if err != nil {
@@ -120,7 +120,7 @@ func linked(programs []string) ([]string, error) {
 	return found, nil
 }
 
-// addLinked copies what programs are linked with.
+// addLinked copies the libraries of programs.
 func addLinked(w *tar.Writer, programs ...string) error {
 	libraries, err := linked(programs)
 	for _, name := range libraries {
@@ -129,7 +129,7 @@ func addLinked(w *tar.Writer, programs ...string) error {
 	return err
 }
 
-// addFile copies a file, not the link to it.
+// addFile copies a file, following links.
 func addFile(w *tar.Writer, source, name string) error {
 	content, err := os.ReadFile(source)
 	if err != nil {
@@ -139,7 +139,7 @@ func addFile(w *tar.Writer, source, name string) error {
 	if err != nil {
 		return err
 	}
-	// Compiled files are checked against their source's time.
+	// Compiled files are checked against the modification time of their source.
 	add(w, tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()}, content)
 	return nil
 }

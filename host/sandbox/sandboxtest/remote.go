@@ -22,7 +22,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// OverTLS starts an engine that is reached over TLS on the loopback as well, and returns how.
+// OverTLS starts an engine that can also be reached over TLS on the loopback, and returns the driver's configuration.
 func OverTLS(t testing.TB) (*Private, docker.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,8 +36,8 @@ func OverTLS(t testing.TB) (*Private, docker.Config) {
 	return e, docker.Config{Engine: address, CA: file("ca.pem"), Cert: file("client.pem"), Key: file("client-key.pem")}
 }
 
-// freeAddress is one on the loopback that nobody listens on at the moment. The kernel gives its port to nobody else meanwhile: those
-// that it picks itself are above, see ip_local_port_range in ip(7).
+// freeAddress returns a free address on the loopback. The kernel will not assign its port to others: it picks from a higher range, see
+// ip_local_port_range in ip(7).
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	const first, count = 12_000, 18_000
@@ -59,7 +59,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority leaves its certificate in ca.pem.
+// newAuthority writes its certificate to ca.pem.
 func newAuthority(t testing.TB, dir string) *authority {
 	t.Helper()
 	a := &authority{dir: dir}
@@ -72,7 +72,7 @@ func newAuthority(t testing.TB, dir string) *authority {
 	return a
 }
 
-// issue leaves a certificate and its key in NAME.pem and NAME-key.pem.
+// issue writes a certificate and its key to NAME.pem and NAME-key.pem.
 func (a *authority) issue(t testing.TB, name string, usage x509.ExtKeyUsage) {
 	t.Helper()
 	a.write(t, name, &x509.Certificate{
@@ -111,14 +111,14 @@ func (a *authority) write(t testing.TB, name string, cert *x509.Certificate) *ec
 	return key
 }
 
-// SSH is an sshd of a test's own on the loopback.
+// SSH is an sshd on the loopback that belongs to one test.
 type SSH struct {
-	// Args are what an ssh client needs to be let in, Stranger what one has that does not know the host.
+	// Args are the arguments for an ssh client with access, Stranger those for a client that does not know the host.
 	Args, Stranger []string
 	Port           string
 }
 
-// OverSSH starts an sshd, which lets the user in that the test runs as, with a key of its own.
+// OverSSH starts an sshd that accepts the user of the test with a new key.
 func OverSSH(t testing.TB) SSH {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "flynn-sshd-")
@@ -126,14 +126,14 @@ func OverSSH(t testing.TB) SSH {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	sshd, err := exec.LookPath("sshd") // which wants to be called by its full path
+	sshd, err := exec.LookPath("sshd") // sshd requires its full path
 	if err != nil {
 		sshd = "/usr/sbin/sshd"
 		_, err = os.Stat(sshd)
 	}
 	need.Part(t, "sshd", err)
 	if os.Getuid() == 0 {
-		need.Part(t, "sshd", os.MkdirAll("/run/sshd", 0o755)) // sshd insists on it
+		need.Part(t, "sshd", os.MkdirAll("/run/sshd", 0o755)) // required by sshd
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"host", "user"} {
@@ -166,7 +166,7 @@ func OverSSH(t testing.TB) SSH {
 	return SSH{Args: []string{"-F", file("ssh_config")}, Stranger: []string{"-F", file("stranger_config")}, Port: port}
 }
 
-// Engine is how a driver reaches an engine's socket by way of the sshd.
+// Engine returns the configuration of a driver that reaches an engine's socket through the sshd.
 func (s SSH) Engine(e *Private) docker.Config {
 	return docker.Config{Engine: "ssh://127.0.0.1:" + s.Port + e.Socket(), SSH: s.Args}
 }

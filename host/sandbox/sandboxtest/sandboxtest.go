@@ -1,5 +1,5 @@
-// Package sandboxtest lends tests a real Docker engine, a small image on it, and the
-// supervisor built from this checkout. Start with Engine and Manager.
+// Package sandboxtest provides tests with a real Docker engine, a small image on it, and the supervisor built from this checkout. Start
+// with Engine and Manager.
 //
 // It is for tests only, and every test that uses it needs an engine (see .ci/engine).
 package sandboxtest
@@ -24,20 +24,19 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// Image is a busybox with all its applets, made by Engine from the machine's own static busybox.
+// Image is a busybox image with all its applets, which Engine makes from the machine's static busybox.
 const Image = "flynn-test/busybox:latest"
 
-// Host is a real engine with Image on it.
+// Host is a real engine that has Image.
 type Host struct {
 	Driver *docker.Driver
-	// API is for tests that look or meddle behind the driver's back.
+	// API is for tests that bypass the driver.
 	API *client.Client
 
 	engine docker.Config // for further drivers of the same engine
 }
 
-// Engine returns the engine at DOCKER_HOST or the default socket. The test is skipped, or fails, as
-// need.Part says, where there is none.
+// Engine returns the engine at DOCKER_HOST or the default socket. If there is none the test is skipped or fails; see need.Part.
 func Engine(t testing.TB) Host {
 	t.Helper()
 	h := connect(t, "")
@@ -45,7 +44,7 @@ func Engine(t testing.TB) Host {
 	return h
 }
 
-// connect returns an engine that answers at an address.
+// connect returns the engine at an address.
 func connect(t testing.TB, address string) Host {
 	t.Helper()
 	h := Host{engine: docker.Config{Engine: address}}
@@ -65,10 +64,10 @@ func connect(t testing.TB, address string) Host {
 	return h
 }
 
-// importTimeout bounds the making of an image.
+// importTimeout bounds the import of an image.
 const importTimeout = time.Minute
 
-// importImage makes an image unless the engine has it.
+// importImage creates an image unless the engine has it.
 func importImage(ctx context.Context, api *client.Client, tag string, makeRoot func() io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
@@ -97,13 +96,12 @@ func Supervisor(t testing.TB) string {
 	return path
 }
 
-// Spec is a small sandbox on Image.
+// Spec returns the specification of a small sandbox on Image.
 func Spec() spec.Spec {
 	return spec.Spec{Image: Image, MemoryBytes: 128 << 20, PidsLimit: 64, CPUs: 2, Timeout: 30 * time.Second}
 }
 
-// Config is a complete configuration with an instance of the test's own, which is
-// empty on the engine once the test has ended.
+// Config returns a complete configuration with an instance of its own, whose objects are removed from the engine when the test ends.
 func (h Host) Config(t testing.TB) sandbox.Config {
 	t.Helper()
 	instance := "test-" + strings.ToLower(strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())) + "-" + time.Now().Format("150405.000000")
@@ -135,12 +133,12 @@ func (h Host) Manager(t testing.TB, adjust ...func(*sandbox.Config)) (*sandbox.M
 	return m, config
 }
 
-// sweep fails the test if its instance still has containers, and removes them. The engine takes a container off its list a moment after it
-// has answered that there is none of that id.
+// sweep fails the test if its instance still has containers, and removes them. The engine may list a container for a moment after it has
+// reported it as gone.
 func (h Host) sweep(t testing.TB, instance string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	engine, err := docker.New(h.engine) // the test's own may be closed
+	engine, err := docker.New(h.engine) // that of the test may be closed
 	if err != nil {
 		t.Error(err)
 		return
@@ -161,8 +159,8 @@ func (h Host) sweep(t testing.TB, instance string) {
 	}
 }
 
-// GoroutinesEnd waits until those have ended that began after goleak.IgnoreCurrent returned since, and fails the test if they do not.
-// Those of connections to an engine end in their own time.
+// GoroutinesEnd waits until the goroutines have ended that started after goleak.IgnoreCurrent returned since, and fails the test otherwise.
+// Those of connections to an engine take some time.
 func GoroutinesEnd(t testing.TB, since goleak.Option) {
 	t.Helper()
 	var left error

@@ -14,10 +14,10 @@ import (
 	"github.com/docker/docker/api/types/image"
 )
 
-// programTimeout bounds the making of an image with one more file.
+// programTimeout bounds the creation of an image with one more file.
 const programTimeout = time.Minute
 
-// Script makes an image until the test ends: Image with a program of a name, which is a script. It returns the image's name.
+// Script creates an image until the test ends: Image with a script as a program of the given name. It returns the image's name.
 func (h Host) Script(t testing.TB, program, text string) (name string) {
 	t.Helper()
 	name = fmt.Sprintf("flynn-test/script-%s-%d", program, time.Now().UnixNano())
@@ -34,7 +34,7 @@ func (h Host) Script(t testing.TB, program, text string) (name string) {
 	return name
 }
 
-// build makes an image of a build context until the test ends.
+// build builds an image from a build context until the test ends.
 func (h Host) build(ctx context.Context, t testing.TB, name string, files io.Reader) {
 	t.Helper()
 	built, err := h.API.ImageBuild(ctx, files, build.ImageBuildOptions{Tags: []string{name}, NetworkMode: "none", Remove: true, ForceRemove: true})

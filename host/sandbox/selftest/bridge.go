@@ -11,11 +11,11 @@ import (
 const (
 	bridgeRow     = "bridges"
 	bridgeSetting = "upgrade Flynn: its bridges must refuse this; until then leave bridges out of [sandbox]"
-	// bridgeCommand is the suite's own bridge, which lets little pass and leads to a program that does nothing.
+	// bridgeCommand is the command of the suite's own bridge, which accepts little and runs a program that does nothing.
 	bridgeCommand = "flynn-verify-bridge"
 )
 
-// withBridge adds the suite's bridge in place of the owner's.
+// withBridge replaces the owner's bridges by the suite's.
 func withBridge(s spec.Spec) spec.Spec {
 	second := s
 	second.Bridges = nil
@@ -29,7 +29,7 @@ func withBridge(s spec.Spec) spec.Spec {
 	return s
 }
 
-// calling attacks the bridge: the call is of $b. Only its own words count as a refusal.
+// calling attacks the bridge with the call in $b. Only the bridge's own message counts as a refusal.
 func calling(call string) attack {
 	text := "b=" + bridgeCommand + "; command -v $b >/dev/null || b=./$b\nout=$( { " + call + "; } 2>&1 )\n" +
 		`case "$out" in *"refused for security"*) echo "held: the bridge refuses";; *) echo "breach: the bridge says:" $out;; esac`
@@ -44,7 +44,7 @@ func calling(call string) attack {
 	}
 }
 
-// bridgeProbes try to have more run than is listed. In the controls, a script that obeys them stands in the bridge's place.
+// bridgeProbes try to run more than is allowed. In the controls, a script that accepts everything replaces the bridge.
 func bridgeProbes() []Probe {
 	standIn := "printf '#!/bin/sh\\necho \"$@\"\\n' >" + bridgeCommand + " && chmod 755 " + bridgeCommand
 	var probes []Probe

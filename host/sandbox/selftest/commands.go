@@ -35,11 +35,11 @@ func endProbes() []Probe {
 	})
 }
 
-// aborted cancels commands at random moments of their start and life.
+// aborted cancels commands at random moments during and after their start.
 func aborted(ctx context.Context, s *Subject) (Finding, error) {
 	return outlive(ctx, s, func() (last machine.Result, err error) {
 		begun := false
-		for n := 1; n <= 10 || !begun && n <= 100; n++ { // on a slow machine until one has begun
+		for n := 1; n <= 10 || !begun && n <= 100; n++ { // on a slow machine, until one has begun
 			brief, cancel := context.WithTimeout(ctx, time.Duration(5+rand.IntN(15*max(n, 10)))*time.Millisecond)
 			r, err := s.Target.Exec(brief, machine.Command{Script: `trap '' TERM; setsid sleep 60 & sleep 60`, Timeout: scriptTimeout})
 			cancel()
@@ -133,7 +133,7 @@ func leakProbes() []Probe {
 	}
 }
 
-// environment looks for variables of the host, and of Flynn's. Those of the image are meant for its commands.
+// environment looks for variables of the host and of Flynn. The image's variables are meant for its commands.
 func environment(ctx context.Context, s *Subject) (Finding, error) {
 	out, err := output(ctx, s.Target, "env")
 	if err == nil && !strings.Contains(out, "PATH=") {
@@ -154,7 +154,7 @@ func environment(ctx context.Context, s *Subject) (Finding, error) {
 	return held("none of the host's"), nil
 }
 
-// nextCommand leaves a process behind with a secret in its environment and looks for it.
+// nextCommand leaves a process with a secret in its environment, and looks for it from the next command.
 func nextCommand(ctx context.Context, s *Subject) (Finding, error) {
 	token := fmt.Sprintf("token%d", rand.Uint64())
 	_, err := s.Target.Exec(ctx, machine.Command{

@@ -41,7 +41,7 @@ func linkProbes() []Probe {
 	}
 }
 
-// readsOutside lays something out with a script, in which %s is the folder outside, and has the host read a path.
+// readsOutside prepares files with a script, in which %s is the folder outside, and makes the host read a path.
 func readsOutside(layout, path string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		if _, err := output(ctx, s.Target, fmt.Sprintf(layout, s.Outside)); err != nil {
@@ -66,7 +66,7 @@ func readsEnvironment(ctx context.Context, s *Subject) (Finding, error) {
 	return held("%v", err), nil
 }
 
-// writesOutside has the host write to path, or straight to the file outside if path is empty.
+// writesOutside makes the host write to path, or directly to the file outside if path is empty.
 func writesOutside(layout, path, lands string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		if _, err := output(ctx, s.Target, fmt.Sprintf(layout, s.Outside)); err != nil {
@@ -80,7 +80,7 @@ func writesOutside(layout, path, lands string) attack {
 	}
 }
 
-// writesUpwards names the file beside the workspace.
+// writesUpwards writes to a file beside the workspace.
 func writesUpwards(ctx context.Context, s *Subject) (Finding, error) {
 	name := filepath.Base(s.Dir) + ".escaped"
 	return lookAfterWrite(ctx, s, "../"+name, filepath.Join(filepath.Dir(s.Dir), name))
@@ -94,10 +94,10 @@ func lookAfterWrite(ctx context.Context, s *Subject, path, target string) (Findi
 	return held("%v", refusal), nil
 }
 
-// raceFor is how long the link is swapped.
+// raceFor is how long the link is exchanged.
 const raceFor = 1500 * time.Millisecond
 
-// race reads a file whose folder is now a link outwards and now a folder inside.
+// race reads a file whose folder alternates between a link that leads outside and a folder inside.
 func race(ctx context.Context, s *Subject) (Finding, error) {
 	swap := fmt.Sprintf(`mkdir -p inner; echo harmless >inner/secret
 while :; do ln -sfn inner swapped; ln -sfn %s swapped; done`, s.Outside)
@@ -134,7 +134,7 @@ func specialFileProbes() []Probe {
 	}
 }
 
-// patience is how long the host may take over a file that does not answer.
+// patience is how long the host may take for a file that does not answer.
 const patience = 6 * time.Second
 
 func readsFIFO(ctx context.Context, s *Subject) (Finding, error) {
@@ -144,7 +144,7 @@ func readsFIFO(ctx context.Context, s *Subject) (Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, _, err := s.Target.ReadFile(ctx, "fifo", 0, 4096)
-	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // whichever timer was first
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) { // whichever timer fired first
 		return breached("the read hangs"), nil
 	}
 	return held("%v", err), nil
@@ -163,7 +163,7 @@ func readsNothing(layout, path string) attack {
 	}
 }
 
-// readsHuge asks for little of a sparse file.
+// readsHuge reads a little of a huge sparse file.
 func readsHuge(ctx context.Context, s *Subject) (Finding, error) {
 	if _, err := output(ctx, s.Target, "dd if=/dev/null of=huge bs=1048576 seek=64 2>/dev/null"); err != nil {
 		return Finding{}, err

@@ -19,14 +19,14 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// The limits of the workspace that is attacked, where the configuration has one: whether they hold does not depend on how
-// large they are, and nobody's disk is to be filled.
+// The limits of the attacked workspace, if the configuration sets any. Whether limits hold does not depend on their size, and the test
+// should not fill the disk.
 const (
 	triedBytes   = 128 << 20
 	triedEntries = 1500
 )
 
-// affordable lowers what a specification lets a workspace hold.
+// affordable lowers the limits of a workspace.
 func affordable(s spec.Spec) spec.Spec {
 	if s.DiskBytes > 0 {
 		s.DiskBytes, s.DiskEntries = min(s.DiskBytes, triedBytes), min(s.DiskEntries, triedEntries)
@@ -53,7 +53,7 @@ func workspaceProbes() []Probe {
 	}
 }
 
-// addsUp runs commands that each stay within the limit and end at once, until they are over it several times together.
+// addsUp runs commands that each stay within the limit and end at once, until their files exceed it several times.
 func addsUp(ctx context.Context, s *Subject) (Finding, error) {
 	if s.Spec.DiskBytes == 0 {
 		return allowed("the workspace has no limit"), nil
@@ -75,16 +75,16 @@ func addsUp(ctx context.Context, s *Subject) (Finding, error) {
 		return Finding{}, err
 	}
 	n := int64(len(strings.Fields(names)))
-	if most := s.Spec.DiskBytes/each + 2; n > most { // the one that goes beyond it, and a look that comes after the next
+	if most := s.Spec.DiskBytes/each + 2; n > most { // the command that exceeds it, and a check that comes after the next one
 		return breached("%d commands wrote %d MiB each", n, each>>20), nil
 	}
 	return held("%d of %d commands wrote", n, commands), nil
 }
 
-// linger is the time in which a busy engine finds out, since the limit is looked after now and then.
+// linger gives a busy engine time to notice, because the limit is checked at intervals.
 const linger = "; sleep 3"
 
-// fills runs a script that lays too much into the folder fill, and empties it again.
+// fills runs a script that writes too much to the folder fill, and empties the folder again.
 func fills(text string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		if s.Spec.DiskBytes == 0 {
@@ -102,7 +102,7 @@ func fills(text string) attack {
 	}
 }
 
-// importer unpacks archives, as a session does.
+// importer is a machine that unpacks archives.
 type importer interface {
 	Import(ctx context.Context, dir string, packed io.Reader, l archive.Limits) (archive.Tally, error)
 }
@@ -136,7 +136,7 @@ func archiveProbes() []Probe {
 	}
 }
 
-// exporter copies folders to this machine, as a session does.
+// exporter is a machine that copies folders to the host.
 type exporter interface {
 	CopyOut(ctx context.Context, dir string, to *os.Root, l archive.Limits) (archive.Tally, error)
 }
@@ -146,7 +146,7 @@ var (
 	_ exporter = (*weakMachine)(nil)
 )
 
-// copiesHooks has the host copy a repository.
+// copiesHooks makes the host copy a repository with git hooks.
 func copiesHooks(ctx context.Context, s *Subject) (f Finding, err error) {
 	target, is := s.Target.(exporter)
 	if !is {
@@ -183,10 +183,10 @@ func (w *weakMachine) CopyOut(_ context.Context, dir string, to *os.Root, _ arch
 	return archive.Tally{}, os.CopyFS(to.Name(), os.DirFS(filepath.Join(w.dir, dir)))
 }
 
-// unpackLimits are small, so that what breaks them is small as well.
+// unpackLimits returns small limits, so that small archives exceed them.
 func unpackLimits() archive.Limits { return archive.Limits{Entries: 1000} }
 
-// unpacks has the host unpack an archive. The attack has succeeded when the file sign is there afterwards.
+// unpacks makes the host unpack an archive. The attack has succeeded if the file sign exists afterwards.
 func unpacks(fill func(w *tar.Writer) error, sign string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		target, is := s.Target.(importer)
@@ -228,7 +228,7 @@ func add(w *tar.Writer, name string, size int64) error {
 	return err
 }
 
-// Import believes what an archive says, as a careless host does.
+// Import trusts the archive, as a careless host does.
 func (w *weakMachine) Import(_ context.Context, dir string, packed io.Reader, _ archive.Limits) (archive.Tally, error) {
 	squeezed, err := gzip.NewReader(packed)
 	if err != nil {
@@ -242,7 +242,7 @@ func (w *weakMachine) Import(_ context.Context, dir string, packed io.Reader, _ 
 		if err != nil {
 			return archive.Tally{}, err
 		}
-		path := w.dir + "/" + dir + "/" + h.Name // cleaned, it would be lexical; the kernel's way is the naive one
+		path := w.dir + "/" + dir + "/" + h.Name // not cleaned, because the naive way is to let the kernel resolve it
 		if err := os.MkdirAll(filepath.Join(w.dir, dir), 0o777); err != nil {
 			return archive.Tally{}, err
 		}

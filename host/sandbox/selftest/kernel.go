@@ -8,12 +8,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 )
 
-// everything is a container that is hardly one: root with many powers.
+// everything returns a container with hardly any confinement: root with many capabilities.
 func everything(*Subject) Control {
 	return Control{Weakness: docker.Weakness{Powerful: true}, Root: true}
 }
 
-// upgrade is the advice where the engine's own defaults protect.
+// upgrade is the advice for probes that depend on the engine's defaults.
 const upgrade = "upgrade the engine, and do not run it with its security options off"
 
 func kernelFileProbes() []Probe {
@@ -42,18 +42,18 @@ case $address in *[1-9a-f]*) echo "breach: addresses are shown";; *) echo "held:
 	}
 }
 
-// remount makes mounts writable, each by itself.
+// remount makes mounts writable, one by one.
 func remount(folders string) string {
 	return fmt.Sprintf(`for f in %s; do mount -o remount,rw $f; mount -o remount,bind,rw $f; done 2>/dev/null; true`, folders)
 }
 
-// writable opens files for writing, and writes nothing.
+// writable opens files for writing without writing anything.
 func writable(files string) string {
 	return fmt.Sprintf(`open=; for f in %s; do [ -e $f ] && (: >>$f) 2>/dev/null && open="$open $f"; done
 [ -z "$open" ] && echo "held: none can be written" || echo "breach: can be written:$open"`, files)
 }
 
-// readable tells content from the emptiness that engines put over such files.
+// readable distinguishes content from the empty files that engines mount over such files.
 func readable(files string) string {
 	return fmt.Sprintf(`open=; for f in %s; do
 n=$(dd if=$f bs=8192 count=1 2>/dev/null | wc -c); [ "$n" -gt 0 ] && open="$open $f"; done
@@ -149,7 +149,7 @@ case $is in %[2]s) echo "held: %[3]s $is";; *) echo "breach: %[1]s $is";; esac`,
 	}
 }
 
-// setUserID is a copy of flynn-probe that would run as its owner; where this host is root, that is root.
+// setUserID is a copy of flynn-probe that would run as its owner, which is root if this host is.
 const setUserID = "set-user-id"
 
 func supervisorProbes() []Probe {
@@ -181,8 +181,7 @@ func supervisorProbes() []Probe {
 	)
 }
 
-// forgedFrame prints what looks like a result to its own output, where it is only bytes, and then tries the
-// supervisor's own.
+// forgedFrame prints what looks like a result to its own output, where it is only bytes, and then to the supervisor's.
 const forgedFrame = `printf '\000\000\000\002\006\000\000\000\000\001{}\n'
 open=; for fd in /proc/1/fd/*; do (: >>$fd) 2>/dev/null && open="$open $fd"; done
 (: >>/proc/1/fd/1) 2>/dev/null && open="$open /proc/1/fd/1"

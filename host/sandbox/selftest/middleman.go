@@ -19,18 +19,17 @@ type trouble int
 
 const (
 	working  trouble = iota
-	stopped          // nobody is there
-	silent           // it takes requests and answers none
+	stopped          // nobody listens
+	silent           // it accepts requests and answers none
 	slow             // it answers after 30 s
-	deaf             // it acts, and the connection breaks before it has said so
-	diskFull         // it has no room for another container
+	deaf             // it acts, and the connection breaks before the answer
+	diskFull         // it has no space for another container
 )
 
 // slowness is how long a slow engine takes for any answer.
 const slowness = 30 * time.Second
 
-// middleman stands between a driver and the owner's engine, which goes on undisturbed, and shows the driver an engine
-// in trouble.
+// middleman is a proxy between a driver and the owner's engine, which it does not disturb; to the driver the engine seems to be in trouble.
 type middleman struct {
 	network, path string
 	dial          func(context.Context) (net.Conn, error)
@@ -39,15 +38,15 @@ type middleman struct {
 	mu      sync.Mutex
 	trouble trouble
 	over    chan struct{} // closed when the trouble ends
-	hangUp  func()        // ends the server; nil while stopped
+	hangUp  func()        // stops the server; nil while stopped
 	served  sync.WaitGroup
 }
 
-// standBetween begins to listen at the path of a socket.
+// standBetween starts listening on a socket.
 func standBetween(d *docker.Driver, path string) (*middleman, error) {
 	upstream := &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) },
-		DisableKeepAlives: true, // none is left behind
+		DisableKeepAlives: true, // so that none is left behind
 	}
 	m := &middleman{network: "unix", path: path, over: make(chan struct{})}
 	m.relay = &httputil.ReverseProxy{
@@ -68,14 +67,14 @@ func (m *middleman) listen() error {
 	}
 	server := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute}
 	m.hangUp = func() {
-		listener.Close() // the server may not know it yet
+		listener.Close() // the server may not have it yet
 		server.Close()
 	}
-	m.served.Go(func() { _ = server.Serve(listener) }) // its error says that it was closed
+	m.served.Go(func() { _ = server.Serve(listener) }) // it always returns an error when it is closed
 	return nil
 }
 
-// enter puts the engine in trouble, or lets it work again. What hangs in the old trouble is cut off.
+// enter starts a kind of trouble, or ends it. Requests that hang in the previous trouble are cut off.
 func (m *middleman) enter(t trouble) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +111,7 @@ func (m *middleman) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.relay.ServeHTTP(w, r)
 }
 
-// await holds a request until its time has come, or breaks its connection.
+// await delays a request until a time, or breaks its connection.
 func (m *middleman) await(r *http.Request, over <-chan struct{}, until <-chan time.Time) {
 	select {
 	case <-until:
@@ -132,7 +131,7 @@ func (m *middleman) close() error {
 	return err
 }
 
-// nobody takes an answer that is not passed on.
+// nobody discards an answer.
 type nobody struct{ header http.Header }
 
 func (n nobody) Header() http.Header         { return n.header }

@@ -13,7 +13,7 @@ const (
 	networkSetting = `network = "none" in [sandbox]`
 )
 
-// offline makes an attack that needs packets one that sends none where they could leave.
+// offline makes an attack by packets send none if they could leave the machine.
 func offline(try attack) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		if s.Spec.Network != "none" {
@@ -23,12 +23,12 @@ func offline(try attack) attack {
 	}
 }
 
-// stranger is a control in which a listener of ours bears the address that is attacked.
+// stranger returns a control in which our own listener has the attacked address.
 func stranger(network, address string) func(*Subject) Control {
 	return always(Control{Weakness: docker.Weakness{Powerful: true}, Root: true, Setup: serving(network, address)})
 }
 
-// serving starts a listener in the background and waits until it is there.
+// serving starts a listener in the background and waits for it.
 func serving(network, address string) string {
 	return fmt.Sprintf(`log=$(mktemp); ./%s serve %s %s >$log 2>&1 & i=0
 until grep -q ready $log; do i=$((i+1)); [ $i -gt 250 ] && { cat $log >&2; exit 1; }; sleep 0.1; done`, programName, network, address)
@@ -73,12 +73,12 @@ func networkProbes() []Probe {
 	}
 }
 
-// listeners looks for sockets in state 0A, listening.
+// listeners looks for sockets in state 0A, which is listening.
 const listeners = `n=0; for f in /proc/net/tcp /proc/net/tcp6; do
 [ -r $f ] && while read -r a b c state rest; do [ "$state" = 0A ] && n=$((n+1)); done <$f
 done; [ $n = 0 ] && echo "held: nothing listens" || echo "breach: $n listening sockets"`
 
-// configured calls a network that the owner has chosen weak.
+// configured reports a network that the owner has configured as weak.
 func configured(try attack) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		f, err := try(ctx, s)

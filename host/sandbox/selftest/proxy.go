@@ -18,7 +18,7 @@ const (
 	proxyAddress = "127.0.0.1:3128"
 )
 
-// nowhere is what the suite's proxies reach things by: an attacker's name server, and no way to anywhere.
+// nowhere is the network of the suite's proxies: an attacker's name server, and no connections.
 type nowhere struct{}
 
 func (nowhere) Resolve(_ context.Context, name string) ([]netip.Addr, error) {
@@ -41,7 +41,7 @@ func (nowhere) Dial(context.Context, netip.AddrPort) (net.Conn, error) {
 	return nil, errors.New("the self-test connects to nothing")
 }
 
-// proxied is the sandbox under attack with the proxy that it would have, whatever its own network is.
+// proxied returns the attacked sandbox with the proxy that it would have, whatever its own network.
 func proxied(s spec.Spec) spec.Spec {
 	s.Network, s.Allowlist, s.Credentials = "allowlist", []string{"*.t.example"}, nil
 	return withBridge(s)
@@ -56,11 +56,11 @@ func asking(text string) attack {
 	}
 }
 
-// proxyProbes ask for what no proxy may give. In the controls one stands in its place that gives everything.
+// proxyProbes request what no proxy may give. In the controls, a proxy that gives everything replaces it.
 func proxyProbes() []Probe {
 	plain := func(host string) string { return "GET http://" + host + "/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
 	tunnel := func(target string) string { return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n" }
-	// It answers everything at the proxy's port (0C38), unless something does so already.
+	// It answers everything on the proxy's port (0C38), unless something already listens there.
 	standIn := "grep -q ':0C38 .* 0A ' /proc/net/tcp && exit 0\n" + serving("tcp", proxyAddress)
 	const inside = "the proxy stands on the host, and what it reaches there is the owner's own"
 	var probes []Probe

@@ -1,12 +1,12 @@
 package selftest
 
-// Report is the result of one sandbox.
+// Report is the result for one sandbox.
 type Report struct {
 	Engine  string `json:"engine"`
 	Address string `json:"address"`
 	Image   string `json:"image"`
 	Network string `json:"network"`
-	// Passed, Weak and Failed count probes; Controlled counts those whose control failed as it must.
+	// Passed, Weak and Failed count probes; Controlled counts those whose control failed as expected.
 	Passed     int       `json:"passed"`
 	Weak       int       `json:"weak"`
 	Failed     int       `json:"failed"`
@@ -21,16 +21,16 @@ type Outcome struct {
 	Why    string `json:"why"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	// Setting is what to change; empty when the probe passed.
+	// Setting says what to change; empty if the probe passed.
 	Setting string `json:"setting,omitempty"`
 	TookMS  int64  `json:"took_ms"`
-	// Control is nil when it was not tried.
+	// Control is nil if it was not tried.
 	Control *ControlOutcome `json:"control,omitempty"`
 }
 
-// ControlOutcome is what became of the same attack on a weak container.
+// ControlOutcome is the result of the same attack on a weak container.
 type ControlOutcome struct {
-	// Failed is true when the attack succeeded there, as it must.
+	// Failed is true if the attack succeeded there, as expected.
 	Failed bool   `json:"failed"`
 	Detail string `json:"detail"`
 	TookMS int64  `json:"took_ms"`
@@ -51,7 +51,7 @@ func (r *Report) add(o Outcome) {
 	r.Outcomes = append(r.Outcomes, o)
 }
 
-// OK reports whether nothing failed, neither a probe nor a control.
+// OK reports whether all probes and controls had the expected result.
 func (r *Report) OK() bool {
 	for _, o := range r.Outcomes {
 		if o.Status == Fail || o.Control != nil && !o.Control.Failed {

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// spareTasks is more than the supervisor has for itself on top of the limit.
+// spareTasks is more than the supervisor's own allowance above the limit.
 const spareTasks = 40
 
 func bombProbes() []Probe {
@@ -23,7 +23,7 @@ func bombProbes() []Probe {
 		{
 			Name: "bomb/cleared", Row: row, Why: "a bomb that goes on eats the session's limits", Setting: "report this: the supervisor must end it",
 			Run: ended(`trap '' TERM; printf 'trap "" TERM\nwhile :; do setsid sh ./bomb.sh & done\n' >bomb.sh; sh ./bomb.sh & sleep 60`),
-			// The pids limit stays: the bomb must not leave its container.
+			// The process limit stays: the bomb must not leave its container.
 			Control: always(Control{Single: true}),
 		},
 		{
@@ -42,8 +42,7 @@ func bombProbes() []Probe {
 	}
 }
 
-// processLimit starts more processes than the limit and counts what there is, with the shell's own means, because no
-// other program could be started.
+// processLimit starts more processes than the limit and counts them with shell built-ins, because no other program could be started.
 func processLimit(ctx context.Context, s *Subject) (Finding, error) {
 	limit := s.Spec.PidsLimit + spareTasks
 	text := fmt.Sprintf(`(i=0; while [ $i -lt %d ]; do sleep 20 & i=$((i+1)); done) 2>/dev/null
@@ -65,7 +64,7 @@ func memoryProbes() []Probe {
 			Run: memoryLimit, Control: unlimited,
 		},
 		{
-			Name: "memory/verdict", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
+			Name: "memory/report", Row: row, Why: "a command killed for memory looks like any other failure", Setting: "report this: the supervisor must see it",
 			Run: memoryResult, Control: always(Control{}),
 		},
 		{
@@ -81,7 +80,7 @@ func memoryProbes() []Probe {
 	}
 }
 
-// beyond is how much more than the limit is asked for.
+// beyond is the amount requested above the limit.
 const beyond = 64 << 20
 
 func hog(ctx context.Context, s *Subject) (machine.Result, error) {
@@ -158,7 +157,7 @@ const rootMount = `while read -r id parent device root target options rest; do [
 touch /flynn-probe 2>/dev/null && rm -f /flynn-probe && mode="rw, written"
 case $mode in ro*) echo "held: $mode";; *) echo "breach: root is mounted $mode";; esac`
 
-// goneWithin is when nothing may be left of a command that was ended.
+// goneWithin is the time after which nothing may be left of a command that was ended.
 const goneWithin = time.Second
 
 // count counts the processes.
@@ -170,16 +169,16 @@ func count(ctx context.Context, t Target) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// endTimeout is short, because what is attacked is the end.
+// endTimeout is short, because the attack is about the end.
 const endTimeout = 1200 * time.Millisecond
 
-// countScript counts processes with the shell's own means.
+// countScript counts processes with shell built-ins.
 const countScript = `set -- /proc/[0-9]*; echo $#`
 
 // listScript lists processes by name, state and parent.
 const listScript = `for p in /proc/[0-9]*; do while read -r key value; do case $key in Name:|State:|PPid:) printf '%s ' "$value";; esac; done <$p/status; printf '; '; done`
 
-// ended runs a command that does its best to outlive its time-out, and counts what is left.
+// ended runs a command that tries to outlive its timeout, and counts what is left.
 func ended(text string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		return outlive(ctx, s, func() (machine.Result, error) {
@@ -188,7 +187,7 @@ func ended(text string) attack {
 	}
 }
 
-// outlive compares the number of processes before and after run, whose command is not to end by itself.
+// outlive compares the number of processes before and after run, whose command does not end by itself.
 func outlive(ctx context.Context, s *Subject, run func() (machine.Result, error)) (Finding, error) {
 	before, err := count(ctx, s.Target)
 	if err != nil {
@@ -200,14 +199,14 @@ func outlive(ctx context.Context, s *Subject, run func() (machine.Result, error)
 	}
 	ended := time.Now()
 	after, err := count(ctx, s.Target)
-	// The dead are counted until they are reaped. A slow machine may need the whole time for one look.
+	// Zombies count until they are reaped. A slow machine may need the whole time for one check.
 	for n := 0; err == nil && after > before && (n < 5 || time.Since(ended) < goneWithin); n++ {
 		after, err = count(ctx, s.Target)
 	}
 	switch {
 	case err != nil:
 		return breached("no command works afterwards: %v", err), nil
-	case after > before: // fewer are there when something of an earlier probe has ended meanwhile
+	case after > before: // less than before if something of an earlier probe has ended meanwhile
 		there, err := output(ctx, s.Target, listScript)
 		return breached("%d processes before, %d after; kill %+v; now there are (%v) %s", before, after, r.Kill, err, there), nil
 	case r.Kill == nil || r.Kill.Survivors != 0:

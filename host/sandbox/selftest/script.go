@@ -9,16 +9,16 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// scriptTimeout bounds a script that is expected to end by itself.
+// scriptTimeout bounds a script that should end by itself.
 const scriptTimeout = 20 * time.Second
 
-// programName is flynn-probe in the workspace.
+// programName is the name of flynn-probe in the workspace.
 const programName = "flynn-probe"
 
-// attack is a probe's Run.
+// attack is the type of a probe's Run.
 type attack = func(ctx context.Context, s *Subject) (Finding, error)
 
-// script runs a shell script that says what happened as flynn-probe does.
+// script runs a shell script that reports its result like flynn-probe.
 func script(text string) attack {
 	return func(ctx context.Context, s *Subject) (Finding, error) {
 		r, err := s.Target.Exec(ctx, machine.Command{Script: text, Timeout: scriptTimeout})
@@ -32,7 +32,7 @@ func script(text string) attack {
 // program runs flynn-probe.
 func program(args string) attack { return script("./" + programName + " " + args) }
 
-// answer reads the last line. Only the words themselves count: silence is no sign of strength.
+// answer parses the last line. Without an explicit answer the attack does not count as held.
 func answer(r machine.Result) (Finding, error) {
 	lines := strings.Split(strings.TrimSpace(string(r.Stdout)), "\n")
 	word, what, _ := strings.Cut(lines[len(lines)-1], ": ")
@@ -57,7 +57,7 @@ func output(ctx context.Context, t Target, text string) (string, error) {
 	return strings.TrimSpace(string(r.Stdout)), nil
 }
 
-// always is a Control that does not depend on the subject.
+// always returns a Control that does not depend on the subject.
 func always(c Control) func(*Subject) Control {
 	return func(*Subject) Control { return c }
 }

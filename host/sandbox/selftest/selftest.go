@@ -1,15 +1,15 @@
-// Package selftest shows what a sandbox withstands: it attacks one, on the owner's own engine, with the owner's image
-// and configuration, and says what held.
+// Package selftest checks the confinement of a sandbox: it attacks one, on the owner's engine, with the owner's image and configuration,
+// and reports which attacks it withstood.
 //
-// Start with Suite. Probes lists the attacks, row by row of the threat table in the files named after the rows. Each
-// runs as the workload would, and each has a negative control: a container weakened on purpose in which the same
-// attack must succeed, because a probe that cannot fail shows nothing. After each the second session must be healthy.
+// Start with Suite. Probes lists the attacks by the rows of the threat table, in files named after them. Each runs like the workload, and
+// each has a negative control: a deliberately weakened container in which the same attack must succeed, because a probe that cannot fail
+// proves nothing. After each probe a second session must still work.
 //
-// The row of a host that dies needs one that is killed, so that only its half about a second host is tried here; the tests of package
-// sandbox kill the first.
+// The row about a host that dies would need one that is killed, so only its part about a second host is tried here; the tests of package
+// sandbox kill a host.
 //
-// The package changes nothing and knows nothing of agents. No packet leaves: what tries addresses of strangers does so
-// where there is only the loopback, and in the controls the stranger is a listener of our own on that loopback.
+// The package changes nothing and knows nothing of agents. It sends no packets to others: probes that use foreign addresses run where there
+// is only the loopback, and in their controls our own listener on that loopback has the address.
 package selftest
 
 import (
@@ -27,13 +27,13 @@ import (
 type Probe struct {
 	Name string // "row/what"
 	Row  string // of the threat table
-	// Why says what an attacker would have from it.
+	// Why says what an attacker would gain.
 	Why string
-	// Setting is what to change if it does not hold.
+	// Setting says what to change if the attack succeeds.
 	Setting string
-	// Run attacks. Its error means that the attack could not be tried, which counts as a failure.
+	// Run attacks. An error means that the attack could not be tried, which counts as a failure.
 	Run func(ctx context.Context, s *Subject) (Finding, error)
-	// Control says how to weaken a container so that the attack succeeds.
+	// Control returns how to weaken a container so that the attack succeeds.
 	Control func(s *Subject) Control
 }
 
@@ -44,46 +44,46 @@ type Target interface {
 	WriteFile(ctx context.Context, path string, data []byte, perm fs.FileMode) error
 }
 
-// Subject is what is attacked, and what stands around it.
+// Subject is the attacked session and its environment.
 type Subject struct {
 	Target Target
-	// Neighbour is another session on the same engine, which must not notice.
+	// Neighbour is another session on the same engine, which must not be affected.
 	Neighbour *sandbox.Session
-	// Proxied is a session of the same kind behind a proxy that leads nowhere, and with a bridge to nothing.
+	// Proxied is a session of the same kind behind a proxy without a network, and with a bridge to a program that does nothing.
 	Proxied Target
 	Spec    spec.Spec
-	// Dir is the subject's workspace on the host, NeighbourDir the other session's.
+	// Dir is the subject's workspace on the host, NeighbourDir that of the other session.
 	Dir, NeighbourDir string
-	// Troubled is a host of its own, whose engine can be put in trouble.
+	// Troubled is a separate host whose engine can be put in trouble.
 	Troubled *troubled
-	// Logged reports whether the log has the latest call of the suite's bridge as allowed; nil where there is no log.
+	// Logged reports whether the last call of the suite's bridge was logged as allowed; nil if there is no log.
 	Logged func() bool
-	// Outside is a folder of the host that nothing inside may reach. It holds the file secret, the file decoy that
-	// everybody may write, and the socket engine, which a listener of ours answers.
+	// Outside is a folder of the host that nothing inside may reach. It contains the file secret, the world-writable file decoy, and the
+	// socket engine, which our own listener serves.
 	Outside string
 }
 
-// secret is what the file of that name says.
+// secret is the content of the file of that name.
 const secret = "flynn self-test secret"
 
-// Control is a weak container and what happens in it before the attack.
+// Control is a weak container, and what happens in it before the attack.
 type Control struct {
 	docker.Weakness
 	Root bool // commands run as root instead of the workload's user
-	// Setup is a script that root runs first, with the capabilities that the weakness grants.
+	// Setup is a script that root runs first, with the capabilities of the weakness.
 	Setup string
 	// Terminal gives commands a terminal.
 	Terminal bool
-	// Single is a container for this control alone, because the attack spoils it.
+	// Single uses the container for this control only, because the attack damages it.
 	Single bool
-	// Trusting has sessions made by a host that sets its engine no deadline.
+	// Trusting uses a host that sets no deadlines for its engine.
 	Trusting bool
 }
 
-// Status is a result.
+// Status is the status of a result.
 type Status string
 
-// The statuses. Weak is what the configuration, or the way sessions work, allows to a session for itself.
+// The statuses. Weak is what the configuration, or the design of sessions, allows a session to do to itself.
 const (
 	Pass Status = "pass"
 	Weak Status = "weak"
@@ -104,7 +104,7 @@ func breached(format string, args ...any) Finding {
 	return Finding{Fail, fmt.Sprintf(format, args...)}
 }
 
-// allowed is for what the owner's configuration permits.
+// allowed returns the finding for what the owner's configuration permits.
 func allowed(format string, args ...any) Finding {
 	return Finding{Weak, fmt.Sprintf(format, args...)}
 }

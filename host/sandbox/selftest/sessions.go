@@ -33,13 +33,13 @@ func sessionProbes() []Probe {
 	}
 }
 
-// neighbourFiles looks for a mark of the other session's, by its path on the host and in what is mounted.
+// neighbourFiles looks for a file of the other session, by its path on the host and in the mounts.
 func neighbourFiles(ctx context.Context, s *Subject) (Finding, error) {
 	mark := fmt.Sprintf("mark%d", rand.Uint64())
 	if err := s.Neighbour.WriteFile(ctx, "mark", []byte(mark), 0o644); err != nil {
 		return Finding{}, err
 	}
-	// A file in its working folder is no news to the neighbour itself, so only names beside it count.
+	// The name of its own working folder is known to the neighbour, so only names beside it count.
 	out, err := output(ctx, s.Target, fmt.Sprintf(
 		`cat %s/mark 2>/dev/null; cat /proc/self/mountinfo; for f in /*/mark; do [ "$f" != "$PWD/mark" ] && cat "$f"; done 2>/dev/null; true`, s.NeighbourDir))
 	if strings.Contains(out, mark) || strings.Contains(out, filepath.Base(s.NeighbourDir)+" ") {
@@ -64,7 +64,7 @@ func neighbourProcesses(ctx context.Context, s *Subject) (Finding, error) {
 	return held("not listed"), err
 }
 
-// ownNamespace compares with this process's, which tells on a local engine only: elsewhere they always differ.
+// ownNamespace compares a namespace with this process's, which is meaningful on a local engine only: elsewhere they always differ.
 func ownNamespace(kind string) attack {
 	path := "/proc/self/ns/" + kind
 	return func(ctx context.Context, s *Subject) (Finding, error) {

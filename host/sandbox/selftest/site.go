@@ -21,7 +21,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// site is everything that one run of the suite has made and takes away again.
+// site is everything that one run of the suite creates and removes.
 type site struct {
 	driver   *docker.Driver
 	spec     spec.Spec
@@ -36,11 +36,11 @@ type site struct {
 	manager  *sandbox.Manager
 	between  *middleman
 	subject  Subject
-	weak     map[string]*weakMachine // by their Control
+	weak     map[string]*weakMachine // by Control
 	bridged  lastCall
 }
 
-// lastCall keeps whether the host has seen the latest call of a bridge as allowed.
+// lastCall records whether the last call of a bridge was allowed.
 type lastCall struct {
 	sandbox.NoEgress
 	allowed atomic.Bool
@@ -49,7 +49,7 @@ type lastCall struct {
 // Bridged implements sandbox.Egress.
 func (l *lastCall) Bridged(_ string, d bridge.Decision) { l.allowed.Store(d.Allowed) }
 
-// workloadID is who commands run as where this host is root, as in package sandbox.
+// workloadID is the user that commands run as if this host is root, as in package sandbox.
 const workloadID = 1000
 
 func openSite(ctx context.Context, c Config) (*site, error) {
@@ -96,7 +96,7 @@ func (s *site) prepare(ctx context.Context, c Config) error {
 	return s.settle(ctx)
 }
 
-// layOut makes the folders on the host.
+// layOut creates the folders on the host.
 func (s *site) layOut(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *site) layOut(dir string) error {
 	return s.listen(filepath.Join(s.outside, "engine"))
 }
 
-// listen plays an engine's socket.
+// listen imitates an engine's socket.
 func (s *site) listen(path string) error {
 	var err error
 	if s.listener, err = net.Listen("unix", path); err != nil {
@@ -137,7 +137,7 @@ func (s *site) listen(path string) error {
 	return os.Chmod(path, 0o666)
 }
 
-// settle makes the two sessions and puts the program into the first.
+// settle creates the two sessions and copies the program into the first.
 func (s *site) settle(ctx context.Context) error {
 	target, err := s.manager.Get(ctx, "subject", "verify", s.spec)
 	if err != nil {
@@ -157,21 +157,21 @@ func (s *site) settle(ctx context.Context) error {
 		Dir: workspace.Path(root, "subject"), NeighbourDir: workspace.Path(root, "neighbour"),
 	}
 	if err := behind.WriteFile(ctx, programName, s.program, 0o755); err != nil {
-		return fmt.Errorf("put %s into the sandbox: %w", programName, err)
+		return fmt.Errorf("copy %s into the sandbox: %w", programName, err)
 	}
 	for _, name := range []string{programName, setUserID} {
 		if err := target.WriteFile(ctx, name, s.program, 0o755); err != nil {
-			return fmt.Errorf("put %s into the sandbox: %w", programName, err)
+			return fmt.Errorf("copy %s into the sandbox: %w", programName, err)
 		}
 	}
 	if err := s.lendRights(); err != nil {
 		return err
 	}
-	return s.healthy(ctx) // else every attack would be held, or would seem to harm the neighbour
+	return s.healthy(ctx) // otherwise every attack would seem to fail, or to harm the neighbour
 }
 
-// lendRights makes the copy a set-user-id program of the user that this host runs as; a change of owner takes the bit away, so it
-// comes second.
+// lendRights makes the copy a set-user-ID program of the user that this host runs as. A change of owner clears the bit, so the bit is set
+// second.
 func (s *site) lendRights() error {
 	path := filepath.Join(s.subject.Dir, setUserID)
 	if err := os.Chown(path, os.Getuid(), os.Getgid()); err != nil {
@@ -180,7 +180,7 @@ func (s *site) lendRights() error {
 	return os.Chmod(path, 0o755|os.ModeSetuid)
 }
 
-// healthy reports whether the neighbour works as before.
+// healthy returns an error unless the neighbour works as before.
 func (s *site) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
 	defer cancel()
@@ -191,7 +191,7 @@ func (s *site) healthy(ctx context.Context) error {
 	return err
 }
 
-// weaken returns the container of a control, and what to call when done with it.
+// weaken returns the container of a control, and a function to call when done with it.
 func (s *site) weaken(ctx context.Context, c Control) (*weakMachine, func(), error) {
 	setup := c.Setup
 	c.Setup = ""
@@ -217,7 +217,7 @@ func (s *site) weaken(ctx context.Context, c Control) (*weakMachine, func(), err
 	return w, done, nil
 }
 
-// closeTimeout bounds the taking away.
+// closeTimeout bounds the cleanup.
 const closeTimeout = 2 * time.Minute
 
 func (s *site) close(ctx context.Context) error {

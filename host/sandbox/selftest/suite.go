@@ -15,24 +15,24 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Config is what a Suite needs.
+// Config configures a Suite.
 type Config struct {
 	Driver *docker.Driver
-	// Spec is the sandbox to be attacked, as configured.
+	// Spec is the sandbox to attack, as configured.
 	Spec spec.Spec
 	// Supervisor and Program are the paths of flynn-sandboxd and flynn-probe.
 	Supervisor, Program string
-	// Dir is an absolute folder that the engine can mount from. A folder in it is made, and removed again.
+	// Dir is an absolute path that the engine can mount from. A folder is created in it and removed again.
 	Dir string
-	// Controls has every attack tried on its weak container as well. These have, for seconds, nothing but the
-	// suite's own program in them, but some have all privileges.
+	// Controls enables the attacks on weak containers as well. For some seconds such containers run the suite's own program only, but some
+	// of them with all privileges.
 	Controls bool
-	// Only chooses probes by name; nil is all.
+	// Only selects probes by name; nil selects all.
 	Only func(name string) bool
-	// Progress, if set, is called for each outcome as it comes.
+	// Progress, if set, is called for each outcome.
 	Progress func(Outcome)
 	Log      *slog.Logger
-	// MountRules are those that the sandbox lives by.
+	// MountRules are the rules for the sandbox's mounts.
 	MountRules func() mounts.Rules
 }
 
@@ -62,8 +62,7 @@ func New(c Config) (*Suite, error) {
 	return &Suite{config: c}, nil
 }
 
-// Run makes two sessions, tries every probe on the first, and takes everything away. Its error means that the
-// result is incomplete.
+// Run creates two sessions, tries every probe on the first, and removes everything. An error means that the result is incomplete.
 func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 	engine, err := s.config.Driver.Capabilities(ctx)
 	if err != nil {
@@ -93,7 +92,7 @@ func (s *Suite) Run(ctx context.Context) (report Report, err error) {
 			o.Control.TookMS = time.Since(began).Milliseconds()
 		}
 		if ctx.Err() != nil {
-			return report, interrupted(ctx) // what was under way shows nothing
+			return report, interrupted(ctx) // the probe under way proves nothing
 		}
 		report.add(o)
 		s.config.Progress(o)
@@ -122,10 +121,10 @@ func (s *site) attack(ctx context.Context, p Probe) Outcome {
 	return o
 }
 
-// untried begins the finding of an attack that could not be made, of which the setting that would stop it says nothing.
+// untried begins the finding of an attack that could not be tried, for which its Setting is no advice.
 const untried = "could not be tried: "
 
-// try runs the attack and looks after the neighbour.
+// try runs the attack and checks the neighbour.
 func (s *site) try(ctx context.Context, p Probe, subject *Subject) Finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -134,12 +133,12 @@ func (s *site) try(ctx context.Context, p Probe, subject *Subject) Finding {
 		f = Finding{Fail, untried + err.Error()}
 	}
 	if err := s.healthy(ctx); err != nil {
-		f = Finding{Fail, fmt.Sprintf("the second session suffered: %v", err)}
+		f = Finding{Fail, fmt.Sprintf("the second session was affected: %v", err)}
 	}
 	return f
 }
 
-// control tries the probe where it must not hold.
+// control tries the probe where the attack must succeed.
 func (s *site) control(ctx context.Context, p Probe) *ControlOutcome {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

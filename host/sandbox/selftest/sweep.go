@@ -16,12 +16,12 @@ import (
 const (
 	scratchPrefix = ".verify-"
 	outsidePrefix = "flynn-verify-"
-	// markName is the file in a scratch folder that says what a run has made elsewhere. The run keeps it locked.
+	// markName is the file in a scratch folder that says what a run has created elsewhere. The run keeps it locked.
 	markName = "mark"
 )
 
-// openScratch makes the run's folder below dir. It has its name once it is locked, so that Sweep takes none for a dead run's that is
-// just being made.
+// openScratch creates the run's folder below dir. It is renamed to its final name once it is locked, so that Sweep does not mistake it for
+// that of a dead run.
 func (s *site) openScratch(dir string) error {
 	draft, err := os.MkdirTemp(dir, ".making-verify-")
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *site) openScratch(dir string) error {
 	return nil
 }
 
-// instances are the hosts that a run plays.
+// instances returns the instance names of the hosts that a run uses.
 func instances(run string) []string { return []string{run, run + "-" + careful, run + "-" + trusting} }
 
 const (
@@ -53,7 +53,7 @@ const (
 	trusting = "trusting"
 )
 
-// Sweep removes what runs in that folder have left on this machine and the engine because they were killed.
+// Sweep removes what killed runs with that folder have left on this machine and the engine.
 func Sweep(ctx context.Context, driver *docker.Driver, dir string) error {
 	marks, all := filepath.Glob(filepath.Join(dir, scratchPrefix+"*", markName))
 	for _, mark := range marks {
@@ -71,7 +71,7 @@ func sweepRun(ctx context.Context, driver *docker.Driver, mark string) error {
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil // it still runs
+		return nil // it is still running
 	}
 	text, err := os.ReadFile(mark)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// troubled is a host of its own on the owner's engine, with a middleman between.
+// troubled is a separate host on the owner's engine, behind a middleman.
 type troubled struct {
 	between  *middleman
 	driver   *docker.Driver
@@ -24,12 +24,12 @@ type troubled struct {
 	spec     spec.Spec
 	trusting *troubled // the same without deadlines, for controls
 	config   sandbox.Config
-	namesake bool // another host that comes along takes this one's name
+	namesake bool // another host that starts has the same instance name
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 }
 
-// openTroubled makes both hosts.
+// openTroubled creates both hosts.
 func (s *site) openTroubled(c sandbox.Config) error {
 	host, err := s.troubledHost(c, careful, docker.Weakness{})
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *site) troubledHost(c sandbox.Config, name string, w docker.Weakness) (*
 	}
 	run, stop := context.WithCancel(context.Background())
 	t.stop = stop
-	t.work.Go(func() { _ = t.manager.Run(run) }) // it ends with its context, and what it meets it logs
+	t.work.Go(func() { _ = t.manager.Run(run) }) // it ends with its context, and logs its errors
 	return t, nil
 }
 
@@ -73,7 +73,7 @@ const (
 	troubleOvercome = 45 * time.Second
 )
 
-// troubleProbes show a host an engine in trouble. In the controls the host trusts its engine.
+// troubleProbes confront a host with an engine in trouble. In the controls the host sets no deadlines.
 func troubleProbes() []Probe {
 	const row, setting = "engine failure", "report this: an engine in trouble must not take the host with it"
 	var probes []Probe
@@ -97,8 +97,8 @@ func troubleProbes() []Probe {
 	})
 }
 
-// tidying has another host on the engine put it in order, as one does after a crash. The control's bears the first one's name, does
-// not see from its own folder that the first one lives, and is not told that its containers are of another folder.
+// tidying lets another host clean up the engine, as after a crash. That of the control has the name of the first host, does not see from
+// its own folder that the first one lives, and does not see that the containers belong to another folder.
 func tidying(ctx context.Context, s *Subject) (Finding, error) {
 	t := s.Troubled
 	session := "tidying-" + random()
@@ -106,7 +106,7 @@ func tidying(ctx context.Context, s *Subject) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	defer func() { _ = t.manager.Destroy(ctx, session) }() // the site's end would
+	defer func() { _ = t.manager.Destroy(ctx, session) }() // otherwise the end of the site does
 	mark := machine.Command{Script: "cat /tmp/mark 2>/dev/null; echo here >/tmp/mark", Timeout: scriptTimeout}
 	if _, err := victim.Exec(ctx, mark); err != nil {
 		return Finding{}, err
@@ -137,7 +137,7 @@ func (t *troubled) comeAlong(ctx context.Context) error {
 	return errors.Join(second.Reconcile(ctx), second.DestroyAll(ctx))
 }
 
-// placeless is an engine whose containers do not say where their host is.
+// placeless is an engine whose containers do not record the place of their host.
 type placeless struct{ *docker.Driver }
 
 func (p placeless) List(ctx context.Context, instance string) ([]driver.Owned, error) {
@@ -148,7 +148,7 @@ func (p placeless) List(ctx context.Context, instance string) ([]driver.Owned, e
 	return owned, err
 }
 
-// troubling asks for a session of an engine in trouble, and again when it works.
+// troubling requests a session from an engine in trouble, and again when it works.
 func troubling(trouble trouble) attack {
 	return func(ctx context.Context, s *Subject) (f Finding, err error) {
 		t := s.Troubled
@@ -185,7 +185,7 @@ func (t *troubled) use(ctx context.Context, session string, limit time.Duration)
 	return time.Since(began), err
 }
 
-// overcome uses the same session again, and looks for containers that are too many.
+// overcome uses the same session again, and looks for surplus containers.
 func (t *troubled) overcome(ctx context.Context, session string, told time.Duration) (Finding, error) {
 	if _, err := t.use(ctx, session, troubleOvercome); err != nil {
 		return breached("with the engine back, it still fails: %.200v", err), nil
@@ -199,7 +199,7 @@ func (t *troubled) overcome(ctx context.Context, session string, told time.Durat
 	return held("reported after %v, and overcome", told.Round(time.Millisecond)), nil
 }
 
-// leftover counts containers that the host does not end by itself soon.
+// leftover counts containers that the host does not remove soon by itself.
 func (t *troubled) leftover(ctx context.Context) (int, error) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()

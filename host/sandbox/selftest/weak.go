@@ -16,12 +16,12 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine"
 )
 
-// weakMachine is what sandboxes are elsewhere: a container whose commands the engine runs, unlimited, not judged
-// and not to be stopped, and whose files the host opens by joining paths. On top comes the Control's weakness.
+// weakMachine is a container without Flynn's protection: the engine runs its commands, without limits or a way to stop them, and the host
+// opens its files by joining paths. The Control's weakness is added to that.
 type weakMachine struct {
 	driver  *docker.Driver
 	id      string
-	stdin   driver.Stream // its end ends the container, even when this process crashes
+	stdin   driver.Stream // closing it ends the container, even if this process crashes
 	control Control
 	dir     string // on the host
 	inside  string
@@ -30,8 +30,7 @@ type weakMachine struct {
 
 var _ Target = (*weakMachine)(nil)
 
-// launchWeak makes the container. It never has a network but the loopback, whatever the configuration says, unless
-// that is its weakness.
+// launchWeak creates the container. It has no network but the loopback, whatever the configuration says, unless that is its weakness.
 func (s *site) launchWeak(ctx context.Context, c Control) (*weakMachine, error) {
 	w := &weakMachine{
 		driver: s.driver.Weakened(c.Weakness), control: c, inside: s.spec.WorkspaceDir,
@@ -65,7 +64,7 @@ func (s *site) launchWeak(ctx context.Context, c Control) (*weakMachine, error) 
 	return w, nil
 }
 
-// weakFolder makes a workspace with the program in it, which root without capabilities must be able to start.
+// weakFolder creates a workspace with the program in it, which root without capabilities can start.
 func (s *site) weakFolder() (string, error) {
 	parent, err := os.MkdirTemp(s.scratch, "weak-")
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *site) weakFolder() (string, error) {
 	return dir, os.Chown(dir, s.uid, s.gid)
 }
 
-// remove ends the container; ctx may be over already.
+// remove removes the container; ctx may have ended.
 func (w *weakMachine) remove(ctx context.Context) {
 	if w.stdin != nil {
 		w.stdin.Close()
@@ -90,7 +89,7 @@ func (w *weakMachine) remove(ctx context.Context) {
 	_ = w.driver.Remove(context.WithoutCancel(ctx), w.id)
 }
 
-// setUp runs the control's own script as root with many powers.
+// setUp runs the control's script as root with many capabilities.
 func (w *weakMachine) setUp(ctx context.Context, text string) error {
 	if text == "" {
 		return nil
@@ -107,7 +106,7 @@ func (w *weakMachine) setUp(ctx context.Context, text string) error {
 	return nil
 }
 
-// Exec implements Target. At the time-out only the waiting ends.
+// Exec implements Target. After the timeout it only stops waiting.
 func (w *weakMachine) Exec(ctx context.Context, cmd machine.Command) (machine.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmd.Timeout)
 	defer cancel()
@@ -128,11 +127,11 @@ func (w *weakMachine) Exec(ctx context.Context, cmd machine.Command) (machine.Re
 	return result, err
 }
 
-// ReadFile implements Target: it follows every link and reads to the end. Only a device's endlessness is spared.
+// ReadFile implements Target: it follows every link and reads to the end, except for endless devices.
 func (w *weakMachine) ReadFile(ctx context.Context, name string, _, _ int64) ([]byte, int64, error) {
 	mode := os.O_RDONLY
 	if w.isPipe(name) {
-		mode = os.O_RDWR | syscall.O_NONBLOCK // opened for reading alone, no deadline could end the wait
+		mode = os.O_RDWR | syscall.O_NONBLOCK // opened read-only, no deadline could end the wait
 	}
 	f, err := os.OpenFile(filepath.Join(w.dir, name), mode, 0)
 	if err != nil {
@@ -140,7 +139,7 @@ func (w *weakMachine) ReadFile(ctx context.Context, name string, _, _ int64) ([]
 	}
 	defer f.Close()
 	if deadline, is := ctx.Deadline(); is {
-		_ = f.SetReadDeadline(deadline) // files that cannot wait know none
+		_ = f.SetReadDeadline(deadline) // regular files do not support deadlines
 	}
 	data, err := io.ReadAll(io.LimitReader(f, 128<<20))
 	return data, int64(len(data)), err

@@ -14,40 +14,39 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/program"
 )
 
-// Bridge is a command that programs in a sandbox may call and that runs in a second container of the session, made of a
-// specification of its own. The two share nothing but, if at all, the workspace: what the second has in its environment,
-// or is given by its proxy, the first never sees.
+// Bridge is a command that programs in a sandbox may call and that runs in a second container of the session, with its own specification.
+// The two share at most the workspace: the first never sees what the second has in its environment or gets from its proxy.
 type Bridge struct {
-	Name string // the command's
-	// In is the second container's specification; bridges of its own are left out. It is nil where OnHost is set.
+	Name string // of the command
+	// In is the second container's specification; its own bridges are ignored. It is nil if OnHost is set.
 	In *Spec
-	// OnHost has the program run on this machine, with the rights of this process. Workspace is none or ro then: ro hands over copies
-	// of the files that its arguments name.
+	// OnHost runs the program on this machine, with the rights of this process. Workspace must then be none or ro; ro provides copies of
+	// the files that the arguments name.
 	OnHost bool `json:",omitempty"`
 	// Program is the absolute path of the program there.
 	Program string
 	Forms   []bridge.Form
-	// Env is the program's environment besides the fixed one, and Secrets names the secrets among it; see sandbox.Config.Secret.
-	// A program that has secrets in its environment has no workspace: files there could make it show them.
+	// Env is the program's environment besides the fixed one, and Secrets maps further variables to the names of secrets; see
+	// sandbox.Config.Secret. A program with secrets in its environment has no workspace, because files there could make it reveal them.
 	Env, Secrets map[string]string
-	// Workspace is what it sees of the session's: none, ro or rw. none
+	// Workspace is its access to the session's workspace: none, ro or rw; none by default.
 	Workspace string
-	Timeout   time.Duration // 1 minute
-	MaxOutput int           // of each stream, in bytes; machine.DefaultMaxOutput
-	Stdin     bool          // it is given the caller's standard input
+	Timeout   time.Duration // 1 minute by default
+	MaxOutput int           // of each stream, in bytes; machine.DefaultMaxOutput by default
+	Stdin     bool          // it gets the caller's standard input
 }
 
-// How a container sees its session's workspace; see Spec.Workspace.
+// The access of a container to its session's workspace; see Spec.Workspace.
 const (
 	workspaceWritable = ""
 	WorkspaceReadOnly = "ro"
-	WorkspaceOwn      = "none" // a folder of its own, in its place
+	WorkspaceOwn      = "none" // a separate folder in its place
 )
 
-// bridgeTimeout is a bridged command's if none is configured.
+// bridgeTimeout is the default of Timeout.
 const bridgeTimeout = time.Minute
 
-// Spec is the specification of the second container.
+// Spec returns the specification of the second container.
 func (b Bridge) Spec() Spec {
 	var s Spec
 	if b.In != nil {
@@ -65,7 +64,7 @@ func (b Bridge) Spec() Spec {
 	return s.WithDefaults()
 }
 
-// Paths says how paths are translated, where the caller sees the workspace at inside. It is the zero value where none is shared.
+// Paths returns how paths are translated for a caller with the workspace at inside. It is the zero value if no workspace is shared.
 func (b Bridge) Paths(inside string) bridge.Workspace {
 	if w := b.Spec(); w.Workspace != WorkspaceOwn {
 		return bridge.Workspace{Inside: inside, There: w.WorkspaceDir}
@@ -73,7 +72,7 @@ func (b Bridge) Paths(inside string) bridge.Workspace {
 	return bridge.Workspace{}
 }
 
-// validateBridges refuses what could not be called, or not safely.
+// validateBridges refuses bridges that could not be called, or not safely.
 func (s Spec) validateBridges() error {
 	seen := make(map[string]bool)
 	for _, b := range s.Bridges {
@@ -81,7 +80,7 @@ func (s Spec) validateBridges() error {
 			return fmt.Errorf("bridge %q: %w", b.Name, err)
 		}
 		if seen[b.Name] {
-			return fmt.Errorf("bridge %q is there twice", b.Name)
+			return fmt.Errorf("bridge %q is defined twice", b.Name)
 		}
 		seen[b.Name] = true
 	}
@@ -99,7 +98,7 @@ func (b Bridge) validate() error {
 	case b.Name == "" || strings.HasPrefix(b.Name, ".") || strings.ContainsAny(b.Name, "/\x00") || b.Name == program.Supervisor, b.Name == HelperCommand:
 		return errors.New("it is not a command name")
 	case !path.IsAbs(b.Program) || path.Clean(b.Program) != b.Program:
-		return fmt.Errorf("program %q must be a clean absolute path", b.Program)
+		return fmt.Errorf("program %q is not a clean absolute path", b.Program)
 	case b.OnHost:
 		return b.validateOnHost(rules)
 	case b.In == nil:
@@ -119,7 +118,7 @@ func (b Bridge) validate() error {
 func (b Bridge) validateOnHost(rules *bridge.Rules) error {
 	switch {
 	case b.In != nil:
-		return errors.New("it runs on the host and in a sandbox: keep one")
+		return errors.New("it has both on_host and a sandbox: keep one")
 	case !slices.Contains([]string{"", "none", "ro"}, b.Workspace):
 		return fmt.Errorf("workspace %q is not one of none, ro: a program of the host gets copies of the files that are named", b.Workspace)
 	case len(b.Secrets) > 0 && b.Workspace == "ro":
@@ -132,11 +131,11 @@ func (b Bridge) validateOnHost(rules *bridge.Rules) error {
 	return nil
 }
 
-// bridgeHome is the home folder of a program that sees the session's workspace: there its configuration, such as .gitconfig,
-// .curlrc or .npmrc, would be the caller's to write, and say what no argument may.
+// bridgeHome is the home folder of a program that shares the session's workspace: a home there would let the caller write its
+// configuration, such as .gitconfig, .curlrc or .npmrc, and so bypass the rules for arguments.
 const bridgeHome = "/tmp"
 
-// Environment is that of a program in the second container besides the fixed one, without its secrets.
+// Environment returns the environment of a program in the second container besides the fixed one, without secrets.
 func (b Bridge) Environment() map[string]string {
 	env := make(map[string]string)
 	if b.Spec().Workspace != WorkspaceOwn {
@@ -146,10 +145,10 @@ func (b Bridge) Environment() map[string]string {
 	return env
 }
 
-// Limit is how long one call may take.
+// Limit returns how long one call may take.
 func (b Bridge) Limit() time.Duration {
 	return cmp.Or(max(b.Timeout, 0), bridgeTimeout)
 }
 
-// HelperCommand is the bridged command by which the module flynn of a program calls its helper functions.
+// HelperCommand is the bridged command by which a program's module flynn calls its helper functions.
 const HelperCommand = "flynn-call"

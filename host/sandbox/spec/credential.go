@@ -7,18 +7,18 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
-// Credential is a secret that requests to a host are given on their way through the proxy; see egress.Credential. It is
-// only named here: sandbox.Config.Secret knows it.
+// Credential is a secret that the proxy adds to requests to a host; see egress.Credential. It is only named here; sandbox.Config.Secret
+// returns it.
 type Credential struct {
-	Host           string // one of the allowlist, with at most one port
+	Host           string // on the allowlist, with at most one port
 	Header, Prefix string
 	Secret         string
 	Methods, Paths []string
 	Upgrade        bool
-	Address        string `json:",omitempty"` // where the host is, as egress.ParseAddress reads it; empty asks for its name
+	Address        string `json:",omitempty"` // the host's address in the form of egress.ParseAddress; if empty, its name is resolved
 }
 
-// parse reads a credential and checks that the allowlist lets its host be reached.
+// parse parses a credential and checks that the allowlist covers its host.
 func (c Credential) parse(rules netaddr.Rules, secret func(string) string) (egress.Credential, error) {
 	rule, err := egress.ParseCredential(c.Host)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c Credential) parse(rules netaddr.Rules, secret func(string) string) (egre
 	return parsed, nil
 }
 
-// ParseCredentials reads the credentials of a specification. secret returns a secret by its name; nil has none.
+// ParseCredentials parses the credentials of a specification. secret returns a secret by name; it may be nil.
 func (s Spec) ParseCredentials(secret func(string) string) ([]egress.Credential, error) {
 	rules, err := netaddr.ParseRules(s.Allowlist)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s Spec) ParseCredentials(secret func(string) string) ([]egress.Credential,
 	}
 	for i, c := range all {
 		host, _ := c.Rule.Host()
-		for j, other := range all { // whose secret would go to the address as well
+		for j, other := range all { // its secret would be sent to the address as well
 			if i != j && c.Address.IsValid() && other.Rule.Names(host) {
 				return nil, fmt.Errorf("credential for %q: it has an address, and another credential is for the same host", s.Credentials[i].Host)
 			}

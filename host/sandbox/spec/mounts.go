@@ -8,18 +8,18 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// HostMount is a folder or file of the host that a sandbox sees.
+// HostMount is a mounted folder or file of the host.
 type HostMount struct {
 	Source   string // absolute
-	Target   string // absolute, inside
+	Target   string // absolute, in the container
 	Writable bool
 }
 
-// VolumeMount is a volume of the engine, which outlives containers.
+// VolumeMount is a mounted volume of the engine, which outlives containers.
 type VolumeMount struct {
 	Name   string
 	Target string
-	// Shared is one volume for all sessions; otherwise each session has its own.
+	// Shared selects one volume for all sessions; otherwise each session has its own.
 	Shared   bool
 	ReadOnly bool
 }
@@ -30,7 +30,7 @@ type MemoryMount struct {
 	Bytes  int64
 }
 
-// validateMounts refuses what no driver could honour. Whether a source may be mounted is decided when it is.
+// validateMounts refuses what no driver could honour. Whether a source may be mounted is decided when it is mounted.
 func (s Spec) validateMounts() error {
 	var targets []string
 	for _, m := range s.HostMounts() {
@@ -58,7 +58,7 @@ func (s Spec) validateMounts() error {
 	return nil
 }
 
-// IsPersonal reports whether the container is made for one session from the start, so that none can wait in the pool.
+// IsPersonal reports whether the container is created for a particular session, so that none can wait in a pool.
 func (s Spec) IsPersonal() bool {
 	if s.Compose != nil {
 		return true
@@ -71,13 +71,13 @@ func (s Spec) IsPersonal() bool {
 	return false
 }
 
-// HostMounts are those of the configuration, and of the main service of a project.
+// HostMounts returns the mounts of the configuration, and those of the main service of a project.
 func (s Spec) HostMounts() []HostMount {
 	main, _ := s.Main()
 	return append(s.Mounts[:len(s.Mounts):len(s.Mounts)], HostMountsOf(main)...)
 }
 
-// MemoryMounts are those of the configuration, and of the main service of a project.
+// MemoryMounts returns the mounts of the configuration, and those of the main service of a project.
 func (s Spec) MemoryMounts() []MemoryMount {
 	all := s.Tmpfs[:len(s.Tmpfs):len(s.Tmpfs)]
 	main, _ := s.Main()
@@ -87,13 +87,13 @@ func (s Spec) MemoryMounts() []MemoryMount {
 	return all
 }
 
-// volumeNames is what the configuration may call a volume.
+// volumeNames matches the names of volumes in the configuration.
 var volumeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$`) })
 
-// CheckVolumeName refuses what the configuration may not call a volume.
+// CheckVolumeName refuses an invalid name of a volume.
 func CheckVolumeName(name string) error {
 	if !volumeNames().MatchString(name) {
-		return fmt.Errorf("sandbox: bad name %q of a volume: use letters, digits, - and _, with a letter or digit first", name)
+		return fmt.Errorf("sandbox: invalid volume name %q: use letters, digits, - and _, with a letter or digit first", name)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// Main is the service where commands run.
+// Main returns the service where commands run.
 func (s Spec) Main() (compose.Service, bool) {
 	if s.Compose == nil {
 		return compose.Service{}, false
@@ -30,7 +30,7 @@ func (s Spec) validateProject() error {
 	}
 	switch {
 	case s.Dockerfile != "":
-		return errors.New("sandbox: dockerfile and compose both say what the image is: remove one of them from [sandbox]")
+		return errors.New("sandbox: dockerfile and compose both determine the image: remove one of them from [sandbox]")
 	case s.Network == "host":
 		return errors.New(`sandbox: services need a network of their own: set network in [sandbox] to none, allowlist or bridge`)
 	case s.Runtime != "" && s.Runtime != "runc":
@@ -56,16 +56,16 @@ func (s Spec) validateService(service compose.Service) error {
 	if service.Name == s.Service {
 		for _, other := range s.Compose.Services {
 			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Ended: true}) {
-				return fmt.Errorf("depends_on: %s waits for the end of the service where commands run, which does not end: remove that", other.Name)
+				return fmt.Errorf("depends_on: %s waits for the end of the service where commands run, which does not end: remove the dependency", other.Name)
 			}
 			if slices.Contains(other.DependsOn, compose.Dependency{Service: s.Service, Healthy: true}) {
-				return fmt.Errorf("healthcheck is not looked at where commands run: let %s depend on service_started", other.Name)
+				return fmt.Errorf("healthcheck is ignored for the service where commands run: let %s depend on service_started", other.Name)
 			}
 		}
 		if service.User != "" {
-			return errors.New("user is not honoured where commands run: they are their workspace's owner's: remove it")
+			return errors.New("user is ignored for the service where commands run, because they run as the workspace's owner: remove it")
 		}
-		return nil // its places are judged with the sandbox's own
+		return nil // its mounts are checked with the sandbox's own
 	}
 	if err := mounts.CheckTargets("", targetsOf(service)); err != nil {
 		return fmt.Errorf("volumes: %w", err)
@@ -86,24 +86,24 @@ func targetsOf(s compose.Service) (targets []string) {
 	return targets
 }
 
-// Limits are what one service of the project may have.
+// Limits returns the limits of one service of the project.
 func (s Spec) Limits(of compose.Service) (memory int64, cpus float64, pids int64) {
 	return lower(of.MemoryBytes, s.MemoryBytes), lower(of.CPUs, s.CPUs), lower(of.PidsLimit, s.PidsLimit)
 }
 
-// lower is what a service asks for, if anything, and never more than the limit.
+// lower returns what a service requests, if anything, up to the limit.
 func lower[T cmp.Ordered](asked, limit T) T {
 	return min(cmp.Or(asked, limit), limit)
 }
 
-// SharesVolume reports whether commands see a project's volume, too. Then it is theirs from the start, and the engine copies
-// nothing from an image into it, because it would take over the owner as well.
+// SharesVolume reports whether commands mount a project's volume, too. They own it from the start then, and the engine copies nothing from
+// an image into it, because that would copy the owner as well.
 func (s Spec) SharesVolume(name string) bool {
 	main, _ := s.Main()
 	return slices.ContainsFunc(main.Volumes, func(v compose.Volume) bool { return v.Name == name })
 }
 
-// HostMountsOf are the folders and files of the host that a service mounts.
+// HostMountsOf returns the folders and files of the host that a service mounts.
 func HostMountsOf(s compose.Service) (wanted []HostMount) {
 	for _, b := range s.Binds {
 		wanted = append(wanted, HostMount{Source: b.Source, Target: b.Target, Writable: !b.ReadOnly})

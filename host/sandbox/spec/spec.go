@@ -1,7 +1,7 @@
 // Package spec describes a sandbox: image, mounts, network, limits, credentials, bridged commands and services.
 //
-// Start with Spec, which is plain data: Check refuses what no driver could honour, Hash names the containers that can stand in for each
-// other. It makes nothing, and imports nothing of what makes, runs or removes containers.
+// Start with Spec, which is plain data: Check refuses what no driver could honour, and Hash identifies interchangeable containers. The
+// package imports nothing that creates, runs or removes containers.
 package spec
 
 import (
@@ -19,65 +19,63 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/mounts"
 )
 
-// Spec says what a sandbox is made of. Its zero value is the default of every field but Image. It is plain data: containers
-// whose specifications have the same JSON can stand in for each other, so what does not concern the container, and every
-// secret, is left out of it.
+// Spec describes a sandbox. Zero values stand for the defaults, except for Image. It is plain data: containers whose specifications have
+// the same JSON are interchangeable, so it excludes secrets and everything that does not concern the container.
 type Spec struct {
 	Image string
-	// WorkspaceDir is the workspace's absolute path inside. /workspace
+	// WorkspaceDir is the workspace's absolute path in the container; /workspace by default.
 	WorkspaceDir string
-	// Network is none, bridge, host, or allowlist: none, with a proxy to what Allowlist names. none
+	// Network is none, bridge, host, or allowlist, which is none with a proxy to what Allowlist names; none by default.
 	Network string
-	// Allowlist has entries as netaddr.ParseRule reads them. It counts for Network allowlist only.
+	// Allowlist has entries as netaddr.ParseRule parses them. It is used with Network allowlist only.
 	Allowlist []string
-	// MemoryBytes limits memory and swap together. 512 MiB
+	// MemoryBytes limits memory and swap together; 512 MiB by default.
 	MemoryBytes int64
-	// CPUs is a number of cores. 1
+	// CPUs is the number of cores; 1 by default.
 	CPUs float64
-	// PidsLimit is how many processes and threads commands may have together. 256
+	// PidsLimit limits the processes and threads of all commands together; 256 by default.
 	PidsLimit int64
-	// Timeout ends a command that names none of its own. 5 minutes
+	// Timeout ends a command that sets none; 5 minutes by default.
 	Timeout time.Duration `json:"-"`
 	// Runtime names another OCI runtime of the engine, such as runsc.
 	Runtime string
-	// Packages and Binaries are put on top of Image, once; see image.Recipe.
+	// Packages and Binaries are added to Image, once; see image.Recipe.
 	Packages []string
 	Binaries []image.Binary
-	// Dockerfile is built instead of taking Image, with BuildContext or the folder that it lies in. Both are absolute.
+	// Dockerfile is built instead of using Image, with BuildContext or its own folder as the context. Both are absolute.
 	Dockerfile, BuildContext string
-	// BuildNetwork is what the making of the image reaches: none, bridge or host. bridge
+	// BuildNetwork is the network of the image's build: none, bridge or host; bridge by default.
 	BuildNetwork string `json:"-"`
-	// Mounts are folders and files of the host; the rules of the moment say which may be.
+	// Mounts are folders and files of the host, which the current mount rules must allow.
 	Mounts []HostMount
-	// Volumes are kept by the engine.
+	// Volumes are stored by the engine.
 	Volumes []VolumeMount
-	// Tmpfs are kept in memory, and count as it.
+	// Tmpfs are folders in memory, which count towards MemoryBytes.
 	Tmpfs []MemoryMount
-	// Start is a program with its arguments that runs beside the session's commands: nil for none, empty for the image's
-	// own.
+	// Start is a command line to run beside the session's commands: nil for none, empty for the image's own.
 	Start []string
-	// Credentials are given to requests to their hosts. They count for Network allowlist only, as does EgressLimit, which
-	// bounds what a container's connections carry together, in bytes. 10 GiB
+	// Credentials are added to requests to their hosts. EgressLimit bounds the bytes that a container's connections carry together; 10 GiB
+	// by default. Both are used with Network allowlist only.
 	Credentials []Credential
 	EgressLimit int64
-	// Workspace is how the container sees the session's workspace: "" writable, "ro", or "none", a folder of its own instead.
+	// Workspace is the container's access to the session's workspace: "" to write, "ro", or "none" for a separate folder.
 	Workspace string
 	// Bridges are commands that run in a second container.
 	Bridges []Bridge
 	// Helpers lets programs of code runs call helper functions.
 	Helpers bool `json:",omitempty"`
-	// Compose is a project that is started for each session, and Service the one among its services where commands run: the
-	// container is made of that one's image then, and finds in it what the file says.
+	// Compose is a project that is started for each session. Service is the service where commands run: its image and settings are used for
+	// the container.
 	Compose *compose.Project
 	Service string
-	// DiskBytes limits what the workspace holds; 0 is no limit. The supervisor looks at it while commands run. An excess ends them,
-	// and nothing more is written until something is deleted: so it is overrun once, by what is written before that look.
+	// DiskBytes limits the size of the workspace; 0 means no limit. The supervisor checks it while commands run. An excess ends them, and
+	// nothing more can be written until something is deleted, so the limit can be exceeded once, by what is written before the check.
 	DiskBytes int64
-	// DiskEntries limits its files and folders where DiskBytes is set. 200000
+	// DiskEntries limits the number of files and folders if DiskBytes is set; 200000 by default.
 	DiskEntries int64
 }
 
-// WithDefaults fills in what is unset.
+// WithDefaults returns a copy with the defaults filled in.
 func (s Spec) WithDefaults() Spec {
 	s.WorkspaceDir = cmp.Or(s.WorkspaceDir, "/workspace")
 	s.Network = cmp.Or(s.Network, "none")
@@ -91,20 +89,20 @@ func (s Spec) WithDefaults() Spec {
 	s.PidsLimit = cmp.Or(s.PidsLimit, 256)
 	s.DiskEntries = cmp.Or(s.DiskEntries, 200_000)
 	s.Timeout = cmp.Or(s.Timeout, 5*time.Minute)
-	if main, ok := s.Main(); ok { // which may ask for less than the sandbox has
+	if main, ok := s.Main(); ok { // it may request less than the sandbox has
 		s.Image = main.Image
 		s.MemoryBytes, s.CPUs, s.PidsLimit = s.Limits(main)
 	}
 	return s
 }
 
-// GVisor is the runtime that has a kernel of its own between the workload and the machine's.
+// GVisor is the runtime that puts its own kernel between the workload and the machine's.
 const GVisor = "runsc"
 
-// minMemory is what the supervisor and a shell need to live.
+// minMemory is what the supervisor and a shell need.
 const minMemory = 16 << 20
 
-// Check refuses what no driver could honour, as far as can be seen without one.
+// Check refuses what no driver could honour, as far as it can be decided without one.
 func (s Spec) Check() error { return s.WithDefaults().validate() }
 
 // validate refuses what no driver could honour.
@@ -123,7 +121,7 @@ func (s Spec) validate() error {
 	case s.PidsLimit < 1:
 		return fmt.Errorf("sandbox: pids_limit %d is below 1", s.PidsLimit)
 	case s.DiskBytes < 0 || s.DiskEntries < 1:
-		return fmt.Errorf("sandbox: disk_limit of %d bytes and %d entries is none; 0 bytes is no limit", s.DiskBytes, s.DiskEntries)
+		return fmt.Errorf("sandbox: disk_limit of %d bytes and %d entries is not valid; 0 bytes means no limit", s.DiskBytes, s.DiskEntries)
 	case s.Timeout < 0:
 		return fmt.Errorf("sandbox: timeout %v is negative", s.Timeout)
 	}
@@ -151,10 +149,10 @@ func (s Spec) validate() error {
 	return s.validateMounts()
 }
 
-// Allowlist is the network of containers that have none, but a proxy.
+// Allowlist is the network of containers that have only a proxy.
 const Allowlist = "allowlist"
 
-// DriverNetwork is the network that a driver gives the container.
+// DriverNetwork returns the network that the driver gives the container.
 func (s Spec) DriverNetwork() string {
 	if s.Network == Allowlist {
 		return "none"
@@ -162,10 +160,10 @@ func (s Spec) DriverNetwork() string {
 	return s.Network
 }
 
-// Digest identifies what sandboxes of a specification are made of, for approvals of what is done in one.
+// Digest identifies what sandboxes of a specification are made of, for approvals of calls in one.
 func (s Spec) Digest() string { return s.WithDefaults().Hash("") }
 
-// Hash identifies containers that can stand in for each other.
+// Hash identifies interchangeable containers.
 func (s Spec) Hash(supervisor string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -175,14 +173,14 @@ func (s Spec) Hash(supervisor string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Recipe says how the specification's image comes about.
+// Recipe returns the recipe of the specification's image.
 func (s Spec) Recipe() image.Recipe {
 	return image.Recipe{
 		Image: s.Image, Packages: s.Packages, Binaries: s.Binaries, Dockerfile: s.Dockerfile, Context: s.BuildContext, Network: s.BuildNetwork,
 	}
 }
 
-// CodeSpec is what code runs are made of: the image of base, no network, little of everything.
+// CodeSpec returns the specification for code runs: the image of base, no network, low limits.
 func CodeSpec(base Spec) Spec {
 	return Spec{
 		Image: base.Image, Packages: base.Packages, Binaries: base.Binaries,

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a system call of one of the sets that a kernel has for programs.
+// call is a system call of one of the kernel's ABIs.
 type call struct{ arch, number uint32 }
 
-// allocations are fallocate(2) in the sets of this machine. The third one of amd64 is that of x32.
+// allocations returns fallocate(2) in all ABIs of this machine. The third one of amd64 is that of x32.
 func allocations() []call {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -24,12 +24,12 @@ func allocations() []call {
 	return nil
 }
 
-// refuseAllocation makes the kernel answer fallocate(2) as a file system does that cannot do it, apart from giving space back. One call
-// could take all of the disk in no time, beyond the size that a file may have: so commands take the disk by writing to it, which is
-// slow enough to be looked at. It holds for all threads and what they start. Where the kernel has no filters it does nothing.
+// refuseAllocation makes the kernel reject fallocate(2), except for freeing space, as a file system without support for it does. A single
+// call could take the whole disk in an instant, even beyond the limit for one file. Commands then have to write to take disk space, which
+// is slow enough to be checked. It holds for all threads and what they start. If the kernel has no seccomp filters it does nothing.
 func refuseAllocation() {
 	const (
-		archAt, numberAt, modeAt = 4, 0, 24 // in struct seccomp_data; both machines put the low half first
+		archAt, numberAt, modeAt = 4, 0, 24 // in struct seccomp_data; both architectures are little-endian
 		equal                    = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 		load                     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		answer                   = unix.BPF_RET | unix.BPF_K

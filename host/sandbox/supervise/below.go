@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// level is a folder on the way down, which is not open: what identifies it, and the names of the folders in it that are
-// still to be gone into, each with a zero byte at its end.
+// level is a closed folder on the way down: its identity, and the names of its subfolders that are still to be visited, each followed by a
+// zero byte.
 type level struct {
 	ino     uint64
 	folders []byte
 }
 
-// below walks a folder and closes it, however deep the tree is, with two descriptors: on its way back it opens the parent, and
-// goes no further where that is another one by now. It reports whether to go on.
+// below walks a folder and closes it, however deep the tree is, with two descriptors: on its way back it opens the parent, and stops if
+// that is another folder by now. It reports whether to continue.
 func (w *survey) below(fd int) bool {
 	defer func() { unix.Close(fd) }()
 	here, on := w.enter(fd)
@@ -55,7 +55,7 @@ func (w *survey) below(fd int) bool {
 	return false
 }
 
-// enter looks at every entry of a folder and keeps the names of folders.
+// enter visits every entry of a folder and keeps the names of subfolders.
 func (w *survey) enter(fd int) (l level, on bool) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
@@ -78,7 +78,7 @@ func (w *survey) enter(fd int) (l level, on bool) {
 		_, _, names = unix.ParseDirent(w.buf[:n], -1, names[:0])
 		for _, name := range names {
 			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-				continue // gone since
+				continue // removed meanwhile
 			}
 			if !w.count(name, &st) {
 				w.cut = true
@@ -91,7 +91,7 @@ func (w *survey) enter(fd int) (l level, on bool) {
 	}
 }
 
-// count passes an entry to see, and reports whether the walk goes on.
+// count passes an entry to see, and reports whether the walk continues.
 func (w *survey) count(name string, st *unix.Stat_t) bool {
 	if w.seen++; w.seen%clockEvery == 0 && !w.deadline.IsZero() && time.Now().After(w.deadline) {
 		return false

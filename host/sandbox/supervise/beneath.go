@@ -11,13 +11,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// beneath opens a path below the workspace; no link, not even a magic one, can lead out of it.
-// It follows links within. Kernels before 5.6 and gVisor have no openat2: there it is walk that does.
+// beneath opens a path below the workspace, following links within it; no link, not even a magic one, can lead out. Kernels before 5.6 and
+// gVisor have no openat2, and use walk.
 func (f *files) beneath(name string, flags uint64) (int, error) {
 	return f.open(f.root, name, flags, 0)
 }
 
-// openBeneath is beneath for any folder; resolve adds to what is refused on the way.
+// openBeneath is beneath for any folder; resolve adds restrictions on the way.
 func openBeneath(root int, name string, flags, resolve uint64) (int, error) {
 	if strings.ContainsRune(name, 0) || len(name) > frame.MaxPath {
 		return -1, fail(frame.NotFound, "path is malformed")
@@ -28,7 +28,7 @@ func openBeneath(root int, name string, flags, resolve uint64) (int, error) {
 		if err == unix.ENOSYS || err == unix.EPERM {
 			fd, err = walk(root, name, flags, resolve)
 		}
-		if err != unix.EAGAIN { // a rename raced with it
+		if err != unix.EAGAIN { // another process renamed something on the way
 			return fd, err
 		}
 	}
@@ -36,14 +36,14 @@ func openBeneath(root int, name string, flags, resolve uint64) (int, error) {
 }
 
 const (
-	// maxHops is how many links a path may have, as in the kernel.
+	// maxHops bounds the links of a path, as in the kernel.
 	maxHops = 40
-	// maxHeld bounds what walk holds open.
+	// maxHeld bounds the folders that walk holds open.
 	maxHeld = 256
 )
 
-// walk is openBeneath without openat2: it takes one step at a time and follows no link but by its text. What it holds open is
-// all below root, even if the names change meanwhile.
+// walk is openBeneath without openat2: it takes one step at a time and resolves links itself. The folders that it holds open are all below
+// root, even if names change meanwhile.
 func walk(root int, name string, flags, resolve uint64) (int, error) {
 	w := &walker{root: root, rest: strings.Split(name, "/")}
 	defer w.close()
@@ -70,7 +70,7 @@ func walk(root int, name string, flags, resolve uint64) (int, error) {
 	}
 }
 
-// walker is on its way through folders that it holds open.
+// walker is the state of a walk; it holds the visited folders open.
 type walker struct {
 	root  int
 	above []int // below root, outermost first
@@ -90,7 +90,7 @@ func (w *walker) at() int {
 	return w.above[len(w.above)-1]
 }
 
-// step takes the next part of the path. It returns the descriptor at the end, -1 before, and ELOOP at a link, where it stays.
+// step takes the next part of the path. It returns the descriptor at the end, -1 before, and ELOOP at a link, which it does not pass.
 func (w *walker) step(flags uint64) (int, error) {
 	part, last := w.rest[0], len(w.rest) == 1
 	switch {
@@ -121,12 +121,12 @@ func (w *walker) step(flags uint64) (int, error) {
 	return -1, nil
 }
 
-// follow puts a link's text in the place of its name.
+// follow replaces the name of a link by its target.
 func (w *walker) follow() error {
 	var text [frame.MaxPath + 1]byte
 	n, err := unix.Readlinkat(w.at(), w.rest[0], text[:])
 	if err == unix.EINVAL {
-		return unix.EAGAIN // it is no link any more
+		return unix.EAGAIN // it is not a link any more
 	}
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func (w *walker) follow() error {
 	return nil
 }
 
-// open opens what is no link, and says ELOOP of one. It looks at what it has opened, because O_PATH opens links too, and
-// gVisor follows them to folders.
+// open opens an entry that is not a link, and returns ELOOP for a link. It checks what it has opened, because O_PATH opens links too, and
+// gVisor follows those to folders.
 func open(at int, part string, flags uint64) (int, error) {
 	var before, after unix.Stat_t
 	if err := unix.Fstatat(at, part, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -18,14 +18,14 @@ import (
 const (
 	// bridgeFolder is first in the PATH of commands: the host puts links to this program there, one for each bridged command.
 	bridgeFolder = "/.flynn/bin"
-	// bridgeSocket is abstract, because no folder can be written; it belongs to the container's network namespace, which
-	// no other container has.
+	// bridgeSocket is abstract, because no folder is writable; it belongs to the container's network namespace, which is not shared with
+	// other sandboxes.
 	bridgeSocket = "@flynn-bridge"
-	// exitNoBridge is the exit code when no answer comes from the host.
+	// exitNoBridge is the exit code if the host does not answer.
 	exitNoBridge = 125
 )
 
-// isWorkload reports whether the program behind a Unix socket is one of the workload's.
+// isWorkload reports whether the program at the other end of a Unix socket belongs to the workload.
 func (o *outlet) isWorkload(socket *os.File) bool {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -39,7 +39,7 @@ func (o *outlet) isWorkload(socket *os.File) bool {
 	return known
 }
 
-// CalledAs returns the bridged command that this program is called by, if it is: args[0] is its name then.
+// CalledAs returns the bridged command for which this program was called, if any; its name is args[0] then.
 func CalledAs(args []string) (name string, is bool) {
 	if os.Getpid() == 1 || len(args) == 0 {
 		return "", false
@@ -48,8 +48,8 @@ func CalledAs(args []string) (name string, is bool) {
 	return name, name != "flynn-sandboxd" && name != ".flynn-sandboxd"
 }
 
-// CallBridge has the host run a bridged command, and returns its exit code. A signal that ends this program ends the
-// command, too: the host sees the connection end.
+// CallBridge makes the host run a bridged command, and returns its exit code. A signal that ends this program also ends the command,
+// because the host notices the end of the connection.
 func CallBridge(name string, args []string) int {
 	code, err := callBridge(name, args)
 	if err != nil {
@@ -62,7 +62,7 @@ func CallBridge(name string, args []string) int {
 func callBridge(name string, args []string) (int, error) {
 	conn, err := dial(bridgeSocket)
 	if err != nil {
-		return 0, fmt.Errorf("the host cannot be asked: %w", err)
+		return 0, fmt.Errorf("connect to the host: %w", err)
 	}
 	defer conn.Close()
 	dir, err := os.Getwd()
@@ -74,17 +74,17 @@ func callBridge(name string, args []string) (int, error) {
 		return 0, errors.New("the arguments are too long")
 	}
 	if err := wire.Write(conn, wire.Call, body); err != nil {
-		return 0, fmt.Errorf("ask the host: %w", err)
+		return 0, fmt.Errorf("send the call to the host: %w", err)
 	}
 	return follow(conn)
 }
 
-// follow passes on what comes until the exit code does.
+// follow copies the output until the exit code arrives.
 func follow(conn io.ReadWriter) (int, error) {
 	for {
 		k, p, err := wire.Read(conn)
 		if err != nil {
-			return 0, fmt.Errorf("the host has gone: %w", err)
+			return 0, fmt.Errorf("lost the connection to the host: %w", err)
 		}
 		switch k {
 		case wire.Output:

@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// A fingerprint covers so many entries and bytes of paths, and takes so long. A larger workspace is seen in part.
+	// The limits of a fingerprint: entries, bytes of paths, and time. A larger workspace is covered in part.
 	printEntries = 50_000
 	printPaths   = 4 << 20
 	printTime    = time.Second
-	// printClosed is how many folders that may not be read are remembered by their paths.
+	// printClosed bounds the unreadable folders that are remembered.
 	printClosed = 100
-	// keptPrints bounds what the fingerprints of all running background commands take, in bytes. The changes of a
-	// further one are not known.
+	// keptPrints bounds the memory for the fingerprints of all running background commands. The changes of further ones are not known.
 	keptPrints = 16 << 20
 )
 
-// tracker takes fingerprints of the workspace. Its walks have a thread of their own, so that no file request waits for one.
+// tracker takes fingerprints of the workspace. Its walks have their own thread, so that no file request waits for one.
 type tracker struct {
 	files *files
 	seed  maphash.Seed
-	kept  atomic.Int64 // bytes of fingerprints that wait for the end of a background command
+	kept  atomic.Int64 // bytes of fingerprints kept for background commands
 }
 
 func newTracker(h frame.HelloBody) (*tracker, error) {
@@ -39,21 +38,21 @@ func newTracker(h frame.HelloBody) (*tracker, error) {
 	return &tracker{files: files, seed: maphash.MakeSeed()}, err
 }
 
-// fingerprint is what there was at one time: regular files and links, sorted by path.
+// fingerprint describes all regular files and links at one time, sorted by path.
 type fingerprint struct {
 	entries []printed
 	paths   []byte
-	closed  [][]byte // folders that may not be read, sorted
+	closed  [][]byte // folders that are not readable, sorted
 	cut     bool
 }
 
-// printed is one entry: its path lies in the fingerprint's paths, and marks is a digest of what changes when it does.
+// printed is one entry: its path lies in the fingerprint's paths, and marks is a digest of its marks.
 type printed struct {
 	at, size uint32
 	marks    uint64
 }
 
-// marks are what a change of a file cannot leave alone: nothing but the kernel sets a ctime.
+// marks are attributes that a change of a file cannot leave unchanged: only the kernel sets a ctime.
 type marks struct {
 	ino          uint64
 	size         int64
@@ -93,8 +92,7 @@ func (t *tracker) look() *fingerprint {
 	return p
 }
 
-// lookAndKeep is look for a command that goes on in the background. Call drop with the fingerprint in the end. It returns nil
-// where there is no room for it.
+// lookAndKeep is look for a background command; pass the fingerprint to drop in the end. It returns nil if there is no room for it.
 func (t *tracker) lookAndKeep() *fingerprint {
 	p := t.look()
 	if t.kept.Add(p.size()) > keptPrints {
@@ -106,7 +104,7 @@ func (t *tracker) lookAndKeep() *fingerprint {
 
 func (t *tracker) drop(p *fingerprint) { t.kept.Add(-p.size()) }
 
-// size is what a fingerprint takes, in bytes.
+// size returns the memory that a fingerprint takes.
 func (p *fingerprint) size() int64 {
 	return int64(cap(p.paths)) + int64(cap(p.entries))*int64(unsafe.Sizeof(printed{}))
 }
@@ -118,8 +116,8 @@ func (p *fingerprint) hides(path []byte) bool {
 	})
 }
 
-// changes compares two fingerprints. Of a workspace that was seen in part, only those files are reported that were seen both
-// times: a file that was not seen before need not be new.
+// changes compares two fingerprints. If the workspace was covered in part, only files in both fingerprints are reported: a file that was
+// not covered before need not be new.
 func changes(before, after *fingerprint) *frame.ChangesBody {
 	c := report{ChangesBody: frame.ChangesBody{Partial: before.cut || after.cut}}
 	whole := !c.Partial
@@ -157,7 +155,7 @@ func changes(before, after *fingerprint) *frame.ChangesBody {
 	return &c.ChangesBody
 }
 
-// report is a ChangesBody being made within its bounds.
+// report builds a ChangesBody within its limits.
 type report struct {
 	frame.ChangesBody
 	bytes int

@@ -17,12 +17,12 @@ import (
 const (
 	// clientPatience bounds one write to a program that does not read.
 	clientPatience = time.Minute
-	// lingerTime is how long a program may take to hang up after the host has. Bytes of its that were never read would
-	// make the kernel throw away the answer before them.
+	// lingerTime is how long a program may take to close the connection after the host has. If unread bytes of the program were left, the
+	// kernel would discard the end of the answer.
 	lingerTime = 2 * time.Second
 )
 
-// client is one connection to the proxy. It ends when the host says so: the host learns of every other end.
+// client is one connection to the proxy. It ends when the host ends it, and the host is told when the program closes its side.
 type client struct {
 	o      *outlet
 	id     uint32
@@ -30,23 +30,23 @@ type client struct {
 	in     *frame.Inbox      // from the host
 	window *frame.SendWindow // to the host
 	sent   chan struct{}     // closed when the program's side has ended
-	gone   atomic.Bool       // the host is
+	gone   atomic.Bool       // the host is gone
 }
 
-// drop takes note of the host's end: what came before it is still written.
+// drop records that the host has ended the connection: earlier data is still written.
 func (c *client) drop() {
 	c.window.Close()
 	c.in.End()
 }
 
-// cut ends the connection at once: there is no host any more.
+// cut ends the connection at once, because there is no host any more.
 func (c *client) cut() {
 	c.drop()
-	c.gone.Store(true) // from now on nobody sets another deadline and relies on it
+	c.gone.Store(true) // no other deadline is set from now on
 	_ = c.socket.SetDeadline(time.Unix(1, 0))
 }
 
-// run carries both ways until the host ends the connection.
+// run copies in both directions until the host ends the connection.
 func (c *client) run() {
 	defer c.o.count(-1)
 	defer func() { <-c.o.slots }()
@@ -61,8 +61,8 @@ func (c *client) run() {
 	<-c.sent
 }
 
-// carryIn writes what the host sends. If the program is gone, the host learns it, and gets credit until it ends the
-// connection, so that it is never stuck.
+// carryIn writes what the host sends. If the program is gone, the host is told, and gets credit until it ends the connection, so that it
+// never blocks.
 func (c *client) carryIn() {
 	broken := false
 	for {
@@ -88,7 +88,7 @@ func (c *client) carryIn() {
 	}
 }
 
-// carryOut reads what the program sends. Once the host is not interested any more the rest is thrown away.
+// carryOut reads what the program sends. Once the host has ended the connection the rest is discarded.
 func (c *client) carryOut() {
 	defer close(c.sent)
 	buf := buffers.Get().(*[pumpBuffer]byte)
@@ -118,7 +118,7 @@ func (c *client) send(t frame.Type, stream uint8, payload []byte) {
 	c.o.s.send(frame.Frame{Type: t, Stream: stream, ID: c.id, Payload: payload})
 }
 
-// shutdown tells the program that nothing more comes.
+// shutdown tells the program that no more data will come.
 func (c *client) shutdown() {
 	raw, err := c.socket.SyscallConn()
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/ring"
 )
 
-// drainGrace is how long a finished command's output is still awaited when another process
-// holds its pipes open.
+// drainGrace is how long to wait for the output of an ended command whose pipes another process holds open.
 const drainGrace = 100 * time.Millisecond
 
 // command is one Exec request.
@@ -33,29 +32,29 @@ type command struct {
 	stop  chan frame.StopBody
 	ring  *ring.Buffer // of a background command
 	pumps [2]*pump
-	spill *spill // or nil
-	// overDisk says that it is ended because the workspace has outgrown its limit.
+	spill *spill // may be nil
+	// overDisk is set if it is ended because the workspace exceeds its limit.
 	overDisk atomic.Bool
-	// onlyDeletes is a command that may run in an overfull workspace.
+	// onlyDeletes is set for a command that may run although the workspace exceeds its limit.
 	onlyDeletes bool
 
 	// The fields below belong to the one goroutine that runs it.
-	untouched *fingerprint // the workspace before it, if that is asked for
+	untouched *fingerprint // the workspace before it, if its changes are requested
 	before    reading
 	forked    time.Time
 	alone     bool // it was fast, and nothing is left of it
-	// number is its place among the commands started, and beside says that others ran when it did.
+	// number is its position among the commands started; beside is set if others ran when it started.
 	number int64
 	beside bool
 
 	mu     sync.Mutex
 	child  *child   // nil until it has started
-	input  *os.File // our end of stdin, nil without one
-	closed bool     // the result is sent: nothing may follow it
-	// began is when it was requested, result is valid once closed is set.
+	input  *os.File // our end of stdin; nil without one
+	closed bool     // the result is sent, and no frame may follow
+	// began is when it was requested; result is valid once closed is set.
 	began  time.Time
 	result frame.ExitBody
-	// muted says that the host is gone, or does not know this command yet.
+	// muted is set if the host is gone, or does not know this command yet.
 	muted bool
 	told  bool // the host has the result
 }
@@ -90,7 +89,7 @@ func (c *command) grant(stream uint8, p []byte) error {
 	return c.pumps[stream-frame.Out].window.Grant(p)
 }
 
-// cut ends a command that somebody waits for. One in the background goes on, and its stdin is complete.
+// cut ends a command that a caller waits for. A background command continues, with its stdin closed.
 func (c *command) cut() {
 	c.stdin.End()
 	c.closeWindows()
@@ -103,7 +102,7 @@ func (c *command) cut() {
 	c.muted = true
 }
 
-// closeWindows lets go of output that nobody takes.
+// closeWindows discards output that nobody takes.
 func (c *command) closeWindows() {
 	for _, p := range c.pumps {
 		p.window.Close()
@@ -132,7 +131,7 @@ func (c *command) signal(number int) {
 	}
 }
 
-// run is the request's life: start, wait or end, drain, report.
+// run executes the request: start, wait or end, drain, report.
 func (c *command) run() {
 	if err := c.s.disk.admit(c.onlyDeletes || c.body.Argv != nil); err != nil {
 		c.abandon(err)
@@ -162,7 +161,7 @@ func (c *command) run() {
 	c.attend()
 }
 
-// attend is the rest of the life of a command that has started.
+// attend handles a command that has started, to its end.
 func (c *command) attend() {
 	if c.alone {
 		c.conclude(c.ended())
@@ -184,8 +183,8 @@ func (c *command) conclude(result frame.ExitBody) {
 	after := c.s.meters.read()
 	result.Wall = time.Since(c.forked)
 	c.count(&result)
-	// The counter is the container's. It speaks of this command if that has failed, or if there was no other: in a pipeline only the
-	// last part has an exit code.
+	// The counter is that of the container. It is attributed to this command if the command has failed, or if there was no other: in a
+	// pipeline only the last part has an exit code.
 	lone := c.s.running.Add(-1) == 0 && !c.beside && c.s.started.Load() == c.number
 	result.OOM = after.oomKills > c.before.oomKills && (result.ExitCode != 0 || lone)
 	result.PidsHit = after.refusedForks > c.before.refusedForks
@@ -196,7 +195,7 @@ func (c *command) conclude(result frame.ExitBody) {
 	c.report(result)
 }
 
-// changes says which files differ from before the command.
+// changes returns the files that differ from before the command.
 func (c *command) changes() *frame.ChangesBody {
 	if c.untouched == nil {
 		return &frame.ChangesBody{Partial: true}
@@ -207,7 +206,7 @@ func (c *command) changes() *frame.ChangesBody {
 	return changes(c.untouched, c.s.tracker.look())
 }
 
-// count says what became of the output.
+// count records how much output was dropped.
 func (c *command) count(result *frame.ExitBody) {
 	for _, p := range c.pumps {
 		p.finish()
@@ -219,7 +218,7 @@ func (c *command) count(result *frame.ExitBody) {
 	}
 }
 
-// spawn starts the shell. Nothing is carried yet; fast says that somebody is about to wait for its end.
+// spawn starts the shell without copying any output; fast means that the caller is about to wait for its end.
 func (c *command) spawn(fast bool) error {
 	dir, err := c.dir()
 	if err != nil {
@@ -262,7 +261,7 @@ func (c *command) spawn(fast bool) error {
 	return nil
 }
 
-// open begins to carry the streams of a command that goes on.
+// open starts copying the streams of a command that lasts.
 func (c *command) open() {
 	c.s.spawner.handOver(c.child)
 	if c.body.Background || c.body.Live {
@@ -276,7 +275,7 @@ func (c *command) open() {
 	}
 }
 
-// openStreams makes what the command reads from and writes to.
+// openStreams creates the command's stdin, stdout and stderr.
 func (c *command) openStreams() (*pipes, error) {
 	if c.body.Terminal != nil {
 		return openTerminal(c.s.files, *c.body.Terminal)
@@ -284,8 +283,8 @@ func (c *command) openStreams() (*pipes, error) {
 	return openPipes(c.body.Stdin, c.body.Background, c.s.spawner.null)
 }
 
-// dir is the absolute working directory. That it lies in the workspace is a matter of form
-// here: the command itself may change to any folder it can enter.
+// dir returns the absolute working directory. The check that it lies in the workspace is a formality: the command may change to any folder
+// that it can enter.
 func (c *command) dir() (string, error) {
 	if c.body.Argv != nil {
 		return c.anyDir()
@@ -310,7 +309,7 @@ func (c *command) dir() (string, error) {
 	return dir, nil
 }
 
-// await returns once the shell has ended, by itself or by the ladder.
+// await returns once the shell has ended, by itself or by the kill ladder.
 func (c *command) await(child *child) frame.ExitBody {
 	var expired <-chan time.Time
 	if c.body.Timeout > 0 {
@@ -329,24 +328,24 @@ func (c *command) await(child *child) frame.ExitBody {
 		result.Canceled, result.DiskHit = b.Cancel, c.overDisk.Load()
 	}
 	if c.body.Terminal != nil {
-		c.s.spawner.signalGroup(child, syscall.SIGHUP) // what an interactive shell listens to, as it does not to TERM
+		c.s.spawner.signalGroup(child, syscall.SIGHUP) // interactive shells ignore SIGTERM but not this
 	}
 	certificate := c.s.end(child)
 	result.Kill = &certificate
 	if c.body.Live {
-		c.closeWindows() // its caller may no longer read
+		c.closeWindows() // its caller may not read any more
 	}
 	select {
 	case <-child.exited:
 		setStatus(&result, child)
-	case <-time.After(drainGrace): // unkillable; the certificate counts it as a survivor
+	case <-time.After(drainGrace): // unkillable; it is reported as a survivor
 		result.ExitCode = -1
 	}
 	return result
 }
 
-// feed writes stdin as it comes. When the command no longer reads, the rest is dropped but the
-// host still gets its credit, so that it is never stuck.
+// feed writes stdin as it arrives. When the command does not read any more, the rest is dropped, but the host still gets its credit, so
+// that it never blocks.
 func (c *command) feed(w *os.File) {
 	defer w.Close()
 	broken := false
@@ -371,7 +370,7 @@ func (c *command) feed(w *os.File) {
 	}
 }
 
-// drain waits for the ends of both streams, but not for strangers who hold them open.
+// drain waits for the ends of both streams, but not for other processes that hold them open.
 func (c *command) drain() {
 	timer := time.NewTimer(drainGrace)
 	defer timer.Stop()
@@ -396,8 +395,7 @@ func (c *command) giveCredit(credit []byte) {
 	}
 }
 
-// report sends what is still held of the output together with the result: one write, and one
-// wake-up of everybody between here and the host.
+// report sends the remaining output together with the result, in one write, so that everybody on the way to the host wakes up once.
 func (c *command) report(result frame.ExitBody) {
 	frames := append(c.pumps[0].rest(), c.pumps[1].rest()...)
 	frames = append(frames, frame.Frame{Type: frame.Exit, ID: c.id, Payload: frame.Encode(result)})
@@ -407,14 +405,14 @@ func (c *command) report(result frame.ExitBody) {
 	c.mu.Lock()
 	c.closed, c.result = true, result
 	if c.muted {
-		frames = nil // tell and rejoin see to it
+		frames = nil // tell and rejoin send it
 	}
 	c.told = !c.muted
 	c.s.closeWith(c.id, frames...)
 	c.mu.Unlock()
 	c.stdin.End()
 	if c.input != nil {
-		c.input.Close() // unblocks feed where nobody reads
+		c.input.Close() // unblocks feed if nobody reads
 	}
 }
 
@@ -434,7 +432,7 @@ func (c *command) isRunning() bool {
 	return !c.closed
 }
 
-// setStatus fills in how the shell ended.
+// setStatus records how the shell ended.
 func setStatus(v *frame.ExitBody, child *child) {
 	v.CPU, v.PeakMemory = child.cpu, child.peak
 	v.ExitCode = child.status.ExitStatus()

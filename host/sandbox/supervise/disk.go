@@ -16,51 +16,51 @@ import (
 )
 
 const (
-	// Looks at a busy workspace come at growing intervals, and take no more than one part in diskShare of the time.
+	// A busy workspace is scanned at growing intervals, for at most one part in diskShare of the time.
 	diskFirst = 20 * time.Millisecond
 	diskMost  = 2 * time.Second
 	diskShare = 10
-	// tripEvery is how often the file system is asked what it has left while commands run.
+	// tripEvery is how often the free space is checked while commands run.
 	tripEvery = 20 * time.Millisecond
-	// endTime is how long the end of commands is waited for: the kill ladder takes less.
+	// endTime bounds the wait for the end of commands; the kill ladder takes less.
 	endTime = 5 * time.Second
 )
 
-// usage is what a workspace holds, or what its file system has left.
+// usage is the size of a workspace, or the free space of its file system.
 type usage struct{ bytes, entries int64 }
 
-// disk keeps the workspace's limit, as far as that can be done without a file system that keeps it.
+// disk enforces the workspace's limit, as well as that is possible without support by the file system.
 //
-// A look counts the whole workspace, and what it finds is final: while that is more than the limit no file is written and no
-// command starts but one that only deletes, and what runs is ended. Nothing raises the limit. So however many commands run, the
-// limit is overrun once, by what is written before the next look has ended.
+// A scan counts the whole workspace, and its result is binding: while that exceeds the limit, no file is written, only commands that delete
+// can start, and running commands are ended. Nothing raises the limit. However many commands run, the limit is exceeded only once, by what
+// is written before the next scan has ended.
 //
-// That look comes soon. What the file system has left is asked for all the time, which takes microseconds however many files
-// there are: once it has shrunk by what the workspace still had room for, by whatever writer, a look is due, and the next command
-// waits for it. The supervisor is not crowded out of its looks, because commands have the lowest priority; see threads.go.
+// That scan comes soon. The free space of the file system is checked continually, which takes microseconds however many files there are:
+// once it has shrunk by as much as the workspace was below its limit, by any writer, a scan is due, and the next command waits for it.
+// Commands cannot starve the supervisor's scans, because they have the lowest priority; see threads.go.
 //
-// Nothing takes much of the disk in no time; see allocate.go. What has no name counts as far as it is seen; see nameless.go. What lies
-// below a mount of its own does not count.
+// Nothing can take much disk space in an instant; see allocate.go. Files without a name count as far as they can be seen; see nameless.go.
+// Other file systems mounted in the workspace do not count.
 type disk struct {
 	files *files
 	limit usage
-	// left is what the workspace's file system has left; ok is false where it does not say.
+	// left returns the free space of the workspace's file system; ok is false if it does not report any.
 	left  func() (free usage, ok bool)
-	begun chan struct{} // a command has begun
-	took  time.Duration // the last look of watch; only that uses it
+	begun chan struct{} // receives when a command has begun
+	took  time.Duration // duration of the last scan by watch; only watch uses it
 
-	looking sync.Mutex // one look at a time
+	looking sync.Mutex // one scan at a time
 
 	mu      sync.Mutex
 	running map[*command]bool
 	looked  bool
-	held    usage // at the last look
-	free    usage // what the file system had left when that began
-	told    bool  // whether it said
-	touched bool  // something was written, or may have been, since that began
+	held    usage // at the last scan
+	free    usage // free space when the last scan began
+	told    bool  // whether free is valid
+	touched bool  // something was, or may have been, written since the last scan began
 }
 
-// openDisk returns nil where there is no limit. It bounds single files as well, for this process and so for every command.
+// openDisk returns nil if there is no limit. It also limits the size of single files, for this process and therefore for every command.
 func openDisk(s *supervisor) (*disk, error) {
 	if s.hello.DiskBytes <= 0 {
 		return nil, nil
@@ -69,7 +69,7 @@ func openDisk(s *supervisor) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The signal would end us; with a handler the write fails instead. Commands get its default back.
+	// The signal would end us; with a handler the write fails instead. In commands it has its default again.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	single := uint64(s.hello.DiskBytes)
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: single, Max: single}); err != nil {
@@ -83,7 +83,7 @@ func newDisk(f *files, limit usage) *disk {
 	return &disk{files: f, limit: limit, left: f.left, running: make(map[*command]bool), begun: make(chan struct{}, 1)}
 }
 
-// left is what the workspace's file system has left, for all writers.
+// left returns the free space of the workspace's file system, which all writers share.
 func (f *files) left() (free usage, ok bool) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.root, &st) != nil || st.Blocks == 0 {
@@ -92,10 +92,10 @@ func (f *files) left() (free usage, ok bool) {
 	return usage{int64(st.Bfree) * st.Bsize, int64(st.Ffree)}, true
 }
 
-// errOverDisk refuses what would make an overfull workspace grow.
+// errOverDisk refuses what would make a workspace grow that exceeds its limit.
 var errOverDisk = fail(frame.DiskFull, "the workspace is over its disk limit")
 
-// admit refuses a command or a file where the workspace is overfull. It waits for a look if one is due.
+// admit refuses a command or a file if the workspace exceeds its limit. It waits for a scan if one is due.
 func (d *disk) admit(onlyDeletes bool) error {
 	if d == nil || onlyDeletes || !d.settle() {
 		return nil
@@ -103,7 +103,7 @@ func (d *disk) admit(onlyDeletes bool) error {
 	return errOverDisk
 }
 
-// ready reports whether admit would let a command pass at once.
+// ready reports whether admit would accept a command without waiting.
 func (d *disk) ready() bool {
 	if d == nil {
 		return true
@@ -113,7 +113,7 @@ func (d *disk) ready() bool {
 	return !d.due()
 }
 
-// settle reports whether the workspace is overfull, after a look if one is due.
+// settle reports whether the workspace exceeds its limit, after a scan if one is due.
 func (d *disk) settle() bool {
 	d.looking.Lock()
 	defer d.looking.Unlock()
@@ -126,8 +126,8 @@ func (d *disk) settle() bool {
 	return over
 }
 
-// due reports whether nobody can be sure that the workspace is within its limit without another look. One that is overfull
-// is always looked at: room need not be made by a command. d.mu is held.
+// due reports whether a scan is needed to be sure that the workspace is within its limit. If it was not, one is always due: space may have
+// been freed by something other than a command. d.mu is held.
 func (d *disk) due() bool {
 	if !d.looked || d.isOver() {
 		return true
@@ -140,10 +140,10 @@ func (d *disk) due() bool {
 	return !ok || !d.told || d.free.bytes-free.bytes > room.bytes || d.free.entries-free.entries > room.entries
 }
 
-// isOver reports whether the last look found too much. d.mu is held.
+// isOver reports whether the last scan found too much. d.mu is held.
 func (d *disk) isOver() bool { return d.held.bytes > d.limit.bytes || d.held.entries > d.limit.entries }
 
-// touch notes that something is about to be written.
+// touch records that something is about to be written.
 func (d *disk) touch() {
 	if d == nil {
 		return
@@ -153,7 +153,7 @@ func (d *disk) touch() {
 	d.touched = true
 }
 
-// enter and leave frame a command's run.
+// enter and leave mark the begin and end of a command.
 func (d *disk) enter(c *command) {
 	if d == nil {
 		return
@@ -176,10 +176,10 @@ func (d *disk) leave(c *command) {
 	delete(d.running, c)
 }
 
-// outgrown reports whether a command that has just ended leaves an overfull workspace. It looks only where that may be.
+// outgrown reports whether a command that has just ended leaves a workspace that exceeds its limit. It scans only if that is possible.
 func (d *disk) outgrown(c *command) bool { return d != nil && !c.onlyDeletes && d.settle() }
 
-// busy reports whether one of those commands runs; any, if none is named.
+// busy reports whether one of the given commands runs; any command, if these is nil.
 func (d *disk) busy(these []*command) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +189,7 @@ func (d *disk) busy(these []*command) bool {
 	return slices.ContainsFunc(these, func(c *command) bool { return d.running[c] })
 }
 
-// run watches for as long as we live.
+// run watches until the supervisor ends.
 func (d *disk) run() {
 	d.settle()
 	for range d.begun {
@@ -197,11 +197,11 @@ func (d *disk) run() {
 	}
 }
 
-// watch looks until no command runs, and once after that.
+// watch scans until no command runs, and once after that.
 func (d *disk) watch() {
 	for pause := diskFirst; ; pause = min(2*pause, diskMost) {
 		d.rest(max(pause, diskShare*d.took))
-		busy := d.busy(nil) // one that begins from now on is announced to the next watch
+		busy := d.busy(nil) // one that begins from now on triggers the next watch
 		began := time.Now()
 		d.looking.Lock()
 		over := d.look()
@@ -217,7 +217,7 @@ func (d *disk) watch() {
 	}
 }
 
-// rest waits so long, or until a look is due; but for no less than the last look took.
+// rest waits for a while, or until a scan is due, but at least as long as the last scan took.
 func (d *disk) rest(most time.Duration) {
 	began := time.Now()
 	tick := time.NewTicker(tripEvery)
@@ -229,7 +229,7 @@ func (d *disk) rest(most time.Duration) {
 	}
 }
 
-// end ends every command but those that only delete: nobody can say whose growth it was.
+// end ends every command except those that only delete, because it is not known which one has grown the workspace.
 func (d *disk) end() {
 	d.mu.Lock()
 	all := make([]*command, 0, len(d.running))
@@ -248,8 +248,7 @@ func (d *disk) end() {
 	}
 }
 
-// look counts what there is, and reports whether that is too much. It goes on until it has seen all, or more entries than there
-// may be. d.looking is held.
+// look scans the workspace and reports whether it exceeds its limit. It stops after more entries than are allowed. d.looking is held.
 func (d *disk) look() bool {
 	d.mu.Lock()
 	d.free, d.told = d.left()
@@ -259,7 +258,7 @@ func (d *disk) look() bool {
 	w := survey{deep: true, force: true}
 	w.see = func(_ []byte, _ string, st *unix.Stat_t) bool {
 		u.entries++
-		u.bytes += st.Blocks * 512 / max(int64(st.Nlink), 1) // a file with several names is met as often
+		u.bytes += st.Blocks * 512 / max(int64(st.Nlink), 1) // each name of a file with several counts an equal part
 		return u.entries <= d.limit.entries
 	}
 	_ = d.files.as(func() error {

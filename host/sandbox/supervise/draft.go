@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// write makes a new file and puts it into the target's place once it is complete, so that no reader ever sees half.
+// write writes a new file and moves it to the target's place once it is complete, so that no reader sees a partial file.
 func (f *files) write(t *transfer, b frame.WriteBody) (any, error) {
 	if b.Held {
 		return struct{}{}, t.hold(b)
@@ -44,22 +44,22 @@ func (f *files) write(t *transfer, b frame.WriteBody) (any, error) {
 	return struct{}{}, f.as(func() error { return d.commit(b.Perm) })
 }
 
-// onlyReader hides WriteTo and the like, so that io.CopyBuffer uses its buffer.
+// onlyReader hides WriteTo, so that io.CopyBuffer uses its buffer.
 type onlyReader struct{ io.Reader }
 
-// draft is a file being written. Where the file system can do so it has no name until it is complete: then not even the
-// end of the container leaves anything behind.
+// draft is a file being written. If the file system supports that, it has no name until it is complete: then nothing is left behind even if
+// the container ends.
 type draft struct {
 	target
 	file *os.File
 	name string // in target.folder; "" while the draft has none
 }
 
-// target is the place of a file, with a handle on its folder.
+// target is the destination of a file, with a descriptor of its folder.
 type target struct {
 	folder int
 	base   string
-	is     bool // whether there is a file
+	is     bool // whether the file exists
 	st     unix.Stat_t
 }
 
@@ -84,14 +84,14 @@ func (f *files) newDraft(name string) (*draft, error) {
 	return d, nil
 }
 
-// draftName is one that no other sandbox of the session uses.
+// draftName returns a name that no other sandbox of the session uses.
 func draftName() string { return ".flynn-" + rand.Text() }
 
-// maxLinks is how many links lead to a target at most.
+// maxLinks bounds the links that lead to a target.
 const maxLinks = 10
 
-// target finds where a file is to be written. A link within the workspace is followed, because what it leads to is meant;
-// folders that are missing on the way are made, but not behind a link.
+// target finds the destination of a file. A link within the workspace is followed, because its target is meant; missing folders on the way
+// are created, but not behind a link.
 func (f *files) target(name string) (target, error) {
 	open := f.makeFolders
 	name = path.Clean(name)
@@ -122,8 +122,8 @@ func (f *files) target(name string) (target, error) {
 	return target{}, unix.ELOOP
 }
 
-// look sees what is there: nothing, a regular file, or a link, whose target it returns. Anything else is refused, because
-// a rename would replace it silently.
+// look checks the existing entry: none, a regular file, or a link, whose target it returns. Anything else is refused, because a rename
+// would replace it silently.
 func (t *target) look() (link string, err error) {
 	err = unix.Fstatat(t.folder, t.base, &t.st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
@@ -152,7 +152,7 @@ func readLink(folder int, base string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// commit puts the draft in the target's place.
+// commit moves the draft to the target's place.
 func (d *draft) commit(perm uint32) error {
 	link, err := d.look()
 	if err == nil && link != "" {
@@ -180,14 +180,14 @@ func (d *draft) commit(perm uint32) error {
 	return d.rename()
 }
 
-// foreign reports whether the file belongs to somebody whom the workload cannot give files to.
+// foreign reports whether the file belongs to a user to whom the workload cannot give files.
 func (d *draft) foreign() (bool, error) {
 	var own unix.Stat_t
 	err := unix.Fstat(int(d.file.Fd()), &own)
 	return d.is && (d.st.Uid != own.Uid || d.st.Gid != own.Gid), err
 }
 
-// overwrite changes the content of a file that has to keep its owner, as far as the workload may.
+// overwrite changes the content of a file that must keep its owner, if the workload may write to it.
 func (d *draft) overwrite() error {
 	fd, err := unix.Openat(d.folder, d.base, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *draft) overwrite() error {
 	return file.Truncate(n)
 }
 
-// rename names the draft, if it has no name yet, and gives it the target's.
+// rename gives the draft a name, if it has none, and then the target's.
 func (d *draft) rename() error {
 	if d.name == "" {
 		name := draftName()
@@ -233,17 +233,17 @@ func (d *draft) close() error {
 	return unix.Close(d.folder)
 }
 
-// makeFolders opens a folder of the workspace, creating what is missing of it.
+// makeFolders opens a folder of the workspace, creating what is missing.
 func (f *files) makeFolders(name string) (int, error) {
 	return openMaking(path.Clean("./"+name), f.openFolder)
 }
 
-// openFolder opens a folder of the workspace as a handle.
+// openFolder opens a folder of the workspace.
 func (f *files) openFolder(name string) (int, error) {
 	return f.beneath(name, unix.O_PATH|unix.O_DIRECTORY)
 }
 
-// openMaking opens a folder by a clean path, making what is missing of it.
+// openMaking opens a folder by a clean path, creating what is missing.
 func openMaking(name string, open func(name string) (int, error)) (int, error) {
 	fd, err := open(name)
 	if err != unix.ENOENT || name == "." {
@@ -260,8 +260,8 @@ func openMaking(name string, open func(name string) (int, error)) (int, error) {
 	return open(name)
 }
 
-// openHeld makes the folder for what commands must not change ours alone to write to. As with openScratch, some runtimes give it
-// another mode than the engine was asked for.
+// openHeld makes the folder for files that commands must not change writable for us only. As with openScratch, some runtimes give it
+// another mode than was requested from the engine.
 func openHeld() {
 	var fs unix.Statfs_t
 	if unix.Statfs(frame.HeldFolder, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
@@ -269,7 +269,7 @@ func openHeld() {
 	}
 }
 
-// hold writes a file that commands can read, and neither change nor replace: it and the folders above it are root's.
+// hold writes a file that commands can read, but neither change nor replace: it and the folders above it belong to root.
 func (t *transfer) hold(b frame.WriteBody) error {
 	name := string(b.Path)
 	if !filepath.IsLocal(name) || path.Clean(name) != name || name == "." {

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxTree bounds the entries of an export, and so what it has to remember of them.
+// maxTree bounds the entries of an export, and therefore the memory for them.
 const maxTree = 1_000_000
 
 // exportTree sends a folder as records.
@@ -52,20 +52,20 @@ func (f *files) openTree(name string) (*os.File, error) {
 	})
 }
 
-// exporter goes through a folder. It assumes that everything changes between two system calls: a folder is opened
-// only if it is still one, and a file is read only up to the announced size.
+// exporter walks a folder. It assumes that everything can change between two system calls: a folder is opened only if it is still one, and
+// a file is read only up to the announced size.
 type exporter struct {
 	f     *files
 	out   *bufio.Writer
 	bare  bool
-	most  int64 // bytes of a file that is sent; 0: any number
+	most  int64 // size of the largest file to send; 0 means any
 	known map[string]frame.Record
 	seen  int
 	buf   []byte
 	reply frame.ExportReply
 }
 
-// learn takes the records that the host has already.
+// learn reads the records that the host already has.
 func (e *exporter) learn(t *transfer) error {
 	e.known = make(map[string]frame.Record)
 	in := frame.NewRecordReader(t)
@@ -84,13 +84,13 @@ func (e *exporter) learn(t *transfer) error {
 	}
 }
 
-// found is one entry of a folder, opened if it is a file or folder.
+// found is an entry of a folder, opened if it is a file or folder.
 type found struct {
 	record frame.Record
-	file   *os.File // or nil
+	file   *os.File // may be nil
 }
 
-// folder sends what is in dir and closes it.
+// folder sends the entries of dir and closes it.
 func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 	defer dir.Close()
 	if depth > maxDepth {
@@ -117,7 +117,7 @@ func (e *exporter) folder(dir *os.File, prefix string, depth int) error {
 	return nil
 }
 
-// leave counts an entry that is gone, of another kind, or closed to the workload.
+// leave counts an entry that is gone, has changed its type, or is not accessible to the workload.
 func (e *exporter) leave(full string, why error) {
 	e.reply.Skipped++
 	list := &e.reply.Special
@@ -141,7 +141,7 @@ func (e *exporter) names(dir *os.File) ([]string, error) {
 	return names, nil
 }
 
-// look says what an entry is and opens it. Entries whose path is too long for a record are passed over.
+// look describes an entry and opens it. Entries whose path is too long for a record are skipped.
 func (e *exporter) look(at int, name, full string) (found, error) {
 	if err := frame.CheckName(full); err != nil {
 		return found{}, err
@@ -165,10 +165,10 @@ func (e *exporter) look(at int, name, full string) (found, error) {
 			break
 		}
 		if entry.file, entry.record, err = openFile(at, name, full); err == unix.EACCES && e.known != nil {
-			entry.record, err = describeEntry(full, st), nil // the host keeps what it has
+			entry.record, err = describeEntry(full, st), nil // the host keeps its copy
 			entry.record.Bare = true
 		}
-		if err == nil && entry.file != nil && e.tooLarge(entry.record) { // it has grown in between
+		if err == nil && entry.file != nil && e.tooLarge(entry.record) { // it has grown meanwhile
 			entry.file.Close()
 			entry.file, entry.record.Bare = nil, true
 		}
@@ -186,7 +186,7 @@ func describeEntry(full string, st unix.Stat_t) frame.Record {
 	return r
 }
 
-// unchanged reports whether the host has the file as it is.
+// unchanged reports whether the host has the current version of the file.
 func (e *exporter) unchanged(r frame.Record) bool {
 	k, is := e.known[string(r.Path)]
 	return is && k.Mode == r.Mode && k.Size == r.Size && k.Mtime == r.Mtime
@@ -204,7 +204,7 @@ func openFile(at int, name, full string) (*os.File, frame.Record, error) {
 	return file, describeEntry(full, st), err
 }
 
-// send sends an entry, with its content or what is in it.
+// send sends an entry, with its content or its entries.
 func (e *exporter) send(entry found, depth int) error {
 	e.buf = entry.record.Append(e.buf[:0])
 	_, err := e.out.Write(e.buf)
@@ -226,7 +226,7 @@ func (e *exporter) send(entry found, depth int) error {
 	return err
 }
 
-// zeros is an endless file of zeros.
+// zeros is an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

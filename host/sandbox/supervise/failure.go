@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// failure is an error with the class that the host tells apart.
+// failure is an error with a class that the host distinguishes.
 type failure struct {
 	code    frame.Code
 	message string
@@ -20,7 +20,7 @@ func (f failure) Error() string { return f.message }
 
 func fail(code frame.Code, message string) error { return failure{code, message} }
 
-// describe gives the wire form of an error, classing what the kernel said.
+// describe returns the wire form of an error, classified by the kernel's error number.
 func describe(err error) frame.FailBody {
 	var f failure
 	if errors.As(err, &f) {

@@ -10,16 +10,17 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Most commands are short. The goroutine that starts one waits for its end, takes what lies in its pipes, and answers. No other thread is woken for that, no descriptor watched and no timer
-// set, which would take longer than all the rest that is ours to do. A command that is not over in time, that is spoken to
+// Most commands are short. The goroutine that starts one waits for its end, reads its pipes, and answers. No other thread is woken for
+// that, no descriptor is watched and no timer set, which would take longer than everything else that we do. A command that does not end in
+// time, that receives a frame meanwhile, or that leaves anything behind, continues on the ordinary path.
 // meanwhile, or that leaves anything behind, goes on as one that lasts.
 const (
 	fastPathTime = 2 * time.Millisecond
-	// maxFastPaths is how many goroutines other than the reading one may wait so at a time, each of which blocks a thread.
+	// maxFastPaths bounds the goroutines, other than the reading one, that wait like that at the same time, because each blocks a thread.
 	maxFastPaths = 2
 )
 
-// fastSlots has room for the goroutines that wait.
+// fastSlots has a place for each waiting goroutine.
 type fastSlots chan struct{}
 
 func (f fastSlots) enter() bool {
@@ -33,20 +34,20 @@ func (f fastSlots) enter() bool {
 
 func (f fastSlots) leave() { <-f }
 
-// mayTakeFastPath reports whether the host needs nothing of the command but its result, and sends it nothing.
+// mayTakeFastPath reports whether the host needs only the result of the command, and sends it nothing.
 func (c *command) mayTakeFastPath() bool {
 	b := &c.body
 	return c.s.handles && !b.Background && !b.Live && !b.Stdin && b.Terminal == nil && (b.Timeout <= 0 || b.Timeout > fastPathTime)
 }
 
-// runHere is run on the reading goroutine itself, where that need not wait for anything but the command. It reports whether the
-// command has begun.
+// runHere runs the command on the reading goroutine itself, if nothing but the command has to be waited for. It reports whether the command
+// has begun.
 func (c *command) runHere() bool {
 	if !c.mayTakeFastPath() || c.body.Changes || c.body.Dir != nil || c.body.Argv != nil || !c.s.in.isQuiet() || !c.s.disk.ready() {
 		return false
 	}
 	if c.spawn(true) != nil {
-		return false // run makes room if that is it, or says what fails
+		return false // run makes room if that is the problem, or reports the failure
 	}
 	c.alone = c.endsFast(c.s.in.fd)
 	if c.alone && c.s.disk.ready() {
@@ -57,8 +58,8 @@ func (c *command) runHere() bool {
 	return true
 }
 
-// endsFast reports whether the command has ended soon, with little output and no process left behind. A frame on the line
-// ends the waiting.
+// endsFast reports whether the command has ended quickly, with little output and no process left behind. It stops waiting when a frame
+// arrives.
 func (c *command) endsFast(line int) bool {
 	if c.child.handle < 0 || !c.awaitEnd(line) {
 		return false
@@ -83,13 +84,13 @@ func (c *command) awaitEnd(line int) bool {
 	}
 }
 
-// ended is the result on a command that has ended by itself.
+// ended returns the result of a command that has ended by itself.
 func (c *command) ended() (result frame.ExitBody) {
 	setStatus(&result, c.child)
 	return result
 }
 
-// watchable reports whether the kernel gives handles on processes that one can wait for; gVisor's does not.
+// watchable reports whether the kernel supports waiting on pidfds; gVisor does not.
 func watchable() bool {
 	fd, err := unix.PidfdOpen(unix.Getpid(), 0)
 	if err != nil {

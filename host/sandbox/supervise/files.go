@@ -21,10 +21,9 @@ import (
 // maxEntries bounds the listing of one folder.
 const maxEntries = 20000
 
-// files serves file requests. Everything that the kernel checks against an identity happens on
-// one locked thread whose file-system user, group and supplementary groups are the workload's
-// (setfsuid(2)); that thread keeps root's process identity, so the workload cannot signal
-// it. Reading and writing an open file needs no identity and happens elsewhere.
+// files serves file requests. Every system call that checks an identity runs on one locked thread whose file-system user, group and
+// supplementary groups are the workload's (setfsuid(2)). That thread keeps root's process identity, so the workload cannot signal it.
+// Reading and writing an open file checks no identity and happens on other threads.
 type files struct {
 	jobs chan func()
 	root int // the workspace, O_PATH
@@ -39,7 +38,7 @@ func openFiles(h frame.HelloBody) (*files, error) {
 	return f, <-ready
 }
 
-// serve lives as long as the supervisor; the thread is never given back to other goroutines.
+// serve runs as long as the supervisor; the thread is never returned to other goroutines.
 func (f *files) serve(h frame.HelloBody, ready chan<- error) {
 	runtime.LockOSThread()
 	err := becomeFileUser(h.UID, h.GID)
@@ -55,7 +54,7 @@ func (f *files) serve(h frame.HelloBody, ready chan<- error) {
 	}
 }
 
-// becomeFileUser switches this thread only; libc-style wrappers would switch them all.
+// becomeFileUser changes this thread only; wrappers like those of libc would change all threads.
 func becomeFileUser(uid, gid int) error {
 	groups := [1]uint32{uint32(gid)}
 	if err := rawSetgroups(&groups); err != nil {
@@ -63,7 +62,7 @@ func becomeFileUser(uid, gid int) error {
 	}
 	unix.RawSyscall(unix.SYS_SETFSGID, uintptr(gid), 0, 0)
 	unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
-	// The calls report no error; asking with an invalid id returns the one in force.
+	// The calls report no error; a call with an invalid id returns the current one.
 	u, _, _ := unix.RawSyscall(unix.SYS_SETFSUID, ^uintptr(0), 0, 0)
 	g, _, _ := unix.RawSyscall(unix.SYS_SETFSGID, ^uintptr(0), 0, 0)
 	if int(u) == uid && int(g) == gid {
@@ -72,8 +71,8 @@ func becomeFileUser(uid, gid int) error {
 	return becomeEffectiveUser(uid, gid)
 }
 
-// becomeEffectiveUser is for runtimes without setfsuid (gVisor): only this thread's effective ids are the workload's. The
-// real and saved ones stay root's, by which the kernel decides who may signal and trace it.
+// becomeEffectiveUser is for runtimes without setfsuid (gVisor): it sets only this thread's effective ids to the workload's. The real and
+// saved ids stay root's, and the kernel uses those to decide who may signal and trace it.
 func becomeEffectiveUser(uid, gid int) error {
 	const keep = ^uintptr(0)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep); e != 0 {
@@ -111,8 +110,8 @@ func (f *files) openRegular(name string) (file *os.File, st unix.Stat_t, err err
 	return file, st, err
 }
 
-// reopenRegular makes an O_PATH handle into a file to read from. It looks before it opens: merely opening a FIFO or a
-// device could block or have effects.
+// reopenRegular opens the file of an O_PATH descriptor for reading. It checks the type first: merely opening a FIFO or a device could block
+// or have side effects.
 func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(handle, &st); err != nil {
@@ -128,7 +127,7 @@ func reopenRegular(handle int) (*os.File, unix.Stat_t, error) {
 	return os.NewFile(uintptr(fd), "file"), st, nil
 }
 
-// descriptor is the path of an open file; see proc_pid_fd(5).
+// descriptor returns the path of an open file; see proc_pid_fd(5).
 func descriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func (f *files) read(t *transfer, b frame.ReadBody) (any, error) {
@@ -147,12 +146,12 @@ func (f *files) read(t *transfer, b frame.ReadBody) (any, error) {
 	return frame.ReadReply{Size: st.Size}, nil
 }
 
-// head tells the host what is about to come. It is far smaller than the stream's first credit.
+// head announces the file to the host. It is far smaller than the stream's initial credit.
 func (t *transfer) head(e frame.Entry) {
 	t.s.send(frame.Frame{Type: frame.Data, Stream: frame.Err, ID: t.id, Payload: frame.Encode(e)})
 }
 
-// stat says what a path is, and what is behind it if it is a link.
+// stat describes a path, and its target if it is a link.
 func (f *files) stat(_ *transfer, b frame.StatBody) (any, error) {
 	var st unix.Stat_t
 	err := f.as(func() error {
@@ -166,10 +165,10 @@ func (f *files) stat(_ *transfer, b frame.StatBody) (any, error) {
 	return frame.Entry{Name: []byte(path.Base(string(b.Path))), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()}, err
 }
 
-// onlyWriter hides ReadFrom and the like, so that io.CopyBuffer uses its buffer.
+// onlyWriter hides ReadFrom, so that io.CopyBuffer uses its buffer.
 type onlyWriter struct{ io.Writer }
 
-// list sends the entries of a folder, one JSON object a line.
+// list sends the entries of a folder, one JSON object per line.
 func (f *files) list(t *transfer, b frame.ListBody) (any, error) {
 	var lines bytes.Buffer
 	err := f.as(func() error {
@@ -202,7 +201,7 @@ func listInto(out *json.Encoder, dir *os.File) error {
 	for _, name := range names {
 		var st unix.Stat_t
 		if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			continue // gone since
+			continue // removed meanwhile
 		}
 		e := frame.Entry{Name: []byte(name), Size: st.Size, Mode: st.Mode, Mtime: st.Mtim.Nano()}
 		if err := out.Encode(e); err != nil {
@@ -212,8 +211,7 @@ func listInto(out *json.Encoder, dir *os.File) error {
 	return nil
 }
 
-// rawSetgroups sets the supplementary groups of this thread alone; the wrapper in the syscall
-// package sets those of every thread.
+// rawSetgroups sets the supplementary groups of this thread only; the wrapper in package syscall sets those of every thread.
 func rawSetgroups(groups *[1]uint32) error {
 	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(groups)), 0)
 	if e != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
-// importTree unpacks the host's records into a new folder beside their place, and moves them there when all have come.
+// importTree unpacks the host's records into a new folder next to their destination, and moves them there when all have arrived.
 func (f *files) importTree(t *transfer, b frame.ImportBody) (any, error) {
 	var im *importer
 	err := f.as(func() (err error) {
@@ -32,16 +32,16 @@ func (f *files) importTree(t *transfer, b frame.ImportBody) (any, error) {
 	return struct{}{}, f.as(im.settle)
 }
 
-// importer unpacks into a folder of its own beneath anchor.
+// importer unpacks into a new folder below anchor.
 type importer struct {
 	f      *files
-	anchor int    // the deepest folder of the place that is there
+	anchor int    // the deepest existing folder on the way to the destination
 	name   string // of the folder to unpack in, in anchor
 	top    int    // that folder
-	rest   string // what is missing of the place, or "."
+	rest   string // the missing part of the destination's path, or "."
 }
 
-// newImporter finds the anchor of a place. Its methods run with the workload's identity, apart from unpack.
+// newImporter finds the anchor of a destination. Its methods run with the workload's identity, except unpack.
 func (f *files) newImporter(place string) (*importer, error) {
 	im := &importer{f: f, rest: ".", top: -1}
 	for {
@@ -82,7 +82,7 @@ func (im *importer) close() error {
 	return errors.Join(err, unix.Close(im.anchor))
 }
 
-// unpack makes what the records say, as long as the workspace has room.
+// unpack creates what the records describe, as long as the workspace has room.
 func (im *importer) unpack(in *frame.RecordReader, d *disk) error {
 	buf := make([]byte, frame.MaxData)
 	for {
@@ -135,7 +135,7 @@ func (im *importer) entry(r frame.Record, in *frame.RecordReader, buf []byte) er
 	return im.f.as(func() error { return finish(file, r) })
 }
 
-// finish gives a complete file its mode and time.
+// finish sets the mode and time of a complete file.
 func finish(file *os.File, r frame.Record) error {
 	if err := unix.Fchmod(int(file.Fd()), r.Mode&0o777); err != nil || r.Mtime == 0 {
 		return err
@@ -144,7 +144,7 @@ func finish(file *os.File, r frame.Record) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, descriptor(int(file.Fd())), times, 0)
 }
 
-// in calls do with the folder of name, made if it is missing, and its last component.
+// in calls do with the parent folder of name, created if it is missing, and the last component.
 func (im *importer) in(name string, do func(at int, base string) error) error {
 	at, err := im.folder(path.Dir(name))
 	if err != nil {
@@ -154,15 +154,15 @@ func (im *importer) in(name string, do func(at int, base string) error) error {
 	return do(at, path.Base(name))
 }
 
-// folder opens a folder below top, making what is missing. It passes no link: none of the records can lead another one
-// elsewhere, nor can a command that meddles.
+// folder opens a folder below top, creating what is missing. It follows no links, so neither a record nor a command that interferes can
+// redirect another record.
 func (im *importer) folder(name string) (int, error) {
 	return openMaking(name, func(name string) (int, error) {
 		return im.f.open(im.top, name, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
 	})
 }
 
-// makeFolder makes a folder that stays open to its owner, because more is going to be put in it.
+// makeFolder creates a folder that stays accessible to its owner, because more will be added.
 func (im *importer) makeFolder(name string, mode uint32) error {
 	fd, err := im.folder(name)
 	if err != nil {
@@ -172,14 +172,14 @@ func (im *importer) makeFolder(name string, mode uint32) error {
 	return unix.Fchmodat(unix.AT_FDCWD, descriptor(fd), mode&0o777|0o700, 0)
 }
 
-// alias gives a file of an earlier record another name.
+// alias creates another name for the file of an earlier record.
 func (im *importer) alias(name, old string) error {
 	return im.in(old, func(from int, base string) error {
 		return im.in(name, func(at int, new string) error { return unix.Linkat(from, base, at, new, 0) })
 	})
 }
 
-// settle moves everything to its place, unless something there is in the way.
+// settle moves everything to its destination, unless something there is in the way.
 func (im *importer) settle() error {
 	if err := merge(im.top, im.anchor, 0, inTheWay); err != nil {
 		return err
@@ -187,8 +187,7 @@ func (im *importer) settle() error {
 	return merge(im.top, im.anchor, 0, move)
 }
 
-// merge calls leaf for each entry of the folder from that to has not, or that one of both has as something else than a
-// folder; folders that both have are gone into.
+// merge calls leaf for each entry of from that is missing in to, or that is not a folder in both; it descends into folders that both have.
 func merge(from, to, depth int, leaf func(from, to int, name string, is bool, st unix.Stat_t) error) error {
 	if depth > maxDepth {
 		return fail(frame.TooLarge, "folders are too deep")
@@ -236,7 +235,7 @@ func mergeOne(from, to int, name string, depth int, leaf func(from, to int, name
 	return merge(int(a.Fd()), int(b.Fd()), depth+1, leaf)
 }
 
-// inTheWay refuses to replace anything but a file or link, by a file or link.
+// inTheWay refuses to replace anything but a file or link, and by anything but a file or link.
 func inTheWay(from, to int, name string, is bool, old unix.Stat_t) error {
 	if !is {
 		return nil

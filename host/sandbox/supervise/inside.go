@@ -13,8 +13,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// lookAround collects the proof that this process is where it should be. It judges nothing:
-// the host knows what it ordered.
+// lookAround collects the evidence of where this process runs. The host compares it with what it requested.
 func lookAround(nonce, workspace string) frame.WelcomeBody {
 	w := frame.WelcomeBody{Version: frame.Version, PID: os.Getpid(), Nonce: nonce}
 	status, _ := os.ReadFile("/proc/self/status")
@@ -32,7 +31,7 @@ func lookAround(nonce, workspace string) frame.WelcomeBody {
 	return w
 }
 
-// interfaces returns the names in /proc/net/dev: those before a colon; the two lines of titles have none.
+// interfaces returns the names in /proc/net/dev, which precede a colon; the two title lines have none.
 func interfaces(devices []byte) []string {
 	var names []string
 	for line := range bytes.Lines(devices) {
@@ -53,12 +52,12 @@ func statusField(status []byte, name string) string {
 	return ""
 }
 
-// mountPath undoes how the kernel writes a space, a tab, a line feed or a backslash: as three octal digits after a backslash.
+// mountPath decodes spaces, tabs, line feeds and backslashes, which the kernel writes as a backslash and three octal digits.
 func mountPath(field string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
 
-// isMount looks path up among the mount points; see proc_pid_mountinfo(5).
+// isMount reports whether path is a mount point; see proc_pid_mountinfo(5).
 func isMount(path string) bool {
 	info, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range bytes.Lines(info) {
@@ -69,7 +68,7 @@ func isMount(path string) bool {
 	return false
 }
 
-// identify tells the host what really was mounted at the places that it names, before any command can run.
+// identify reports what is mounted at the paths that the host names, before any command can run.
 func (s *supervisor) identify(w *frame.WelcomeBody) {
 	if len(s.hello.Mounts) == 0 {
 		return
@@ -79,16 +78,16 @@ func (s *supervisor) identify(w *frame.WelcomeBody) {
 	for _, place := range s.hello.Mounts {
 		var st unix.Stat_t
 		look := func() error { return unix.Lstat(string(place), &st) }
-		if look() != nil { // its parent may be the workload's alone
+		if look() != nil { // its parent may be accessible to the workload only
 			_ = s.files.as(look)
 		}
 		w.Mounts = append(w.Mounts, frame.FileID{Dev: st.Dev, Ino: st.Ino})
 	}
 }
 
-// openScratch lets everybody write to folders in memory, each in their own name, as in any /tmp. The engine was asked for that,
-// but some runtimes give what they mount the mode of the image's folder at that place. What cannot be changed stays as it is: a
-// command that needs the folder says so. No command runs yet, so nothing is swapped between the look and the change.
+// openScratch makes folders in memory writable for everybody, as /tmp is. The engine was asked to, but some runtimes give a mount the mode
+// of the image's folder at that path. A failure is ignored: a command that needs the folder reports it. No command runs yet, so nothing
+// changes between the check and the change.
 func openScratch(folders [][]byte) {
 	for _, folder := range folders {
 		var fs unix.Statfs_t

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// openKept begins to tell the host which background commands there are.
+// openKept handles the host's request for the list of background commands.
 func (s *supervisor) openKept(f frame.Frame) error {
 	t := newTransfer(s, f.ID)
 	if err := s.add(f.ID, t); err != nil {
@@ -19,8 +19,8 @@ func (s *supervisor) openKept(f frame.Frame) error {
 	return nil
 }
 
-// tellKept sends the list. Only when the host has all of it may a result on one of them follow, or a program's connection
-// to the proxy: so a host that was gone finds every frame about something it knows.
+// tellKept sends the list. Results of these commands, and connections to the proxy, must follow only after the whole list, so that a
+// returning host receives no frame about something that it does not know.
 func (s *supervisor) tellKept(t *transfer) {
 	defer t.cancel()
 	t.resume()
@@ -43,7 +43,7 @@ func (s *supervisor) tellKept(t *transfer) {
 	s.closeWith(t.id)
 }
 
-// hostKnows ends the list and lets go what had to wait for it, unless the host is gone again.
+// hostKnows ends the list and releases what had to wait for it, unless the host is gone again.
 func (s *supervisor) hostKnows(id uint32, running map[*command]bool) {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
@@ -72,7 +72,7 @@ func (c *command) tell() (frame.KeptEntry, bool) {
 	return e, true
 }
 
-// line is the command in one line, for people.
+// line returns the command as one line, for people.
 func (c *command) line() []byte {
 	if c.body.Argv == nil {
 		return c.body.Script
@@ -81,7 +81,7 @@ func (c *command) line() []byte {
 	return line[:min(len(line), frame.MaxScript)]
 }
 
-// rejoin lets the command speak again, and says now what it could not say since tell.
+// rejoin lets the command send frames again, and sends what it could not send since tell.
 func (c *command) rejoin(wasRunning bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// A rung of the kill ladder gets so long before the next one is tried.
+// The time for each step of the kill ladder before the next one is tried.
 const (
 	termGrace  = 250 * time.Millisecond
 	killGrace  = 100 * time.Millisecond
-	sweepGrace = 3 * time.Second // the next one ends the session's other commands, which slowness alone must not
+	sweepGrace = 3 * time.Second // the next step ends the session's other commands, which must not happen only because the machine is slow
 	uidGrace   = time.Second
 )
 
-// end climbs the ladder until no process carrying the child's tag is left, and certifies the rung
-// that achieved it. The uid rung takes the session's other commands with it, so it comes only when
-// the exact ones have failed. Whatever it leaves is for the host, which removes the container.
+// end escalates until no process that carries the child's tag is left, and reports the step that achieved it. The last step kills all
+// processes of the workload's user, and with them the session's other commands, so it is used only when the exact ones have failed. If
+// anything survives it, the host removes the container.
 func (s *supervisor) end(c *child) frame.KillBody {
 	began := time.Now()
 	rungs := []struct {
@@ -45,8 +45,8 @@ func (s *supervisor) end(c *child) frame.KillBody {
 	return result
 }
 
-// endGroup signals the child's process group and waits for it to go. It does not wait for
-// processes that have left the group: this rung cannot reach them.
+// endGroup signals the child's process group and waits for its end. It does not wait for processes that have left the group, because the
+// signal does not reach them.
 func (s *supervisor) endGroup(c *child, sig syscall.Signal, grace time.Duration) int {
 	s.spawner.signalGroup(c, sig)
 	left := 0
@@ -64,9 +64,8 @@ func (s *supervisor) endGroup(c *child, sig syscall.Signal, grace time.Duration)
 	return left
 }
 
-// endAll stops every process with such a tag before it kills any. A killed process makes room for
-// another under the pids limit, a stopped one does not, so the stopping converges even
-// against a fork bomb.
+// endAll stops every process with such a tag before it kills any. A killed process makes room for another one under the process limit, a
+// stopped one does not, so stopping converges even against a fork bomb.
 func (s *supervisor) endAll(such func(tag int) bool) int {
 	left := 0
 	poll(sweepGrace, func() bool {
@@ -80,10 +79,10 @@ func (s *supervisor) endAll(such func(tag int) bool) int {
 	return left
 }
 
-// freezePasses bounds the scans of one freeze; each halts what the one before let slip.
+// freezePasses bounds the scans of one freeze; each stops the processes that the previous one missed.
 const freezePasses = 20
 
-// freeze stops every process with such a tag, and returns those that it has stopped.
+// freeze stops every process with such a tag, and returns the processes that it has stopped.
 func (s *supervisor) freeze(such func(tag int) bool) (stopped map[int]bool) {
 	stopped = make(map[int]bool)
 	for range freezePasses {
@@ -102,7 +101,7 @@ func (s *supervisor) freeze(such func(tag int) bool) (stopped map[int]bool) {
 	return stopped
 }
 
-// endOrphans makes room by ending what finished commands have left running, and reports whether there was any.
+// endOrphans makes room by ending what finished commands have left running, and reports whether there was anything.
 func (s *supervisor) endOrphans() bool {
 	if len(s.scanner.find(s.spawner.isOrphan)) == 0 {
 		return false
@@ -113,7 +112,7 @@ func (s *supervisor) endOrphans() bool {
 
 func tagIs(want int) func(int) bool { return func(tag int) bool { return tag == want } }
 
-// endUser has the parked helper kill everything that the workload's user runs.
+// endUser makes the parked helper kill all processes of the workload's user.
 func (s *supervisor) endUser(tag int) int {
 	left := len(s.scanner.find(tagIs(tag)))
 	s.guard.fire(func(shot func() bool) {
@@ -126,7 +125,7 @@ func (s *supervisor) endUser(tag int) int {
 	return left
 }
 
-// poll calls done at growing intervals until it returns true or the time is up. The last call comes after the time is up.
+// poll calls done at growing intervals until it returns true or the time is up, and then once more.
 func poll(limit time.Duration, done func() bool) {
 	deadline := time.Now().Add(limit)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -134,16 +133,16 @@ func poll(limit time.Duration, done func() bool) {
 		if done() || late {
 			return
 		}
-		time.Sleep(pause) // the kernel announces only the end of direct children
+		time.Sleep(pause) // the kernel reports only the end of direct children
 	}
 }
 
-// leftGrace is how long what a command leaves behind may still take to end by itself: the last program of a pipe that the
-// shell did not wait for has work to do when the shell ends.
+// leftGrace is how long processes that a command has left may take to end by themselves: the last program of a pipe for which the shell did
+// not wait may still be busy when the shell ends.
 const leftGrace = 50 * time.Millisecond
 
-// endLeft ends what a command has left running when its shell ended, and returns nil if there was nothing. Commonly there is
-// nothing, and then it costs no look: a shell after which no process was made has none to leave.
+// endLeft ends what a command has left running when its shell ended, and returns nil if there was nothing. Usually there is nothing, and
+// then no scan is needed: if no process was started after the shell, it has left none.
 func (s *supervisor) endLeft(c *child) *frame.KillBody {
 	if c.childless || s.scanner.count(tagIs(c.tag)) == 0 {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// lease is how long we go on without a word of the host. It counts the ticks of its own clock, and not the time
-// between two looks at one: neither the monotonic clock nor the one that counts a suspended machine stops while
-// somebody has the engine pause the container, and a lease that ran out meanwhile would end what the host is about to use.
+// lease is how long the supervisor continues without a sign of life from the host. It counts the ticks of its own timer instead of
+// comparing times: while somebody pauses the container on the engine, every clock of the kernel continues, and the lease would expire and
+// end what the host is about to use.
 type lease struct {
 	secret  []byte
 	expired chan struct{}
@@ -25,14 +25,14 @@ type lease struct {
 	over    bool
 }
 
-// A lease's clock ticks so often, however long it is.
+// The tick of a lease depends on its length within these limits.
 const (
 	leaseTicks = 20
 	maxTick    = time.Second
 	minTick    = 10 * time.Millisecond
 )
 
-// newLease begins a lease; without a control socket there is none, because the host could never come back.
+// newLease begins a lease; without a control socket there is none, because the host could not return.
 func newLease(h frame.HelloBody, control bool, hangUp func()) *lease {
 	l := &lease{expired: make(chan struct{}), hangUp: hangUp}
 	if control && h.Lease > 0 && len(h.Secret) == frame.SecretSize {
@@ -42,7 +42,7 @@ func newLease(h frame.HelloBody, control bool, hangUp func()) *lease {
 	return l
 }
 
-// run counts until the lease is over.
+// run counts until the lease has expired.
 func (l *lease) run() {
 	tick := min(max(l.length/leaseTicks, minTick), maxTick)
 	clock := time.NewTicker(tick)
@@ -56,7 +56,7 @@ func (l *lease) run() {
 	}
 }
 
-// count adds to the silence and reports whether the lease is over.
+// count adds to the time without a sign of life, and reports whether the lease has expired.
 func (l *lease) count(tick time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *lease) count(tick time.Duration) bool {
 	return l.over
 }
 
-// renew takes the host's sign of life.
+// renew handles the host's sign of life.
 func (l *lease) renew(body []byte) error {
 	var b frame.RenewBody
 	if err := frame.Decode(body, &b); err != nil {
@@ -83,14 +83,14 @@ func (l *lease) renew(body []byte) error {
 	return nil
 }
 
-// holds reports whether we are to outlast the host.
+// holds reports whether we outlive the host.
 func (l *lease) holds() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.length > 0 && !l.over
 }
 
-// revive begins the lease anew for a host that is back, unless it is over.
+// revive restarts the lease for a host that has returned, unless it has expired.
 func (l *lease) revive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meters reads the container's own counters of refused memory and refused processes. The
-// files stay open, because opening one for each command would cost more than reading it.
+// meters reads the container's counters of processes killed for memory and of refused forks. The files stay open, because opening one for
+// each command would cost more than reading it.
 type meters struct {
 	memory, pids int // descriptors, or -1
 }
 
-// reading is one look at the counters.
+// reading is the value of the counters at one time.
 type reading struct{ oomKills, refusedForks uint64 }
 
-// openMeters finds the counters of cgroup version 2 or 1; a missing one always reads 0.
+// openMeters opens the counters of cgroup version 2 or 1; a missing one always reads 0.
 func openMeters() *meters {
 	return &meters{
 		memory: openFirst("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"),
@@ -42,7 +42,7 @@ func (m *meters) read() reading {
 	}
 }
 
-// counter takes one read: package os would take a second one, to learn that there is no more.
+// counter reads once: package os would read again to detect the end of the file.
 func counter(fd int, name string) uint64 {
 	if fd < 0 {
 		return 0

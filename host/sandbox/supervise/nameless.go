@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameless is what the workload's processes keep open of a file system without a name in it, in bytes: files that were deleted, and those
-// that never had a name. It runs with the workload's identity, by which the kernel shows what its processes have open; one that has made
-// itself untraceable shows nothing, and a file that is only mapped, or on its way through a socket, is not seen.
+// nameless returns the size of the files without a name that the workload's processes keep open on a file system: deleted files, and those
+// that never had a name. It runs with the workload's identity, for which the kernel shows what its processes have open. It misses the files
+// of a process that has made itself untraceable, files that are only mapped, and those on their way through a socket.
 func nameless(dev uint64) (bytes int64) {
 	seen := map[uint64]bool{}
 	for _, pid := range namesIn("/proc") {
@@ -31,7 +31,7 @@ func nameless(dev uint64) (bytes int64) {
 	return bytes
 }
 
-// namesIn are the names in a folder, as far as they can be read.
+// namesIn returns the names in a folder, as far as they can be read.
 func namesIn(folder string) []string {
 	f, err := os.Open(folder)
 	if err != nil {

@@ -231,7 +231,7 @@ func (s *supervisor) startStopper(t *testing.T) *child {
 	return c
 }
 
-// Process ids go round. What a shell has left behind is found although the id that was given out last is the shell's own again
+// Process ids wrap around. A process that a shell has left is found although the id that was assigned last is the shell's own again
 // by the time that anybody looks.
 func TestLeftBehindAShellOfTheSameID(t *testing.T) {
 	if !inside(t, 0) {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// settleTimeout bounds the end of what waits for a host that is gone; the kill ladder needs most of it.
+	// settleTimeout bounds ending what waits for the host that is gone; the kill ladder needs most of it.
 	settleTimeout = 6 * time.Second
 	// The socket of a host that may be back is tried at growing intervals.
 	redialFirst = 10 * time.Millisecond
 	redialMost  = time.Second
-	// adoptTimeout bounds the proofs.
+	// adoptTimeout bounds the exchange of proofs.
 	adoptTimeout = 5 * time.Second
 )
 
-// outlast goes on without the host, for the sake of commands in the background, until another one takes over, whose
-// frames it returns. It returns nil if there is nothing to go on for, or nobody came within the lease.
+// outlast continues without the host, for the sake of background commands, until another host takes over, and returns its frames. It
+// returns nil if there are no such commands, or no host came within the lease.
 func (s *supervisor) outlast() *incoming {
 	worth := s.lease.holds() && s.atWork()
 	s.part()
@@ -44,7 +44,7 @@ func (s *supervisor) outlast() *incoming {
 	return nil
 }
 
-// part ends whatever concerns the host that is gone. What is sent to it reaches nobody from now on.
+// part ends everything that concerns the host that is gone. Frames sent to it are dropped from now on.
 func (s *supervisor) part() {
 	s.out.hangUp()
 	s.closing.Lock()
@@ -56,22 +56,21 @@ func (s *supervisor) part() {
 	}
 }
 
-// handlers are the open requests.
+// handlers returns the open requests.
 func (s *supervisor) handlers() []handler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.requests))
 }
 
-// settle waits until only commands in the background are left, and reports whether that is so: no frame that was meant
-// for one host may reach the next.
+// settle waits until only background commands are left, and reports whether that is so: no frame meant for one host may reach the next.
 func (s *supervisor) settle() bool {
 	settled := false
 	poll(settleTimeout, func() bool {
 		settled = s.onlyBackground() && s.outlet.count(0) == 0
 		return settled
 	})
-	s.closing.Lock() // the last frames are out
+	s.closing.Lock() // the last frames are sent
 	defer s.closing.Unlock()
 	return settled
 }
@@ -83,7 +82,7 @@ func (s *supervisor) onlyBackground() bool {
 	})
 }
 
-// atWork reports whether a command is at work in the background. The image's own, which has no number, does not count.
+// atWork reports whether a background command is running. The image's own process, which has no number, does not count.
 func (s *supervisor) atWork() bool {
 	return slices.ContainsFunc(s.background(), func(c *command) bool { return c.body.Process > 0 && c.isRunning() })
 }
@@ -95,7 +94,7 @@ func (s *supervisor) background() []*command {
 	return slices.SortedFunc(maps.Values(s.kept), func(a, b *command) int { return cmp.Compare(a.id, b.id) })
 }
 
-// rejoin connects to the host's socket, if it is there again, and returns its frames once both have proved who they are.
+// rejoin connects to the host's socket, if it exists again, and returns its frames once both have proved their identity.
 func (s *supervisor) rejoin() *incoming {
 	control, err := dial(s.hello.ControlSocket)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *supervisor) prove(control *os.File, reader *frame.Reader) error {
 		return err
 	}
 	challenge := make([]byte, frame.SecretSize)
-	rand.Read(challenge) // never fails, says its documentation
+	rand.Read(challenge) // never fails; see its documentation
 	answer := frame.AdoptBody{Challenge: challenge, Proof: frame.SupervisorSide.Prove(s.lease.secret, asked.Challenge, challenge)}
 	if err := frame.NewWriter(control).Send(frame.Frame{Type: frame.Adopt, Payload: frame.Encode(answer)}); err != nil {
 		return err

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// proxyPort is where programs find the proxy; the loopback interface is the container's own.
+	// proxyPort is the port of the proxy; the loopback interface belongs to the container.
 	proxyPort = 3128
-	// acceptPause follows a failure to accept, such as for want of descriptors.
+	// acceptPause is the delay after a failure to accept, for example for lack of descriptors.
 	acceptPause = 50 * time.Millisecond
 )
 
-// outlet is the proxy as programs see it, a loopback port, and the socket of bridged commands. It understands nothing of
-// what passes; each connection is handed to the host as two streams, and the host decides whether it may pass.
+// outlet is the container's end of the proxy, a loopback port, and the socket of bridged commands. It does not interpret the data: each
+// connection is passed to the host as two streams, and the host decides about it.
 type outlet struct {
 	s         *supervisor
 	listeners map[frame.ConnectKind]*os.File
 	slots     chan struct{} // holds a token for each client
 
-	opening sync.Mutex // makes numbering a connection and announcing it one step
-	last    uint32     // the latest number
+	opening sync.Mutex // makes numbering and announcing a connection atomic
+	last    uint32     // the last number
 
 	mu      sync.Mutex
 	clients map[uint32]*client
-	paused  chan struct{} // closed when the host is back, nil while it is there
-	live    int           // clients at work
+	paused  chan struct{} // closed when the host is back; nil while it is connected
+	live    int           // running clients
 }
 
-// proxyEnv names the proxy in the ways that programs look for it.
+// proxyEnv returns the variables by which programs find the proxy.
 func proxyEnv() []string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", proxyPort)
 	var env []string
@@ -65,7 +65,7 @@ func openOutlet(s *supervisor) (*outlet, error) {
 	return o, nil
 }
 
-// listen opens a socket that programs inside connect to.
+// listen opens a socket for programs inside to connect to.
 func listen(family int, address unix.Sockaddr) (*os.File, error) {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func listen(family int, address unix.Sockaddr) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
-// run accepts for as long as we live.
+// run accepts connections until the supervisor ends.
 func (o *outlet) run() {
 	for kind, listener := range o.listeners {
 		go o.serve(kind, listener)
@@ -111,7 +111,7 @@ func (o *outlet) serve(kind frame.ConnectKind, listener *os.File) {
 	}
 }
 
-// open numbers a connection and tells the host.
+// open numbers a connection and announces it to the host.
 func (o *outlet) open(kind frame.ConnectKind, socket *os.File) *client {
 	o.opening.Lock()
 	defer o.opening.Unlock()
@@ -125,7 +125,7 @@ func (o *outlet) open(kind frame.ConnectKind, socket *os.File) *client {
 	return c
 }
 
-// admit enters a client. While the host is gone it waits.
+// admit registers a client. While the host is gone it waits.
 func (o *outlet) admit(c *client) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +139,7 @@ func (o *outlet) admit(c *client) {
 	o.live++
 }
 
-// pause drops all clients, because the host is gone, and lets further ones wait.
+// pause drops all clients, because the host is gone, and delays further ones.
 func (o *outlet) pause() {
 	if o == nil {
 		return
@@ -156,7 +156,7 @@ func (o *outlet) pause() {
 	}
 }
 
-// count adds n to the clients at work, and returns how many there are.
+// count adds n to the running clients, and returns their number.
 func (o *outlet) count(n int) int {
 	if o == nil {
 		return 0
@@ -167,7 +167,7 @@ func (o *outlet) count(n int) int {
 	return o.live
 }
 
-// resume goes on with clients; those of the old host must be gone.
+// resume admits clients again; those of the old host must be gone.
 func (o *outlet) resume() {
 	if o == nil {
 		return
@@ -197,7 +197,7 @@ func accept(from *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "client"), nil
 }
 
-// deliver hands a frame to its client. The host may have sent it before it learned that the client is gone.
+// deliver passes a frame to its client. The host may have sent it before it learned that the client is gone.
 func (o *outlet) deliver(f frame.Frame) error {
 	if o == nil {
 		return fmt.Errorf("%w: frame for a connection without a proxy", frame.ErrProtocol)

@@ -12,23 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownWord as first argument makes this program hand one folder over and end. The host runs it so, in a container of its
-// own, when it has made a volume: an engine's fresh volume is root's, and commands never run as root.
+// ownWord as the first argument makes this program change the owner of one folder and end. The host uses it in a separate container after
+// it has created a volume: an engine's new volume belongs to root, and commands never run as root.
 const ownWord = "own"
 
-// The answers of `own UID GID PATH` on stdout: the folder has its owner, or it keeps another one, which follows.
+// The answers of `own UID GID PATH` on stdout: the folder has the requested owner, or it keeps another one, whose id follows.
 const (
 	owned   = "owned"
 	foreign = "foreign"
 )
 
-// runOwn gives the root of a mounted volume to the workload's user. CAP_CHOWN is all that it needs.
+// runOwn gives the root of a mounted volume to the workload's user. It needs no capability but CAP_CHOWN.
 func runOwn(args []string) error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("run only as process 1 of a sandbox container, not as process %d", os.Getpid())
 	}
 	if len(args) != 3 {
-		return fmt.Errorf("want %s UID GID PATH", ownWord)
+		return fmt.Errorf("usage: %s UID GID PATH", ownWord)
 	}
 	uid, uidErr := strconv.Atoi(args[0])
 	gid, gidErr := strconv.Atoi(args[1])
@@ -48,8 +48,8 @@ func runOwn(args []string) error {
 	return errors.Join(err, unsaid)
 }
 
-// own changes the folder itself and nothing below it. It takes only a mount's root, and only from root: a folder that
-// somebody else owns already holds somebody else's files.
+// own changes the owner of the folder itself, not of anything below it. It accepts only the root of a mount that belongs to root: a folder
+// of another user already contains that user's files.
 func own(folder string, uid, gid int) error {
 	if !path.IsAbs(folder) || !isMount(folder) {
 		return fmt.Errorf("refuse %s: it is not a mount", folder)
@@ -61,7 +61,7 @@ func own(folder string, uid, gid int) error {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", folder, err)
+		return fmt.Errorf("stat %s: %w", folder, err)
 	}
 	switch st.Uid {
 	case uint32(uid):
@@ -72,7 +72,7 @@ func own(folder string, uid, gid int) error {
 	return foreignError{folder, st.Uid}
 }
 
-// foreignError is the refusal of a folder that is somebody else's.
+// foreignError refuses a folder that belongs to another user.
 type foreignError struct {
 	folder string
 	uid    uint32

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parkedWord as first argument makes this program a parked helper; the environment names the user.
+// parkedWord as the first argument makes this program a parked helper; the environment names the user.
 const (
 	parkedWord  = "parked"
 	parkedUID   = "FLYNN_PARKED_UID"
@@ -25,17 +25,17 @@ const (
 	shotTimeout = time.Second
 )
 
-// guard keeps one helper process forked in advance, because at the pids limit none can be made.
+// guard keeps one helper process forked in advance, because at the process limit none can be started.
 //
-// The helper stays root while it waits, so the workload cannot touch it. When fired it takes the workload's user as its
-// effective id and sends SIGKILL to all that this user may signal. Its real and saved ids become nobody's: the kernel
-// matches a sender's real id too, so as root's a kill(-1) would hit every root process, and it matches the saved and the
-// real one of who is signalled (kill(2)), so as the workload's they would let it be stopped before it kills.
+// The helper stays root while it waits, so the workload cannot signal it. When fired it takes the workload's user as its effective id and
+// sends SIGKILL to everything that this user may signal. Its real and saved ids become nobody's: the kernel also matches a sender's real
+// id, so as root's a kill(-1) would hit every root process; and it matches the saved and the real id of the receiver (kill(2)), so as the
+// workload's they would let the workload stop the helper before it kills.
 type guard struct {
 	spawner  *spawner
 	uid, gid int
 
-	mu     sync.Mutex // one firing at a time
+	mu     sync.Mutex // one shot at a time
 	helper *child
 	line   *os.File // our end of the helper's socket
 }
@@ -84,8 +84,8 @@ func expect(line *os.File, limit time.Duration) error {
 	return err
 }
 
-// fire lends the helper to use, whose argument makes it kill once and reports whether it still can.
-// Afterwards the helper is spent and another one is parked.
+// fire calls use with a function that makes the helper kill once and reports whether it still can. Afterwards the helper is replaced by a
+// new one.
 func (g *guard) fire(use func(shot func() bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,15 +96,15 @@ func (g *guard) fire(use func(shot func() bool)) {
 		_, err := g.line.Write([]byte{'k'})
 		return err == nil && expect(g.line, shotTimeout) == nil
 	})
-	g.line.Close() // the helper sees the end and exits
+	g.line.Close() // the helper notices and exits
 	_, _ = g.spawner.wait(g.helper.pid, 0)
-	<-g.helper.exited // the reaper may have been faster
+	<-g.helper.exited // the reaper may have reaped it already
 	g.helper = nil
-	_ = g.park() // at the limit this fails; the next firing tries again
+	_ = g.park() // at the limit this fails; the next call tries again
 }
 
-// runParked is the helper's whole life. It runs on one thread and allocates nothing once it
-// waits, so it needs no other thread when fired.
+// runParked is the main function of the helper. It runs on one thread and allocates nothing once it waits, so it needs no other thread when
+// fired.
 func runParked() error {
 	runtime.LockOSThread()
 	uid, err1 := strconv.Atoi(os.Getenv(parkedUID))
@@ -130,10 +130,10 @@ func runParked() error {
 	}
 }
 
-// nobodys is an id that no process has, but for a workload's whose it is by chance: that workload's helper takes the next.
+// nobodys is an id that no process has. A workload that happens to have it uses the next one.
 const nobodys = firstTag + tagCount
 
-// borrowUser switches this thread, which is all that the kernel looks at, and verifies it.
+// borrowUser changes this thread only, which is all that the kernel checks, and verifies the change.
 func borrowUser(uid, gid int) error {
 	own := nobodys
 	if uid == own {

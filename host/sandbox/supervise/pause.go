@@ -8,8 +8,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// pause stops what is left running in a container that nobody uses, such as the image's own process, or lets it go on. The supervisor
-// itself goes on: so it sees the end of its host, and of its lease.
+// pause stops or resumes the processes in a container that nobody uses, such as the image's own. The supervisor itself keeps running, so it
+// notices the end of its host and of its lease.
 func (s *supervisor) pause(body []byte) error {
 	var b frame.PauseBody
 	if err := frame.Decode(body, &b); err != nil {
@@ -28,5 +28,5 @@ func (s *supervisor) pause(body []byte) error {
 	return nil
 }
 
-// isTag reports whether a tag is that of any command, running or over.
+// isTag reports whether a tag is one of those for commands.
 func isTag(tag int) bool { return tag >= firstTag && tag < firstTag+tagCount }

@@ -10,15 +10,15 @@ import (
 
 // pipes are the standard streams of one command: in, out, err.
 type pipes struct {
-	ours   [3]int // non-blocking; -1 for a missing stdin and a joined err
+	ours   [3]int // non-blocking; -1 for a missing stdin and a joined stderr
 	theirs [3]int
 	null   int
-	// terminal says that all three are one terminal.
+	// terminal is set if all three are one terminal.
 	terminal bool
 }
 
-// openPipes makes pipes for out and err, one for both if they are to be joined in the order of
-// writing, and for in if wanted, else in reads from null.
+// openPipes creates pipes for stdout and stderr, a single one if they are to be joined in the order of writing, and for stdin if wantIn is
+// set; otherwise stdin reads from null.
 func openPipes(wantIn, joined bool, null int) (*pipes, error) {
 	p := &pipes{ours: [3]int{-1, -1, -1}, theirs: [3]int{null, -1, -1}, null: null}
 	for i := range p.ours {
@@ -48,7 +48,7 @@ func (p *pipes) open(i int) error {
 		ours, theirs, mode = theirs, ours, unix.O_WRONLY
 	}
 	p.ours[i], p.theirs[i] = ours, theirs
-	_, err := unix.FcntlInt(uintptr(ours), unix.F_SETFL, mode|unix.O_NONBLOCK) // a fresh pipe has no other flags
+	_, err := unix.FcntlInt(uintptr(ours), unix.F_SETFL, mode|unix.O_NONBLOCK) // a new pipe has no other flags
 	return err
 }
 

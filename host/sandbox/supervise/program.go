@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// program is what a command runs: the shell with its script, or a program of the image's.
+// program returns what a command runs: the shell with its script, or a program of the image.
 func (c *command) program(env []string, dir string) (file string, argv []string, err error) {
 	if c.body.Argv == nil {
 		return c.s.shell, []string{c.s.shell, "-c", string(c.body.Script)}, nil
@@ -25,11 +25,11 @@ func (c *command) program(env []string, dir string) (file string, argv []string,
 	return file, argv, err
 }
 
-// plainShell is the one that every image has which commands can run in.
+// plainShell exists in every image in which commands can run.
 const plainShell = "/bin/sh"
 
-// findShell returns the program that scripts are run with: bash where the image has it. It is looked for in the places of images
-// only, and not in PATH, which may name a folder that commands can write to.
+// findShell returns the program that runs scripts: bash if the image has it. It looks in the usual folders of images and not in PATH, which
+// may contain a folder that commands can write to.
 func findShell() string {
 	for _, file := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
 		var st unix.Stat_t
@@ -40,7 +40,7 @@ func findShell() string {
 	return plainShell
 }
 
-// lookUp finds a program by PATH, as its user sees the files; a name with a slash is a path already.
+// lookUp finds a program in PATH with the permissions of its user; a name with a slash is a path already.
 func (c *command) lookUp(name string, env []string, dir string) (string, error) {
 	candidates := []string{name}
 	if !strings.Contains(name, "/") {
@@ -62,7 +62,7 @@ func (c *command) lookUp(name string, env []string, dir string) (string, error) 
 	return "", fail(frame.NotFound, fmt.Sprintf("the image has no program %q that can be executed", name))
 }
 
-// anyDir is the working directory of an image's program: any folder that its user may enter.
+// anyDir returns the working directory of an image's program: any folder that its user may enter.
 func (c *command) anyDir() (string, error) {
 	dir := path.Clean("/" + string(c.body.Cwd))
 	var st unix.Stat_t
@@ -75,7 +75,7 @@ func (c *command) anyDir() (string, error) {
 	return dir, nil
 }
 
-// joinEnv lets later variables replace earlier ones of the same name: programs disagree which of two counts.
+// joinEnv replaces earlier variables by later ones of the same name, because programs disagree about which one counts.
 func joinEnv(base, more []string) []string {
 	joined := make([]string, 0, len(base)+len(more))
 	at := make(map[string]int, len(base)+len(more))

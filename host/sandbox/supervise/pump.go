@@ -16,31 +16,30 @@ import (
 
 const (
 	pumpBuffer = 64 << 10
-	// floodSize is after how many bytes a stream gets a pipe of floodPipe bytes: fewer, larger reads and fewer wake-ups. Not
-	// every command needs one, and the kernel has a limit for all pipes of a user.
+	// floodSize is the number of bytes after which a stream gets a larger pipe, of floodPipe bytes: fewer, larger reads and fewer wake-ups.
+	// Not every command gets one, because the kernel limits all pipes of a user together.
 	floodSize = 1 << 20
 	floodPipe = 256 << 10
-	// pumpHold is how much of a quiet command's output waits for the result to travel with it.
+	// pumpHold is how much output of a quiet command is sent together with its result.
 	pumpHold = 32 << 10
-	// leftover bounds what is read after the drain: more than any pipe holds by default.
+	// leftover bounds what is read after draining: more than any pipe holds by default.
 	leftover = 1 << 20
 )
 
-// pump carries one output stream: to the host up to the command's cap, or into the ring of a
-// background command. What is beyond the cap is read and counted, so the command never
-// blocks on it.
+// pump copies one output stream: to the host up to the command's cap, or to the ring buffer of a background command. Output beyond the cap
+// is read and counted, so that the command never blocks on it.
 type pump struct {
 	c       *command
 	stream  uint8
-	fd      int      // of the pipe, until open; -1 where there is none, or no more
+	fd      int      // of the pipe, until open; -1 if there is none or it is closed
 	src     *os.File // nil before open
 	window  *frame.SendWindow
-	taken   int64  // bytes accepted so far
+	taken   int64  // bytes accepted
 	dropped int64  // bytes beyond the cap
-	held    []byte // accepted and not yet sent
+	held    []byte // accepted but not sent yet
 	done    chan struct{}
-	tail    *tail // of what is beyond the cap, if it is wanted
-	// sweeping lets what is read wait for the result.
+	tail    *tail // the end of the output beyond the cap, if it is requested
+	// sweeping keeps what is read for the result.
 	sweeping bool
 }
 
@@ -54,7 +53,7 @@ func newPump(c *command, stream uint8) *pump {
 	return p
 }
 
-// head is how much is sent from the beginning of the stream.
+// head returns how much is sent from the beginning of the stream.
 func (p *pump) head() int64 {
 	if p.c.body.Live {
 		return math.MaxInt64
@@ -65,9 +64,9 @@ func (p *pump) head() int64 {
 	return p.c.body.MaxOutput
 }
 
-// open begins to carry what is not read yet.
+// open starts copying what is not read yet.
 func (p *pump) open() {
-	if p.fd < 0 { // joined with the other, or at its end
+	if p.fd < 0 { // joined with the other stream, or at its end
 		close(p.done)
 		return
 	}
@@ -75,7 +74,7 @@ func (p *pump) open() {
 	go p.run()
 }
 
-// sweep takes what an ended command has left in the pipe, and reports whether that is all, and little. It does not wait.
+// sweep reads what an ended command has left in the pipe, without blocking, and reports whether that is everything and little.
 func (p *pump) sweep() bool {
 	if p.fd < 0 {
 		return true
@@ -84,7 +83,7 @@ func (p *pump) sweep() bool {
 	defer func() { p.sweeping = false }()
 	buf := buffers.Get().(*[pumpBuffer]byte)
 	defer buffers.Put(buf)
-	for range 2 { // what there is, and that there is no more
+	for range 2 { // the data, and then the end
 		n, err := unix.Read(p.fd, buf[:pumpHold])
 		if err != nil {
 			return false
@@ -99,8 +98,8 @@ func (p *pump) sweep() bool {
 	return false
 }
 
-// run carries until the stream ends or cut is called. In the latter case it goes on reading, for
-// the sake of processes that still write, and throws away.
+// run copies until the stream ends or cut is called. After cut it keeps reading, for the sake of processes that still write, and discards
+// the data.
 func (p *pump) run() {
 	buf := buffers.Get().(*[pumpBuffer]byte)
 	defer buffers.Put(buf)
@@ -132,14 +131,14 @@ func (p *pump) carry(buf *[pumpBuffer]byte) error {
 	}
 }
 
-// widen enlarges the stream's pipe, if it is one and the kernel lets it.
+// widen enlarges the stream's pipe, if it is one and the kernel permits.
 func (p *pump) widen() {
 	if raw, err := p.src.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, floodPipe) })
 	}
 }
 
-// readLeftover takes what the ended command had written before it ended: it all lies in the pipe.
+// readLeftover reads what the ended command wrote before its end, all of which is in the pipe.
 func (p *pump) readLeftover(buf *[pumpBuffer]byte) {
 	_ = p.src.SetReadDeadline(time.Time{})
 	raw, err := p.src.SyscallConn()
@@ -168,7 +167,7 @@ func (p *pump) discard(buf *[pumpBuffer]byte) {
 	}
 }
 
-// cut makes carry return although the stream is still open.
+// cut makes run return although the stream is still open.
 func (p *pump) cut() {
 	if p.src != nil {
 		_ = p.src.SetReadDeadline(time.Unix(1, 0))
@@ -197,10 +196,11 @@ func (p *pump) accept(b []byte) {
 	}
 }
 
-// flush sends what is held, as credit allows.
+// flush sends the held output as credit allows.
 func (p *pump) flush() { p.pass(func(f frame.Frame) { p.c.s.send(f) }) }
 
-// finish takes the tail to what is held, once the stream has ended. What is too much to travel with the result goes at once.
+// finish adds the tail to the held output when the stream has ended. If that is too much to be sent together with the result, it is sent at
+// once.
 func (p *pump) finish() {
 	if p.tail == nil {
 		return
@@ -212,14 +212,14 @@ func (p *pump) finish() {
 	}
 }
 
-// rest returns what is held as frames, having waited for their credit.
+// rest returns the held output as frames, after waiting for their credit.
 func (p *pump) rest() []frame.Frame {
 	var frames []frame.Frame
 	p.pass(func(f frame.Frame) { frames = append(frames, f) })
 	return frames
 }
 
-// pass hands what is held to send in frames, as credit allows.
+// pass passes the held output to send in frames, as credit allows.
 func (p *pump) pass(send func(frame.Frame)) {
 	for b := p.held; len(b) > 0; {
 		n, err := p.window.Take(p.c.s.ctx, min(len(b), frame.MaxData))
@@ -234,12 +234,12 @@ func (p *pump) pass(send func(frame.Frame)) {
 
 // tail keeps the last bytes of a stream.
 type tail struct {
-	size  int // how many
+	size  int // number of bytes to keep
 	buf   []byte
-	total int64 // bytes ever written
+	total int64 // bytes written so far
 }
 
-// write shifts what it keeps only when the buffer has filled up twice.
+// write moves the kept bytes only when the buffer has reached twice their size.
 func (t *tail) write(p []byte) {
 	t.total += int64(len(p))
 	if len(p) >= t.size {
@@ -253,7 +253,7 @@ func (t *tail) write(p []byte) {
 	t.buf = append(t.buf, p...)
 }
 
-// bytes returns what is kept, and how many bytes were before it.
+// bytes returns the kept bytes, and how many bytes preceded them.
 func (t *tail) bytes() (kept []byte, dropped int64) {
 	kept = t.buf[max(len(t.buf)-t.size, 0):]
 	return kept, t.total - int64(len(kept))

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper reports whether a thread has to wait for any process that ends. None has to while there are only short commands: the goroutine
-// that starts one waits for it (fastpath.go), and it leaves no process behind. So no second thread wakes up with each of them.
+// reaper decides whether a thread has to wait for every process that ends. None has to while there are only short commands: the goroutine
+// that starts one waits for it (fastpath.go), and it leaves no process behind. So no second thread wakes up for each of them.
 type reaper struct {
 	onDuty atomic.Bool
 	called chan struct{}
@@ -20,7 +20,7 @@ type reaper struct {
 
 func newReaper() reaper { return reaper{called: make(chan struct{}, 1)} }
 
-// call puts the reaper on duty. It reaps what has ended before as well.
+// call puts the reaper on duty. It also reaps what has ended before.
 func (r *reaper) call() {
 	r.onDuty.Store(true)
 	select {
@@ -29,7 +29,7 @@ func (r *reaper) call() {
 	}
 }
 
-// reap waits for every process that ends, ours or orphaned, for as long as we live.
+// reap waits for every process that ends, ours or orphaned, until the supervisor ends.
 func (s *spawner) reap() {
 	for {
 		if !s.reaper.onDuty.Load() {
@@ -42,8 +42,8 @@ func (s *spawner) reap() {
 	}
 }
 
-// wait waits for such processes and reaps the one that has ended. It first looks whether any process was started after it: once reaped,
-// its id can be given out again.
+// wait waits for such processes and reaps the one that has ended. It first checks whether any process was started after it, because its id
+// can be reused once it is reaped.
 func (s *spawner) wait(which, options int) (int, error) {
 	for {
 		pid, err := which, error(nil)
@@ -67,8 +67,8 @@ func (s *spawner) wait(which, options int) (int, error) {
 	}
 }
 
-// peek waits for any process that ends and leaves it as it is. Of what it fills in, siginfo_t, package unix does not name the
-// process id, which follows three ints and a pointer's alignment; see waitid(2).
+// peek waits for any process that ends and leaves it unreaped. Package unix does not name the process id in siginfo_t, which follows three
+// ints and the padding of a pointer; see waitid(2).
 func peek(options int) (pid int, err error) {
 	var info unix.Siginfo
 	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|options, nil); err != nil {
@@ -79,8 +79,8 @@ func peek(options int) (pid int, err error) {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), at))), nil
 }
 
-// collect buries a child whose handle says that it has ended, or sees the reaper do it. It reports whether the child is reaped:
-// one that another process traces is kept until that process lets go.
+// collect reaps a child whose pidfd reports its end, unless the reaper does it. It reports whether the child is reaped: a child that
+// another process traces is kept until that process releases it.
 func (s *spawner) collect(c *child) bool {
 	if pid, err := s.wait(c.pid, syscall.WNOHANG); pid == 0 && err == nil {
 		return false
@@ -89,7 +89,7 @@ func (s *spawner) collect(c *child) bool {
 	return true
 }
 
-// handOver leaves the waiting for a child to the reaper.
+// handOver makes the reaper wait for a child.
 func (s *spawner) handOver(c *child) {
 	c.closeHandle()
 	s.reaper.call()
@@ -104,7 +104,7 @@ func (c *child) closeHandle() {
 
 // relieveReaper takes the reaper off duty if only our own processes are left. guard.fire waits for the parked helper.
 func (s *supervisor) relieveReaper() {
-	s.scanner.mu.Lock() // before the other one, as in a scan
+	s.scanner.mu.Lock() // before the other lock, as in a scan
 	defer s.scanner.mu.Unlock()
 	s.spawner.mu.Lock() // nothing is started meanwhile
 	defer s.spawner.mu.Unlock()
@@ -135,10 +135,10 @@ func (s *spawner) bury(pid int, status syscall.WaitStatus, usage syscall.Rusage,
 	close(c.exited)
 }
 
-// peak is the resident size of the largest process of a command, as far as its own have waited for each other. Until it has
-// called exec a process counts with our memory, so what is not above ours says nothing.
+// peak returns the resident size of the largest process of a command, as far as its processes have waited for each other. Until it has
+// called exec, a process has our memory, so a value that is not above ours is meaningless.
 func (s *spawner) peak(usage syscall.Rusage) int64 {
-	if usage.Maxrss <= s.ownPeak.Load() { // ours never falls
+	if usage.Maxrss <= s.ownPeak.Load() { // our own peak never falls
 		return 0
 	}
 	var own syscall.Rusage

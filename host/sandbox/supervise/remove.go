@@ -12,11 +12,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/removeall"
 )
 
-// maxDepth bounds how deep folders are gone through; each level costs a descriptor.
+// maxDepth bounds the nesting of folders; each level costs a descriptor.
 const maxDepth = 200
 
-// remove removes a file, a link as such, or a folder. The host may give it up: a process that fills the folder meanwhile must not keep
-// every other file request waiting.
+// remove removes a file, a link itself, or a folder. The host may cancel it: a process that fills the folder meanwhile must not delay every
+// other file request.
 func (f *files) remove(t *transfer, b frame.RemoveBody) (any, error) {
 	folder, base := path.Split(path.Clean(string(b.Path)))
 	if base == "" || base == "." || base == ".." {
@@ -35,7 +35,7 @@ func (f *files) remove(t *transfer, b frame.RemoveBody) (any, error) {
 	})
 }
 
-// openFolder opens a folder that must be none but itself.
+// openFolder opens a folder, refusing a link.
 func openFolder(at int, name string) (*os.File, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -10,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// From firstRealTime on signals have no fixed meaning; the C runtime keeps the ones before it to itself.
+// Signals from firstRealTime on have no fixed meaning; the C runtime reserves the ones before it.
 const (
 	firstRealTime = 34
 	lastSignal    = 64
 )
 
-// dropHandlers gives up handlers of Go's runtime for signals that mean nothing to us. A child has to undo each of them
-// before it may run a program, by a system call; and at the end of every child one would wake a thread, to look at
-// SIGCHLD and forget it.
+// dropHandlers removes the handlers of Go's runtime for signals that we do not use. Otherwise a child has to reset each of them by a system
+// call before it can run a program; and the end of every child wakes a thread for SIGCHLD.
 //
-// Package signal can only ignore signals, which children would inherit. So this asks the kernel itself to do
-// what it does by default, and to process 1 that is nothing.
+// Package signal can only ignore signals, which children would inherit. This function sets the kernel's default action instead, which for
+// process 1 is to do nothing.
 func dropHandlers() {
 	drop(unix.SIGCHLD)
 	for n := syscall.Signal(firstRealTime); n <= lastSignal; n++ {

@@ -19,17 +19,16 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// Tags are supplementary group ids. The range lies within what a user namespace of 65536
-// ids maps, and above the ids that images use.
+// Tags are supplementary group ids. The range is mapped by a user namespace of 65536 ids, and is above the ids that images use.
 const (
 	firstTag = 40000
 	tagCount = 20000
 )
 
-// errNoRoom means that the pids limit refused a process.
+// errNoRoom means that the process limit does not allow another process.
 var errNoRoom = fail(frame.NoProcess, "start process: the pids limit leaves no room; end background processes first")
 
-// spawner is the only place that forks, so that the reaper can tell a child from an orphan.
+// spawner is the only place that forks, so that the reaper can distinguish children from orphans.
 type spawner struct {
 	uid, gid  int
 	workspace string
@@ -37,27 +36,27 @@ type spawner struct {
 	null      int // descriptor of /dev/null
 	oomScore  int // descriptor of our own oom_score_adj, or -1
 	reaper    reaper
-	scanner   scanner // for processes that are stuck in a fork
+	scanner   scanner // finds processes that are stuck in a fork
 	starts    startWatch
-	ownPeak   atomic.Int64 // of our own memory, as last seen
+	ownPeak   atomic.Int64 // of our own memory, as last measured
 	starter   starter      // of commands
 
-	// mu is held from before a fork until the child is entered in children.
+	// mu is held from before a fork until the child is registered in children.
 	mu       sync.Mutex
 	children map[int]*child
 	tags     map[int]bool
 	nextTag  int
 }
 
-// child is one process that we started and will reap.
+// child is a process that we started and will reap.
 type child struct {
 	pid, tag int
 	handle   int           // a descriptor that becomes readable when it ends, or -1; the goroutine that started it closes it
-	exited   chan struct{} // closed once what follows is set
+	exited   chan struct{} // closed once the following fields are set
 	status   syscall.WaitStatus
 	cpu      time.Duration
 	peak     int64 // bytes
-	// childless says that no process was started from its own start to its end.
+	// childless is set if no process was started between its start and its end.
 	childless bool
 }
 
@@ -76,15 +75,15 @@ func newSpawner(h frame.HelloBody) (*spawner, error) {
 		children: make(map[int]*child),
 		tags:     make(map[int]bool),
 	}
-	// Where this fails commands merely keep our own score.
+	// If this fails, commands merely keep our own score.
 	if fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
 		s.oomScore = fd
 	}
 	return s, nil
 }
 
-// fixedEnv is all that a command finds in its environment besides what the request names: what the image sets, which is
-// in our own, and over it what is ours to say.
+// fixedEnv returns the environment of every command, without the variables of a request: what the image sets, which is in our own
+// environment, overridden by our own variables.
 func fixedEnv(h frame.HelloBody) []string {
 	image := imageEnv(os.Environ())
 	path := cmp.Or(valueOf(image, "PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -99,13 +98,13 @@ func fixedEnv(h frame.HelloBody) []string {
 	return joinEnv(env, frame.Texts(h.Env))
 }
 
-// runtimeEnv are variables that Go's runtime reads before this program's first line. The engine is asked to set them to nothing, so
-// that no image changes how the supervisor works; see package docker.
+// runtimeEnv are variables that Go's runtime reads before main starts. The engine is asked to set them to nothing, so that no image changes
+// how the supervisor works; see package docker.
 func runtimeEnv() []string {
 	return []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 }
 
-// imageEnv is the image's part of our own environment.
+// imageEnv returns the image's part of our own environment.
 func imageEnv(own []string) []string {
 	return slices.DeleteFunc(slices.Clone(own), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -113,7 +112,7 @@ func imageEnv(own []string) []string {
 	})
 }
 
-// start runs argv as the workload's user in a session of its own, with a tag.
+// start runs argv as the workload's user in its own session, with a tag.
 func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, error) {
 	c, err := s.startProgram(launch{path: argv[0], argv: argv, env: env, dir: dir, files: files})
 	if err == nil {
@@ -122,17 +121,17 @@ func (s *spawner) start(argv, env []string, dir string, files [3]int) (*child, e
 	return c, err
 }
 
-// launch is how a program starts.
+// launch describes the start of a program.
 type launch struct {
-	path      string // which argv may call by another name
+	path      string // argv may have another name for it
 	argv, env []string
 	dir       string
 	files     [3]int
-	terminal  bool // files are one, which is to be its controlling terminal
-	fast      bool // the caller waits for its end, and gets a handle
+	terminal  bool // files are all one, which becomes its controlling terminal
+	fast      bool // the caller waits for its end, and gets a descriptor for that
 }
 
-// startProgram starts a program as the workload's user. Nobody waits for its end yet: that takes handOver or collect.
+// startProgram starts a program as the workload's user. Call handOver or collect afterwards.
 func (s *spawner) startProgram(l launch) (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.setOOMScore("500") // the kernel is to kill the workload before us
+	s.setOOMScore("500") // so that the kernel kills the workload before us
 	defer s.setOOMScore("0")
 	handle := -1
 	sys := &syscall.SysProcAttr{
@@ -176,7 +175,7 @@ func (s *spawner) startProgram(l launch) (*child, error) {
 	return c, nil
 }
 
-// fork starts a process and enters it in children. s.mu is held.
+// fork starts a process and registers it in children. s.mu is held.
 func (s *spawner) fork(path string, argv []string, attr *syscall.ProcAttr) (*child, error) {
 	var pid int
 	var err error
@@ -198,7 +197,7 @@ func (s *spawner) setOOMScore(v string) {
 	}
 }
 
-// takeTag finds a tag that no command holds. s.mu is held.
+// takeTag returns a tag that no command has. s.mu is held.
 func (s *spawner) takeTag() (int, error) {
 	for range tagCount {
 		tag := firstTag + s.nextTag%tagCount
@@ -218,15 +217,15 @@ func (s *spawner) isOrphan(tag int) bool {
 	return tag >= firstTag && tag < firstTag+tagCount && !s.tags[tag]
 }
 
-// release gives a tag back once its command's record is gone.
+// release frees a tag once its command's record is gone.
 func (s *spawner) release(tag int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tags, tag)
 }
 
-// signalGroup signals the process group that c leads or led. A group id cannot be taken by
-// another of our commands while c is among children; after that it is checked not to be.
+// signalGroup signals the process group that c leads or led. No other command can get this group id while c is among children; afterwards
+// that is checked.
 func (s *spawner) signalGroup(c *child, sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

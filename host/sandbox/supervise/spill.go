@@ -16,38 +16,38 @@ import (
 )
 
 const (
-	// spillAfter is how much output waits in memory for the decision whether it needs a file.
+	// spillAfter is how much output is kept in memory before a file is created.
 	spillAfter = 64 << 10
-	// spillMost bounds one command's file, spillAll those of a workspace: beyond it the oldest go.
+	// spillMost bounds one command's file, spillAll all those of a workspace: above it the oldest are removed.
 	spillMost = 64 << 20
 	spillAll  = 256 << 20
-	// spillFiles bounds how many names of the folder are looked at.
+	// spillFiles bounds how many names of the folder are checked.
 	spillFiles = 10_000
 )
 
-// spills are the files of a workspace that hold output beyond what commands were asked for.
+// spills are the files of a workspace with the complete output of commands.
 type spills struct {
 	files *files
 
 	mu   sync.Mutex
-	open map[int]bool // numbers in use: each may still grow to spillMost
+	open map[int]bool // numbers in use: each file may still grow to spillMost
 }
 
 func newSpills(f *files) *spills { return &spills{files: f, open: make(map[int]bool)} }
 
-// spill keeps one command's output, both streams in the order in which they came, from the first byte on.
+// spill keeps one command's output from the first byte on, both streams in the order of arrival.
 type spill struct {
 	owner *spills
 
 	mu     sync.Mutex
 	early  []byte   // until there is a file
-	file   *os.File // or nil
+	file   *os.File // may be nil
 	number int
 	size   int64
 	broken bool // nothing more can be kept
 }
 
-// add takes the next bytes of a stream.
+// add appends the next bytes of a stream.
 func (s *spill) add(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *spill) add(p []byte) {
 	s.write(p)
 }
 
-// begin makes the file and writes what came before. s.mu is held.
+// begin creates the file and writes the earlier output. s.mu is held.
 func (s *spill) begin() {
 	file, number, err := s.owner.create()
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *spill) begin() {
 	s.early = nil
 }
 
-// write needs no identity: the file is open. s.mu is held.
+// write needs no identity, because the file is open. s.mu is held.
 func (s *spill) write(p []byte) {
 	p = p[:min(int64(len(p)), spillMost-s.size)]
 	if s.broken || len(p) == 0 {
@@ -80,10 +80,10 @@ func (s *spill) write(p []byte) {
 	}
 	n, err := s.file.Write(p)
 	s.size += int64(n)
-	s.broken = err != nil // the disk is full: what is there stays
+	s.broken = err != nil // the disk is full; the earlier output stays
 }
 
-// finish closes the file and returns its number. Without need nothing is kept, and the number is 0.
+// finish closes the file and returns its number. If need is false nothing is kept, and the number is 0.
 func (s *spill) finish(need bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +101,7 @@ func (s *spill) finish(need bool) int {
 	return s.number
 }
 
-// create opens a new file, after it has made room for it. Everything happens with the workload's identity, in a folder
-// that no link leads to.
+// create makes room for a new file and opens it. Everything happens with the workload's identity, in a folder to which no link leads.
 func (s *spills) create() (*os.File, int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *spills) create() (*os.File, int, error) {
 	return file, number, err
 }
 
-// release gives a file's number back, and removes the file unless it is to stay.
+// release frees a file's number, and removes the file unless keep is set.
 func (s *spills) release(number int, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,13 +173,13 @@ func (s *spills) leave(at int, err error) (int, error) {
 	return -1, err
 }
 
-// spilled is one file that is there.
+// spilled is an existing file.
 type spilled struct {
 	number int
 	size   int64
 }
 
-// makeRoom removes the oldest files until another one fits, and returns the number for it.
+// makeRoom removes the oldest files until there is room for another one, and returns its number.
 func (s *spills) makeRoom(folder int) (int, error) {
 	there, err := s.list(folder)
 	if err != nil {
@@ -208,7 +207,7 @@ func (s *spills) makeRoom(folder int) (int, error) {
 	return free(there), nil
 }
 
-// free is the smallest number that no file has: a command may have given one the largest there is.
+// free returns the smallest number that no file has: a command may have used the largest possible one.
 func free(there []spilled) int {
 	number := 1
 	for _, f := range there {
@@ -227,7 +226,7 @@ func (s *spills) list(folder int) ([]spilled, error) {
 	}
 	dir := os.NewFile(uintptr(fd), "folder")
 	defer dir.Close()
-	names, _ := dir.Readdirnames(spillFiles) // whatever lies here beyond that, commands have put there
+	names, _ := dir.Readdirnames(spillFiles) // anything beyond that was put here by commands
 	var there []spilled
 	for _, name := range names {
 		number, err := strconv.Atoi(strings.TrimSuffix(name, ".log"))
@@ -236,9 +235,9 @@ func (s *spills) list(folder int) ([]spilled, error) {
 			unix.Fstatat(folder, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
-		f := spilled{number, 0} // of what is no file only the name is in the way
+		f := spilled{number, 0} // of anything but a file only the name matters
 		if st.Mode&unix.S_IFMT == unix.S_IFREG {
-			f.size = min(st.Size, spillAll+1) // a sparse one may be of any size
+			f.size = min(st.Size, spillAll+1) // a sparse file may be of any size
 		}
 		if s.open[number] {
 			f.size = spillMost

@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWatch reports whether processes were started: the last field of /proc/loadavg is the process id that was given out last in
-// this PID namespace (proc_loadavg(5)). A process that ended behind a scan's back may have left a child
-// there, but not without that number changing.
+// startWatch reports whether processes were started: the last field of /proc/loadavg is the process id that was assigned last in this PID
+// namespace (proc_loadavg(5)). A process that ended during a scan may have left a child, but not without a change of that number.
 type startWatch struct{ fd int } // without it no count is certain, and each takes more scans
 
 func openStartWatch() startWatch { return startWatch{openFirst("/proc/loadavg")} }
 
-// last is the id given out last; ok is false where the kernel does not tell, as gVisor's does not.
+// last returns the id that was assigned last; ok is false if the kernel does not report it, as gVisor's does not.
 func (w startWatch) last() (pid int, ok bool) {
 	if w.fd <= 0 {
 		return 0, false

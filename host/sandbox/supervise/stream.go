@@ -10,10 +10,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// incoming is where frames of the host come from.
+// incoming is the source of the host's frames.
 type incoming struct {
 	*frame.Reader
-	fd int // by which to see whether more have come, or -1
+	fd int // to check for more frames, or -1
 }
 
 func newIncoming(from io.Reader) *incoming {
@@ -26,27 +26,27 @@ func newIncoming(from io.Reader) *incoming {
 	return in
 }
 
-// isQuiet reports whether nothing is read ahead, and what else comes can be seen.
+// isQuiet reports whether nothing is read ahead, and further frames can be detected.
 func (in *incoming) isQuiet() bool { return in.fd >= 0 && in.Buffered() == 0 }
 
-// outgoing is where frames for the host go. While there is none they are dropped.
+// outgoing is the destination of frames for the host. Without one they are dropped.
 type outgoing struct {
 	mu   sync.Mutex
 	to   *frame.Writer
 	conn io.Closer
 }
 
-// newOutgoing returns one that writes to w, which nobody has to close.
+// newOutgoing returns one that writes to w, which is not closed.
 func newOutgoing(w io.Writer) *outgoing { return &outgoing{to: frame.NewWriter(w)} }
 
-// attach makes conn the way to the host.
+// attach makes conn the connection to the host.
 func (o *outgoing) attach(conn io.WriteCloser) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.to, o.conn = frame.NewWriter(conn), conn
 }
 
-// hangUp closes the way to the host, under writers and readers too.
+// hangUp closes the connection to the host, also while it is in use.
 func (o *outgoing) hangUp() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

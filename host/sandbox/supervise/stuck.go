@@ -11,9 +11,9 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// A new process takes the workload's user before it runs its program, and in between others of that user may stop it. Until
-// it runs its program, though, the thread that has forked it waits in the kernel (vfork(2)), and with it all that needs
-// the spawner: the kill ladder, too. So a process that is not there in time is looked at, and ended if it is stopped.
+// A new process becomes the workload's user before it executes its program, and in between other processes of that user may stop it. Until
+// it executes its program, however, the thread that has forked it waits in the kernel (vfork(2)), and with it everything that needs the
+// spawner, including the kill ladder. A process that takes too long is therefore inspected, and killed if it is stopped.
 const (
 	stuckAfter = 20 * time.Millisecond
 	stuckPause = 5 * time.Millisecond
@@ -41,8 +41,8 @@ func (s *spawner) unstuck(tag int, fork func()) (killed bool) {
 	return killed
 }
 
-// killStopped ends processes with such a tag that are stopped. It has a scanner of its own: the holder of the
-// other one may be waiting for the spawner.
+// killStopped kills stopped processes with such a tag. It uses its own scanner, because the holder of the other one may be waiting for the
+// spawner.
 func (s *spawner) killStopped(tag int) (any bool) {
 	for _, p := range s.scanner.find(tagIs(tag)) {
 		if p.stopped {
@@ -52,7 +52,7 @@ func (s *spawner) killStopped(tag int) (any bool) {
 	return any
 }
 
-// spareProcessor makes sure that something can run while one thread waits in a fork: the runtime counts that one as running.
+// spareProcessor makes sure that something can run while one thread waits in a fork, because the runtime counts that thread as running.
 func spareProcessor() {
 	const least = 2
 	if runtime.GOMAXPROCS(0) < least {

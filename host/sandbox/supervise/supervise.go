@@ -1,20 +1,16 @@
 //go:build linux
 
-// Package supervise is the process with id 1 in every sandbox container: it starts
-// commands as the workload's user, streams their output, ends them with everything they
-// started, reaps zombies and touches files, all on request over its stdin and stdout.
+// Package supervise is the process with id 1 in every sandbox container: it starts commands as the workload's user, streams their output,
+// ends them with everything that they started, reaps zombies and accesses files, all on request over its stdin and stdout.
 //
-// Start with Run. It refuses to work unless it is process 1, because its means of ending
-// commands would harm any other machine. It stays root in the container but without
-// capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and
-// signal it, and nothing else. It makes no policy: limits and time-outs come with requests, and the host decides about
-// each connection to the proxy (outlet.go).
+// Start with Run. It refuses to work unless it is process 1, because its means of ending commands would harm any other machine. It stays
+// root in the container but has no capabilities other than SETUID, SETGID and KILL, so it can become the workload's user and signal it, and
+// nothing else. It makes no policy: limits and timeouts come with requests, and the host decides about each connection to the proxy
+// (outlet.go).
 //
-// Two ideas carry the package. Each command runs with a supplementary group of its own, its
-// tag, which no descendant can shed and everybody can read in /proc: so a command's processes
-// are found again however they forked (tree.go). And file requests run on one thread whose
-// file-system identity is the workload's: so the kernel itself refuses what the workload could
-// not do (files.go).
+// Two ideas carry the package. Each command runs with its own supplementary group, its tag, which no descendant can drop and everybody can
+// read in /proc, so that a command's processes are found however they forked (tree.go). And file requests run on one thread whose
+// file-system identity is the workload's, so that the kernel itself refuses what the workload may not do (files.go).
 package supervise
 
 import (
@@ -31,11 +27,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxRequests bounds what one host may have open at a time.
+// maxRequests bounds the requests that are open at the same time.
 const maxRequests = 512
 
-// Run serves the host on the standard streams until stdin ends. args are those after the
-// program's name: the nonce, or the word that makes this process a parked helper or the giver of a volume.
+// Run serves the host on the standard streams until stdin ends. args follow the program's name: the nonce, or the word that makes this
+// process a parked helper or change the owner of a volume.
 func Run(args []string) error {
 	if len(args) == 1 && args[0] == parkedWord {
 		return runParked()
@@ -63,24 +59,24 @@ type supervisor struct {
 	guard   *guard
 	files   *files
 	meters  *meters
-	socket  *os.File // the control socket in use, or nil
-	outlet  *outlet  // or nil
+	socket  *os.File // the control socket in use; may be nil
+	outlet  *outlet  // may be nil
 	lease   *lease
 	tracker *tracker
 	spills  *spills
-	disk    *disk // or nil
+	disk    *disk // may be nil
 	in      *incoming
-	stilled map[int]bool // processes that stand still because nobody uses the container; the reading goroutine's
-	// running counts commands that have started and are not over, started those that ever have.
+	stilled map[int]bool // processes that are stopped while the container is idle; used by the reading goroutine only
+	// running counts the commands that have started and are not over, started all that have started.
 	running, started atomic.Int64
 	shell            string // runs scripts
-	handles          bool   // the kernel gives handles on processes
+	handles          bool   // the kernel supports pidfds
 	fastSlots        fastSlots
 
-	// transfers holds a token for each transfer at work.
+	// transfers holds a token for each running transfer.
 	transfers chan struct{}
 
-	// closing is held for reading while a request's last frames go out, and guards parted: the host is gone.
+	// closing is held for reading while a request's last frames are sent, and guards parted, which is set when the host is gone.
 	closing sync.RWMutex
 	parted  bool
 
@@ -89,13 +85,12 @@ type supervisor struct {
 	kept     map[uint32]*command // background commands, until forgotten
 }
 
-// handler is an open request: what frames for it are delivered to. Its methods run on the reading
-// goroutine and never wait.
+// handler is an open request, to which its frames are delivered. Its methods run on the reading goroutine and never block.
 type handler interface {
 	data(p []byte) error
 	end()
 	grant(stream uint8, p []byte) error
-	// cut takes note that the host is gone: nothing more comes, and what is sent reaches nobody.
+	// cut records that the host is gone: nothing more arrives, and what is sent is dropped.
 	cut()
 }
 
@@ -131,7 +126,7 @@ func serve(nonce string, in io.Reader, out io.Writer) error {
 	return s.attend(reader)
 }
 
-// attend serves the host, and the one that comes after it if there is something to be kept until then.
+// attend serves the host, and the next one if anything has to be kept until then.
 func (s *supervisor) attend(in *incoming) error {
 	for {
 		s.in = in
@@ -144,7 +139,7 @@ func (s *supervisor) attend(in *incoming) error {
 	}
 }
 
-// read acts on frames until the host is gone. An error is the host's breach of the protocol.
+// read handles frames until the host is gone. An error means that the host violated the protocol.
 func (s *supervisor) read(reader *frame.Reader) error {
 	for {
 		f, err := reader.Next()
@@ -160,8 +155,8 @@ func (s *supervisor) read(reader *frame.Reader) error {
 	}
 }
 
-// greet takes the host's Hello, prepares everything that must work when no further process or
-// thread can be made, and answers with the proof of where this runs.
+// greet receives the host's Hello, prepares everything that must work when no further process or thread can be started, and answers with
+// the evidence of where this process runs.
 func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	f, err := reader.Next()
 	if err != nil {
@@ -217,7 +212,7 @@ func (s *supervisor) greet(reader *frame.Reader, nonce string) error {
 	return s.out.Send(frame.Frame{Type: frame.Welcome, Payload: frame.Encode(welcome)})
 }
 
-// changeStream connects to the socket that the host offers. It is no failure if it cannot.
+// changeStream connects to the socket that the host offers. A failure is not an error.
 func (s *supervisor) changeStream() bool {
 	if s.hello.ControlSocket == "" {
 		return false
@@ -230,8 +225,8 @@ func (s *supervisor) changeStream() bool {
 	return true
 }
 
-// dial connects to a Unix socket, without package net: that one would pull the C library into a build with cgo, and this
-// program has to run in images that have none. A connect of this kind never waits but for a full backlog.
+// dial connects to a Unix socket without package net, which in a build with cgo would link the C library, and this program has to run in
+// images without one. Such a connect never blocks unless the backlog is full.
 func dial(path string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -244,14 +239,13 @@ func dial(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// follow ends the control socket when stdin ends, although the frames come another way: the host is gone.
+// follow closes the control socket when stdin ends, which means that the host is gone.
 func (s *supervisor) follow(control io.Closer, stdin io.Reader) {
 	_, _ = io.Copy(io.Discard, stdin)
 	control.Close()
 }
 
-// dispatch acts on one frame. It waits for nothing but a short command, as long as no other frame comes. An error ends the
-// supervisor.
+// dispatch handles one frame. It waits for nothing but a short command, and only until another frame arrives. An error ends the supervisor.
 func (s *supervisor) dispatch(f frame.Frame) error {
 	if frame.IsConnection(f.ID) {
 		return s.outlet.deliver(f)
@@ -274,8 +268,8 @@ func (s *supervisor) dispatch(f frame.Frame) error {
 	return fmt.Errorf("%w: second hello", frame.ErrProtocol)
 }
 
-// deliver hands stream frames to their request. The host may have sent them before it learned
-// that the request is closed, so an unknown id is no breach.
+// deliver passes frames of a stream to their request. The host may have sent them before it learned that the request is closed, so an
+// unknown id is not a violation.
 func (s *supervisor) deliver(f frame.Frame) error {
 	h := s.request(f.ID)
 	if h == nil {
@@ -326,7 +320,7 @@ func (s *supervisor) control(f frame.Frame) error {
 	return nil
 }
 
-// open begins a request; the work happens on a goroutine of its own, unless it is a short command.
+// open starts a request on a new goroutine, unless it is a short command.
 func (s *supervisor) open(f frame.Frame) error {
 	switch f.Type {
 	case frame.Exec:
@@ -379,8 +373,7 @@ func (s *supervisor) add(id uint32, h handler) error {
 	return nil
 }
 
-// closeWith forgets the request and sends its last frames. The order matters: the host may use
-// the id again as soon as it reads them.
+// closeWith forgets the request before it sends its last frames: the host may reuse the id as soon as it reads them.
 func (s *supervisor) closeWith(id uint32, frames ...frame.Frame) {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
@@ -390,8 +383,7 @@ func (s *supervisor) closeWith(id uint32, frames ...frame.Frame) {
 	s.send(frames...)
 }
 
-// send ignores the error: when nobody takes what is sent the host is gone, and the reading goroutine is about to
-// see that.
+// send ignores the error: a failure means that the host is gone, which the reading goroutine is about to notice.
 func (s *supervisor) send(frames ...frame.Frame) { _ = s.out.Send(frames...) }
 
 func (s *supervisor) fail(id uint32, err error) {
@@ -410,7 +402,7 @@ func (s *supervisor) keep(c *command) {
 	s.kept[c.id] = c
 }
 
-// command finds a command that runs or is kept.
+// command returns a command that is running or kept.
 func (s *supervisor) command(id uint32) *command {
 	s.mu.Lock()
 	defer s.mu.Unlock()

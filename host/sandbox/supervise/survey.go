@@ -8,34 +8,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// surveyDepth bounds how many folders a survey holds open; below that it goes on only if it is to see all, see below.go.
+// surveyDepth bounds how many folders a survey holds open; below that it continues only if deep is set, see below.go.
 const surveyDepth = 128
 
-// stateDir is the workspace's folder for what is kept about commands. Nobody's work is in it.
+// stateDir is the workspace's folder for the state of commands. It contains no user files.
 const stateDir = ".flynn"
 
-// survey looks at every entry of the workspace once, by handles on folders: no link is followed, and no other file system
-// entered. It runs with the workload's identity, so what the workload hid from itself is not seen without force.
+// survey visits every entry of the workspace once, by descriptors of folders: it follows no links and enters no other file systems. It runs
+// with the workload's identity, so without force it does not see what the workload has made inaccessible to itself.
 type survey struct {
-	// see is called for each entry but folders, with its path in pieces, and reports whether the walk goes on.
+	// see is called for each entry except folders, with its path in two parts, and reports whether the walk continues.
 	see func(folder []byte, name string, st *unix.Stat_t) bool
-	// skip leaves out an entry of the workspace itself.
+	// skip is the name of a top-level entry to leave out.
 	skip string
-	// closed, if set, is called with the path of each folder that may not be read. It reports whether the folder is remembered.
+	// closed, if set, is called with the path of each unreadable folder. It reports whether the folder is remembered.
 	closed func(folder []byte) bool
-	// deep goes on where folders are deeper than surveyDepth, of which see is not told the path.
+	// deep continues where folders are deeper than surveyDepth; see does not get the path there.
 	deep bool
-	buf  []byte // for that
-	// force goes into folders that the workload has closed to itself, too.
+	buf  []byte // used for that
+	// force enters folders that the workload has made inaccessible to itself, too.
 	force    bool
 	deadline time.Time // zero for none
 	dev      uint64
 	path     []byte
 	seen     int
-	cut      bool // not everything was seen
+	cut      bool // not everything was visited
 }
 
-// run walks the tree at root, a handle that stays open.
+// run walks the tree at root, a descriptor that stays open.
 func (w *survey) run(root int) {
 	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *survey) run(root int) {
 	w.folder(fd, 0)
 }
 
-// folder walks one folder and closes it. It reports whether to go on.
+// folder walks one folder and closes it. It reports whether to continue.
 func (w *survey) folder(fd, depth int) bool {
 	defer unix.Close(fd)
 	var buf [8 << 10]byte
@@ -75,13 +75,13 @@ func (w *survey) folder(fd, depth int) bool {
 	}
 }
 
-// clockEvery is how many entries pass between two looks at the clock.
+// clockEvery is how many entries pass between checks of the clock.
 const clockEvery = 256
 
 func (w *survey) entry(fd int, name string, depth int) bool {
 	var st unix.Stat_t
 	if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return true // gone since
+		return true // removed meanwhile
 	}
 	if !w.count(name, &st) {
 		return false
@@ -110,8 +110,8 @@ func (w *survey) entry(fd int, name string, depth int) bool {
 	return on
 }
 
-// open opens a folder. With force, one that its owner has closed to itself is opened to it first, which closeAgain takes back
-// if that is asked for: far down nothing is held open for it.
+// open opens a folder. With force, a folder that its owner has made inaccessible gets permissions first, which closeAgain revokes if
+// takeBack is set; deep in the tree they stay.
 func (w *survey) open(at int, name string, takeBack bool) (fd int, closeAgain func(), err error) {
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	closeAgain = func() {}

@@ -11,11 +11,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// endOfInput is what a terminal in its usual mode takes for the end of input: control-D.
+// endOfInput is the character that a terminal in its usual mode treats as the end of input: control-D.
 const endOfInput = 0x04
 
-// openTerminal makes a terminal for a command, with the workload's identity, so that it is the workload's to open again. Our
-// end of it is open twice, because input and output end at different times.
+// openTerminal creates a terminal for a command, with the workload's identity, so that the workload may open it again. Our end is opened
+// twice, because input and output end at different times.
 func openTerminal(f *files, size frame.Size) (*pipes, error) {
 	var p *pipes
 	err := f.as(func() error {
@@ -56,12 +56,12 @@ func openSlave(ours int) (int, error) {
 	return unix.Open("/dev/pts/"+strconv.Itoa(number), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
 
-// resize tells the terminal its size, and the kernel tells its programs.
+// resize changes the size of a terminal, which the kernel reports to its programs.
 func resize(fd int, size frame.Size) {
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 }
 
-// resize is for a command with a terminal; others have no size.
+// resize changes the size of a command's terminal, if it has one.
 func (c *command) resize(size frame.Size) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareThreads is more than this package ever blocks in system calls at once: one reader, one
-// writer, the reaper, the file threads, the starter, one scan, the short commands, the transfers, and the runtime's own.
+// spareThreads is more than the number of threads that this package ever blocks in system calls at once: one reader, one writer, the
+// reaper, the file threads, the starter, one scan, the short commands, the transfers, and the runtime's own.
 const spareThreads = 20
 
-// warmThreads makes the runtime create n threads now. It keeps them for ever and so never needs a
-// new one later, when the pids limit may refuse it; a Go program dies of such a refusal.
+// warmThreads makes the runtime create n threads in advance. It keeps them for ever, so it never needs a new one later, when the process
+// limit may refuse it; a Go program crashes when that happens.
 func warmThreads(n int) {
 	var arrived, done sync.WaitGroup
 	release := make(chan struct{})
@@ -35,19 +35,18 @@ func warmThreads(n int) {
 	done.Wait()
 }
 
-// lowest is the priority of commands, as nice(1) counts. They share the container's part of the processor with us, and however
-// many they are we must go on: to look at the disk, to end them, to answer. It says nothing about their share beside other
-// containers, which the container's cgroup decides.
+// lowest is the nice value of commands. They share the container's CPU time with us, and however many they are we must be able to run: to
+// scan the disk, to end them, to answer. It does not affect their share relative to other containers, which the container's cgroup decides.
 const lowest = 19
 
-// starter starts processes on a thread of its own with the lowest priority, which they inherit. No thread that has given up
-// its priority may take it back.
+// starter starts processes from a thread with the lowest priority, which they inherit. A thread that has lowered its priority may not raise
+// it again.
 type starter chan func()
 
 func newStarter() starter {
 	s := make(starter)
 	go func() {
-		runtime.LockOSThread() // for ever; the runtime makes no threads from a locked one
+		runtime.LockOSThread() // for ever; the runtime creates no threads from a locked one
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
 		for job := range s {
 			job()
@@ -56,7 +55,7 @@ func newStarter() starter {
 	return s
 }
 
-// do runs job there.
+// do runs job on the starter's thread.
 func (s starter) do(job func()) {
 	done := make(chan struct{})
 	s <- func() { defer close(done); job() }
@@ -69,20 +68,20 @@ const (
 	ownSlack   = 1_000_000
 )
 
-// relax lets all threads of this program sleep up to a millisecond longer than they ask for. Go's runtime has one that looks
-// at the others every 20 µs as long as anything goes on, which takes a tenth of all that a short command costs; and nothing of
-// ours is in such a hurry. A thread inherits its slack from the thread that makes it, and that one is made before any of our
-// code runs: so the program begins anew, with the same process id.
+// relax lets all threads of this program sleep up to a millisecond longer than they request. A thread of Go's runtime checks the others
+// every 20 µs while anything is running, which takes a tenth of the cost of a short command; and nothing that we do is that urgent. A
+// thread inherits its slack from the thread that creates it, and that one is created before any of our code runs, so the program executes
+// itself again, with the same process id.
 func relax() {
 	if slack() != usualSlack || unix.Prctl(unix.PR_SET_TIMERSLACK, ownSlack, 0, 0, 0) != nil {
 		return
 	}
 	if program, err := os.Executable(); err == nil {
-		_ = unix.Exec(program, os.Args, os.Environ()) // a failure is no loss but of time
+		_ = unix.Exec(program, os.Args, os.Environ()) // a failure only costs time
 	}
 }
 
-// slack is this thread's, or -1 where the kernel knows none.
+// slack returns the slack of this thread, or -1 if the kernel does not support it.
 func slack() int {
 	n, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil {
@@ -91,7 +90,7 @@ func slack() int {
 	return n
 }
 
-// unrelaxed runs do, which starts a process, on a thread with the usual slack: the process inherits it.
+// unrelaxed runs do, which starts a process, on a thread with the usual slack, so that the process inherits that.
 func unrelaxed(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -11,19 +11,19 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// maxTransfers bounds how many transfers are at work at a time, and with it the threads that they
-// block. One that waits for the host is not at work.
+// maxTransfers bounds the transfers that run at the same time, and with them the threads that they block. One that waits for the host does
+// not count.
 const maxTransfers = 4
 
-// transfer is any request but a command: a body, bytes in one direction, a reply.
+// transfer is any request other than a command: a body, bytes in one direction, a reply.
 type transfer struct {
 	s      *supervisor
 	id     uint32
 	in     *frame.Inbox
 	window *frame.SendWindow
-	ctx    context.Context // ends when the host gives the request up
+	ctx    context.Context // ends when the host cancels the request
 	cancel context.CancelFunc
-	rest   []byte // of what came in, not yet read
+	rest   []byte // received but not read yet
 }
 
 func newTransfer(s *supervisor, id uint32) *transfer {
@@ -64,7 +64,7 @@ func (t *transfer) run(work func() (reply any, err error)) {
 func (t *transfer) data(p []byte) error { return t.in.Put(p) }
 func (t *transfer) end()                { t.in.End() }
 
-// cut gives the request up: what the host did not send is missing, and half a file must not pass for a whole one.
+// cut cancels the request: a part is missing, and half a file must not be mistaken for a whole one.
 func (t *transfer) cut() { t.cancel() }
 
 func (t *transfer) grant(stream uint8, p []byte) error {
@@ -74,7 +74,7 @@ func (t *transfer) grant(stream uint8, p []byte) error {
 	return t.window.Grant(p)
 }
 
-// resume and yield bracket the work between two waits for the host.
+// resume and yield enclose the work between two waits for the host.
 func (t *transfer) resume() { t.s.transfers <- struct{}{} }
 func (t *transfer) yield()  { <-t.s.transfers }
 
@@ -109,7 +109,7 @@ func (t *transfer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// await takes what has come, or waits for it.
+// await takes what has arrived, or waits for it.
 func (t *transfer) await() error {
 	t.yield()
 	defer t.resume()
@@ -126,13 +126,13 @@ func (t *transfer) await() error {
 	return nil
 }
 
-// output serves the kept output of a background command.
+// output returns kept output of a background command.
 func (s *supervisor) output(t *transfer, b frame.OutputBody) (any, error) {
 	c := s.command(b.Process)
 	if c == nil || c.ring == nil {
 		return nil, fail(frame.NotFound, "no such background process")
 	}
-	running := c.isRunning() // before the read: what ends after it is read by the next call
+	running := c.isRunning() // before the read: what ends later is read by the next call
 	p, first, dropped := c.ring.Read(b.Offset, b.Max)
 	if _, err := t.Write(p); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *supervisor) output(t *transfer, b frame.OutputBody) (any, error) {
 	return frame.OutputReply{Offset: first, Next: first + int64(len(p)), Dropped: dropped, Running: running}, nil
 }
 
-// sweep ends what a finished background command has left behind.
+// sweep ends what an ended background command has left running.
 func (s *supervisor) sweep(_ *transfer, b frame.SweepBody) (any, error) {
 	c := s.command(b.Process)
 	if c == nil || c.ring == nil || c.isRunning() {

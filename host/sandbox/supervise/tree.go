@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one process that carries a tag.
+// process is a process that carries a tag.
 type process struct {
 	pid, group int
 	dead       bool // and not reaped yet
 	stopped    bool
 }
 
-// scanner finds processes by tag. Its scans take turns, so that many commands ending at once
-// cannot block more threads than there are.
+// scanner finds processes by tag. Only one scan runs at a time, so that many commands that end at once do not block more threads than there
+// are.
 type scanner struct {
 	starts startWatch
 
@@ -29,14 +29,14 @@ type scanner struct {
 	status [8 << 10]byte
 }
 
-// find returns the live processes that carry such a tag as a supplementary group. A process can change its name, parent,
-// group and session, but without CAP_SETGID it keeps its supplementary groups, and so do its children. A process that is
-// born during the scan may be missed: count is for certainty.
+// find returns the live processes that carry such a tag as a supplementary group. A process can change its name, parent, group and session,
+// but without CAP_SETGID it keeps its supplementary groups, and so do its children. A process that starts during the scan may be missed;
+// count is exact.
 func (s *scanner) find(such func(tag int) bool) []process {
 	return slices.DeleteFunc(s.scan(such), func(p process) bool { return p.dead })
 }
 
-// scan is find with the dead, as long as they are not reaped.
+// scan is find including zombies.
 func (s *scanner) scan(such func(tag int) bool) []process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,15 +50,15 @@ func (s *scanner) scan(such func(tag int) bool) []process {
 }
 
 const (
-	// countLooks is how many empty looks in a row count as none where processes are made all the time, by others: a chain of
-	// processes would have to slip through each of them.
+	// countLooks is how many empty scans in a row count as proof if other processes are started all the time: a chain of processes would
+	// have to escape each of them.
 	countLooks = 8
-	// reapGrace is how long the dead are waited for. They cannot come back to life, but people count them.
+	// reapGrace is how long to wait for zombies to be reaped. They are harmless, but people count them.
 	reapGrace = 100 * time.Millisecond
 )
 
-// count is how many processes carry such a tag. Zero is certain: the last look found none, not even a dead one, and no
-// process was born during it.
+// count returns how many processes carry such a tag. Zero is certain: the last scan found none, not even a zombie, and no process was
+// started during it.
 func (s *scanner) count(such func(tag int) bool) int {
 	alive := 0
 	patience := time.Now().Add(reapGrace)
@@ -70,7 +70,7 @@ func (s *scanner) count(such func(tag int) bool) int {
 		case alive > 0:
 			return alive
 		case len(found) > 0 && time.Now().Before(patience):
-			time.Sleep(100 * time.Microsecond) // the reaper is at it
+			time.Sleep(100 * time.Microsecond) // the reaper is about to reap it
 		case known && s.starts.none(before):
 			return 0
 		default:
@@ -112,14 +112,13 @@ func (s *scanner) look(pid int, such func(int) bool) (process, bool) {
 	n, _ := unix.Read(fd, s.status[:])
 	unix.Close(fd)
 	p, carries := parseStatus(s.status[:max(n, 0)], pid, such)
-	if carries && p.group == 0 { // gVisor's status does not tell
+	if carries && p.group == 0 { // gVisor's status does not contain it
 		p.group, _ = unix.Getpgid(pid)
 	}
 	return p, carries
 }
 
-// parseStatus reads what a process says of itself. One whose first thread has ended is shown as a zombie although its other
-// threads live.
+// parseStatus parses a process's status. A process whose first thread has ended is reported as a zombie although its other threads live.
 func parseStatus(status []byte, pid int, such func(int) bool) (process, bool) {
 	p := process{pid: pid}
 	carries := false

@@ -2,8 +2,8 @@ package workspace
 
 import "sync"
 
-// Holds counts the users of each session's workspace: those that have its folder open or mounted, and so would not notice
-// that another one has taken its place. Its methods are safe for concurrent use.
+// Holds counts the users of each session's workspace: those that have its folder open or mounted, and would not notice that another one has
+// replaced it. Its methods are safe for concurrent use.
 type Holds struct {
 	mu        sync.Mutex
 	bySession map[string]*hold
@@ -11,15 +11,15 @@ type Holds struct {
 
 type hold struct {
 	users int
-	// moving is closed when the only user is done with what nobody else may come in between; nil while nobody does such.
+	// moving is closed when the only user has finished an exclusive operation; nil while there is none.
 	moving chan struct{}
 }
 
-// NewHolds returns Holds of no workspace.
+// NewHolds returns an empty Holds.
 func NewHolds() *Holds { return &Holds{bySession: make(map[string]*hold)} }
 
-// Enter counts a user in before it opens the folder. leave, which may be called more than once, counts it out. Enter waits some
-// milliseconds while the folder is being exchanged.
+// Enter counts a user before it opens the folder. leave, which may be called more than once, removes it again. Enter may wait some
+// milliseconds while the folder is being replaced.
 func (h *Holds) Enter(session string) (leave func()) {
 	for {
 		h.mu.Lock()
@@ -49,8 +49,8 @@ func (h *Holds) leave(session string) {
 	}
 }
 
-// alone lets the only user of a workspace, which has entered it, exchange its folder: nobody else enters until done is called. ok is
-// false if there are other users.
+// alone lets the only user of a workspace replace its folder: nobody else can enter until done is called. ok is false if there are other
+// users.
 func (h *Holds) alone(session string) (done func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Recover puts back the workspaces that a crash has left on their way to a container. Call it before anybody uses
-// a workspace below root.
+// Recover puts back the workspaces whose move to a container was interrupted by a crash. Call it before anybody uses a workspace below
+// root.
 func Recover(root string) error { return recoverMoves(hostFolders{}, root, "") }
 
-// recoverMoves does so for one workspace, whose move by another process it waits for, or for all where name is empty.
+// recoverMoves does this for one workspace, waiting for a move by another process, or for all if name is empty.
 func recoverMoves(f folders, root, name string) error {
 	all, err := journal(root)
 	for _, m := range all {
@@ -35,7 +35,7 @@ func recoverMoves(f folders, root, name string) error {
 	return err
 }
 
-// journal returns the moves that are under way, or were interrupted.
+// journal returns the moves that are in progress or were interrupted.
 func journal(root string) ([]move, error) {
 	names, err := entries(filepath.Join(root, returningFolder), -1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,11 +50,11 @@ func journal(root string) ([]move, error) {
 	return all, err
 }
 
-// recover puts back what nobody is moving any more.
+// recover puts back a workspace that nobody is moving any more.
 func (m move) recover() error {
 	seized, err := seize(m.returning)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the move has come to its end
+		return nil // the move has finished
 	}
 	if err != nil {
 		return err
@@ -72,14 +72,13 @@ func isFolder(path string, folder fs.FileInfo) bool {
 	return err == nil && os.SameFile(named, folder)
 }
 
-// seizeTimeout is how long a move by another process may take that somebody waits for.
+// seizeTimeout bounds the wait for a move by another process.
 const seizeTimeout = 5 * time.Second
 
 // errBusy means that a folder is being moved.
 var errBusy = errors.New("it is being moved by another process")
 
-// seize locks a folder against moves by others, until the file is closed. When the process ends, the kernel
-// gives the lock back.
+// seize locks a folder against moves by others, until the file is closed or the process ends.
 func seize(folder string) (*os.File, error) {
 	dir, err := os.Open(folder)
 	if err != nil {

@@ -10,28 +10,28 @@ import (
 	"syscall"
 )
 
-// A session that returns has a workspace, and the container that waits for it in a pool has another folder mounted. A
-// bind mount follows the folder, not its name, so the entries of the one are renamed into the other, which then takes the
-// first one's name. Nothing is copied, and links, owners and open files stay what they are.
+// A returning session has a workspace, and the container that waits for it in a pool has another folder mounted. A bind mount follows the
+// folder, not its name, so the entries of the workspace are renamed into the container's folder, which then takes the workspace's name.
+// Nothing is copied, and links, owners and open files stay as they are.
 //
-// The name that the emptied folder has meanwhile is the journal. What is found there after a crash is put back
-// (putBack), so that at no point anything is lost:
+// The temporary name of the emptied folder is the journal. After a crash, putBack undoes or completes a move that has left one, so that
+// nothing is ever lost:
 //
-//	<workspace>   ->  .returning/<workspace>.pool-<instance>.<slot>   from here on the journal says what goes on
+//	<workspace>   ->  .returning/<workspace>.pool-<instance>.<slot>   the journal begins
 //	its entries   ->  .pool-<instance>/<slot>/                        one by one
-//	the slot      ->  <workspace>                                     from here on there is nothing to put back
-//	the journal is removed, which is empty
+//	the slot      ->  <workspace>                                     nothing to put back from here on
+//	the empty journal is removed
 
 // returningFolder is in the root of the workspaces.
 const returningFolder = ".returning"
 
-// maxReturning bounds the entries of a workspace that is moved; renaming more takes longer than making a container.
+// maxReturning bounds the entries of a workspace that is moved; renaming more takes longer than creating a container.
 const maxReturning = 10_000
 
-// ErrStays means that a workspace is where it was, and a warm container of no use to it.
+// ErrStays means that a workspace was not moved, so that it cannot use a warm container.
 var ErrStays = errors.New("workspace stays where it is")
 
-// folders are the steps that a move consists of. They are the kernel's except in tests, which stop between any two.
+// folders are the system calls of a move. Tests replace them to stop between any two.
 type folders interface {
 	rename(from, to string) error
 	removeEmpty(path string) error
@@ -51,11 +51,11 @@ func (hostFolders) removeEmpty(path string) error {
 	return nil
 }
 
-// move is one workspace on its way, by absolute paths.
+// move is the move of one workspace, by absolute paths.
 type move struct {
 	folders
 	workspace, returning, slot string
-	// undisturbed reports whether other processes leave the workspace alone; nil for yes.
+	// undisturbed returns an error if other processes may use the workspace; nil skips the check.
 	undisturbed func() error
 }
 
@@ -64,9 +64,8 @@ func newMove(f folders, workspace, slot string) move {
 	return move{folders: f, workspace: workspace, returning: filepath.Join(filepath.Dir(workspace), returningFolder, name), slot: slot}
 }
 
-// into moves the workspace into the slot's folder, or leaves everything as it was and says ErrStays. Any other error means
-// that it could not be put back either, which the next caller that needs the workspace tries again. Nothing else may
-// have either folder open.
+// into moves the workspace into the slot's folder, or leaves everything as it was and returns ErrStays. Any other error means that it could
+// not be put back, which the next caller that needs the workspace tries again. Nobody else may have either folder open.
 func (m move) into() error {
 	seized, err := seize(m.workspace)
 	if err != nil {
@@ -92,7 +91,7 @@ func (m move) into() error {
 	return m.removeEmpty(m.returning)
 }
 
-// fits reports whether the slot's folder can stand in for the workspace, and what there is to move.
+// fits checks that the slot's folder can replace the workspace, and returns what has to be moved.
 func (m move) fits() (names []string, mode fs.FileMode, err error) {
 	ours, err1 := os.Lstat(m.workspace)
 	theirs, err2 := os.Lstat(m.slot)
@@ -111,8 +110,8 @@ func (m move) fits() (names []string, mode fs.FileMode, err error) {
 	return names, ours.Mode(), err
 }
 
-// moveEntries does the second and the third step. A process that comes to look for the workspace from now on finds the journal,
-// and waits; one that came before is seen.
+// moveEntries does the second and the third step. A process that looks for the workspace from now on finds the journal and waits; one that
+// came before is detected.
 func (m move) moveEntries(names []string, mode fs.FileMode) error {
 	if m.undisturbed != nil {
 		if err := m.undisturbed(); err != nil {
@@ -135,7 +134,7 @@ func (m move) moveEntries(names []string, mode fs.FileMode) error {
 	return m.rename(m.slot, m.workspace)
 }
 
-// putBack completes or undoes a move that was interrupted anywhere, in this function too.
+// putBack completes or undoes a move that was interrupted anywhere, including in putBack.
 func (m move) putBack() error {
 	if err := m.fetch(); err != nil {
 		return err
@@ -145,7 +144,7 @@ func (m move) putBack() error {
 		return err
 	}
 	taken := exists(m.workspace)
-	if taken && len(left) == 0 { // the move was at its end
+	if taken && len(left) == 0 { // the move was complete
 		return m.removeEmpty(m.returning)
 	}
 	if taken {
@@ -156,7 +155,7 @@ func (m move) putBack() error {
 	return m.rename(m.returning, m.workspace)
 }
 
-// fetch brings the entries back from the slot's folder.
+// fetch moves the entries back from the slot's folder.
 func (m move) fetch() error {
 	names, err := entries(m.slot, -1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +167,7 @@ func (m move) fetch() error {
 	for _, name := range names {
 		back := filepath.Join(m.returning, name)
 		if exists(back) {
-			return fmt.Errorf("%s is there twice: merge it with what is in %s", back, m.slot)
+			return fmt.Errorf("%s exists twice: merge it with %s", back, m.slot)
 		}
 		if err := m.rename(filepath.Join(m.slot, name), back); err != nil {
 			return err
@@ -177,7 +176,7 @@ func (m move) fetch() error {
 	return nil
 }
 
-// stepAside makes room for the workspace where somebody has begun a new one in its absence, which becomes a folder of it.
+// stepAside makes room for the workspace if somebody has created a new one meanwhile, which becomes a folder of it.
 func (m move) stepAside() error {
 	begun, err := entries(m.workspace, 1)
 	if err != nil {
@@ -189,7 +188,7 @@ func (m move) stepAside() error {
 	return m.rename(m.workspace, filepath.Join(m.returning, "recovered-"+filepath.Base(m.slot)))
 }
 
-// entries returns the names in a folder, at most n of them, or all if n is negative.
+// entries returns the names in a folder, at most n, or all if n is negative.
 func entries(folder string, n int) ([]string, error) {
 	dir, err := os.Open(folder)
 	if err != nil {
@@ -203,7 +202,7 @@ func entries(folder string, n int) ([]string, error) {
 	return names, err
 }
 
-// exists reports whether a name is taken, if only by a link to nothing.
+// exists reports whether a name is taken, even by a dangling link.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

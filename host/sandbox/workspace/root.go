@@ -15,41 +15,40 @@ import (
 
 // Host is this process among those that use the root.
 type Host interface {
-	// ID is its name, in letters and digits.
+	// ID returns its id, of letters and digits.
 	ID() string
-	// Others are the names of the others that live.
+	// Others returns the ids of the other living processes.
 	Others() (map[string]bool, error)
 }
 
-// Config is what a Root needs.
+// Config configures a Root.
 type Config struct {
 	Path string // absolute
-	// Instance tells the slots apart from those of other instances below the same root. It is in letters and digits.
+	// Instance distinguishes the slots from those of other instances below the same root. It consists of letters and digits.
 	Instance string
 	Host     Host
 	Holds    *Holds
 }
 
-// Root is a folder of the host with the workspaces of sessions and the slots of an instance. Its methods are safe for
-// concurrent use.
+// Root is a folder of the host with the workspaces of sessions and the slots of an instance. Its methods are safe for concurrent use.
 type Root struct {
 	path, pool string
 	host       Host
 	folders    folders
 	holds      *Holds
-	// mu makes looking for a folder and making it one step. It is held for a few system calls.
+	// mu makes checking for a folder and creating it atomic. It is held for a few system calls.
 	mu sync.Mutex
 }
 
-// New returns a Root. It makes and reads nothing yet.
+// New returns a Root. It creates and reads nothing.
 func New(c Config) *Root {
 	return &Root{path: c.Path, pool: filepath.Join(c.Path, ".pool-"+c.Instance), host: c.Host, folders: hostFolders{}, holds: c.Holds}
 }
 
-// Path is a session's workspace.
+// Path returns a session's workspace.
 func (r *Root) Path(session string) string { return Path(r.path, session) }
 
-// Prepare makes the session's folder if it is missing and says whose it is. The caller has entered it in the holds.
+// Prepare creates the session's folder if it is missing and returns its owner. The caller has entered it in the holds.
 func (r *Root) Prepare(session string) (string, Owner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,13 +64,13 @@ func (r *Root) fresh(session string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Slot makes a folder for a container whose session is not known yet.
+// Slot creates a folder for a container without a session.
 func (r *Root) Slot(key string) (string, Owner, error) {
 	return ready(filepath.Join(r.pool, r.host.ID()+"-"+key))
 }
 
-// Claim makes a slot's folder that of a session, which the caller has entered in the holds. The error is ErrStays if the session cannot
-// have it and nothing has happened.
+// Claim turns a slot's folder into that of a session, which the caller has entered in the holds. The error is ErrStays if that is
+// impossible and nothing has changed.
 func (r *Root) Claim(slot, session string) error {
 	switch fresh, err := r.claimFresh(slot, session); {
 	case err != nil:
@@ -98,7 +97,7 @@ func (r *Root) Claim(slot, session string) error {
 	return nil
 }
 
-// undisturbed refuses while other processes of the instance live: their sandboxes are not among the holds.
+// undisturbed returns an error while other processes of the instance live, because their sandboxes are not counted in the holds.
 func (r *Root) undisturbed() error {
 	others, err := r.host.Others()
 	if err == nil && len(others) > 0 {
@@ -107,7 +106,7 @@ func (r *Root) undisturbed() error {
 	return err
 }
 
-// claimFresh does so if the session has no folder yet. A bind mount follows the folder, not its name.
+// claimFresh does this if the session has no folder yet. A bind mount follows the folder, not its name.
 func (r *Root) claimFresh(slot, session string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,12 +119,12 @@ func (r *Root) claimFresh(slot, session string) (bool, error) {
 	return true, os.Rename(slot, r.Path(session))
 }
 
-// recover completes what an earlier move of the session's folder has left undone.
+// recover completes an interrupted move of the session's folder.
 func (r *Root) recover(session string) error {
 	return recoverMoves(r.folders, r.path, filepath.Base(r.Path(session)))
 }
 
-// ClearSlots drops the slots that no living process has, but for those that hold what could not be put back.
+// ClearSlots removes the slots of dead processes, except those with entries that could not be put back.
 func (r *Root) ClearSlots(alive map[string]bool) error {
 	recovery := recoverMoves(r.folders, r.path, "")
 	moves, err1 := journal(r.path)

@@ -1,10 +1,8 @@
-// Package workspace keeps the folders of sessions on the host: one for each, below a root, and slots, which are empty
-// folders of containers whose session is not known yet. A slot can become the workspace of a session, one that was there
-// before included, whatever happens meanwhile.
+// Package workspace manages the folders of sessions on the host: one for each below a root, and slots, which are empty folders for
+// containers without a session. A slot can become the workspace of a new or a returning session, whatever happens meanwhile.
 //
-// Start with Root. Enter Holds before you open a workspace or mount it. How a workspace gets into a slot stands in
-// move.go, and how it gets out of it again after a crash in journal.go: Recover is for the start of a host. Nothing here
-// knows of containers.
+// Start with Root. Enter a workspace in Holds before you open or mount it. move.go moves a workspace into a slot, and journal.go puts it
+// back after a crash: call Recover when the host starts. The package knows nothing of containers.
 package workspace
 
 import (
@@ -19,11 +17,11 @@ import (
 	"syscall"
 )
 
-// Path is a session's workspace below a root.
+// Path returns a session's workspace below a root.
 func Path(root, session string) string { return filepath.Join(root, Name(session)) }
 
-// Name makes a session id fit for file and container names. Different ids stay different, those too that a stranger
-// chooses for the purpose: 32 bits can be searched in a minute, so there is much of the digest in it.
+// Name converts a session id to a name for files and containers. Different ids have different names, even if a stranger chooses them to
+// collide: it takes a minute to find collisions of 32 bits, so the name contains much of a digest.
 func Name(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -35,16 +33,16 @@ func Name(id string) string {
 	return strings.Trim(safe[:min(len(safe), 24)], "-") + "-" + hex.EncodeToString(sum[:16])
 }
 
-// Owner is who commands run as in a folder.
+// Owner is the user that commands in a folder run as.
 type Owner struct{ UID, GID int }
 
-// workloadID is the user and group of commands when the host runs as root and so cannot lend its own.
+// workloadID is the user and group of commands if the host runs as root and so cannot use its own.
 const workloadID = 1000
 
-// Workload is that user.
+// Workload returns that user.
 func Workload() Owner { return Owner{workloadID, workloadID} }
 
-// ready makes a folder that commands may own; root's folders are handed to workloadID.
+// ready creates a folder that commands may own; a folder of root is given to workloadID.
 func ready(folder string) (string, Owner, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", Owner{}, fmt.Errorf("make workspace: %w", err)
@@ -73,8 +71,8 @@ func ready(folder string) (string, Owner, error) {
 	return folder, o, nil
 }
 
-// Rename gives the workspace of a session to another one, which has none as a rule; otherwise it becomes the folder "earlier-NAME" in
-// that one's. One that is not there is no error: it was renamed before.
+// Rename gives the workspace of a session to another one. If that has a workspace already, it becomes the folder "earlier-NAME" in it. It
+// is not an error if there is none: it was renamed before.
 func Rename(root, was, now string) error {
 	from, to := Path(root, was), Path(root, now)
 	if _, err := os.Lstat(to); err == nil {

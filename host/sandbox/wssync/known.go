@@ -14,8 +14,8 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
-// sameEntry reports whether two descriptions are of the same entry in the same state. A folder's times change with what is in
-// it, and a link's with nothing that matters.
+// sameEntry reports whether two records describe the same entry in the same state. The times of folders and links are ignored: a folder's
+// changes with its entries, a link's is meaningless.
 func sameEntry(a, b frame.Record) bool {
 	if a.Type() != b.Type() || a.Size != b.Size || !bytes.Equal(a.Link, b.Link) {
 		return false
@@ -29,7 +29,7 @@ func sameEntry(a, b frame.Record) bool {
 	return a.Mode&0o777 == b.Mode&0o777 && a.Mtime == b.Mtime
 }
 
-// topmost returns the names that such says yes to, without those below another one of them.
+// topmost returns the names for which such returns true, except those below another one of them.
 func topmost(all map[string]frame.Record, such func(name string) bool) []string {
 	var chosen []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -49,7 +49,7 @@ func below(name string, folders []string) bool {
 	return false
 }
 
-// wire is what is known, as the supervisor reads it.
+// wire returns the known state in the form that the supervisor parses.
 func (c *Syncer) wire() []byte {
 	var wire []byte
 	for _, name := range slices.Sorted(maps.Keys(c.known)) {
@@ -60,7 +60,7 @@ func (c *Syncer) wire() []byte {
 	return wire
 }
 
-// recall reads what was known when this host, or the one before it, carried last. It says whether anything was.
+// recall reads the state at the end of the last synchronisation, by this host or the one before it. It reports whether there was any.
 func (c *Syncer) recall() bool {
 	if c.known != nil {
 		return true
@@ -93,7 +93,7 @@ func (c *Syncer) recall() bool {
 	}
 }
 
-// remember keeps what both have now. Were it lost, the host's state would win at the next launch.
+// remember stores the state that both sides have. If it were lost, the host's state would win at the next launch.
 func (c *Syncer) remember(now map[string]frame.Record) error {
 	changed := c.known == nil || !maps.EqualFunc(c.known, now, func(a, b frame.Record) bool { return sameEntry(a, b) && a.Mtime == b.Mtime })
 	c.known = now

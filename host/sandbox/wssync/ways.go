@@ -13,11 +13,11 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/fsroot"
 )
 
-// errTooMuch ends a transport that would fill the host's disk.
+// errTooMuch ends a transfer that would fill the host's disk.
 var errTooMuch = fmt.Errorf("more than %d bytes have changed", int64(maxCarried))
 
-// fetch brings home what differs from what is known, in one exchange: the supervisor learns what is known, and sends the
-// content of what is not.
+// fetch copies to the host what differs from the known state, in one exchange: the supervisor gets that state, and sends the content that
+// differs.
 func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	now := make(map[string]frame.Record, len(c.known))
 	var size int64
@@ -27,7 +27,7 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 		old, had := c.known[name]
 		same := had && sameEntry(old, r)
 		if r.Bare && !same {
-			if had { // too large, or closed to the workload's own user: the old one stays
+			if had { // too large, or inaccessible to the workload's own user: the old version stays
 				now[name] = old
 			}
 			return nil
@@ -51,7 +51,7 @@ func (c *Syncer) fetch(ctx context.Context, v Volume, home fsroot.Tree) error {
 	return c.remember(now)
 }
 
-// drop removes from the host what the volume has no more.
+// drop removes from the host what the volume does not have any more.
 func (c *Syncer) drop(home fsroot.Tree, now map[string]frame.Record) error {
 	for _, name := range topmost(c.known, func(name string) bool { _, is := now[name]; return !is }) {
 		if err := home.Root.RemoveAll(name); err != nil {
@@ -61,7 +61,7 @@ func (c *Syncer) drop(home fsroot.Tree, now map[string]frame.Record) error {
 	return nil
 }
 
-// bring puts into the volume what differs on the host, and removes there what both had and the host has no more.
+// bring copies to the volume what differs on the host, and removes from it what both had and the host does not have any more.
 func (c *Syncer) bring(ctx context.Context, v Volume, home fsroot.Tree) error {
 	inside, err := contents(ctx, v)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Syncer) bring(ctx context.Context, v Volume, home fsroot.Tree) error {
 	return c.remember(inside)
 }
 
-// load sends the entries of a folder of the host that differ.
+// load sends the entries of a host folder that differ.
 func load(ctx context.Context, v Volume, home fsroot.Tree, differs func(frame.Record) bool) error {
 	return v.Import(ctx, ".", func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, frame.MaxData)
@@ -116,7 +116,7 @@ func load(ctx context.Context, v Volume, home fsroot.Tree, differs func(frame.Re
 	})
 }
 
-// contents describes everything in the volume.
+// contents returns the records of everything in the volume.
 func contents(ctx context.Context, v Volume) (map[string]frame.Record, error) {
 	all := make(map[string]frame.Record)
 	err := export(ctx, v, frame.ExportBody{Path: []byte("."), Bare: true}, nil, func(r frame.Record, _ io.Reader) error {
@@ -127,7 +127,7 @@ func contents(ctx context.Context, v Volume) (map[string]frame.Record, error) {
 	return all, err
 }
 
-// export has take see the records of the volume one by one.
+// export calls take for each record of the volume.
 func export(ctx context.Context, v Volume, body frame.ExportBody, known io.Reader, take func(r frame.Record, content io.Reader) error) error {
 	_, err := v.Export(ctx, body, known, func(wire io.Reader) error { return archive.NewReader(wire).Each(take) })
 	return err

@@ -1,13 +1,13 @@
-// Package wssync keeps a session's folder on the host and its volume on an engine elsewhere the same. The host's folder is
-// the workspace that lasts; the volume is where commands work on it.
+// Package wssync synchronises a session's folder on the host with its volume on a remote engine. The host's folder is the lasting
+// workspace; commands work on the volume.
 //
-// The state that both had last is remembered, over restarts too. So a file that differs in the volume was written by commands, and is
-// brought home first; whatever then differs on the host was changed there while no container ran, and goes into the volume.
-// It is remembered of one volume: in another, made after that was removed or on another engine, no command has deleted
-// what is missing, and the host's folder has it.
+// The last state that both had is remembered, also over restarts. A file in the volume that differs from it was written by commands, and is
+// copied to the host first; a file on the host that differs from it then was changed while no container ran, and is copied to the volume.
+// The state is that of one volume: in another one, created after the first was removed or on another engine, missing files were not deleted
+// by a command, and the host's files win.
 //
-// Start with Syncer.Begin. The volume is a container's that is up: package link speaks with it. What it sends is believed
-// no more than a stranger's archive (package archive), and stays below the folder (package fsroot).
+// Start with Syncer.Begin. The volume is that of a running container, to which package link connects. The data from it
+// are not trusted, like a stranger's archive (package archive), and stay below the folder (package fsroot).
 package wssync
 
 import (
@@ -27,17 +27,17 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/workspace"
 )
 
-// Volume is what a container has of the workspace; *link.Link is one.
+// Volume is a container's access to the workspace; *link.Link implements it.
 type Volume interface {
-	// Export hands the records of a folder to read.
+	// Export passes the records of a folder to read.
 	Export(ctx context.Context, body frame.ExportBody, known io.Reader, read func(io.Reader) error) (frame.ExportReply, error)
 	// Import unpacks the records that write writes below a folder.
 	Import(ctx context.Context, name string, write func(io.Writer) error) error
-	// Remove removes an entry, with everything in it.
+	// Remove removes an entry with everything in it.
 	Remove(ctx context.Context, name string, all bool) error
 }
 
-// Set has the carriers of the sessions; sandboxes of one session share theirs, as they share the workspace.
+// Set holds the Syncers of the sessions; sandboxes of one session share theirs, as they share the workspace.
 type Set struct {
 	dir string
 	log *slog.Logger
@@ -46,14 +46,14 @@ type Set struct {
 	all map[string]*Syncer
 }
 
-// NewSet returns a Set that remembers in dir.
+// NewSet returns a Set that stores the known states in dir.
 func NewSet(dir string, log *slog.Logger) *Set {
 	return &Set{dir: dir, log: log, all: make(map[string]*Syncer)}
 }
 
 const memoryPrefix = "carry-"
 
-// Of returns the Syncer of a session, whose folder this is. mark tells its volume from those before it.
+// Of returns the Syncer of a session with the given folder. mark distinguishes its volume from earlier ones.
 func (s *Set) Of(session, path, mark string) *Syncer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Set) memory(path string) string {
 	return filepath.Join(s.dir, memoryPrefix+filepath.Base(path))
 }
 
-// Forget drops what is remembered of a session whose volume is gone.
+// Forget removes the known state of a session whose volume is gone.
 func (s *Set) Forget(session, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,26 +79,26 @@ func (s *Set) Forget(session, path string) error {
 	return nil
 }
 
-// Syncer syncs one session's workspace. Its methods are safe for concurrent use.
+// Syncer synchronises one session's workspace. Its methods are safe for concurrent use.
 type Syncer struct {
-	path   string            // of the host's folder
-	memory string            // of the file with what is known
-	volume [sha256.Size]byte // which one that is about; the file begins with it
+	path   string            // path of the host's folder
+	memory string            // path of the file with the known state
+	volume [sha256.Size]byte // the volume that the state is about; the file begins with it
 	log    *slog.Logger
 
-	busy  chan struct{}           // holds a token while a sync runs
-	known map[string]frame.Record // what both had last, as the volume describes it; nil: not read yet. Guarded by busy
+	busy  chan struct{}           // holds a token while a synchronisation runs
+	known map[string]frame.Record // the last common state, as the volume describes it; nil: not read yet. Guarded by busy
 }
 
 const (
-	// timeout bounds one way of all that has changed.
+	// timeout bounds the copying in one direction.
 	timeout = 10 * time.Minute
-	// maxCarried bounds the bytes that come home at a time, maxFile those of one file. A larger one stays in the volume.
+	// maxCarried bounds the bytes copied to the host at a time, maxFile those of one file. A larger one stays in the volume.
 	maxFile    = 1 << 30
 	maxCarried = 16 << 30
 )
 
-// Begin makes both the same before the first command of a container runs.
+// Begin synchronises both before the first command of a container runs.
 func (c *Syncer) Begin(ctx context.Context, v Volume) error {
 	return c.locked(ctx, func(ctx context.Context, home fsroot.Tree) error {
 		if c.recall() {
@@ -110,12 +110,12 @@ func (c *Syncer) Begin(ctx context.Context, v Volume) error {
 	})
 }
 
-// Fetch brings home what has changed inside. A failure loses nothing: the volume keeps it for the next time.
+// Fetch copies to the host what has changed inside. A failure loses nothing: the volume keeps it for the next time.
 func (c *Syncer) Fetch(ctx context.Context, v Volume) error {
 	return c.locked(ctx, func(ctx context.Context, home fsroot.Tree) error { return c.fetch(ctx, v, home) })
 }
 
-// locked does something that nobody else of the session does at the same time.
+// locked calls do while nobody else synchronises the session.
 func (c *Syncer) locked(ctx context.Context, do func(ctx context.Context, home fsroot.Tree) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

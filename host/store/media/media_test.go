@@ -20,6 +20,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // clock is a time that tests move.
@@ -454,7 +456,7 @@ func TestShares(t *testing.T) {
 	clock := newClock()
 	why := errors.New("in words")
 	dir := t.TempDir()
-	config := Config{Dir: dir, Now: clock.Now, MaxTotal: 40 * block, Share: func(owner string) (int64, error) {
+	config := Config{Dir: dir, Now: clock.Now, MaxTotal: 40 * block, Share: func(owner message.SenderKey) (int64, error) {
 		if owner == "free" {
 			return 0, nil
 		}
@@ -462,7 +464,7 @@ func TestShares(t *testing.T) {
 	}}
 	s := open(t, config)
 	body := func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", 3*block-20)) } // with its head four blocks
-	try := func(owner string, i int, want error) {
+	try := func(owner message.SenderKey, i int, want error) {
 		t.Helper()
 		_, err := s.Put(context.Background(), Head{Owner: owner}, strings.NewReader(body(i)))
 		if !errors.Is(err, want) || want != nil && !errors.Is(err, why) {

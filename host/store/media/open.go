@@ -12,11 +12,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Open reads media. The reader ends with ErrCorrupt instead of io.EOF when the bytes are not those that were put; what uses media
-// before that has to be able to take it back.
+// Open reads media. The reader returns ErrCorrupt instead of io.EOF if the bytes do not match the digest; a caller that uses bytes
+// before the end must be able to undo that.
 func (s *Store) Open(ctx context.Context, digest string) (io.ReadCloser, Info, error) {
 	info, f, err := s.open(ctx, digest)
 	if err != nil {
@@ -25,7 +26,7 @@ func (s *Store) Open(ctx context.Context, digest string) (io.ReadCloser, Info, e
 	return &checked{store: s, file: f, digest: digest, sum: sha256.New()}, info, nil
 }
 
-// Touch tells about media, and renews it: it stays for another Grace at least.
+// Touch returns the Info of media, and keeps it for at least another Grace.
 func (s *Store) Touch(ctx context.Context, digest string) (Info, error) {
 	if err := s.touch(digest); err != nil {
 		return Info{}, fmt.Errorf("touch media: %w", err)
@@ -69,7 +70,7 @@ func (s *Store) open(ctx context.Context, digest string) (Info, *os.File, error)
 	return info, f, err
 }
 
-// describe puts together what is known. A head that is lost or spoiled costs the name, not the media.
+// describe returns the Info of media. Without a readable head only the name is lost.
 func (s *Store) describe(f *os.File, digest string) (Info, error) {
 	stat, err := f.Stat()
 	if err != nil {
@@ -89,12 +90,13 @@ func (s *Store) describe(f *os.File, digest string) (Info, error) {
 	return info, nil
 }
 
-// Owned reads from a store's folder how many bytes the media of each owner take, beside a process that has it open. "" has what is nobody's.
-func Owned(dir string) map[string]int64 {
-	owned := map[string]int64{}
+// Owned returns the bytes of each owner's media in a store's folder, which another process may have open. "" counts media without an
+// owner.
+func Owned(dir string) map[message.SenderKey]int64 {
+	owned := map[message.SenderKey]int64{}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !validDigest(d.Name()) {
-			return nil // what can be seen is counted
+			return nil // count what is readable
 		}
 		if info, err := d.Info(); err == nil {
 			e := entry{owners: readHead(path).Owners}
@@ -129,7 +131,7 @@ func (c *checked) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (c *checked) Close() error { return c.file.Close() }
 
-// discard removes a spoiled object, so that it can be put again.
+// discard removes a damaged object, so that it can be stored again.
 func (s *Store) discard(digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,9 +10,11 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
-// Pruned tells what was removed and what is left.
+// Pruned counts what was removed and what is left.
 type Pruned struct {
 	Removed int
 	Freed   int64 // bytes on disk
@@ -20,7 +22,7 @@ type Pruned struct {
 	Used    int64 // bytes on disk
 }
 
-// Prune removes what nobody needs and is older than MaxAge, and the oldest of the rest while all together is too large.
+// Prune removes media that is not needed and older than MaxAge, and the oldest of the rest while the store is too large.
 func (s *Store) Prune(ctx context.Context) (Pruned, error) {
 	p, err := s.prune(ctx, func() bool { return s.used > s.config.MaxTotal }, nil)
 	if err != nil {
@@ -29,10 +31,10 @@ func (s *Store) Prune(ctx context.Context) (Pruned, error) {
 	return p, nil
 }
 
-// pruneEvery is how often Run looks.
+// pruneEvery is the time between two prunings.
 const pruneEvery = time.Hour
 
-// Run prunes now and then until ctx ends.
+// Run prunes regularly until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -53,10 +55,10 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune removes what is old, and more while more says so: of one owner, or else of the owner with most at that moment. mu is held when it is
-// called.
-func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned, error) {
-	keep, err := s.config.Keep(ctx) // before the lock: what is noted as needed after this is younger than Grace
+// prune removes old media, and further media while more returns true: of one owner, or else of the owner with most at that moment. more
+// is called with mu held.
+func (s *Store) prune(ctx context.Context, more func() bool, of *message.SenderKey) (Pruned, error) {
+	keep, err := s.config.Keep(ctx) // before the lock: a later need is of media younger than Grace
 	if err != nil {
 		return Pruned{}, fmt.Errorf("ask what is needed: %w", err)
 	}
@@ -69,7 +71,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 		out.Freed += c.room
 		return s.remove(c.digest, c.entry)
 	}
-	young := map[string][]candidate{} // by owner, oldest first
+	young := map[message.SenderKey][]candidate{} // by owner, oldest first
 	for _, c := range s.candidates(keep, now) {
 		if now.Sub(c.touched) >= s.config.MaxAge {
 			if err := drop(c); err != nil {
@@ -90,7 +92,7 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 			delete(young, o)
 		}
 		if s.entries[c.digest] != c.entry {
-			continue // went as another owner's
+			continue // removed as another owner's
 		}
 		err := error(nil)
 		if of != nil && len(c.owners) > 1 {
@@ -106,8 +108,8 @@ func (s *Store) prune(ctx context.Context, more func() bool, of *string) (Pruned
 	return out, nil
 }
 
-// Drop removes one object that belonged to something which is gone, and reports whether it is not there any more. What is needed still, or
-// was asked for within Grace, stays.
+// Drop removes one object after its last use was deleted, and reports whether it is gone. An object that is still needed, or was
+// requested within Grace, stays.
 func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) {
 	keep, err := s.config.Keep(ctx) // before the lock, as in prune
 	if err != nil {
@@ -125,13 +127,13 @@ func (s *Store) Drop(ctx context.Context, digest string) (gone bool, err error) 
 	return s.entries[digest] == nil, nil
 }
 
-// candidate is an object that may go.
+// candidate is an object that may be removed.
 type candidate struct {
 	digest string
 	*entry
 }
 
-// candidates are what nobody needs, oldest first. mu is held.
+// candidates returns the objects that are not needed, oldest first. mu is held.
 func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 	var all []candidate
 	for digest, e := range s.entries {
@@ -145,25 +147,25 @@ func (s *Store) candidates(keep map[string]bool, now time.Time) []candidate {
 	return all
 }
 
-// disown leaves an object to its other owners. mu is held.
-func (s *Store) disown(c candidate, owner string) error {
-	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o string) bool { return o == owner })
+// disown removes one owner of an object that has others. mu is held.
+func (s *Store) disown(c candidate, owner message.SenderKey) error {
+	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(o message.SenderKey) bool { return o == owner })
 	s.give(owner, -c.room)
 	h := readHead(s.path(c.digest))
 	h.Owners = c.owners
 	return s.writeHead(c.digest, h)
 }
 
-// ownedBy are the owners; what is nobody's has one without a name.
-func (e *entry) ownedBy() []string {
+// ownedBy returns the owners, or "" for an object without one.
+func (e *entry) ownedBy() []message.SenderKey {
 	if len(e.owners) == 0 {
-		return []string{""}
+		return []message.SenderKey{""}
 	}
 	return e.owners
 }
 
-// largest is the one of those owners who has most. mu is held.
-func (s *Store) largest(of map[string][]candidate) (owner string) {
+// largest returns the owner with the most bytes. mu is held.
+func (s *Store) largest(of map[message.SenderKey][]candidate) (owner message.SenderKey) {
 	first := true
 	for o := range of {
 		if first || cmp.Or(cmp.Compare(s.owned[owner], s.owned[o]), cmp.Compare(o, owner)) < 0 {
@@ -186,11 +188,11 @@ func (s *Store) remove(digest string, e *entry) error {
 	return nil
 }
 
-// fullFor is how long a store that could not make room refuses without another look.
+// fullFor is how long a full store refuses without looking again.
 const fullFor = 10 * time.Second
 
-// claim takes room for an owner, and makes it when there is none: within his share out of what is his, and within the whole.
-func (s *Store) claim(ctx context.Context, owner string, n int64) error {
+// claim reserves room for an owner. If necessary it makes room: for the owner's share from his own media, and for the whole from all.
+func (s *Store) claim(ctx context.Context, owner message.SenderKey, n int64) error {
 	most, why := int64(0), error(nil)
 	if owner != "" {
 		most, why = s.config.Share(owner)
@@ -201,7 +203,7 @@ func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 		err = s.makeRoom(ctx, owner, n, over, over)
 	}
 	if errors.Is(err, ErrFull) {
-		// A tenth more than is needed, or else the next one would have to look again.
+		// A tenth more than needed, so that the next call need not look again.
 		err = s.makeRoom(ctx, "", n, over, func() bool { return s.used+n > s.config.MaxTotal-s.config.MaxTotal/10 })
 	}
 	if errors.Is(err, ErrShare) {
@@ -210,10 +212,10 @@ func (s *Store) claim(ctx context.Context, owner string, n int64) error {
 	return err
 }
 
-// makeRoom removes what may go while more says so, of one owner or with "" of everybody, and then takes room.
-func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more func() bool) error {
+// makeRoom removes candidates while more returns true, of one owner or, with "", of everybody, and then reserves room.
+func (s *Store) makeRoom(ctx context.Context, owner message.SenderKey, n int64, over, more func() bool) error {
 	full := ErrFull
-	var of *string
+	var of *message.SenderKey
 	if owner != "" {
 		full, of = ErrShare, &owner
 	}
@@ -230,13 +232,13 @@ func (s *Store) makeRoom(ctx context.Context, owner string, n int64, over, more 
 	if errors.Is(err, full) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		maps.DeleteFunc(s.full, func(_ string, at time.Time) bool { return s.config.Now().Sub(at) >= fullFor })
+		maps.DeleteFunc(s.full, func(_ message.SenderKey, at time.Time) bool { return s.config.Now().Sub(at) >= fullFor })
 		s.full[owner] = s.config.Now()
 	}
 	return err
 }
 
-func (s *Store) reserve(owner string, n int64, over func() bool) error {
+func (s *Store) reserve(owner message.SenderKey, n int64, over func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -250,29 +252,29 @@ func (s *Store) reserve(owner string, n int64, over func() bool) error {
 	return nil
 }
 
-// Owned returns how many bytes the media of each owner take, "" for what is nobody's.
-func (s *Store) Owned() map[string]int64 {
+// Owned returns the bytes of each owner's media; "" counts media without an owner.
+func (s *Store) Owned() map[message.SenderKey]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.owned)
 }
 
-// Held returns how many bytes the media of an owner take.
-func (s *Store) Held(owner string) int64 {
+// Held returns the bytes of an owner's media.
+func (s *Store) Held(owner message.SenderKey) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owned[owner]
 }
 
-// own takes down that an object takes so much more. mu is held.
+// own adds to the size of an object. mu is held.
 func (s *Store) own(e *entry, n int64) {
 	for _, o := range e.ownedBy() {
 		s.give(o, n)
 	}
 }
 
-// give takes down that an owner has so much more. mu is held.
-func (s *Store) give(owner string, n int64) {
+// give adds to the bytes of an owner. mu is held.
+func (s *Store) give(owner message.SenderKey, n int64) {
 	if s.owned[owner] += n; s.owned[owner] == 0 {
 		delete(s.owned, owner)
 	}

@@ -16,10 +16,11 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 )
 
-// Put stores what body holds; when it returns, the media is on disk. What is there already is not written again, but renewed. A
-// body of another size than the head says is refused.
+// Put stores the bytes of body; when it returns, they are on disk. Media that exists is renewed instead of being written again. A body
+// of another size than the head's is refused.
 func (s *Store) Put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 	info, err := s.put(ctx, h, body)
 	if err != nil {
@@ -49,18 +50,18 @@ func (s *Store) put(ctx context.Context, h Head, body io.Reader) (Info, error) {
 		Digest: hex.EncodeToString(w.sum.Sum(nil)), Size: w.size, Detected: mimetype.Detect(w.first).String(),
 		Claimed: cleanType(h.Type), Name: cleanName(h.Name), Put: s.config.Now(),
 	}
-	return info, s.place(file, info, h.Owner)
+	return info, s.publish(file, info, h.Owner)
 }
 
 // intake writes one object before its digest is known.
 type intake struct {
 	store *Store
-	owner string
+	owner message.SenderKey
 	file  *durable.Draft
 	sum   hash.Hash
-	first []byte // tells the type
+	first []byte // for detecting the type
 	size  int64
-	room  int64 // that is taken for it
+	room  int64 // reserved for it
 }
 
 // take reads body to its end.
@@ -80,7 +81,7 @@ func (w *intake) take(ctx context.Context, wants int64, body io.Reader) error {
 		case errors.Is(end, io.EOF) && wants > 0 && w.size != wants:
 			return ErrSize
 		case errors.Is(end, io.EOF):
-			return w.grow(ctx) // an empty object takes room, too
+			return w.grow(ctx) // an empty object needs room, too
 		case end != nil:
 			return end
 		}
@@ -104,10 +105,10 @@ func (w *intake) write(ctx context.Context, wants int64, p []byte) error {
 	return err
 }
 
-// step is by how much the room for an object grows.
+// step is the unit in which room for an object is reserved.
 const step = 1 << 20
 
-// grow takes the room that the object needs by now.
+// grow reserves the room that the object needs so far.
 func (w *intake) grow(ctx context.Context) error {
 	wants := room(w.size)
 	if wants <= w.room {
@@ -123,7 +124,7 @@ func (w *intake) grow(ctx context.Context) error {
 	return nil
 }
 
-// release gives the room back; what has become an object has been counted again as such.
+// release frees the reserved room; a complete object is counted separately.
 func (w *intake) release() {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
@@ -131,8 +132,8 @@ func (w *intake) release() {
 	w.store.give(w.owner, -w.room)
 }
 
-// place gives the object its name. The head goes first, so that no object is without one.
-func (s *Store) place(file *durable.Draft, info Info, owner string) error {
+// publish gives the object its name. The head comes first, so that no object is without one.
+func (s *Store) publish(file *durable.Draft, info Info, owner message.SenderKey) error {
 	there, owners := s.pin(info, owner)
 	err := s.makeFolder(info.Digest)
 	if err == nil {
@@ -145,7 +146,7 @@ func (s *Store) place(file *durable.Draft, info Info, owner string) error {
 	return err
 }
 
-// name puts the file where it belongs, or renews the one that is there, unless somebody has removed it behind our back.
+// name renames the file to its final name, or renews the existing one, unless somebody has removed that meanwhile.
 func (s *Store) name(file *durable.Draft, info Info, there bool) error {
 	if there {
 		err := os.Chtimes(s.path(info.Digest), info.Put, info.Put)
@@ -156,11 +157,11 @@ func (s *Store) name(file *durable.Draft, info Info, there bool) error {
 	return file.Commit(s.path(info.Digest), 0o600)
 }
 
-// maxOwners bounds for how many owners one object counts.
+// maxOwners bounds the owners of one object.
 const maxOwners = 64
 
-// pin keeps Prune away from an object, and returns whether its file is there and whose it is.
-func (s *Store) pin(info Info, owner string) (there bool, owners []string) {
+// pin keeps Prune away from an object, and returns whether its file exists and who owns it.
+func (s *Store) pin(info Info, owner message.SenderKey) (there bool, owners []message.SenderKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[info.Digest]
@@ -204,16 +205,16 @@ func (s *Store) makeFolder(digest string) error {
 	return err
 }
 
-// head is the file beside an object.
+// head is the content of the file beside an object.
 type head struct {
 	Detected string `json:"detected"`
 	Claimed  string `json:"claimed,omitempty"`
 	Name     string `json:"name,omitempty"`
-	// Owners are those for whom it counts.
-	Owners []string `json:"owners,omitempty"`
+	// Owners are the owners whose shares it uses.
+	Owners []message.SenderKey `json:"owners,omitempty"`
 }
 
-// readHead reads the head of the object in a file; one that is lost or spoiled is empty.
+// readHead reads the head of an object. A missing or damaged one is empty.
 func readHead(object string) (h head) {
 	text, err := os.ReadFile(object + headSuffix)
 	if err != nil || json.Unmarshal(text, &h) != nil {

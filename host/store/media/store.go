@@ -14,48 +14,49 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/durable"
+	"github.com/flynnhost/flynn/host/message"
 )
 
-// Config configures a Store. Dir is required; it is the store's alone.
+// Config configures a Store. Dir is required, and only the store may use it.
 type Config struct {
-	Dir       string        // is made when it does not exist
-	MaxObject int64         // bytes of one; 64 MiB
-	MaxTotal  int64         // bytes of all, by the room that they take on disk; 2 GiB
-	MaxAge    time.Duration // what nobody needs is removed when it is older; 30 days
-	// Share returns how many bytes the media of one owner may take, 0 for any number, and what to say where that is too little. Media that
-	// several owners have put counts for each of them. Nil is no bound.
-	Share func(owner string) (most int64, why error)
-	// Keep returns the digests that are needed, whatever their age. An error keeps everything.
+	Dir       string        // created if it does not exist
+	MaxObject int64         // bytes of one object; 0 means 64 MiB
+	MaxTotal  int64         // bytes of all, by their room on disk; 0 means 2 GiB
+	MaxAge    time.Duration // age at which unneeded media is removed; 0 means 30 days
+	// Share returns how many bytes the media of one owner may take, 0 for any number, and the error if that is not enough. Media that
+	// several owners have stored counts for each of them. Nil means no bound.
+	Share func(owner message.SenderKey) (most int64, why error)
+	// Keep returns the digests that are needed, whatever their age. If it fails, everything is kept.
 	Keep func(context.Context) (map[string]bool, error)
 	Log  *slog.Logger
-	Now  func() time.Time // time.Now
+	Now  func() time.Time // nil means time.Now
 }
 
-// Grace is how long media stay from the last Put or Touch on, needed or not: the holder of a digest has that long to make it known
-// to Keep.
+// Grace is how long media stays after the last Put or Touch, needed or not. The holder of a digest has that long to report it through
+// Keep.
 const Grace = time.Hour
 
-// Store keeps media. Its methods may be called from many goroutines, but only one process may have it open.
+// Store stores media. Its methods may be called by several goroutines, but only one process may have it open.
 type Store struct {
 	config Config
 	log    *slog.Logger
 
-	mu      sync.Mutex // guards the following, and names in the folder disappear only under it
+	mu      sync.Mutex // guards the fields below; names in the folder disappear only under it
 	entries map[string]*entry
-	used    int64                // room of the entries and of what is being written
-	owned   map[string]int64     // the same by owner, "" for what is nobody's
-	full    map[string]time.Time // when the share of an owner, or with "" the store, last was full and nothing could go
+	used    int64                           // room of the entries and of unfinished writes
+	owned   map[message.SenderKey]int64     // the same by owner, "" for media without an owner
+	full    map[message.SenderKey]time.Time // when an owner's share, or with "" the store, last was full and nothing could be removed
 }
 
 // entry is one object.
 type entry struct {
-	room    int64 // 0 while it has no file
+	room    int64 // 0 without a file
 	touched time.Time
-	pins    int // Puts that are about to give it its file
-	owners  []string
+	pins    int // Puts that are about to create its file
+	owners  []message.SenderKey
 }
 
-// New opens the store and sweeps what a crash has left.
+// New opens the store and removes the remains of a crash.
 func New(c Config) (*Store, error) {
 	c.MaxObject = cmp.Or(c.MaxObject, 64<<20)
 	c.MaxTotal = cmp.Or(c.MaxTotal, 2<<30)
@@ -68,9 +69,9 @@ func New(c Config) (*Store, error) {
 		c.Keep = func(context.Context) (map[string]bool, error) { return nil, nil }
 	}
 	if c.Share == nil {
-		c.Share = func(string) (int64, error) { return 0, nil }
+		c.Share = func(message.SenderKey) (int64, error) { return 0, nil }
 	}
-	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[string]int64{}, full: map[string]time.Time{}}
+	s := &Store{config: c, log: c.Log.With("component", "media"), entries: map[string]*entry{}, owned: map[message.SenderKey]int64{}, full: map[message.SenderKey]time.Time{}}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the media store: %w", err)
 	}
@@ -80,7 +81,7 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// headSuffix ends the name of the file that holds an object's Head.
+// headSuffix is the suffix of the file with an object's head.
 const headSuffix = ".json"
 
 // scan reads the folder.
@@ -94,7 +95,7 @@ func (s *Store) scan() error {
 		case strings.HasPrefix(name, durable.DraftPrefix):
 			return os.Remove(path)
 		case !validDigest(digest) || s.path(digest) != strings.TrimSuffix(path, headSuffix) || !d.Type().IsRegular():
-			s.log.Warn("found a foreign file in the media store", "path", path)
+			s.log.Warn("unknown file in the media store", "path", path)
 			return nil
 		case isHead:
 			return s.scanHead(digest)
@@ -110,7 +111,7 @@ func (s *Store) scan() error {
 	})
 }
 
-// scanHead reads whose an object is, which was scanned before, and removes a head without its object.
+// scanHead reads the owners of an object that was scanned before, and removes a head without an object.
 func (s *Store) scanHead(digest string) error {
 	e := s.entries[digest]
 	if e == nil {
@@ -122,13 +123,13 @@ func (s *Store) scanHead(digest string) error {
 	return nil
 }
 
-// block is the least room that a file takes on most disks.
+// block is the smallest room of a file on most disks.
 const block = 4 << 10
 
-// room is what an object and its head take. It keeps the number of objects bounded as well.
+// room returns the room of an object and its head. It also bounds the number of objects.
 func room(size int64) int64 { return (size+block-1)/block*block + block }
 
-// validDigest also keeps digests from being paths.
+// validDigest excludes digests that could be paths.
 func validDigest(s string) bool {
 	if len(s) != 64 || strings.ToLower(s) != s {
 		return false

@@ -10,16 +10,16 @@ import (
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
-// Bounds of what a Head may say, in bytes.
+// Bounds of a Head, in bytes.
 const (
 	maxName = 200
 	maxType = 100
 )
 
-// detectFrom is how many first bytes tell the type.
+// detectFrom is the number of bytes from which the type is detected.
 const detectFrom = 3 << 10
 
-// Type is the media type to go by: the claimed one as long as the bytes do not speak against it, the detected one otherwise.
+// Type returns the media type to use: the claimed one unless the bytes contradict it, and the detected one otherwise.
 func (i Info) Type() string {
 	if i.Claimed == "" {
 		return i.Detected
@@ -28,7 +28,7 @@ func (i Info) Type() string {
 	if found != nil && found.Is(i.Claimed) {
 		return i.Claimed
 	}
-	// A type that the detector does not know cannot be found; it may be true of bytes that look like nothing in particular.
+	// The detector does not know every type; an unknown one may be true of bytes without a specific type.
 	unknown := mimetype.Lookup(i.Claimed) == nil
 	if unknown && (i.Detected == "application/octet-stream" ||
 		strings.HasPrefix(i.Detected, "text/plain") && strings.HasPrefix(i.Claimed, "text/")) {
@@ -37,7 +37,7 @@ func (i Info) Type() string {
 	return i.Detected
 }
 
-// cleanType is the type without parameters, and empty for what is none.
+// cleanType returns a type without parameters, or "" if it is invalid.
 func cleanType(claimed string) string {
 	if len(claimed) > maxType {
 		return ""
@@ -49,16 +49,16 @@ func cleanType(claimed string) string {
 	return t
 }
 
-// cleanName is the last element of a name, fit to be shown: programs of two worlds write their paths with either slash.
+// cleanName returns the last element of a name, fit to be shown. Both slashes separate elements.
 func cleanName(name string) string {
 	name = strings.ToValidUTF8(name, "")
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) { // control characters, and those that turn the direction of writing
+		if !unicode.IsPrint(r) { // control characters, and those that change the writing direction
 			return -1
 		}
 		return r
 	}, name)
 	name = strings.Trim(name, ". ")
-	return strings.TrimLeft(cut.Tail(name, maxName), ". ") // its end has the extension
+	return strings.TrimLeft(cut.Tail(name, maxName), ". ") // the extension is at the end
 }

@@ -54,34 +54,34 @@ func (s *Store) PutSession(ctx context.Context, session turnlog.Session, turns [
 	return nil
 }
 
-// vacant refuses a session that is there, and one that a later one has replaced.
+// vacant refuses a session that exists or has been replaced by a later one.
 func vacant(w *writer, key string) error {
 	k := message.ParseSession(key)
 	var there, now int
 	if err := w.row("SELECT count(*) FROM sessions WHERE key = ?", []any{key}, &there); err != nil {
 		return err
 	}
-	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Place}, &now); err != nil {
+	if err := w.row("SELECT coalesce(max(epoch), 1) FROM places WHERE key = ?", []any{k.Scope}, &now); err != nil {
 		return err
 	}
 	switch {
 	case there > 0:
-		return store.Conflict("it is there already; flynn session delete removes it")
+		return store.Conflict("it exists already; flynn session delete removes it")
 	case now > k.Epoch:
-		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", k.Place, now, k.Agent))
+		return store.Conflict(fmt.Sprintf("%s is at its session %d with agent %s, which has replaced it", k.Scope, now, k.Agent))
 	}
 	return nil
 }
 
-// presentEpoch makes the session's epoch that of its place.
+// presentEpoch makes the session's epoch the present one of its scope.
 func presentEpoch(w *writer, key string) error {
 	k := message.ParseSession(key)
 	if k.Epoch == 1 {
 		return nil
 	}
-	w.over = append(w.over, func() { w.places.changed(k.Place) })
+	w.over = append(w.over, func() { w.scopes.changed(k.Scope) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, 0, '', '', '')
-		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Place, k.Epoch)
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch`, k.Scope, k.Epoch)
 }
 
 func putNewTurn(w *writer, t turnlog.SessionTurn, e encoded) error {
@@ -90,12 +90,12 @@ func putNewTurn(w *writer, t turnlog.SessionTurn, e encoded) error {
 		return err
 	}
 	if there > 0 {
-		return store.Conflict(fmt.Sprintf("turn %s is there already, in another session", t.Turn.ID))
+		return store.Conflict(fmt.Sprintf("turn %s exists already, in another session", t.Turn.ID))
 	}
 	return commitTurn(w, turnlog.Commit{Turn: t.Turn, Steps: t.Steps}, e)
 }
 
-// Sessions is that of turnlog.Turns.
+// Sessions implements the method of turnlog.Turns for reading.
 func (r *Reader) Sessions(ctx context.Context, limit int) ([]turnlog.Session, error) {
 	if r.version == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (r *Reader) Sessions(ctx context.Context, limit int) ([]turnlog.Session, er
 	return list(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions ORDER BY last DESC, key LIMIT ?", limit)
 }
 
-// Session is that of turnlog.Turns.
+// Session implements the method of turnlog.Turns for reading.
 func (r *Reader) Session(ctx context.Context, key string) (turnlog.Session, error) {
 	if r.version == 0 {
 		return turnlog.Session{}, store.ErrNotFound
@@ -111,7 +111,7 @@ func (r *Reader) Session(ctx context.Context, key string) (turnlog.Session, erro
 	return one(ctx, r.db, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key = ?", key)
 }
 
-// SessionTurns is that of turnlog.Archive.
+// SessionTurns implements the method of turnlog.Archive for reading.
 func (r *Reader) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, error) {
 	if r.version == 0 {
 		return nil, nil
@@ -119,7 +119,7 @@ func (r *Reader) SessionTurns(ctx context.Context, key string) ([]turnlog.Turn, 
 	return list(ctx, r.db, scanTurn, sessionTurns, key)
 }
 
-// Steps is that of turnlog.Turns.
+// Steps implements the method of turnlog.Turns for reading.
 func (r *Reader) Steps(ctx context.Context, turn string) ([]turnlog.Step, error) {
 	if r.version == 0 {
 		return nil, nil
@@ -127,7 +127,7 @@ func (r *Reader) Steps(ctx context.Context, turn string) ([]turnlog.Step, error)
 	return list(ctx, r.db, scanStep, "SELECT turn, seq, kind, data, at FROM steps WHERE turn = ? ORDER BY seq", turn)
 }
 
-// LatestSummary is that of turnlog.Summaries.
+// LatestSummary implements the method of turnlog.Summaries for reading.
 func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Summary, error) {
 	if r.version < versionWith("0010_memory.sql") {
 		return turnlog.Summary{}, store.ErrNotFound
@@ -135,13 +135,13 @@ func (r *Reader) LatestSummary(ctx context.Context, session string) (turnlog.Sum
 	return latestSummary(ctx, r.db, session)
 }
 
-// placesVersion is the schema's that has places.
-const placesVersion = 8
+// scopesVersion is the first schema version with conversation scopes.
+const scopesVersion = 8
 
-// Place is that of turnlog.Places.
-func (r *Reader) Place(ctx context.Context, key string) (turnlog.Place, error) {
-	if r.version < placesVersion {
-		return turnlog.Place{Key: key, Epoch: 1}, nil
+// Scope is like that of turnlog.Scopes.
+func (r *Reader) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
+	if r.version < scopesVersion {
+		return turnlog.Scope{Key: key, Epoch: 1}, nil
 	}
-	return readPlace(ctx, r.db, key)
+	return readScope(ctx, r.db, key)
 }

@@ -17,22 +17,21 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-// A damaged store is found when it is opened. Found later, it would fail one message after the other, and use up those that wait.
+// Damage is looked for when the store is opened. Found later, it would fail one message after the other.
 
-// checkWall bounds the look for damage, so that a large store does not hold up the start. Pages that it has not reached by then pass. Tests
-// change it.
+// checkWall bounds the search for damage, so that a large store does not delay the start. Pages that it has not reached by then are not
+// checked. Tests change it.
 var checkWall = 2 * time.Second
 
-// usedMark is what the lock file holds once the folder has had a database.
+// usedMark is the content of the lock file once the folder has a database.
 const usedMark = "flynn.db belongs to this folder\n"
 
-// vanished refuses a folder that has had a database and has none any more, or an empty one: a new one would forget every session, approval
-// and event without a word.
+// vanished refuses a folder whose database is missing or empty: a new one would silently forget every session, approval and event.
 func vanished(lock *os.File, path string) error {
 	if info, err := lock.Stat(); err != nil || info.Size() == 0 {
 		return err
 	}
-	for _, name := range []string{path, path + "-wal"} { // all may be in the log yet
+	for _, name := range []string{path, path + "-wal"} { // everything may still be in the log
 		switch info, err := os.Stat(name); {
 		case err == nil && info.Size() > 0:
 			return nil
@@ -40,10 +39,10 @@ func vanished(lock *os.File, path string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s is missing or empty, although this folder has had one: put it back from a backup, or begin anew in another store.dir", path)
+	return fmt.Errorf("%s is missing or empty, although this folder has had one: restore it from a backup, or start with another store.dir", path)
 }
 
-// check looks for damage: that every page is where the database says, and readable. It does not compare indexes, which takes far longer.
+// check checks that every page is where the database says, and readable. It does not compare indexes, which takes far longer.
 func check(ctx context.Context, conn *sql.Conn, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWall)
 	defer cancel()
@@ -60,7 +59,7 @@ func check(ctx context.Context, conn *sql.Conn, path string) error {
 	return nil
 }
 
-// advise adds what to do to an error of a database that is none, or that the disk has no room for.
+// advise adds advice to the error of a damaged database or a full disk.
 func advise(path string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return noRoom(path, err)
@@ -84,10 +83,10 @@ func noRoom(path string, err error) error {
 	return fmt.Errorf("the disk is full: make room for %s: %w", path, err)
 }
 
-// leastFree is what a database needs to be opened: its log and shared memory, in bytes.
+// leastFree is the space that opening a database needs for its log and shared memory, in bytes.
 const leastFree = 1 << 20
 
-// full reports whether the file system of a folder has hardly a byte left.
+// full reports whether the file system of a folder has hardly any free space.
 func full(dir string) bool {
 	var s unix.Statfs_t
 	err := unix.Statfs(dir, &s)
@@ -95,6 +94,6 @@ func full(dir string) bool {
 }
 
 func damaged(path string, err error) error {
-	return fmt.Errorf("%s is damaged: %w: stop here and keep a copy of the folder; put the file back from a backup, or recover what is left with: "+
+	return fmt.Errorf("%s is damaged: %w: make a copy of the folder first; then restore the file from a backup, or recover what is left with: "+
 		"sqlite3 %s .recover | sqlite3 recovered.db", path, err, path)
 }

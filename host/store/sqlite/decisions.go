@@ -20,7 +20,7 @@ func (s *Store) AddDecisions(ctx context.Context, ds []journal.Decision) error {
 	return nil
 }
 
-// addDecisions inserts decisions; turn, if set, replaces theirs.
+// addDecisions inserts decisions. If turn is set, it replaces theirs.
 func addDecisions(w *writer, turn string, ds []journal.Decision) error {
 	for _, d := range ds {
 		if turn != "" {
@@ -41,7 +41,7 @@ func addDecisions(w *writer, turn string, ds []journal.Decision) error {
 	return nil
 }
 
-// addText keeps a text once and returns its digest, nil for none.
+// addText stores a text once and returns its digest, or nil for an empty text.
 func addText(w *writer, text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -64,8 +64,8 @@ func (s *Store) EachDecision(ctx context.Context, f journal.DecisionFilter) iter
 	return eachDecision(ctx, s.read, f, false)
 }
 
-// decisionBatch is how many decisions one query reads. Between queries the database is free, so that a long replay
-// does not keep the write-ahead log of a running host from being emptied.
+// decisionBatch bounds the decisions read by one query. A long read transaction would keep a running host from emptying its write-ahead
+// log.
 const decisionBatch = 512
 
 // eachDecision reads in the order of (at, id), from an index.
@@ -101,7 +101,7 @@ func eachDecision(ctx context.Context, db *sql.DB, f journal.DecisionFilter, old
 	}
 }
 
-// decisionColumns is the beginning of a query, of the table as it is now or as it was before 0003_replay.sql.
+// decisionColumns returns the beginning of a query, for the present table or for that from before 0003_replay.sql.
 func decisionColumns(f journal.DecisionFilter, old bool) string {
 	calls := "d.calls"
 	if f.WithoutCalls {
@@ -115,7 +115,7 @@ func decisionColumns(f journal.DecisionFilter, old bool) string {
 		d.fuel, d.nanos FROM decisions d LEFT JOIN decision_texts t ON t.id = d.text WHERE `
 }
 
-// decisionsWhere names only the columns that are asked for, so that the planner finds the index.
+// decisionsWhere names only the columns of the filter, so that the planner uses the index.
 func decisionsWhere(f journal.DecisionFilter) (string, []any) {
 	terms, args := []string{"TRUE"}, []any{}
 	add := func(term string, arg any) { terms, args = append(terms, term), append(args, arg) }

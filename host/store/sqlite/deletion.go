@@ -19,40 +19,40 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// doomed is a session that is about to be deleted, with what was read of it before the writer is asked. Nothing runs in it, so nothing
-// changes in between but what the writer looks at again.
-type doomed struct {
+// deletedSession is a session about to be deleted, with what was read of it before the write. Nothing runs in it; the writer checks the
+// rest again.
+type deletedSession struct {
 	turnlog.Deletion
 	turns   []turnlog.Turn
-	ids     string   // of them, as a JSON array
+	ids     string   // their ids, as a JSON array
 	said    []int64  // inbox rows
-	digests []string // that their steps name
+	digests []string // named in their steps
 }
 
-// family are the turns of a session with all that was delegated in them. Sessions of children are found by their parents: their keys
-// begin with the session's, but so may one that somebody else has chosen.
+// family selects the turns of a session and all turns delegated by them. Sessions of children are found by their parents: their keys
+// begin with the session's, but so may unrelated ones.
 const family = `WITH RECURSIVE family (id) AS (SELECT id FROM turns WHERE session = ? UNION
 	SELECT turns.id FROM turns JOIN family ON turns.parent = family.id WHERE turns.parent <> '') `
 
-// toldIn are the edits, reactions and the like in a conversation that a turn was told of; which one is not recorded.
+// toldIn selects the edits, reactions and the like of a conversation that some turn has seen; which one is not recorded.
 const toldIn = `SELECT id FROM inbox WHERE channel = ? AND state = 'done' AND json_extract(CAST(message AS TEXT), '$.conversation.id') = ? AND
 	json_extract(CAST(message AS TEXT), '$.noted')`
 
-// digest is the form of a digest wherever a step may have one.
+// digest matches every digest in a step.
 var digest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9a-f]{64}\b`) })
 
-// doom reads what is deleted with a session.
-func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
-	v := doomed{Deletion: d}
+// toDelete reads what is deleted with a session.
+func (s *Store) toDelete(ctx context.Context, d turnlog.Deletion) (deletedSession, error) {
+	v := deletedSession{Deletion: d}
 	var err error
 	if v.turns, err = list(ctx, s.read, scanTurn, family+"SELECT "+turnColumns+" FROM turns WHERE id IN (SELECT id FROM family)", d.Key); err != nil {
 		return v, err
 	}
-	ids, named, places := []string{}, map[string]bool{}, map[[2]string]bool{}
+	ids, named, scopes := []string{}, map[string]bool{}, map[[2]string]bool{}
 	for _, t := range v.turns {
 		ids = append(ids, t.ID)
 		v.said = append(v.said, t.Inbox...)
-		places[[2]string{t.Channel, t.Conversation.ID}] = true
+		scopes[[2]string{t.Channel, t.Conversation.ID}] = true
 		steps, err := s.Steps(ctx, t.ID)
 		if err != nil {
 			return v, err
@@ -63,7 +63,7 @@ func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
 			}
 		}
 	}
-	for p := range places {
+	for p := range scopes {
 		told, err := list(ctx, s.read, scanNumber, toldIn, p[0], p[1])
 		if err != nil {
 			return v, err
@@ -83,25 +83,25 @@ func (s *Store) doom(ctx context.Context, d turnlog.Deletion) (doomed, error) {
 	return v, err
 }
 
-// ordersIn are the messages in a conversation that no turn has answered: commands, and what was not to be answered. Which session they
-// belong to is not recorded. With the last session of the conversation all of them go, before that those between its first message and its
-// last.
-func (s *Store) ordersIn(ctx context.Context, d doomed, channel, conversation string) ([]int64, error) {
+// ordersIn returns the messages of a conversation that no turn has answered: commands, and messages without an answer. Their session is
+// not recorded. With the last session of the conversation all of them are deleted, before that those between its first and last
+// message.
+func (s *Store) ordersIn(ctx context.Context, d deletedSession, channel, conversation string) ([]int64, error) {
 	answered := map[int64]bool{}
 	first, last, others := int64(math.MaxInt64), int64(0), false
-	doomed := map[string]bool{}
+	deletedSession := map[string]bool{}
 	for _, t := range d.turns {
-		doomed[t.ID] = true
+		deletedSession[t.ID] = true
 	}
 	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE channel = ? AND conversation = ?", channel, conversation)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range turns {
-		others = others || !doomed[t.ID]
+		others = others || !deletedSession[t.ID]
 		for _, id := range t.Inbox {
 			answered[id] = true
-			if doomed[t.ID] {
+			if deletedSession[t.ID] {
 				first, last = min(first, id), max(last, id)
 			}
 		}
@@ -113,7 +113,7 @@ func (s *Store) ordersIn(ctx context.Context, d doomed, channel, conversation st
 
 // DeleteSession implements turnlog.Archive.
 func (s *Store) DeleteSession(ctx context.Context, d turnlog.Deletion) error {
-	v, err := s.doom(ctx, d)
+	v, err := s.toDelete(ctx, d)
 	if err == nil {
 		err = s.writer.write(ctx, func(w *writer) error { return w.deleteSession(v) })
 	}
@@ -123,7 +123,7 @@ func (s *Store) DeleteSession(ctx context.Context, d turnlog.Deletion) error {
 	return nil
 }
 
-// ofTurns are what goes with the turns, whose ids are the one argument.
+// ofTurns deletes what belongs to turns. The argument is the turn ids.
 var ofTurns = []string{
 	"DELETE FROM steps WHERE turn IN (SELECT value FROM json_each(?))",
 	"DELETE FROM extractions WHERE turn IN (SELECT value FROM json_each(?))",
@@ -135,7 +135,7 @@ var ofTurns = []string{
 	"DELETE FROM turns WHERE id IN (SELECT value FROM json_each(?))",
 }
 
-func (w *writer) deleteSession(d doomed) error {
+func (w *writer) deleteSession(d deletedSession) error {
 	var running int
 	err := w.row(family+"SELECT count(*) FROM turns WHERE id IN (SELECT id FROM family) AND state = 'running'", []any{d.Key}, &running)
 	if err != nil {
@@ -157,8 +157,8 @@ func (w *writer) deleteSession(d doomed) error {
 	return errors.Join(w.unsay(d.said), w.dropGrants(d), w.dropSessionRows(d), w.dropTurnRows(d), w.leaveBehind(d), w.audit(row))
 }
 
-// dropSessionRows removes what is kept by the session's key, and by those of the sessions that were delegated in it.
-func (w *writer) dropSessionRows(d doomed) error {
+// dropSessionRows deletes the rows with the key of the session or of a session delegated by it.
+func (w *writer) dropSessionRows(d deletedSession) error {
 	for _, key := range d.keys() {
 		for _, query := range []string{"DELETE FROM summaries WHERE session = ?", "DELETE FROM results WHERE session = ?"} {
 			if err := w.exec(query, key); err != nil {
@@ -169,8 +169,8 @@ func (w *writer) dropSessionRows(d doomed) error {
 	return nil
 }
 
-// keys are those of the session and of the sessions that were delegated in it.
-func (d doomed) keys() []string {
+// keys returns the keys of the session and of the sessions delegated by it.
+func (d deletedSession) keys() []string {
 	keys := map[string]bool{d.Key: true}
 	for _, t := range d.turns {
 		keys[t.Session] = true
@@ -178,7 +178,7 @@ func (d doomed) keys() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-func (w *writer) dropTurnRows(d doomed) error {
+func (w *writer) dropTurnRows(d deletedSession) error {
 	for _, query := range ofTurns {
 		if err := w.exec(query, d.ids); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (w *writer) dropTurnRows(d doomed) error {
 	return nil
 }
 
-// unsay takes out of the inbox what was said. The row itself stays, so that its event is never answered again.
+// unsay deletes the text of inbox rows. The rows stay, so that their events are never answered again.
 func (w *writer) unsay(ids []int64) error {
 	for _, id := range ids {
 		row, err := scanInbox(func(dest ...any) error {
@@ -217,8 +217,8 @@ func (w *writer) unsay(ids []int64) error {
 	return nil
 }
 
-// dropGrants removes the grants for the session, with a row for each that was still good for something.
-func (w *writer) dropGrants(d doomed) error {
+// dropGrants deletes the session's grants, and records the end of each that was still valid.
+func (w *writer) dropGrants(d deletedSession) error {
 	for _, key := range d.keys() {
 		grants, err := list(context.Background(), w.conn, scanGrant, `SELECT body FROM grants WHERE json_extract(CAST(body AS TEXT), '$.scope') = ? AND
 			json_extract(CAST(body AS TEXT), '$.session') = ?`, consent.GrantSession, key)
@@ -244,14 +244,14 @@ func (w *writer) dropGrants(d doomed) error {
 	return nil
 }
 
-// leaveBehind notes what the store cannot remove: files, and with the last session of a home what that has on the engine.
-func (w *writer) leaveBehind(d doomed) error {
+// leaveBehind records what the store cannot remove: files and, with the last session of a home, its data on the engine.
+func (w *writer) leaveBehind(d deletedSession) error {
 	left := make([]turnlog.Leftover, 0, len(d.digests)+1)
 	for _, name := range d.digests {
 		left = append(left, turnlog.Leftover{Kind: turnlog.LeftMedia, Name: name})
 	}
 	home := message.ParseSession(d.Key).Home()
-	others, err := list(context.Background(), w.conn, scanText, "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
+	others, err := list(context.Background(), w.conn, scanText[string], "SELECT key FROM sessions WHERE key = ?1 OR key >= ?1 || '#' AND key < ?1 || '$'", home)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (w *writer) leaveBehind(d doomed) error {
 	return nil
 }
 
-// pruneReplies removes the replies that were on their way when their session was deleted and have arrived since.
+// pruneReplies deletes replies that were unsent when their session was deleted and have been sent since.
 func pruneReplies(w *writer) error {
 	err := w.exec("DELETE FROM outbox WHERE state NOT IN ('pending', 'sending') AND turn IN (SELECT name FROM leftovers WHERE kind = 'replies')")
 	if err != nil {
@@ -275,10 +275,10 @@ func pruneReplies(w *writer) error {
 	return w.exec("DELETE FROM leftovers WHERE kind = 'replies' AND NOT EXISTS (SELECT 1 FROM outbox WHERE turn = name)")
 }
 
-// PlaceSessions implements turnlog.Archive.
-func (s *Store) PlaceSessions(ctx context.Context, place string) ([]turnlog.Session, error) {
-	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", place)
-	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Place != place }), err
+// SessionsIn implements turnlog.Archive.
+func (s *Store) SessionsIn(ctx context.Context, scope string) ([]turnlog.Session, error) {
+	all, err := list(ctx, s.read, scanSession, "SELECT key, agent, turns, last FROM sessions WHERE key >= ?1 || ':' AND key < ?1 || ';' ORDER BY key", scope)
+	return slices.DeleteFunc(all, func(v turnlog.Session) bool { return message.ParseSession(v.Key).Scope != scope }), err
 }
 
 // ListLeftovers implements turnlog.Leftovers.
@@ -304,7 +304,7 @@ func (s *Store) NamedInSteps(ctx context.Context, digest string) (bool, error) {
 	}, "SELECT EXISTS (SELECT 1 FROM steps WHERE instr(CAST(data AS TEXT), ?) > 0)", digest)
 }
 
-func scanText(scan func(...any) error) (text string, err error) {
+func scanText[T ~string](scan func(...any) error) (text T, err error) {
 	err = scan(&text)
 	return text, err
 }

@@ -48,7 +48,7 @@ func (s *Store) OpenDrafts(ctx context.Context) ([]mailbox.Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range pending { // before the outbox: what is answered in between is in one of the two
+	for _, r := range pending { // before the outbox: what is answered meanwhile is in one of the two
 		live[r.ID] = true
 	}
 	unsent, err := s.UnsentOutbox(ctx)

@@ -10,10 +10,10 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/egress"
 )
 
-// keptEgress is how many records are kept: some 100 MB at most.
+// keptEgress bounds the kept records, at most about 100 MB.
 const keptEgress = 500_000
 
-// AddEgress implements egress.Records. Beyond keptEgress the oldest go.
+// AddEgress implements egress.Records. Beyond keptEgress it deletes the oldest.
 func (s *Store) AddEgress(ctx context.Context, rs []egress.Record) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		for _, r := range rs {
@@ -59,7 +59,7 @@ func scanEgress(scan func(...any) error) (egress.Record, error) {
 	return r, err
 }
 
-// ListEgress is that of egress.Records.
+// ListEgress implements the method of egress.Records for reading.
 func (r *Reader) ListEgress(ctx context.Context, f egress.RecordFilter) ([]egress.Record, error) {
 	if r.version < egressVersion {
 		return nil, nil // no host has written any yet
@@ -67,5 +67,5 @@ func (r *Reader) ListEgress(ctx context.Context, f egress.RecordFilter) ([]egres
 	return listEgress(ctx, r.db, f)
 }
 
-// egressVersion is the schema's that has the table.
+// egressVersion is the first schema version with the table.
 const egressVersion = 2

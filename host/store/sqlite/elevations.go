@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) Elevate(ctx context.Context, e consent.Elevation, row consent.Au
 }
 
 // Elevation implements consent.Elevations.
-func (s *Store) Elevation(ctx context.Context, conversation string) (consent.Elevation, error) {
+func (s *Store) Elevation(ctx context.Context, conversation message.ConversationKey) (consent.Elevation, error) {
 	e, err := one(ctx, s.read, scanElevation, "SELECT body FROM elevations WHERE conversation = ?", conversation)
 	if err != nil {
 		return e, fmt.Errorf("read the elevation of %s: %w", conversation, err)
@@ -45,7 +46,7 @@ func (s *Store) Elevations(ctx context.Context) ([]consent.Elevation, error) {
 }
 
 // EndElevation implements consent.Elevations.
-func (s *Store) EndElevation(ctx context.Context, conversation string, began time.Time, row consent.AuditRow) error {
+func (s *Store) EndElevation(ctx context.Context, conversation message.ConversationKey, began time.Time, row consent.AuditRow) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		err := w.changeOne("DELETE FROM elevations WHERE conversation = ? AND began = ?", conversation, nanos(began))
 		if err != nil {

@@ -45,7 +45,7 @@ func (s *Store) FinishExtraction(ctx context.Context, turn string, notes []memor
 	return nil
 }
 
-// makeRoom deletes the oldest notes that extractions wrote, where the notes' scopes have become too large.
+// makeRoom deletes the oldest extracted notes of the scopes that have become too large.
 func (w *writer) makeRoom(notes []memory.Note, max int) error {
 	for _, n := range notes {
 		if err := w.exec(`DELETE FROM notes WHERE id IN (SELECT id FROM notes WHERE agent = ?1 AND person = ?2 AND extracted ORDER BY updated, id

@@ -9,8 +9,8 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// TestAFullDisk fills the database in the middle of groups of writes. What was acknowledged is there, what was refused is not, and
-// the store works on once there is room.
+// TestAFullDisk fills the database in the middle of groups of writes. Acknowledged writes are there, refused ones are not, and
+// the store continues to work once there is room.
 func TestAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(t.Context(), dir)

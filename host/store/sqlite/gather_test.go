@@ -40,7 +40,7 @@ func TestWhoComesMeanwhileIsCommittedToo(t *testing.T) {
 			if err := second.wait(t.Context()); !errors.Is(err, c.fate) {
 				t.Errorf("second write: %v, want %v", err, c.fate)
 			}
-			there, err := list(t.Context(), s.read, scanText, "SELECT turn FROM extractions ORDER BY turn")
+			there, err := list(t.Context(), s.read, scanText[string], "SELECT turn FROM extractions ORDER BY turn")
 			want := 2
 			if c.fate != nil {
 				want = 1

@@ -76,7 +76,7 @@ func (s *Store) EndGrant(ctx context.Context, id string, row consent.AuditRow) e
 	return s.changeGrant(ctx, id, row, func(g *consent.Grant) { g.Ended, g.EndedBy = row.At.UTC(), row.Actor })
 }
 
-// changeGrant changes a grant that is open, with the audit row that says so.
+// changeGrant changes an open grant and adds the audit row.
 func (s *Store) changeGrant(ctx context.Context, id string, row consent.AuditRow, change func(*consent.Grant)) error {
 	err := s.writer.write(ctx, func(w *writer) error {
 		g, err := scanGrant(func(dest ...any) error {

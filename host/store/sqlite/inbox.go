@@ -89,7 +89,7 @@ func scanInbox(scan func(...any) error) (mailbox.InboxRow, error) {
 	return r, json.Unmarshal(body, &r.Message)
 }
 
-// queryer is a database, or a transaction in which several queries see the same.
+// queryer is a database, or a transaction for several queries of one state.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// A killed flynn's last child has its lock as well, until it comes to its own program: the next flynn waits so long for that.
+// The last child of a killed Flynn holds its lock until it executes its own program; the next Flynn waits that long.
 const (
 	lockPatience = 2 * time.Second
 	lockPause    = 10 * time.Millisecond
@@ -23,7 +23,7 @@ const (
 // ErrLocked is store.ErrLocked.
 var ErrLocked = store.ErrLocked
 
-// Lock takes a store's folder for this process, until the file is closed. The kernel gives it back when the process ends, however it ends.
+// Lock locks a store's folder for this process until the file is closed. The kernel releases the lock when the process ends.
 func Lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Store) WriteNote(ctx context.Context, n memory.Note, max int) error {
 	return nil
 }
 
-// noteFits reports whether a note replaces one, or there is room for one more.
+// noteFits returns an error unless a note replaces another one or there is room for it.
 func (w *writer) noteFits(n memory.Note, max int) error {
 	if max <= 0 {
 		return nil
@@ -56,7 +56,7 @@ func (w *writer) putNote(n memory.Note, labels []byte) error {
 	return w.exec(putNote, n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), false)
 }
 
-// putExtracted leaves a note alone that was written on purpose.
+// putExtracted does not replace a note that was written on purpose.
 func (w *writer) putExtracted(n memory.Note, labels []byte) error {
 	return w.exec(putNote+" WHERE notes.extracted", n.Agent, n.Person, n.Key, n.Text, n.By, n.Turn, labels, nanos(n.Updated), true)
 }
@@ -87,7 +87,7 @@ func searchNotes(ctx context.Context, db *sql.DB, q memory.NoteQuery) ([]memory.
 	return list(ctx, db, scanNote, "SELECT "+noteColumns+" FROM "+from+" WHERE "+where+" ORDER BY "+order+" LIMIT ?", args...)
 }
 
-// noteWhere is the condition of a query apart from its words.
+// noteWhere returns the condition of a query, except for its words.
 func noteWhere(q memory.NoteQuery) (where string, args []any) {
 	where = "1"
 	and := func(column string, value any, given bool) {
@@ -114,7 +114,7 @@ func noteWhere(q memory.NoteQuery) (where string, args []any) {
 // ForgetNotes implements memory.Notes.
 func (s *Store) ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
 	if q.Words != "" {
-		return nil, errors.New("forget notes: a search is no choice; name their ids or keys")
+		return nil, errors.New("forget notes: cannot select by words; name ids or keys")
 	}
 	q.Limit = -1
 	notes, err := s.SearchNotes(ctx, q)
@@ -129,7 +129,7 @@ func (s *Store) ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.N
 	return notes, nil
 }
 
-// matchWords quotes each word, so that a query is text and never search syntax.
+// matchWords quotes each word, so that a query is never search syntax.
 func matchWords(query string, any bool) string {
 	words := strings.Fields(strings.ReplaceAll(query, "\x00", " "))
 	for i, w := range words {

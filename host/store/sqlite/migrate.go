@@ -14,17 +14,17 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versionWith is the schema's from that migration on.
+// versionWith returns the schema version of a migration.
 func versionWith(name string) int {
 	files, err := migrations.ReadDir("migrations")
-	if err != nil { // they are part of the program
+	if err != nil { // they are embedded
 		panic(err)
 	}
 	i := slices.IndexFunc(files, func(f fs.DirEntry) bool { return f.Name() == name })
 	return i + 1
 }
 
-// migrate applies what the database lacks, each file in a transaction of its own; user_version counts them.
+// migrate applies the missing migrations, each in a transaction of its own; user_version counts them.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {

@@ -54,7 +54,7 @@ func encodeReplies(replies []message.Reply) ([][]byte, error) {
 	return bodies, nil
 }
 
-// addReplies adds those whose key is not there yet, and returns them.
+// addReplies adds the replies whose key is new, and returns them.
 func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte) (fresh []message.Reply, err error) {
 	for i, r := range replies {
 		n, err := w.changed("INSERT INTO outbox (key, turn, reply, state) VALUES (?, ?, ?, 'pending') ON CONFLICT DO NOTHING",
@@ -69,12 +69,12 @@ func addReplies(w *writer, turn string, replies []message.Reply, bodies [][]byte
 	return fresh, nil
 }
 
-// lookBack is how many turns of a conversation are searched for a message that was sent there.
+// lookBack bounds the turns of a conversation that are searched for a sent message.
 const lookBack = 100
 
 // FindSent implements mailbox.Earlier.
 func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID string) (mailbox.OutboxRow, error) {
-	if err := s.writer.settle(ctx); err != nil { // people can be quick to react to what they see
+	if err := s.writer.settle(ctx); err != nil { // people may react to a message at once
 		return mailbox.OutboxRow{}, err
 	}
 	rows, err := list(ctx, s.read, scanOutbox, "SELECT "+outboxColumns+` FROM outbox WHERE state = 'sent' AND turn IN
@@ -92,7 +92,7 @@ func (s *Store) FindSent(ctx context.Context, channel, conversation, platformID 
 }
 
 // LastPrivate implements mailbox.Earlier.
-func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (message.Conversation, error) {
+func (s *Store) LastPrivate(ctx context.Context, channel string, sender message.SenderKey) (message.Conversation, error) {
 	turns, err := list(ctx, s.read, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE sender = ? AND channel = ? AND parent = '' ORDER BY id DESC LIMIT ?",
 		sender, channel, lookBack)
 	if err != nil {
@@ -106,9 +106,9 @@ func (s *Store) LastPrivate(ctx context.Context, channel, sender string) (messag
 	return message.Conversation{}, store.ErrNotFound
 }
 
-// Senders implements mailbox.Earlier. Each is found by a step in the index, however many turns he has.
-func (s *Store) Senders(ctx context.Context) ([]string, error) {
-	return list(ctx, s.read, scanText, `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
+// Senders implements mailbox.Earlier. It takes one step in the index for each sender, however many turns he has.
+func (s *Store) Senders(ctx context.Context) ([]message.SenderKey, error) {
+	return list(ctx, s.read, scanText[message.SenderKey], `WITH RECURSIVE people (sender) AS (SELECT min(sender) FROM turns UNION ALL
 		SELECT (SELECT min(sender) FROM turns WHERE turns.sender > people.sender) FROM people WHERE sender IS NOT NULL)
 		SELECT sender FROM people WHERE sender <> ''`)
 }
@@ -116,7 +116,7 @@ func (s *Store) Senders(ctx context.Context) ([]string, error) {
 // Holders implements turnlog.Turns.
 func (s *Store) Holders(ctx context.Context) ([]turnlog.Holder, error) { return holders(ctx, s.read) }
 
-// Holders is that of turnlog.Turns.
+// Holders implements the method of turnlog.Turns for reading.
 func (r *Reader) Holders(ctx context.Context) ([]turnlog.Holder, error) {
 	if r.version < parentVersion {
 		return nil, nil
@@ -124,7 +124,7 @@ func (r *Reader) Holders(ctx context.Context) ([]turnlog.Holder, error) {
 	return holders(ctx, r.db)
 }
 
-// parentVersion is the schema's that knows which turns were delegated.
+// parentVersion is the first schema version that records delegation.
 const parentVersion = 11
 
 func holders(ctx context.Context, db *sql.DB) ([]turnlog.Holder, error) {

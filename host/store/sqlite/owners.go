@@ -11,21 +11,21 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// ownership is what the writer's host owns. It is read inside a transaction, which keeps everybody else from writing, and stays true until
+// ownership is what the writer's host owns. It is read inside a transaction, which excludes other writers, and stays valid until
 // another connection commits: SQLite counts those commits in data_version. So the check of a commit costs one pragma and no read.
 type ownership struct {
 	host, incarnation string
 
 	read    bool
-	version int64                     // data_version when it was read
+	version int64                     // data_version at the time of reading
 	fenced  bool                      // another incarnation of the host writes
-	taken   map[store.OwnerKey]string // the host of what has been taken
+	taken   map[store.OwnerKey]string // the owner of each taken key
 }
 
-// enter makes the writer a new incarnation of a host, which fences out the one before it.
+// enter makes the writer a new incarnation of a host, which fences out the previous one.
 //
-// The commit is not flushed: only a crash of the machine can undo it, which the incarnation before does not outlive, and the first commit
-// that counts flushes this one as well.
+// The commit is not flushed: only a crash of the machine can undo it, which the previous incarnation does not survive, and the first
+// flushed commit includes it.
 func (w *writer) enter(host string) error {
 	w.own = ownership{host: host, incarnation: store.NewID(time.Now())}
 	err := w.exec("PRAGMA synchronous = NORMAL")
@@ -36,7 +36,7 @@ func (w *writer) enter(host string) error {
 	return errors.Join(err, w.exec("PRAGMA synchronous = FULL"))
 }
 
-// confirm brings the writer's ownership up to date. It is called inside each transaction, before anything is written.
+// confirm updates the writer's ownership. It is called inside each transaction, before anything is written.
 func (w *writer) confirm() error {
 	var version int64
 	if err := w.row("PRAGMA data_version", nil, &version); err != nil {
@@ -64,7 +64,7 @@ func (w *writer) confirm() error {
 	return nil
 }
 
-// all reports whether the host owns everything, as the only one does.
+// all reports whether the host owns everything, because no other host has taken a key.
 func (o *ownership) all() bool { return len(o.taken) == 0 && o.host == store.HomeHost }
 
 // owns returns store.ErrFenced unless the host owns a key.
@@ -79,7 +79,7 @@ func (w *writer) owns(key store.OwnerKey) error {
 	return nil
 }
 
-// owned is a write for a key.
+// owned restricts a write to the owner of a key.
 func owned(key store.OwnerKey, do func(*writer) error) func(*writer) error {
 	return func(w *writer) error {
 		if err := w.owns(key); err != nil {
@@ -89,20 +89,20 @@ func owned(key store.OwnerKey, do func(*writer) error) func(*writer) error {
 	}
 }
 
-// ownsRow is owns for the conversation or the channel of a row, of which query selects the channel and the conversation. One that does not
-// exist is nobody's: the write itself finds that out.
+// ownsRow is like owns for the conversation or the channel of a row, whose channel and conversation query selects. A missing row has no
+// owner; the write itself reports that.
 func (w *writer) ownsRow(key func(message.ConversationKey) store.OwnerKey, query string, id any) error {
 	if w.own.all() {
 		return nil
 	}
-	var k message.ConversationKey
-	switch err := w.row(query, []any{id}, &k.Channel, &k.ID); {
+	var instance, conversation string
+	switch err := w.row(query, []any{id}, &instance, &conversation); {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
 	}
-	return w.owns(key(k))
+	return w.owns(key(message.NewConversationKey(instance, conversation)))
 }
 
 const (
@@ -110,9 +110,9 @@ const (
 	whereOfTurn  = "SELECT channel, conversation FROM turns WHERE id = ?"
 )
 
-func channelOf(k message.ConversationKey) store.OwnerKey { return store.ChannelOwner(k.Channel) }
+func channelOf(k message.ConversationKey) store.OwnerKey { return store.ChannelOwner(k.Channel()) }
 
-// The epoch of a key is that of its row plus that of its host, so that the start of a host counts for all its keys and writes one row.
+// The epoch of a key is the sum of its row's and its host's, so that the start of a host changes all its keys with one row.
 const selectOwner = `SELECT h.id, coalesce(n.incarnation, ''), coalesce(o.epoch, 0) + coalesce(n.epoch, 0)
 	FROM (SELECT coalesce((SELECT host FROM owners WHERE key = ?1), ?2) AS id) h
 	LEFT JOIN owners o ON o.key = ?1 LEFT JOIN hosts n ON n.id = h.id`

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/message"
 )
 
-// pairingsVersion is the schema's that has pairings.
+// pairingsVersion is the first schema version with pairings.
 const pairingsVersion = 7
 
 // AskPairing implements pairings.Store.
@@ -52,7 +52,7 @@ func (s *Store) PutPairing(ctx context.Context, p pairings.Pairing, turn string,
 	return *fresh, nil
 }
 
-// putPairing prepares the write of a pairing with its replies; fresh is valid after it.
+// putPairing prepares the write of a pairing with its replies; fresh is set when it has run.
 func putPairing(p pairings.Pairing, turn string, replies []message.Reply) (put func(*writer) error, fresh *[]message.Reply, err error) {
 	body, err := jsonform.Marshal(p)
 	if err != nil {
@@ -71,7 +71,7 @@ func putPairing(p pairings.Pairing, turn string, replies []message.Reply) (put f
 }
 
 // DropPairing implements pairings.Store.
-func (s *Store) DropPairing(ctx context.Context, sender string) error {
+func (s *Store) DropPairing(ctx context.Context, sender message.SenderKey) error {
 	err := s.writer.write(ctx, func(w *writer) error { return w.exec("DELETE FROM pairings WHERE sender = ?", sender) })
 	if err != nil {
 		return fmt.Errorf("forget the pairing of %s: %w", sender, err)
@@ -86,7 +86,7 @@ func (s *Store) ListPairings(ctx context.Context) ([]pairings.Pairing, error) {
 	return list(ctx, s.read, scanPairing, listPairings)
 }
 
-// ListPairings is that of pairings.Store.
+// ListPairings implements the method of pairings.Store for reading.
 func (r *Reader) ListPairings(ctx context.Context) ([]pairings.Pairing, error) {
 	if r.version < pairingsVersion {
 		return nil, nil

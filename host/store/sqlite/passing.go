@@ -13,10 +13,10 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// readPatience is how long a read is tried again that fails for want of something, such as descriptors.
+// readPatience is how long a read is retried that fails for lack of resources, such as descriptors.
 const readPatience = 30 * time.Second
 
-// patiently reads, and tries again while what is missing may come back. After readPatience the error is a store.ErrPassing.
+// patiently retries a read that fails for lack of resources. After readPatience the error is a store.ErrPassing.
 func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	wait := 20 * time.Millisecond
 	for left := readPatience; ; wait = min(2*wait, time.Second) {
@@ -36,7 +36,7 @@ func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// passing reports whether an error says that something is missing now, and not that the database is wrong.
+// passing reports whether an error is a temporary lack of resources rather than damage.
 func passing(err error) bool {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC} {
 		if errors.Is(err, lack) {

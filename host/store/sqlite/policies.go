@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// keptChanges is how many changes of one policy are kept. The archive keeps the modules that they name.
+// keptChanges bounds the kept changes of one policy. The archive keeps the modules that they name.
 const keptChanges = 200
 
 // AddPolicyModule implements journal.Changes.
@@ -108,7 +108,7 @@ func (s *Store) PolicyFiles(ctx context.Context) ([]string, error) {
 	}, `SELECT file FROM policy_history WHERE file <> '' UNION SELECT now_file FROM policy_history WHERE now_file <> ''`)
 }
 
-// ListPolicyChanges is that of journal.Changes.
+// ListPolicyChanges implements the method of journal.Changes for reading.
 func (r *Reader) ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) ([]journal.Change, error) {
 	if r.version < historyVersion {
 		return nil, nil // no host has written any yet
@@ -116,5 +116,5 @@ func (r *Reader) ListPolicyChanges(ctx context.Context, f journal.ChangeFilter) 
 	return listPolicyChanges(ctx, r.db, f)
 }
 
-// historyVersion is the schema's that has the table.
+// historyVersion is the first schema version with the table.
 const historyVersion = 4

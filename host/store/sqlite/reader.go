@@ -14,16 +14,16 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// replayVersion is the schema's that has what a replay needs, and the tables of shadow policies.
+// replayVersion is the first schema version with the data for replays, and with the tables of shadow policies.
 const replayVersion = 3
 
 // Reader reads the store of a host that may be running. It takes no lock, changes no schema and writes nothing.
 type Reader struct {
-	db      *sql.DB // nil when no host has run yet
+	db      *sql.DB // nil if no host has run yet
 	version int
 }
 
-// OpenReader opens the database in dir to be read. A folder in which no host has run reads as empty. It has to be closed.
+// OpenReader opens the database in dir for reading. A folder in which no host has run reads as empty. The caller must close the reader.
 func OpenReader(ctx context.Context, dir string) (*Reader, error) {
 	path := filepath.Join(dir, "flynn.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func (r *Reader) Close() error {
 	return r.db.Close()
 }
 
-// EachDecision is that of journal.Decisions.
+// EachDecision implements the method of journal.Decisions for reading.
 func (r *Reader) EachDecision(ctx context.Context, f journal.DecisionFilter) iter.Seq2[journal.Decision, error] {
 	if r.version == 0 {
 		return func(func(journal.Decision, error) bool) {}
@@ -57,18 +57,18 @@ func (r *Reader) EachDecision(ctx context.Context, f journal.DecisionFilter) ite
 	return eachDecision(ctx, r.db, f, r.version < replayVersion)
 }
 
-// SearchNotes is that of memory.Notes.
+// SearchNotes implements the method of memory.Notes for reading.
 func (r *Reader) SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error) {
 	if r.db == nil {
 		return nil, nil
 	}
 	if r.version < versionWith("0010_memory.sql") {
-		return nil, errors.New("the store is that of an older flynn: start this one once, which brings it up to date")
+		return nil, errors.New("the store was written by an older Flynn: start this one once to update it")
 	}
 	return searchNotes(ctx, r.db, q)
 }
 
-// ShadowCounts is that of journal.Shadows.
+// ShadowCounts implements the method of journal.Shadows for reading.
 func (r *Reader) ShadowCounts(ctx context.Context, f journal.ShadowFilter) ([]journal.ShadowCount, error) {
 	if r.version < replayVersion {
 		return nil, nil
@@ -76,7 +76,7 @@ func (r *Reader) ShadowCounts(ctx context.Context, f journal.ShadowFilter) ([]jo
 	return shadowCounts(ctx, r.db, f)
 }
 
-// ShadowDifferences is that of journal.Shadows.
+// ShadowDifferences implements the method of journal.Shadows for reading.
 func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) iter.Seq2[journal.ShadowDifference, error] {
 	if r.version < replayVersion {
 		return func(func(journal.ShadowDifference, error) bool) {}

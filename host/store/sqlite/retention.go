@@ -8,11 +8,11 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// pruneStep is how many rows one write deletes.
+// pruneStep bounds the rows that one write deletes.
 const pruneStep = 500
 
-// prunings are the tables of which rows go, each with the rows to go first. ?1 is the time in nanoseconds, ?2 the least id of that time,
-// and ?3 how many go at once.
+// prunings delete the expired rows of each table. ?1 is the time in nanoseconds, ?2 the least id of that time, and ?3 the number of
+// rows.
 var prunings = []struct {
 	table string
 	upTo  func(store.Retention) time.Time
@@ -81,7 +81,7 @@ func (s *Store) pruneSome(ctx context.Context, rows string, upTo time.Time) (int
 		return err
 	}))
 	if err != nil {
-		return 0, err // the write may go on without us, and n is its
+		return 0, err // the write may still be running, and uses n
 	}
 	return n, nil
 }

@@ -13,10 +13,10 @@ func (s *Store) Schedules(ctx context.Context) ([]timetable.Schedule, error) {
 	return list(ctx, s.read, scanSchedule, listSchedules)
 }
 
-// schedulesVersion is the schema's that has schedules.
+// schedulesVersion is the first schema version with schedules.
 const schedulesVersion = 11
 
-// Schedules is that of timetable.Schedules.
+// Schedules implements the method of timetable.Schedules for reading.
 func (r *Reader) Schedules(ctx context.Context) ([]timetable.Schedule, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
@@ -24,7 +24,7 @@ func (r *Reader) Schedules(ctx context.Context) ([]timetable.Schedule, error) {
 	return list(ctx, r.db, scanSchedule, listSchedules)
 }
 
-// OpenRuns is that of timetable.Schedules.
+// OpenRuns implements the method of timetable.Schedules for reading.
 func (r *Reader) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 	if r.version < schedulesVersion {
 		return nil, nil
@@ -32,7 +32,7 @@ func (r *Reader) OpenRuns(ctx context.Context) ([]timetable.Run, error) {
 	return list(ctx, r.db, scanRun, listOpenRuns)
 }
 
-// ScheduleRuns is that of timetable.Schedules.
+// ScheduleRuns implements the method of timetable.Schedules for reading.
 func (r *Reader) ScheduleRuns(ctx context.Context, schedule string, limit int) ([]timetable.Run, error) {
 	if r.version < schedulesVersion {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// Bounds of the log of shadow policies: some 50 MB at most.
+// Bounds of the log of shadow policies, at most about 50 MB.
 const (
 	keptShadow    = 100_000 // differences
 	keptShadowFor = 30 * 24 * time.Hour
@@ -42,7 +42,7 @@ func (s *Store) AddShadow(ctx context.Context, differences []journal.ShadowDiffe
 	return nil
 }
 
-// forgetShadow deletes what is much older than the newest row, and the oldest rows where there are too many.
+// forgetShadow deletes what is much older than the newest row, and the oldest rows if there are too many.
 func forgetShadow(w *writer) error {
 	if err := w.exec(`DELETE FROM shadow_differences WHERE id <= (SELECT max(id) FROM shadow_differences) - ?`, keptShadow); err != nil {
 		return err
@@ -92,7 +92,7 @@ func shadowDifferences(ctx context.Context, db *sql.DB, f journal.ShadowFilter) 
 	}
 }
 
-// dayOf is the beginning of a time's day, UTC.
+// dayOf returns the beginning of a day, UTC.
 func dayOf(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Space that deletions leave is used again by what comes next. Where there is much of it, Shrink gives it back.
+// Space freed by deletions is used again by later writes. If there is much of it, Shrink returns it to the file system.
 const (
-	shrinkFrom  = 1024 // free pages from which on it is worth while
-	shrinkShare = 4    // and the share of the file: one in so many
-	shrinkStep  = 256  // pages that one write gives back, 1 MiB
+	shrinkFrom  = 1024 // free pages from which shrinking is worthwhile
+	shrinkShare = 4    // and their share of the file: one in so many
+	shrinkStep  = 256  // pages freed by one write, 1 MiB
 	shrinkPause = 20 * time.Millisecond
-	// convertMost bounds the pages in use of a store that is written anew at its opening, since its file was made by a Flynn whose files
-	// could not shrink: 64 MiB, about a second.
+	// convertMost bounds the used pages of a store that is rewritten when it is opened, because an older Flynn made it unable to shrink:
+	// 64 MiB, about a second.
 	convertMost = 16384
 )
 
-// pages are the numbers of pages that a database has, and that nothing uses.
+// pages returns the number of pages of a database, and how many of them are unused.
 func pages(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (all, free int64, shrinks bool, err error) {
@@ -48,7 +48,7 @@ func (s *Store) Shrink(ctx context.Context) (freed int64, err error) {
 		}
 		now := (before - all) * pageSize
 		if now == freed {
-			return freed, nil // no page goes any more
+			return freed, nil // no more pages can be freed
 		}
 		freed = now
 		select {
@@ -76,7 +76,7 @@ func (w *writer) giveBack(n int) error {
 	return rows.Close()
 }
 
-// convert lets the file of an older Flynn shrink, where that takes little. It is not needed: trouble leaves the file as it is.
+// convert makes the file of an older Flynn able to shrink, if it is small. If that fails, the file stays as it is.
 func convert(ctx context.Context, conn *sql.Conn) {
 	all, free, shrinks, err := pages(ctx, conn)
 	if err != nil || shrinks || all-free > convertMost {

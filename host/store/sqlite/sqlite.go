@@ -1,9 +1,8 @@
-// Package sqlite keeps Flynn's durable state in one SQLite file, in pure Go.
+// Package sqlite stores Flynn's durable state in one SQLite file, in pure Go.
 //
-// Start with Open. Writes go through one writer that commits what waits as one
-// group, so that many sessions share one flush to the disk; a method returns when its
-// group is on stable storage (write-ahead log, synchronous=FULL). Reads run beside it. One process holds
-// the folder at a time; a second one is refused.
+// Start with Open. One writer commits pending writes as a group, so that many sessions share one flush to the disk; a method returns
+// when its group is on stable storage (write-ahead log, synchronous=FULL). Reads run in parallel. One process holds the folder at a
+// time; a second one is refused.
 package sqlite
 
 import (
@@ -30,7 +29,7 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens or creates the database flynn.db in dir and brings its schema up to date.
+// Open opens or creates the database flynn.db in dir and updates its schema.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make store folder: %w", err)
@@ -53,7 +52,7 @@ func (s *Store) open(ctx context.Context, path, host string) error {
 	if err := vanished(s.lock, path); err != nil {
 		return err
 	}
-	// SQLite would make the file readable to all, and gives its journals the mode of the file.
+	// SQLite would make the file readable for all, and gives its journals the mode of the file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -69,18 +68,18 @@ func (s *Store) open(ctx context.Context, path, host string) error {
 		return err
 	}
 	s.read.SetMaxOpenConns(readers)
-	s.read.SetMaxIdleConns(readers) // one that is closed after each use reads the schema again at the next
+	s.read.SetMaxIdleConns(readers) // a new connection has to read the schema again
 	s.read.SetConnMaxIdleTime(time.Minute)
 	return s.read.PingContext(ctx)
 }
 
-// readers are connections that read side by side.
+// readers is the number of connections for parallel reads.
 const readers = 4
 
-// dsn names the database with the settings that durability rests on.
+// dsn returns the data source name with the settings on which durability depends.
 func dsn(path, more string) string { return dsnOf(path, "", more) }
 
-// newDSN is dsn of a database that is to be made: its file can shrink.
+// newDSN returns the data source name for a new database, whose file can shrink.
 func newDSN(path string) string { return dsnOf(path, "&_pragma=auto_vacuum(2)", "") }
 
 func dsnOf(path, first, more string) string {
@@ -89,10 +88,10 @@ func dsnOf(path, first, more string) string {
 		"&_pragma=foreign_keys(1)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)&_pragma=cache_size(-4096)" + more
 }
 
-// escaped is a path as SQLite reads it in a URI.
+// escaped returns a path for a SQLite URI.
 func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// Close waits for the writes under way and gives the folder back.
+// Close waits for running writes and unlocks the folder.
 func (s *Store) Close() error {
 	var errs []error
 	if s.writer != nil {

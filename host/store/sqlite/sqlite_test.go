@@ -200,7 +200,7 @@ func TestAPanicInAWriteIsItsError(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a bug") {
 			t.Errorf("%s: error is %v", name, err)
 		}
-		if err := s.SetPlace(ctx, turnlog.Place{Key: "irc:ann", Epoch: 2}); err != nil {
+		if err := s.SetScope(ctx, turnlog.Scope{Key: "irc:ann", Epoch: 2}); err != nil {
 			t.Errorf("%s: the next write: %v", name, err)
 		}
 	}

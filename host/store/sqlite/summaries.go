@@ -56,7 +56,7 @@ func (s *Store) KeptResult(ctx context.Context, session, id string) (turnlog.Kep
 	}, "SELECT session, id, tool, text, labels, at FROM results WHERE session = ? AND id = ?", session, id)
 }
 
-// besides are what a commit brings besides the turn itself, encoded.
+// besides are the encoded parts of a commit besides the turn and its steps.
 type besides struct {
 	summary []byte   // labels
 	results [][]byte // labels
@@ -78,7 +78,7 @@ func encodeBesides(c turnlog.Commit) (b besides, err error) {
 	return b, nil
 }
 
-// commitBesides is the part of a commit that is no step.
+// commitBesides writes the parts of a commit that are not steps.
 func commitBesides(w *writer, c turnlog.Commit, b besides) error {
 	if c.Summary != nil {
 		if err := w.putSummary(*c.Summary, b.summary); err != nil {

@@ -21,7 +21,7 @@ func (s *Store) LastMessage(ctx context.Context, channel, conversation string) (
 	return lastMessage(ctx, s.read, channel, conversation)
 }
 
-// Trail is that of turnlog.Trails.
+// Trail implements the method of turnlog.Trails for reading.
 func (r *Reader) Trail(ctx context.Context, id string) (turnlog.Trail, error) {
 	if err := r.hasTrails(); err != nil {
 		return turnlog.Trail{}, err
@@ -29,7 +29,7 @@ func (r *Reader) Trail(ctx context.Context, id string) (turnlog.Trail, error) {
 	return readTrail(ctx, r.db, id)
 }
 
-// LastMessage is that of turnlog.Trails.
+// LastMessage implements the method of turnlog.Trails for reading.
 func (r *Reader) LastMessage(ctx context.Context, channel, conversation string) (mailbox.InboxRow, error) {
 	if err := r.hasTrails(); err != nil {
 		return mailbox.InboxRow{}, err
@@ -47,7 +47,7 @@ func (r *Reader) hasTrails() error {
 	return nil
 }
 
-// readTrail reads in one transaction: what a running turn commits meanwhile is in all of it or in none.
+// readTrail reads in one transaction, so that all parts show the same state of a running turn.
 func readTrail(ctx context.Context, db *sql.DB, id string) (turnlog.Trail, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -81,7 +81,7 @@ func trail(ctx context.Context, q queryer, id string) (turnlog.Trail, error) {
 	return r.trail, r.err
 }
 
-// trailReader collects a trail; the first error stays.
+// trailReader collects a trail and keeps the first error.
 type trailReader struct {
 	ctx   context.Context
 	q     queryer
@@ -89,7 +89,7 @@ type trailReader struct {
 	err   error
 }
 
-// messageTurn is the last turn that took a message, else the zero Turn.
+// messageTurn returns the last turn that took a message, or the zero Turn.
 func (r *trailReader) messageTurn(id int64) (turnlog.Turn, error) {
 	row, err := one(r.ctx, r.q, scanInbox, "SELECT "+inboxColumns+" FROM inbox WHERE id = ?", id)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *trailReader) messageTurn(id int64) (turnlog.Turn, error) {
 	return turn, err
 }
 
-// trailDecisions leaves out what is large and of no use to people.
+// trailDecisions leaves out columns that are large and useless to people.
 const trailDecisions = `SELECT id, at, kind, turn, policy, digest, file, NULL, NULL, NULL, NULL, raw, rule, answer, reason, error, fuel, nanos
 	FROM decisions WHERE turn = ? ORDER BY id`
 
@@ -127,7 +127,7 @@ func (r *trailReader) turn(turn turnlog.Turn) {
 	t.Children = rows(r, scanTurn, "SELECT "+turnColumns+" FROM turns WHERE parent = ? AND parent <> '' ORDER BY id", turn.ID)
 }
 
-// rows are the first rows of a query.
+// rows returns the first rows of a query.
 func rows[T any](r *trailReader, scan func(func(...any) error) (T, error), query string, args ...any) []T {
 	if r.err != nil {
 		return nil
@@ -140,7 +140,7 @@ func rows[T any](r *trailReader, scan func(func(...any) error) (T, error), query
 	return found
 }
 
-// lookBackMessages is how many of the latest messages are searched for one of a conversation.
+// lookBackMessages bounds the latest messages that are searched for one of a conversation.
 const lookBackMessages = 10_000
 
 func lastMessage(ctx context.Context, db *sql.DB, channel, conversation string) (mailbox.InboxRow, error) {

@@ -25,9 +25,9 @@ func (s *Store) CommitTurn(ctx context.Context, c turnlog.Commit) error {
 	return nil
 }
 
-// encoded are the JSON columns of a commit, made before the writer is asked, so that its time is the disk's.
+// encoded are the JSON columns of a commit, made before the writer is asked, to shorten the write.
 type encoded struct {
-	place, inbox []byte
+	scope, inbox []byte
 	replies      [][]byte
 	besides      besides
 }
@@ -35,7 +35,7 @@ type encoded struct {
 func encodeCommit(c turnlog.Commit) (encoded, error) {
 	var e encoded
 	var err error
-	if e.place, err = jsonform.Marshal(c.Turn.Conversation); err != nil {
+	if e.scope, err = jsonform.Marshal(c.Turn.Conversation); err != nil {
 		return e, err
 	}
 	if e.inbox, err = jsonform.Marshal(c.Turn.Inbox); err != nil {
@@ -53,7 +53,7 @@ func encodeCommit(c turnlog.Commit) (encoded, error) {
 }
 
 func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
-	if err := w.owns(store.ConversationOwner(message.ConversationKey{Channel: c.Turn.Channel, ID: c.Turn.Conversation.ID})); err != nil {
+	if err := w.owns(store.ConversationOwner(c.Turn.ConversationKey())); err != nil {
 		return err
 	}
 	if err := putTurn(w, c.Turn, e); err != nil {
@@ -66,7 +66,7 @@ func commitTurn(w *writer, c turnlog.Commit, e encoded) error {
 			return err
 		}
 		if n != 1 {
-			return fmt.Errorf("step %d is there already: %w", s.Seq, store.ErrConflict)
+			return fmt.Errorf("step %d exists already: %w", s.Seq, store.ErrConflict)
 		}
 	}
 	for i, r := range c.Replies {
@@ -103,18 +103,18 @@ func toldOf(w *writer, id int64) error {
 	return w.exec("UPDATE inbox SET state = 'done' WHERE id = ? AND state = 'noted'", id)
 }
 
-// putTurn inserts a turn or moves a running one along, and counts a new one in its session.
+// putTurn inserts a turn or updates a running one, and counts a new one in its session.
 func putTurn(w *writer, t turnlog.Turn, e encoded) error {
 	n, err := w.changed(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended,
 			parent, parent_call, background)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		t.ID, t.Session, t.Agent, t.Channel, t.Conversation.ID, e.place, t.Sender, e.inbox, t.State, t.Error, nanos(t.Started), nanos(t.Ended),
+		t.ID, t.Session, t.Agent, t.Channel, t.Conversation.ID, e.scope, t.Sender, e.inbox, t.State, t.Error, nanos(t.Started), nanos(t.Ended),
 		t.Parent, t.ParentCall, t.Background)
 	if err != nil {
 		return err
 	}
 	if n == 1 && t.Parent != "" {
-		return nil // its session is a part of another one
+		return nil // its session belongs to another one
 	}
 	if n == 1 {
 		return w.exec(`INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?)
@@ -190,15 +190,15 @@ func scanSession(scan func(...any) error) (turnlog.Session, error) {
 
 func scanTurn(scan func(...any) error) (turnlog.Turn, error) {
 	var t turnlog.Turn
-	var place, inbox []byte
+	var scope, inbox []byte
 	var started, ended int64
-	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &place, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended,
+	if err := scan(&t.ID, &t.Session, &t.Agent, &t.Channel, &scope, &t.Sender, &inbox, &t.State, &t.Error, &started, &ended,
 		&t.Parent, &t.ParentCall, &t.Background); err != nil {
 		return t, err
 	}
 	t.Started, t.Ended = instant(started), instant(ended)
 	var where message.Conversation
-	if err := json.Unmarshal(place, &where); err != nil {
+	if err := json.Unmarshal(scope, &where); err != nil {
 		return t, err
 	}
 	t.Conversation = where

@@ -10,11 +10,11 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// unsaidMark is up to which row of the inbox pruneSaid has come.
+// unsaidMark is the mark of the last inbox row that pruneSaid has handled.
 const unsaidMark = "unsaid"
 
-// pruneSaid takes what was said out of the messages before a time that no turn has answered, and removes the replies to them. It goes through
-// the inbox in order and remembers how far it has come. A message that still waits stops it.
+// pruneSaid deletes the text of the messages before a time that no turn has answered, and the replies to them. It works through the
+// inbox in order and remembers its position. A pending message stops it.
 func (s *Store) pruneSaid(ctx context.Context, upTo time.Time) (gone int, err error) {
 	if upTo.IsZero() {
 		return 0, nil
@@ -44,7 +44,7 @@ func (s *Store) pruneSaid(ctx context.Context, upTo time.Time) (gone int, err er
 	}
 }
 
-// unsayOrders is a step of pruneSaid: rows that follow each other in the inbox.
+// unsayOrders is a step of pruneSaid, for consecutive inbox rows.
 func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, error) {
 	first, last := rows[0], rows[len(rows)-1]
 	oldest := time.Unix(0, math.MaxInt64)
@@ -53,7 +53,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, 
 			oldest = at
 		}
 	}
-	// A turn begins after its messages have come, but for what a clock may be set back.
+	// A turn begins after its messages have arrived, unless the clock was set back.
 	answered, err := list(ctx, s.read, scanNumber, `SELECT DISTINCT said.value FROM turns, json_each(CAST(turns.inbox AS TEXT)) AS said
 		WHERE turns.id >= ? AND said.value BETWEEN ? AND ?`, store.LeastID(oldest.Add(-48*time.Hour)), first.ID, last.ID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) unsayOrders(ctx context.Context, rows []mailbox.InboxRow) (int, 
 	}))
 }
 
-// dropReplies removes the replies that a turn or a command has made, and notes those that are on their way, for pruneReplies.
+// dropReplies deletes the replies of a turn or a command, and records unsent ones for pruneReplies.
 func (w *writer) dropReplies(turn string) error {
 	err := w.exec("INSERT INTO leftovers (kind, name) SELECT DISTINCT 'replies', turn FROM outbox WHERE state IN ('pending', 'sending') AND "+
 		"turn = ? ON CONFLICT DO NOTHING", turn)

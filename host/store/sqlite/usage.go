@@ -41,7 +41,7 @@ func (s *Store) ListUsage(ctx context.Context, f usage.Filter) ([]usage.Row, err
 	return rows, err
 }
 
-// usageWhere has the parameters of usageArgs.
+// usageWhere uses the parameters of usageArgs.
 const usageWhere = "WHERE (?1 = 0 OR at >= ?1) AND (?2 = 0 OR at < ?2) AND (?3 = '' OR turn = ?3)"
 
 func usageArgs(f usage.Filter) []any {
@@ -87,7 +87,7 @@ func scanSpent(scan func(...any) error) (usage.Sum, error) {
 	return s, err
 }
 
-// SumUsage is that of usage.Log.
+// SumUsage implements the method of usage.Log for reading.
 func (r *Reader) SumUsage(ctx context.Context, by usage.Key, f usage.Filter) ([]usage.Sum, error) {
 	if r.db == nil {
 		return nil, nil

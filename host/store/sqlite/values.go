@@ -50,8 +50,8 @@ func (s *Store) SetValue(ctx context.Context, instance, key string, value []byte
 	return nil
 }
 
-// weigh returns what the instance's values take, and what writing the key changes: one more key if there is none, and the bytes
-// that the present one takes.
+// weigh returns the size of the instance's values, and how writing the key changes it: one more key if it is new, less the bytes of its
+// present value.
 func (w *writer) weigh(instance, key string) (all, change store.Room, err error) {
 	err = w.row("SELECT keys, bytes FROM plugin_values_usage WHERE instance = ?", []any{instance}, &all.Keys, &all.Bytes)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -99,7 +99,7 @@ func (s *Store) ListValues(ctx context.Context, instance, prefix, after string, 
 	return keys, nil
 }
 
-// prefixEnd is the first key after all those that begin with prefix; nil when there is none.
+// prefixEnd returns the first key after all those with the prefix; nil if there is none.
 func prefixEnd(prefix string) []byte {
 	end := []byte(prefix)
 	for len(end) > 0 {

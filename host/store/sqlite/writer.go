@@ -13,50 +13,50 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// writer owns the one connection that writes. What waits while a commit is under way becomes the next group, and so does what comes
-// before that is flushed.
+// writer owns the one connection that writes. The writes that arrive during a commit form the next group, as do those that arrive
+// before the flush.
 //
-// A caller that finds no commit in progress commits by itself, which saves two hand-overs between goroutines; all others leave that to the writer's own
-// goroutine. Statements run without a deadline: a context that can end costs a goroutine for each, and a disk
-// that hangs cannot be interrupted. So who waits with a deadline of his own never commits himself.
+// A caller that finds no commit in progress commits by itself, which saves two hand-overs between goroutines; all others leave the
+// commit to the writer's own goroutine. Statements run without a deadline: a cancelable context costs a goroutine for each, and a
+// hanging disk cannot be interrupted. So a caller with a deadline never commits by itself.
 type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	wake chan struct{} // capacity 1: something waits
-	quit chan struct{} // closed: there will be no more
+	wake chan struct{} // capacity 1: there are pending writes
+	quit chan struct{} // closed when there will be no more
 	done sync.WaitGroup
 
-	waiting sync.Mutex // guards these two
+	waiting sync.Mutex // guards the next two fields
 	ops     []*op
 	closed  bool
 
-	// The holder commits, and it alone touches the fields below. stmts are prepared on conn by text; over is called when the
-	// transaction under way is over, however it ended.
+	// The goroutine that holds committing commits, and only it uses the fields below. stmts are the prepared statements of conn by text;
+	// over is called when the current transaction has ended, either way.
 	committing sync.Mutex
 	stmts      map[string]*sql.Stmt
 	over       []func()
 
-	own    ownership // the holder's as well
-	places knownPlaces
+	own    ownership // used by the holder only, too
+	scopes knownScopes
 }
 
-// op is one atomic write. do may be called a second time, after a rollback, and then only that call counts.
+// op is one atomic write. do may be called again after a rollback; only the last call counts.
 type op struct {
 	do   func(*writer) error
 	done chan error // capacity 1
 }
 
-// groupMax bounds one group, so that a flood cannot keep early writers waiting for ever.
+// groupMax bounds a group, so that a flood cannot delay early writers for ever.
 const groupMax = 256
 
-// patience is how long a write for which nobody waits is held back, to be committed with another one.
+// patience is how long a write that nobody waits for is held back, to be committed with another one.
 const patience = 5 * time.Millisecond
 
 var errClosed = errors.New("store is closed")
 
-// newWriter opens the database that writes go through. One that is not fresh is checked for damage first, on the same connection: another
-// one would read the schema once more.
+// newWriter opens the writing connection. A database that is not fresh is checked for damage first, on the same connection, because
+// another one would read the schema again.
 func newWriter(ctx context.Context, path, host string, fresh bool) (*writer, error) {
 	name := dsn(path, "")
 	if fresh {
@@ -89,8 +89,7 @@ func newWriter(ctx context.Context, path, host string, fresh bool) (*writer, err
 	return w, nil
 }
 
-// write runs do in a transaction and returns once it is on stable storage.
-// A context that ends while waiting leaves the fate of the write open; the caller must not assume that it failed.
+// write runs do in a transaction and returns when it is on stable storage. If ctx ends while waiting, the write may still happen.
 func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (w *writer) write(ctx context.Context, do func(*writer) error) error {
 	return o.wait(ctx)
 }
 
-// writePatiently is write for what would do no harm if it were lost: it waits a little for others to be committed with.
+// writePatiently is like write for data whose loss would do no harm: it waits a little, to be committed with others.
 func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) error {
 	o, err := w.enqueue(do)
 	if err != nil {
@@ -121,7 +120,7 @@ func (w *writer) writePatiently(ctx context.Context, do func(*writer) error) err
 	return o.wait(ctx)
 }
 
-// settle returns once everything that waits is committed. It is for reads, which a host that was fenced out may go on with.
+// settle returns when all pending writes are committed. It precedes reads, which even a fenced host may do.
 func (w *writer) settle(ctx context.Context) error {
 	if err := w.write(ctx, func(*writer) error { return nil }); !errors.Is(err, store.ErrFenced) {
 		return err
@@ -156,7 +155,7 @@ func (w *writer) wakeUp() {
 	}
 }
 
-// take takes what waits, so many at most.
+// take removes at most that many pending writes.
 func (w *writer) take(most int) []*op {
 	w.waiting.Lock()
 	defer w.waiting.Unlock()
@@ -175,7 +174,7 @@ func (w *writer) waits() bool {
 	return len(w.ops) > 0
 }
 
-// run commits what nobody commits by himself.
+// run commits what no caller commits by itself.
 func (w *writer) run() {
 	for last := false; !last; {
 		select {
@@ -193,11 +192,11 @@ func (w *writer) run() {
 
 // commit applies a group in one transaction. An op that fails is rolled back alone; a commit that fails fails them all.
 //
-// Savepoints, which that takes, cost two statements for each op and a copy of every page that it touches, and ops hardly
-// ever fail. So the group is tried without, and once more with them when an op has failed.
+// Rolling back alone takes savepoints, which cost two statements for each op and a copy of every page that it touches, and ops hardly
+// ever fail. So the group is first tried without savepoints, and again with them if an op has failed.
 func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
-		return // another one took it
+		return // another goroutine took them
 	}
 	err := w.transaction(func() (err error) {
 		group, err = w.together(group)
@@ -222,7 +221,7 @@ func (w *writer) commit(group []*op) {
 	}
 }
 
-// transaction commits what do does, or leaves nothing of it behind.
+// transaction commits what do does, or rolls it back.
 func (w *writer) transaction(do func() error) error {
 	err := w.exec("BEGIN IMMEDIATE")
 	if err == nil {
@@ -235,16 +234,16 @@ func (w *writer) transaction(do func() error) error {
 		err = w.exec("COMMIT")
 	}
 	if err != nil {
-		w.exec("ROLLBACK") // fails when BEGIN did, which is fine
+		w.exec("ROLLBACK") // fails if BEGIN did
 	}
 	return err
 }
 
-// opError is the error of an op, as opposed to one of the transaction.
+// opError is the error of an op rather than of the transaction.
 type opError struct{ error }
 
-// run does what the op is for. A bug in it fails this write alone: who commits by himself may outlive a panic, and would leave the
-// transaction open to all who come after.
+// run calls the op's function. A panic becomes the error of this write: the caller may recover from it, and the transaction would stay
+// open.
 func (o *op) run(w *writer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -257,8 +256,8 @@ func (o *op) run(w *writer) (err error) {
 	return o.do(w)
 }
 
-// together runs the ops of a group up to the first that fails, and then those of callers that come before nothing else is left to do but to
-// flush: who came during the flush would wait for two. It returns all that it took.
+// together runs the ops of a group up to the first failure. It then adds ops that have arrived meanwhile, which would otherwise wait
+// for two flushes. It returns all ops that it took.
 func (w *writer) together(group []*op) ([]*op, error) {
 	for next := 0; next < len(group); {
 		for ; next < len(group); next++ {
@@ -272,7 +271,7 @@ func (w *writer) together(group []*op) ([]*op, error) {
 	return group, nil
 }
 
-// apart runs each op in a savepoint and keeps its error in errs.
+// apart runs each op in a savepoint and stores its error in errs.
 func (w *writer) apart(group []*op, errs []error) (err error) {
 	for i, o := range group {
 		if errs[i], err = w.apply(o); err != nil {
@@ -282,7 +281,7 @@ func (w *writer) apart(group []*op, errs []error) (err error) {
 	return nil
 }
 
-// apply runs one op in a savepoint. The second error is one of the transaction itself.
+// apply runs one op in a savepoint. txErr is an error of the transaction itself.
 func (w *writer) apply(o *op) (opErr, txErr error) {
 	if err := w.exec("SAVEPOINT op"); err != nil {
 		return nil, err
@@ -321,7 +320,7 @@ func (w *writer) result(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(context.Background(), args...)
 }
 
-// changed runs query and tells how many rows it changed.
+// changed runs query and returns the number of changed rows.
 func (w *writer) changed(query string, args ...any) (int64, error) {
 	r, err := w.result(query, args...)
 	if err != nil {
@@ -330,7 +329,7 @@ func (w *writer) changed(query string, args ...any) (int64, error) {
 	return r.RowsAffected()
 }
 
-// changeOne runs query, which is about one row, or returns store.ErrConflict where that is not in the state that query asks for.
+// changeOne runs query, which changes one row, or returns store.ErrConflict if the row is not in the state that query requires.
 func (w *writer) changeOne(query string, args ...any) error {
 	n, err := w.changed(query, args...)
 	if err == nil && n != 1 {
@@ -347,7 +346,7 @@ func conflict(err error) error {
 	return err
 }
 
-// row scans the one row of query.
+// row scans the only row of query.
 func (w *writer) row(query string, args []any, dest ...any) error {
 	s, err := w.stmt(query)
 	if err != nil {
@@ -356,7 +355,7 @@ func (w *writer) row(query string, args []any, dest ...any) error {
 	return s.QueryRowContext(context.Background(), args...).Scan(dest...)
 }
 
-// close commits what waits.
+// close commits pending writes.
 func (w *writer) close() error {
 	w.waiting.Lock()
 	w.closed = true

@@ -25,14 +25,14 @@ func archive(t *testing.T, open Opener) {
 	equal(t, "turns", must[[]turnlog.Turn](t)(s.SessionTurns(t.Context(), session.Key)), []turnlog.Turn{one, two})
 	equal(t, "steps", must[[]turnlog.Step](t)(s.Steps(t.Context(), "t2")), whole[1].Steps)
 	equal(t, "summary", must[turnlog.Summary](t)(s.LatestSummary(t.Context(), session.Key)), *sum)
-	equal(t, "epoch", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")).Epoch, 3)
+	equal(t, "epoch", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")).Epoch, 3)
 
 	wantErr(t, s.PutSession(t.Context(), session, nil, nil), store.ErrConflict)
 	earlier := turnlog.Session{Key: "irc:ann:helper#2", Agent: "helper"}
 	wantErr(t, s.PutSession(t.Context(), earlier, nil, nil), store.ErrConflict)
 	later := turnlog.Session{Key: "irc:ann:helper#4", Agent: "helper", Turns: 1}
 	wantErr(t, s.PutSession(t.Context(), later, whole[:1], nil), store.ErrConflict) // the turn is there
-	equal(t, "epoch after a failure", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")).Epoch, 3)
+	equal(t, "epoch after a failure", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")).Epoch, 3)
 
 	running := turn("t3")
 	running.Session = "irc:bob:helper"

@@ -19,8 +19,8 @@ func deletion(key string) turnlog.Deletion {
 	return turnlog.Deletion{Key: key, By: "irc:owner", At: noon.Add(time.Minute)}
 }
 
-// lived commits a session with one ended turn that has everything which a session can have, and one that was delegated in it. Names of all
-// of it begin with name.
+// lived commits a session with an ended turn that has everything a session can have, and one turn that it delegated. All their names
+// begin with name.
 func lived(t *testing.T, s store.Store, name, key, digest string) (said mailbox.InboxRow) {
 	t.Helper()
 	said = accept(t, s, name)
@@ -141,7 +141,7 @@ func deletions(t *testing.T, open Opener) {
 	equal(t, "replies on their way", len(left(turnlog.LeftReplies)), 0)
 }
 
-// deletionsWait: for turns, for delegated ones, and a home for its last session.
+// deletionsWait checks that a deletion waits for turns and delegated turns, and keeps a home until its last session.
 func deletionsWait(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
 	lived(t, s, "one", "irc:ann:helper", "")
@@ -163,8 +163,8 @@ func orderedDeletion(t *testing.T, open Opener) {
 	for _, key := range []string{"irc:ann:helper", "irc:ann:coder#2", "irc:ann:x:helper", "irc:anna:helper"} {
 		lived(t, s, "in "+key, key, "")
 	}
-	keys := func(place string) (out []string) {
-		for _, v := range must[[]turnlog.Session](t)(s.PlaceSessions(ctx, place)) {
+	keys := func(scope string) (out []string) {
+		for _, v := range must[[]turnlog.Session](t)(s.SessionsIn(ctx, scope)) {
 			out = append(out, v.Key)
 		}
 		return out
@@ -200,7 +200,7 @@ func ordered(t *testing.T, s store.Store, event string, at time.Time, to string)
 	return row
 }
 
-// left is how much of a command is kept: its text, its sender's name, its replies.
+// left returns how much of a command is kept: its text, its sender's name, its replies.
 func left(t *testing.T, s store.Store, row mailbox.InboxRow) (said bool, replies int) {
 	t.Helper()
 	kept, err := s.FindInbox(t.Context(), row.Message.Channel, row.Message.EventID)
@@ -210,7 +210,7 @@ func left(t *testing.T, s store.Store, row mailbox.InboxRow) (said bool, replies
 	return kept.Message.Text != "" || kept.Message.Sender.Name != "", len(out)
 }
 
-// commandsGo: commands and what was answered to them go with the sessions of their conversation, and with time.
+// commandsGo checks that commands and the replies to them are deleted with the sessions of their conversation, and when they expire.
 func commandsGo(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
 	where := msg("x").Conversation.ID

@@ -135,12 +135,12 @@ func earlierIsFound(t *testing.T, open Opener) {
 
 func privateChatsAreFound(t *testing.T, open Opener) {
 	s := open()
-	equal(t, "senders", len(must[[]string](t)(s.Senders(t.Context()))), 0)
+	equal(t, "senders", len(must[[]message.SenderKey](t)(s.Senders(t.Context()))), 0)
 	private := message.Conversation{ID: "d1", Kind: message.DM}
 	for i, c := range []struct {
 		where   message.Conversation
 		channel string
-	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleDoor}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
+	}{{message.Conversation{ID: "d0", Kind: message.DM}, "irc"}, {private, "irc"}, {message.Conversation{ID: "x", Kind: message.DM}, message.ScheduleChannel}, {message.Conversation{ID: "#g", Kind: message.Group}, "irc"}} {
 		tn := turn(fmt.Sprint("t", i))
 		tn.Conversation, tn.Channel = c.where, c.channel
 		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))
@@ -149,12 +149,12 @@ func privateChatsAreFound(t *testing.T, open Opener) {
 	if _, err := s.LastPrivate(t.Context(), "irc", "irc:bob"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of a stranger: %v", err)
 	}
-	for i, sender := range []string{"irc:zoe", "irc:bob", "irc:bob", "tg:bob"} {
+	for i, sender := range []message.SenderKey{"irc:zoe", "irc:bob", "irc:bob", "tg:bob"} {
 		tn := turn(fmt.Sprint("s", i))
 		tn.Sender = sender
 		check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: tn}))
 	}
-	equal(t, "senders", must[[]string](t)(s.Senders(t.Context())), []string{"irc:ann", "irc:bob", "irc:zoe", "tg:bob"})
+	equal(t, "senders", must[[]message.SenderKey](t)(s.Senders(t.Context())), []message.SenderKey{"irc:ann", "irc:bob", "irc:zoe", "tg:bob"})
 	child := turn("z")
 	child.Session, child.Sender, child.Parent, child.ParentCall = "of a child", "irc:eve", "s3", "c"
 	check(t, s.CommitTurn(t.Context(), turnlog.Commit{Turn: child}))

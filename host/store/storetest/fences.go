@@ -26,7 +26,7 @@ import (
 // otherHost is one beside store.HomeHost.
 const otherHost = "other"
 
-// A setting is what writes of a conversation find: its messages, a running turn, a reply on its way, a request for approval.
+// A setting is the state that the writes of a conversation find: its messages, a running turn, an unsent reply, a request for approval.
 type setting struct {
 	at       message.Conversation
 	inbox    []int64
@@ -62,7 +62,7 @@ func settle(ctx context.Context, s store.Store, channel, id string) (setting, er
 	return v, s.AddApproval(ctx, consent.Approval{ID: v.approval, Turn: v.turn.ID, State: consent.ApprovalPending, Created: noon, Expires: noon})
 }
 
-// A fencedWrite is a kind of write that an owner makes. n tells one from another; each is made so that it could succeed.
+// A fencedWrite is a kind of write that only an owner may make. n tells one from another; each could succeed.
 type fencedWrite struct {
 	name string
 	key  func(setting) store.OwnerKey // nil: any host that is not fenced out
@@ -70,7 +70,7 @@ type fencedWrite struct {
 }
 
 func ofConversation(v setting) store.OwnerKey {
-	return store.ConversationOwner(message.ConversationKey{Channel: v.turn.Channel, ID: v.at.ID})
+	return store.ConversationOwner(message.NewConversationKey(v.turn.Channel, v.at.ID))
 }
 func ofChannel(v setting) store.OwnerKey { return store.ChannelOwner(v.turn.Channel) }
 func ofSchedules(setting) store.OwnerKey { return store.ScheduleOwner }
@@ -154,7 +154,7 @@ var fencedWrites = []fencedWrite{
 	}},
 }
 
-// kept is what the writes of some settings change, as text.
+// kept returns what the writes of some settings change, as text.
 func kept(ctx context.Context, s store.Store, of ...setting) (string, error) {
 	var all []any
 	var errs []error
@@ -279,7 +279,7 @@ func epochsGrow(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 
 func second(_ store.Owner, err error) error { return err }
 
-// anyOrder has hosts start, take and write at random, and knows which of the writes must pass.
+// anyOrder makes hosts start, take and write at random, and knows which writes must succeed.
 func anyOrder(t *testing.T, shared func(*testing.T, Cleaner) Joiner) {
 	type opener struct {
 		store.Store

@@ -103,19 +103,19 @@ func grantsAreCounted(t *testing.T, open Opener) {
 func elevationLife(t *testing.T, open Opener) {
 	s, ctx := open(), t.Context()
 	e := consent.Elevation{Conversation: "irc:#flynn", State: "ask", Sender: "irc:ann", Began: noon, Until: noon.Add(time.Minute)}
-	check(t, s.Elevate(ctx, e, auditRow(consent.AuditElevated, e.Conversation, noon)))
+	check(t, s.Elevate(ctx, e, auditRow(consent.AuditElevated, string(e.Conversation), noon)))
 	later := e
 	later.State, later.Began = "on", noon.Add(time.Second)
-	check(t, s.Elevate(ctx, later, auditRow(consent.AuditElevated, e.Conversation, later.Began)))
+	check(t, s.Elevate(ctx, later, auditRow(consent.AuditElevated, string(e.Conversation), later.Began)))
 	s = open()
 	equal(t, "elevation", must[consent.Elevation](t)(s.Elevation(ctx, e.Conversation)), later)
 	equal(t, "all", must[[]consent.Elevation](t)(s.Elevations(ctx)), []consent.Elevation{later})
-	wantErr(t, s.EndElevation(ctx, e.Conversation, e.Began, auditRow(consent.AuditElevatedEnd, e.Conversation, noon)), store.ErrConflict)
-	check(t, s.EndElevation(ctx, e.Conversation, later.Began, auditRow(consent.AuditElevatedEnd, e.Conversation, noon)))
-	wantErr(t, s.EndElevation(ctx, e.Conversation, later.Began, auditRow(consent.AuditElevatedEnd, e.Conversation, noon)), store.ErrConflict)
+	wantErr(t, s.EndElevation(ctx, e.Conversation, e.Began, auditRow(consent.AuditElevatedEnd, string(e.Conversation), noon)), store.ErrConflict)
+	check(t, s.EndElevation(ctx, e.Conversation, later.Began, auditRow(consent.AuditElevatedEnd, string(e.Conversation), noon)))
+	wantErr(t, s.EndElevation(ctx, e.Conversation, later.Began, auditRow(consent.AuditElevatedEnd, string(e.Conversation), noon)), store.ErrConflict)
 	_, err := s.Elevation(ctx, e.Conversation)
 	wantErr(t, err, store.ErrNotFound)
-	if rows := must[[]consent.AuditRow](t)(s.ListAudit(ctx, consent.AuditFilter{Subject: e.Conversation})); len(rows) != 3 {
+	if rows := must[[]consent.AuditRow](t)(s.ListAudit(ctx, consent.AuditFilter{Subject: string(e.Conversation)})); len(rows) != 3 {
 		t.Errorf("%d audit rows, want 3", len(rows))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/journal"
 )
 
-// all is what a sequence yields.
+// all returns what a sequence yields.
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	t.Helper()
 	var list []T
@@ -24,7 +24,7 @@ func all[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	return list
 }
 
-// eachDecision goes over more decisions than are read at a time, some of them at the same moment.
+// eachDecision reads more decisions than one query does, some of them of the same moment.
 func eachDecision(t *testing.T, open Opener) {
 	s := open()
 	const n = 1300

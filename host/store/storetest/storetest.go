@@ -1,6 +1,6 @@
 // Package storetest is the suite that every store back end passes.
 //
-// Start with Run. It states by example what the comments of package store promise.
+// Start with Run. It tests what the comments of package store and of the leaf packages promise.
 package storetest
 
 import (
@@ -27,11 +27,11 @@ import (
 // the one before it opened.
 type Opener func() store.Store
 
-// Joiner opens the same durable state each time it is called within one test, as a new incarnation of a host. What it opened before stays
-// open.
+// Joiner opens the same durable state each time it is called within one test, as a new incarnation of a host. Stores that it opened
+// before stay open.
 type Joiner func(host string) store.Store
 
-// Cleaner calls functions when a test is over.
+// Cleaner registers functions to call when a test is over.
 type Cleaner interface{ Cleanup(func()) }
 
 // Run checks a back end. fresh starts empty state for each subtest, and so does shared, which closes it at the end of c.
@@ -49,8 +49,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener, shared func(t *testing.T
 		{"an ended turn is closed", endedTurnIsClosed},
 		{"transcript and history", transcriptAndHistory},
 		{"a call makes one child", oneChild},
-		{"a place begins anew and keeps what was chosen", places},
-		{"an order about a place is carried out once", settledOnce},
+		{"a scope begins anew and keeps what was chosen", scopes},
+		{"a command is carried out once", settledOnce},
 		{"the kill switch is kept", halts},
 		{"a whole session is put and removed", archive},
 		{"what a deletion takes and what it leaves", deletions},

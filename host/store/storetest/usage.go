@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/agent/turnlog"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/model/usage"
 	"github.com/flynnhost/flynn/host/store"
 )
 
-func usageRow(day int, sender, agent string, tokens, cost int64) usage.Row {
+func usageRow(day int, sender message.SenderKey, agent string, tokens, cost int64) usage.Row {
 	at := noon.AddDate(0, 0, day)
 	return usage.Row{
 		At: at, Day: at.Format(time.DateOnly), Session: "irc:#flynn:" + agent, Sender: sender, Agent: agent, Tier: "default", Provider: "p", Model: "m",

@@ -108,7 +108,7 @@ func valuesAreBounded(t *testing.T, open Opener) {
 	})
 }
 
-// valueUsage compares the usage that is kept with the sum of what is there, over random work.
+// valueUsage compares the stored usage with the sum of the values, over random work.
 func valueUsage(t *testing.T, open Opener) {
 	s := open()
 	round := 0

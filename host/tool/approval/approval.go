@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -30,7 +31,7 @@ type Config struct {
 	Notify func(consent.Approval)
 	// SelfApprove reports whether a requester ("instance:platform-id") may grant his own requests: true for the
 	// local frontends, where requester and owner are one. Nil: nobody may.
-	SelfApprove func(requester string) bool
+	SelfApprove func(requester message.SenderKey) bool
 	// Lifetime is how long a request waits, and a grant is valid. Default: 15 min
 	Lifetime time.Duration
 	Now      func() time.Time
@@ -64,8 +65,8 @@ type Ask struct {
 	Binding
 	Turn      string
 	Session   string
-	Requester string // sender who caused the call, "instance:platform-id"
-	Reach     string // how far an approval may reach: ReachOnce, ...
+	Requester message.SenderKey // the sender who caused the call
+	Reach     string            // how far an approval may reach: ReachOnce, ...
 	Reasons   []string
 }
 
@@ -86,7 +87,7 @@ func New(c Config) (*Service, error) {
 		c.Notify = func(consent.Approval) {}
 	}
 	if c.SelfApprove == nil {
-		c.SelfApprove = func(string) bool { return false }
+		c.SelfApprove = func(message.SenderKey) bool { return false }
 	}
 	if c.Lifetime <= 0 {
 		c.Lifetime = 15 * time.Minute
@@ -145,7 +146,7 @@ const manyOpen = 1000
 // manyEach bounds the waiting requests of one sender, so that they cannot hide those of others.
 const manyEach = 10
 
-func (s *Service) crowded(ctx context.Context, requester string) error {
+func (s *Service) crowded(ctx context.Context, requester message.SenderKey) error {
 	if s.config.SelfApprove(requester) {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -114,11 +115,11 @@ func TestNobodyBuriesTheRequestsOfOthers(t *testing.T) {
 	now := time.Now()
 	d := newService(t, &memoryStore{}, func(c *Config) {
 		c.Now = func() time.Time { return now }
-		c.SelfApprove = func(requester string) bool { return requester == "web:owner" }
+		c.SelfApprove = func(requester message.SenderKey) bool { return requester == "web:owner" }
 	})
 	ask := func(who string, i int) error {
 		a := shellAsk()
-		a.Turn, a.Requester = fmt.Sprint(who, i), who
+		a.Turn, a.Requester = fmt.Sprint(who, i), message.SenderKey(who)
 		_, err := d.Request(t.Context(), a)
 		return err
 	}
@@ -188,7 +189,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &memoryStore{}
-			d := newService(t, s, func(cfg *Config) { cfg.SelfApprove = func(string) bool { return c.self } })
+			d := newService(t, s, func(cfg *Config) { cfg.SelfApprove = func(message.SenderKey) bool { return c.self } })
 			a := request(t, d, shellAsk())
 			for _, step := range c.decisions {
 				if err := d.Decide(t.Context(), a.ID, step.grant, step.decider); !errors.Is(err, step.want) {

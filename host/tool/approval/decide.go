@@ -54,7 +54,7 @@ func (s *Service) decidable(ctx context.Context, id, decider string) (consent.Ap
 
 // self refuses a decider who is the requester.
 func (s *Service) self(a consent.Approval, decider string) error {
-	if decider == a.Requester && !s.config.SelfApprove(decider) {
+	if decider == string(a.Requester) && !s.config.SelfApprove(a.Requester) {
 		return fmt.Errorf("decide request %s: %w; somebody else has to", a.ID, ErrSelf)
 	}
 	return nil

@@ -217,7 +217,7 @@ func (s *Service) Use(ctx context.Context, ask Ask) (consent.Grant, bool, error)
 		return g, false, err
 	}
 	err = s.config.Grants.UseGrant(ctx, g.ID, consent.AuditRow{
-		At: s.config.Now().UTC(), Kind: consent.AuditGrantUsed, Subject: g.ID, Actor: ask.Requester, Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
+		At: s.config.Now().UTC(), Kind: consent.AuditGrantUsed, Subject: g.ID, Actor: string(ask.Requester), Session: ask.Session, Agent: ask.Agent, Tool: ask.Tool,
 		Turn: ask.Turn, Detail: visible(string(ask.Args)),
 	})
 	if errors.Is(err, store.ErrConflict) {
@@ -270,7 +270,7 @@ func (s *Service) EndSessions(ctx context.Context, place, by string) error {
 		return err
 	}
 	for _, g := range grants {
-		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Place != place || !g.Open(s.config.Now()) {
+		if g.Scope != consent.GrantSession || message.ParseSession(g.Session).Scope != place || !g.Open(s.config.Now()) {
 			continue
 		}
 		if err := s.Revoke(ctx, g.ID, by); err != nil {

@@ -82,7 +82,7 @@ func value(v any) string {
 func Text(a consent.Approval, o Offer, now time.Time) string {
 	lines := []string{
 		"**Approve?** " + code(shortened(brief(a.Args), maxBrief)),
-		fmt.Sprintf("%s %s, agent %s, asked by %s", code(a.Tool), place(a.Where), plain(a.Agent), plain(a.Requester)),
+		fmt.Sprintf("%s %s, agent %s, asked by %s", code(a.Tool), place(a.Where), plain(a.Agent), plain(string(a.Requester))),
 	}
 	if len(o.Unshown) > 0 {
 		lines = append(lines, "Not shown, but followed: "+plain(shortened(strings.Join(o.Unshown, "; "), maxBrief)))
@@ -142,7 +142,7 @@ func Details(a consent.Approval, o Offer, now time.Time) string {
 	if a.Dir != "" {
 		fmt.Fprintf(&b, ", in %s", code(visible(a.Dir)))
 	}
-	fmt.Fprintf(&b, ", agent %s, asked by %s.\n", plain(a.Agent), plain(a.Requester))
+	fmt.Fprintf(&b, ", agent %s, asked by %s.\n", plain(a.Agent), plain(string(a.Requester)))
 	if len(o.Unshown) > 0 {
 		fmt.Fprintf(&b, "\n- not shown, but followed: %s", plain(strings.Join(o.Unshown, "; ")))
 	}
@@ -210,7 +210,7 @@ func Covers(g consent.Grant) string {
 		what += ", in " + visible(g.Dir)
 	}
 	return fmt.Sprintf("%s by agent %s when %s asks: %s, where: %s, with these policies, until %s",
-		g.Tool, visible(g.Agent), visible(g.Requester), what, visible(g.Where), day(g.Expires))
+		g.Tool, visible(g.Agent), visible(string(g.Requester)), what, visible(g.Where), day(g.Expires))
 }
 
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

@@ -14,7 +14,7 @@ import (
 )
 
 // Keep puts a file into the media store, on a sender's account. The model gets an error that wraps ErrNotKept.
-type Keep func(ctx context.Context, sender, name string, body io.Reader) (message.Attachment, error)
+type Keep func(ctx context.Context, sender message.SenderKey, name string, body io.Reader) (message.Attachment, error)
 
 // ErrNotKept means that the media store refuses a file.
 var ErrNotKept = errors.New("the file cannot be attached")

@@ -20,7 +20,7 @@ func TestAttach(t *testing.T) {
 	var kept string
 	var refuse error
 	registry := tool.NewRegistry()
-	err := Register(registry, Config{Keep: func(_ context.Context, _, name string, body io.Reader) (message.Attachment, error) {
+	err := Register(registry, Config{Keep: func(_ context.Context, _ message.SenderKey, name string, body io.Reader) (message.Attachment, error) {
 		text, err := io.ReadAll(body)
 		kept = name + ":" + string(text)
 		return message.Attachment{Digest: "d1", Name: name, Type: "text/plain", Size: int64(len(text))}, errors.Join(err, refuse)

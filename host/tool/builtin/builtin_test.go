@@ -81,7 +81,7 @@ func (b *bench) call(name string, args any) tool.Result {
 		b.t.Fatal(err)
 	}
 	return new(tool.Runner).Run(b.t.Context(), v, tool.Call{
-		Session: "s", Agent: b.agent, Sender: b.sender, Private: !b.group, Owner: !b.member, Turn: "t1", Labels: b.labels, Machine: b.machine,
+		Session: "s", Agent: b.agent, Sender: message.SenderKey(b.sender), Private: !b.group, Owner: !b.member, Turn: "t1", Labels: b.labels, Machine: b.machine,
 	})
 }
 

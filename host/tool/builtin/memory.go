@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ const scopeSchema = `"scope":{"type":"string","enum":["person","shared"],"descri
 // scope is the person whose notes a call is about, or memory.Own.
 func scope(call tool.Call, name string) string {
 	if name == scopePerson || name == "" && call.Private {
-		return call.Sender
+		return string(call.Sender)
 	}
 	return memory.Own
 }
@@ -57,9 +56,9 @@ func scopes(call tool.Call, name string) []string {
 // persons are the sender's ids.
 func persons(call tool.Call) []string {
 	if len(call.Persons) == 0 {
-		return []string{call.Sender}
+		return []string{string(call.Sender)}
 	}
-	return slices.Clone(call.Persons)
+	return memory.Scopes(call.Persons)
 }
 
 const notHere = "notes about a person are shown in a private conversation with that person alone"
@@ -86,7 +85,7 @@ func memoryWrite(m notes) tool.Tool {
 				return tool.Result{Text: why, IsError: true}, err
 			}
 			err := m.WriteNote(ctx, memory.Note{
-				Agent: call.Agent, Person: person, Key: args.Key, Text: args.Text, By: call.Sender, Turn: call.Turn, Labels: call.Labels,
+				Agent: call.Agent, Person: person, Key: args.Key, Text: args.Text, By: string(call.Sender), Turn: call.Turn, Labels: call.Labels,
 				Updated: time.Now(),
 			}, m.max())
 			if errors.Is(err, store.ErrNoRoom) {
@@ -111,7 +110,7 @@ func (m notes) othersNote(ctx context.Context, call tool.Call, person, key strin
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("read note: %w", err)
-	case note.By != call.Sender:
+	case note.By != string(call.Sender):
 		return fmt.Sprintf("the shared note %q was written by somebody else; only they or an owner can change it", key), nil
 	}
 	return "", nil

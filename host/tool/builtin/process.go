@@ -32,7 +32,7 @@ func processStart() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: join(fmt.Sprintf("started %s with pid %d", p.ID, p.PID), told(p.News)), Verdict: record(p)}, nil
+			return tool.Result{Text: join(fmt.Sprintf("started %s with pid %d", p.ID, p.PID), told(p.News)), Record: record(p)}, nil
 		},
 	}
 }
@@ -58,7 +58,7 @@ func processList() tool.Tool {
 			if len(lines) == 0 {
 				lines = append(lines, "no background processes")
 			}
-			return tool.Result{Text: strings.Join(lines, "\n"), Verdict: record(list)}, nil
+			return tool.Result{Text: strings.Join(lines, "\n"), Record: record(list)}, nil
 		},
 	}
 }
@@ -125,7 +125,7 @@ func processKill() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: join(processLine(p), changedOf(p)), Verdict: record(p)}, nil
+			return tool.Result{Text: join(processLine(p), changedOf(p)), Record: record(p)}, nil
 		},
 	}
 }

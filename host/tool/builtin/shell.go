@@ -59,7 +59,7 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 	}
 	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", told(r.News), changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
-	return tool.Result{Text: text, IsError: !succeeded(r), Verdict: record(r), Labels: call.Place}, nil
+	return tool.Result{Text: text, IsError: !succeeded(r), Record: record(r), Labels: call.Place}, nil
 }
 
 func succeeded(r machine.Result) bool {

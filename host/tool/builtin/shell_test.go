@@ -50,7 +50,7 @@ func TestShellExecRecordsTheResult(t *testing.T) {
 	}
 	b := newBench(t, WebConfig{})
 	var r machine.Result
-	if err := json.Unmarshal(b.call("shell.exec", args{"command": "echo secret; exit 4"}).Verdict, &r); err != nil {
+	if err := json.Unmarshal(b.call("shell.exec", args{"command": "echo secret; exit 4"}).Record, &r); err != nil {
 		t.Fatal(err)
 	}
 	if r.ExitCode != 4 || r.Wall <= 0 || len(r.Stdout) > 0 {

@@ -13,7 +13,7 @@ import (
 func Unconnected() Config {
 	return Config{
 		Memory: struct{ memory.Notes }{}, Results: struct{ turnlog.Results }{},
-		Keep: func(context.Context, string, string, io.Reader) (message.Attachment, error) {
+		Keep: func(context.Context, message.SenderKey, string, io.Reader) (message.Attachment, error) {
 			return message.Attachment{}, ErrNotKept
 		},
 	}

@@ -235,7 +235,7 @@ func (r *run) result(ctx context.Context, place []string) tool.Result {
 	if !result.IsError && answer == "" {
 		result.Text = r.config.Name + " ended without an answer."
 	}
-	result.Verdict, _ = jsonform.Marshal(record) // it holds nothing that has no JSON
+	result.Record, _ = jsonform.Marshal(record) // it holds nothing that has no JSON
 	return result
 }
 

@@ -90,7 +90,7 @@ func TestResults(t *testing.T) {
 			got, err := run.Run(t.Context(), tool.Call{Args: args, Machine: &c.machine, Say: func(string) {}, Progress: func([]byte) {}})
 			var record Record
 			if err == nil {
-				err = json.Unmarshal(got.Verdict, &record)
+				err = json.Unmarshal(got.Record, &record)
 			}
 			if err != nil || got.IsError != c.isError || !strings.Contains(got.Text, c.want) || record.Unknown != c.unknown {
 				t.Errorf("got %+v, record %+v, %v", got, record, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // ApprovalState is the state of an approval.
@@ -26,7 +28,7 @@ type Approval struct {
 	Turn      string
 	Session   string
 	Agent     string
-	Requester string
+	Requester message.SenderKey
 	Tool      string
 	Args      json.RawMessage // canonical
 	Dir       string

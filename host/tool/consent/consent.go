@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/internal/clock"
+	"github.com/flynnhost/flynn/host/message"
 )
 
 // GrantScope is how far a grant reaches beyond the requested call.
@@ -22,27 +23,27 @@ const (
 
 // Grant is a lease: the calls that it covers need no approval until it ends. It covers calls with the same facts as below.
 type Grant struct {
-	ID        string          `json:"id"` // of the request that it answers
-	Scope     GrantScope      `json:"scope"`
-	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"args"`              // canonical; of the call that was shown
-	Pattern   string          `json:"pattern,omitempty"` // of command lines, in place of the one in Args
-	Programs  []string        `json:"programs,omitempty"`
-	Agent     string          `json:"agent"`
-	Session   string          `json:"session"` // of the request; only GrantSession is bound to it
-	Dir       string          `json:"dir"`
-	Where     string          `json:"where"`
-	Sandbox   string          `json:"sandbox"` // digest of the sandbox's contents, or "host"
-	Policy    string          `json:"policy"`
-	Requester string          `json:"requester"`
-	Reasons   []string        `json:"reasons,omitempty"` // why a person was asked; a call with another reason is not covered
-	Granter   string          `json:"granter"`
-	Created   time.Time       `json:"created"`
-	Expires   time.Time       `json:"expires"`
-	Uses      int64           `json:"uses"` // besides the requested call
-	LastUsed  time.Time       `json:"last_used,omitzero"`
-	Ended     time.Time       `json:"ended,omitzero"` // by a person, before it expired
-	EndedBy   string          `json:"ended_by,omitempty"`
+	ID        string            `json:"id"` // of the request that it answers
+	Scope     GrantScope        `json:"scope"`
+	Tool      string            `json:"tool"`
+	Args      json.RawMessage   `json:"args"`              // canonical; of the call that was shown
+	Pattern   string            `json:"pattern,omitempty"` // of command lines, in place of the one in Args
+	Programs  []string          `json:"programs,omitempty"`
+	Agent     string            `json:"agent"`
+	Session   string            `json:"session"` // of the request; only GrantSession is bound to it
+	Dir       string            `json:"dir"`
+	Where     string            `json:"where"`
+	Sandbox   string            `json:"sandbox"` // digest of the sandbox's contents, or "host"
+	Policy    string            `json:"policy"`
+	Requester message.SenderKey `json:"requester"`
+	Reasons   []string          `json:"reasons,omitempty"` // why a person was asked; a call with another reason is not covered
+	Granter   string            `json:"granter"`
+	Created   time.Time         `json:"created"`
+	Expires   time.Time         `json:"expires"`
+	Uses      int64             `json:"uses"` // besides the requested call
+	LastUsed  time.Time         `json:"last_used,omitzero"`
+	Ended     time.Time         `json:"ended,omitzero"` // by a person, before it expired
+	EndedBy   string            `json:"ended_by,omitempty"`
 }
 
 // Open reports whether the grant is valid.
@@ -68,11 +69,11 @@ type Grants interface {
 
 // Elevation lets the machine tools of a conversation leave the sandbox for a time.
 type Elevation struct {
-	Conversation string    `json:"conversation"` // "channel:conversation"
-	State        string    `json:"state"`        // ask or on
-	Sender       string    `json:"sender"`       // began it, for his own calls alone
-	Began        time.Time `json:"began"`
-	Until        time.Time `json:"until"`
+	Conversation message.ConversationKey `json:"conversation"`
+	State        string                  `json:"state"`  // ask or on
+	Sender       message.SenderKey       `json:"sender"` // began it, for his own calls alone
+	Began        time.Time               `json:"began"`
+	Until        time.Time               `json:"until"`
 }
 
 // Elevations keeps one Elevation for each conversation. Every change adds an audit row in the same transaction.
@@ -80,11 +81,11 @@ type Elevations interface {
 	// Elevate begins an elevation and replaces an earlier one.
 	Elevate(ctx context.Context, e Elevation, row AuditRow) error
 	// Elevation returns that of a conversation, or ErrNotFound. It may be over.
-	Elevation(ctx context.Context, conversation string) (Elevation, error)
+	Elevation(ctx context.Context, conversation message.ConversationKey) (Elevation, error)
 	// Elevations returns all, by conversation.
 	Elevations(ctx context.Context) ([]Elevation, error)
 	// EndElevation removes the elevation that began at a time; ErrConflict if it does not exist any more.
-	EndElevation(ctx context.Context, conversation string, began time.Time, row AuditRow) error
+	EndElevation(ctx context.Context, conversation message.ConversationKey, began time.Time, row AuditRow) error
 }
 
 // AuditRow records that a permission was given, used or ended.

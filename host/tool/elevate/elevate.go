@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -67,7 +68,7 @@ func New(c Config) (*Mode, error) {
 
 // begin elevates a conversation ("channel:conversation") for the calls of one sender and ends an earlier elevation. The time counts from
 // the sender's message, so that a command that is repeated after a crash changes nothing.
-func (m *Mode) begin(ctx context.Context, conversation, sender, state string, said time.Time, span time.Duration) (consent.Elevation, error) {
+func (m *Mode) begin(ctx context.Context, conversation message.ConversationKey, sender message.SenderKey, state string, said time.Time, span time.Duration) (consent.Elevation, error) {
 	now := m.config.Now().UTC()
 	if said.IsZero() || said.After(now) {
 		said = now
@@ -85,16 +86,16 @@ func (m *Mode) begin(ctx context.Context, conversation, sender, state string, sa
 	case !now.Before(e.Until) || sender == "":
 		return e, fmt.Errorf("elevate %s: for nobody, or for no time", conversation)
 	}
-	if _, err := m.End(ctx, conversation, sender, "another one begins"); err != nil {
+	if _, err := m.End(ctx, conversation, string(sender), "another one begins"); err != nil {
 		return e, err
 	}
 	return e, m.config.Store.Elevate(ctx, e, consent.AuditRow{
-		At: now, Kind: consent.AuditElevated, Subject: conversation, Actor: sender, Detail: state + " until " + e.Until.Format(time.RFC3339),
+		At: now, Kind: consent.AuditElevated, Subject: string(conversation), Actor: string(sender), Detail: state + " until " + e.Until.Format(time.RFC3339),
 	})
 }
 
 // Of returns the elevation that is in force in a conversation.
-func (m *Mode) Of(ctx context.Context, conversation string) (consent.Elevation, bool, error) {
+func (m *Mode) Of(ctx context.Context, conversation message.ConversationKey) (consent.Elevation, bool, error) {
 	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return e, false, nil
@@ -124,7 +125,7 @@ func (m *Mode) All(ctx context.Context) ([]consent.Elevation, error) {
 }
 
 // End ends the elevation of a conversation and reports whether there was one.
-func (m *Mode) End(ctx context.Context, conversation, by, why string) (bool, error) {
+func (m *Mode) End(ctx context.Context, conversation message.ConversationKey, by, why string) (bool, error) {
 	e, err := m.config.Store.Elevation(ctx, conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -137,7 +138,7 @@ func (m *Mode) End(ctx context.Context, conversation, by, why string) (bool, err
 
 func (m *Mode) end(ctx context.Context, e consent.Elevation, by, why string) (bool, error) {
 	err := m.config.Store.EndElevation(ctx, e.Conversation, e.Began, consent.AuditRow{
-		At: m.config.Now().UTC(), Kind: consent.AuditElevatedEnd, Subject: e.Conversation, Actor: by, Detail: e.State + ": " + why,
+		At: m.config.Now().UTC(), Kind: consent.AuditElevatedEnd, Subject: string(e.Conversation), Actor: by, Detail: e.State + ": " + why,
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil // somebody else did
@@ -148,7 +149,7 @@ func (m *Mode) end(ctx context.Context, e consent.Elevation, by, why string) (bo
 // Elevated records that a call leaves the sandbox. The call must not run when this fails.
 func (m *Mode) Elevated(ctx context.Context, s tool.Subject, v tool.Decision) error {
 	return m.config.Store.AddAudit(ctx, []consent.AuditRow{{
-		At: m.config.Now().UTC(), Kind: consent.AuditElevatedUsed, Subject: s.Message.ConversationKey(), Actor: s.Message.SenderKey(),
+		At: m.config.Now().UTC(), Kind: consent.AuditElevatedUsed, Subject: string(s.Message.ConversationKey()), Actor: string(s.Message.SenderKey()),
 		Session: s.Session, Agent: s.Agent, Tool: v.Tool(), Turn: s.Turn, Detail: string(v.Args),
 	}})
 }

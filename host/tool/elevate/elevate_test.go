@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/host/tool"
 	"github.com/flynnhost/flynn/host/tool/consent"
@@ -178,7 +179,7 @@ func (s *brokenStore) Elevations(context.Context) ([]consent.Elevation, error) {
 	return []consent.Elevation{s.over}, nil
 }
 
-func (s *brokenStore) EndElevation(context.Context, string, time.Time, consent.AuditRow) error {
+func (s *brokenStore) EndElevation(context.Context, message.ConversationKey, time.Time, consent.AuditRow) error {
 	if s.times++; s.times == 1 {
 		return errors.New("disk full")
 	}

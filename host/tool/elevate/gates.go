@@ -22,8 +22,8 @@ type Gates struct {
 }
 
 // owner reports whether a sender is an owner in senders of [elevated].
-func (g Gates) owner(channel, sender string) bool {
-	return g.Roles.Of(channel, sender) == route.Owner && slices.Contains(g.Config.Elevated.Senders, sender)
+func (g Gates) owner(channel string, sender message.SenderKey) bool {
+	return g.Roles.Of(channel, sender) == route.Owner && slices.Contains(g.Config.Elevated.Senders, string(sender))
 }
 
 // refuses returns a sentence for the sender of a message about the closed gate, or "".
@@ -99,7 +99,7 @@ func Check(c *config.Config) config.Errors {
 	var errs config.Errors
 	roles := route.NewRoles(c.Access, route.AllProved) // a channel that does not prove ids is a warning, not an error
 	for i, sender := range c.Elevated.Senders {
-		if k, _ := message.ParseSender(sender); roles.Of(k.Channel, sender) == route.Owner {
+		if k := message.SenderKey(sender); roles.Of(k.Channel(), k) == route.Owner {
 			continue
 		}
 		key := []string{"elevated", "senders"}

@@ -21,18 +21,18 @@ type Config struct {
 	Settings map[string]any
 	// Secrets by name: "token_env" in flynn.toml arrives as "token". Never log them.
 	Secrets  map[string]string
-	StateDir string // survives restarts and upgrades; empty unless plugin.toml asks for it
+	StateDir string // survives restarts and upgrades; empty unless plugin.toml requests it
 	Log      *slog.Logger
-	// Host is what the host offers to the plugin. A service that plugin.toml does not ask for under permissions.host answers
+	// Host gives access to the host's services. A service that plugin.toml does not request under permissions.host returns
 	// hostapi.ErrNotGranted.
 	Host *hostapi.Host
 
-	// text is the JSON of Settings as it came: in it a large integer keeps all its digits.
+	// text is the original JSON of Settings, in which large integers keep all their digits.
 	text []byte
 }
 
-// Decode fills the struct that v points to with the settings, by its json tags. Unknown keys and wrong types come
-// back as FieldErrors, ready to be returned from Configure.
+// Decode fills the struct that v points to with the settings, by its json tags. Unknown keys and wrong types are returned as FieldErrors,
+// for Configure to return.
 func (c Config) Decode(v any) error {
 	text := c.text
 	if text == nil { // made by a test
@@ -61,7 +61,7 @@ func (c Config) ReadState(name string, v any) (found bool, err error) {
 	return true, nil
 }
 
-// WriteState replaces a file in StateDir with the JSON of v. A crash leaves the old file or the new one.
+// WriteState replaces a file in StateDir by the JSON of v, atomically.
 func (c Config) WriteState(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c Config) WriteState(name string, v any) error {
 	return os.Rename(path+".new", path)
 }
 
-// fieldError turns what encoding/json says into the path and the words that an operator needs.
+// fieldError converts an error of encoding/json to a path and a message for the operator.
 func fieldError(err error) error {
 	if err == nil {
 		return nil
@@ -93,10 +93,10 @@ func fieldError(err error) error {
 	return FieldErrors{{Message: err.Error()}}
 }
 
-// FieldError is what is wrong with one setting.
+// FieldError is an error in one setting.
 type FieldError struct {
-	Path    string // dotted path of the key; "secrets.NAME" for a secret; empty for the whole
-	Message string // what is wrong and what would be right; never a secret's value
+	Path    string // dotted path of the key; "secrets.NAME" for a secret; empty for the settings as a whole
+	Message string // what is wrong and what would be right; never the value of a secret
 }
 
 // FieldErrors is the error of Configure for wrong settings. The host shows them and does not try again until the configuration changes.

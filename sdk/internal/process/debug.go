@@ -17,17 +17,17 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// debugEnv asks for the same as the argument -debug.
+// debugEnv has the same effect as the argument -debug.
 const debugEnv = "FLYNN_PLUGIN_DEBUG"
 
 func wantsDebug(args []string) bool {
 	return os.Getenv(debugEnv) != "" || slices.Contains(args, "-debug") || slices.Contains(args, "--debug")
 }
 
-// debug serves parts without a host's start, for as long as the program runs: start it under a debugger and let a host use it. Nothing is
-// encrypted; the socket lies in a folder that only the user can enter.
+// debug serves parts without being started by a host, for as long as the program runs: start it under a debugger and attach a host. Nothing
+// is encrypted; the socket lies in a folder that only the user can enter.
 //
-// When the host goes away, Run ends, and the plugin is configured anew by the next one. What its author keeps, he still has then.
+// When the host disconnects, Run ends, and the next host configures the plugin again. Variables of the plugin keep their values.
 func debug(parts []Part, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -65,7 +65,7 @@ func debugOn(ctx context.Context, path string, parts []Part, stderr io.Writer) e
 	return nil
 }
 
-// visits ends a turn when the last connection is gone.
+// visits ends a visit when the last connection is closed.
 type visits struct {
 	over func()
 	mu   sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// describe joins what the parts say. Name, version and schema are the plugin's, so each part gives the same.
+// describe joins the descriptions of the parts. Name, version and schema belong to the plugin, so each part has the same.
 func describe(parts []Part) *pluginv1.DescribeResponse {
 	wire := &pluginv1.DescribeResponse{Protocols: []uint32{handshake.Protocol}}
 	for _, p := range parts {
@@ -18,7 +18,7 @@ func describe(parts []Part) *pluginv1.DescribeResponse {
 	return wire
 }
 
-// SchemaDigest names a schema of settings; none has no name.
+// SchemaDigest returns the digest of a schema of settings; "" without a schema.
 func SchemaDigest(schema []byte) string {
 	if len(schema) == 0 {
 		return ""

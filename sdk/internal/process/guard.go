@@ -13,8 +13,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// newGRPCServer builds the server with our caps, and with a guard that lets calls of the parts through
-// only between Configure and the end, and counts them.
+// newGRPCServer returns the server with our limits, and with a guard that accepts calls of the parts only between Configure and the end,
+// and counts them.
 func newGRPCServer(s *Server, opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(handshake.MaxFrame),
@@ -41,7 +41,7 @@ func (s *Server) guardCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	return next(ctx, req)
 }
 
-// guardStream does not count streams that end by themselves when the server stops.
+// guardStream does not count streams that end when the server stops.
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if !s.guarded(info.FullMethod) {
 		return next(srv, stream)
@@ -57,7 +57,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	return next(srv, stream)
 }
 
-// begin counts one call, or says why there can be none. After nil, s.calls.Done has to follow.
+// begin counts one call, or returns why it is refused. If it returns nil, call s.calls.Done afterwards.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// endless reports whether a stream goes on until the server stops.
+// endless reports whether a stream continues until the server stops.
 func (s *Server) endless(method string) bool {
 	return slices.ContainsFunc(s.parts, func(p Part) bool { return slices.Contains(p.Endless, method) })
 }
@@ -79,5 +79,5 @@ func (s *Server) endless(method string) bool {
 // ErrEnding means that the plugin is ending.
 var ErrEnding = errors.New("plugin is ending")
 
-// errEnding says, by its code, that the call was surely not carried out.
+// errEnding returns an error whose code means that the call was certainly not carried out.
 func errEnding() error { return status.Error(codes.FailedPrecondition, ErrEnding.Error()) }

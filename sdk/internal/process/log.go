@@ -8,10 +8,10 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// logTime is the one layout of time that hosts built on go-plugin parse.
+// logTime is the layout of times that hosts built on go-plugin parse.
 const logTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// newLog writes JSON lines with the keys under which a host finds the level, message and time of a line.
+// newLog writes JSON lines with the keys for level, message and time that a host expects.
 func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: hostKeys}))
 }

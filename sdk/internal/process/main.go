@@ -19,14 +19,14 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/handshake"
 )
 
-// Main runs parts as a plugin process and does not return. It ends when the host asks for it, when the host is
-// gone (standard input ends), or when Run fails.
+// Main runs parts as a plugin process and does not return. It ends when the host requests it, when the host is gone (standard input ends),
+// or when Run fails.
 func Main(parts ...Part) {
 	os.Exit(run(parts, os.Stdin, os.Stderr))
 }
 
-// run is Main without the exit. Nothing of the author's runs before go-plugin has said its line and captured standard
-// output, so that a stray print cannot spoil the handshake.
+// run is Main without the exit. None of the author's code runs before go-plugin has written its line and captured standard output, so that
+// a stray print cannot break the handshake.
 func run(parts []Part, stdin io.Reader, stderr io.Writer) int {
 	if os.Getenv(handshake.CookieKey) != handshake.CookieValue && wantsDebug(os.Args[1:]) {
 		return debug(parts, os.Stdout, stderr)
@@ -38,7 +38,7 @@ func run(parts []Part, stdin io.Reader, stderr io.Writer) int {
 	}
 	level := &slog.LevelVar{}
 	s := newServer(parts, newLog(stderr, level), level)
-	go lifeline(stdin, s) // blocked in a read for the rest of the process; it has no end but the process's own
+	go lifeline(stdin, s) // blocks in a read until the process ends
 
 	serveHost(s)
 
@@ -53,7 +53,7 @@ func run(parts []Part, stdin io.Reader, stderr io.Writer) int {
 	return 0
 }
 
-// lifeline ends the process when standard input does: the host holds its other end and never writes.
+// lifeline ends the process when standard input ends: the host holds the other end and never writes.
 func lifeline(stdin io.Reader, s *Server) {
 	_, _ = io.Copy(io.Discard, stdin)
 	s.finish(errors.New("the host is gone"))
@@ -77,7 +77,7 @@ func serveHost(s *Server) {
 	})
 }
 
-// adapter is what go-plugin wants instead of a function that registers services.
+// adapter implements the interface that go-plugin requires for registering services.
 type adapter struct {
 	plugin.NetRPCUnsupportedPlugin
 	server *Server
@@ -89,12 +89,12 @@ func (a *adapter) GRPCServer(_ *plugin.GRPCBroker, g *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient is the host's half, which a plugin has not.
+// GRPCClient is the host's half, which a plugin does not have.
 func (a *adapter) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("a plugin has no client")
 }
 
-// stopWhenOver ends g when s is over, letting answers in flight leave first.
+// stopWhenOver stops g when s is over, after answers in flight were sent.
 func stopWhenOver(g *grpc.Server, s *Server) {
 	<-s.over
 	s.halt() // ends the streams, for which GracefulStop would wait
@@ -107,8 +107,8 @@ func stopWhenOver(g *grpc.Server, s *Server) {
 	g.GracefulStop()
 }
 
-// Serve serves parts on lis without a host's handshake, until ctx ends or the plugin is over. It is for tests and
-// for debuggers; the connection is neither encrypted nor authenticated.
+// Serve serves parts on lis without a host's handshake, until ctx ends or the plugin ends. It is for tests and debuggers; the connection is
+// neither encrypted nor authenticated.
 func Serve(ctx context.Context, lis net.Listener, log *slog.Logger, parts ...Part) error {
 	return serve(ctx, lis, log, &slog.LevelVar{}, parts)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Server is one plugin process: its parts and everything around them that their author need not write.
+// Server is one plugin process: its parts and everything that their authors need not write.
 type Server struct {
 	pluginv1.UnimplementedPluginServer
 
@@ -26,9 +26,9 @@ type Server struct {
 	level *slog.LevelVar
 	board *Board
 
-	ctx  context.Context // of Run; lives as long as the server, hence in the struct
+	ctx  context.Context // of Run; lives as long as the server, and is therefore in the struct
 	stop context.CancelFunc
-	// over is closed when the server should go away, with the reason in failure.
+	// over is closed when the server should end, with the reason in failure.
 	over     chan struct{}
 	overOnce sync.Once
 	failure  error
@@ -36,9 +36,9 @@ type Server struct {
 	configuring sync.Mutex // held through Configure
 	mu          sync.Mutex // guards configured and host, and the order of calls.Add and stop
 	configured  bool
-	host        *hostapi.Host  // open while Run or a call is under way
+	host        *hostapi.Host  // open while Run or a call is in progress
 	running     sync.WaitGroup // Run
-	calls       sync.WaitGroup // calls of the parts in flight, but for endless streams
+	calls       sync.WaitGroup // calls of the parts in flight, except endless streams
 }
 
 func newServer(parts []Part, log *slog.Logger, level *slog.LevelVar) *Server {
@@ -66,12 +66,12 @@ func (s *Server) finish(why error) {
 	})
 }
 
-// Describe says what the plugin is.
+// Describe returns the description of the plugin.
 func (s *Server) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
 	return describe(s.parts), nil
 }
 
-// Configure hands the settings to the parts and starts them when they are taken.
+// Configure passes the settings to the parts and starts them if the settings are accepted.
 func (s *Server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
@@ -91,8 +91,8 @@ func (s *Server) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*
 	return &pluginv1.ConfigureResponse{}, s.start(config.Host, r.GetKind())
 }
 
-// start begins to run the parts that the host uses, unless the end was asked for in the meantime. A chat bot that only lends its tools
-// must not take the messages from the instance that is its channel.
+// start runs the parts that the host uses, unless the end was requested meanwhile. A chat bot of which only the tools are used must not
+// take messages from the instance that is its channel.
 func (s *Server) start(h *hostapi.Host, used pluginv1.Kind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Server) config(r *pluginv1.ConfigureRequest) (Config, error) {
 	return c, nil
 }
 
-// configureFailed answers wrong settings with field errors, and a check that may work later with a status.
+// configureFailed returns field errors for wrong settings, and a status for a check that may succeed later.
 func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 	wrong, ok := errors.AsType[FieldErrors](err)
 	if !ok || len(wrong) == 0 {
@@ -147,14 +147,14 @@ func configureFailed(err error) (*pluginv1.ConfigureResponse, error) {
 	return out, nil
 }
 
-// run is the author's Run with its end turned into the end of the process.
+// run runs the author's Run and ends the process when it returns.
 func (s *Server) run(p Part) {
 	err := p.Run(s.ctx, s.board)
 	if s.ctx.Err() != nil {
 		return
 	}
 	if err == nil {
-		err = errors.New("returned although nobody asked it to")
+		err = errors.New("returned before it was asked to")
 	}
 	s.finish(fmt.Errorf("run: %w", err))
 }
@@ -166,14 +166,14 @@ func (s *Server) Status(_ *pluginv1.StatusRequest, stream grpc.ServerStreamingSe
 	return s.board.watch(ctx, stream.Send)
 }
 
-// Until derives a context that also ends with the server.
+// Until returns a context that also ends with the server.
 func (s *Server) Until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { release(); cancel() }
 }
 
-// Shutdown stops receiving, waits for what is in flight within the grace, and lets the process end.
+// Shutdown stops receiving, waits for calls in flight within the grace period, and lets the process end.
 func (s *Server) Shutdown(ctx context.Context, r *pluginv1.ShutdownRequest) (*pluginv1.ShutdownResponse, error) {
 	if grace := r.GetGrace().AsDuration(); grace > 0 {
 		var cancel context.CancelFunc
@@ -201,7 +201,7 @@ func (s *Server) drain(ctx context.Context) {
 	}
 }
 
-// hangUp ends the connection to the host. What runs and the calls, which may use it to their end, have ended.
+// hangUp closes the connection to the host. Run and the calls, which may use it until they end, have ended.
 func (s *Server) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,10 +220,10 @@ func (s *Server) halt() {
 	}
 }
 
-// drainTimeout bounds the end of a process whose host is gone or never asked.
+// drainTimeout bounds the end of a process whose host is gone or did not ask.
 const drainTimeout = 300 * time.Millisecond
 
-// failTimeout bounds the same after a failure, when nobody waits for more than an answer under way.
+// failTimeout bounds the same after a failure, when nobody waits for more than an answer in flight.
 const failTimeout = 50 * time.Millisecond
 
 // Log returns the plugin's log.

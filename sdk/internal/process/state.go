@@ -1,6 +1,6 @@
 package process
 
-// State is the state of the connection. The numbers are the wire's.
+// State is the state of the connection. The numbers are those of the protocol.
 type State int
 
 // The states.

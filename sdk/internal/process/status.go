@@ -11,7 +11,7 @@ import (
 
 const maxStatusText = 1 << 10 // bytes
 
-// Board shows the latest state. A slow reader misses states between, never the last.
+// Board publishes the latest state. A slow reader may miss states in between, but never the last.
 type Board struct {
 	mu      sync.Mutex
 	state   *pluginv1.StatusResponse
@@ -25,7 +25,7 @@ func newBoard() *Board {
 	}
 }
 
-// Status puts up a new state.
+// Status sets a new state.
 func (b *Board) Status(s State, text string) {
 	b.put(&pluginv1.StatusResponse{State: pluginv1.State(s), Text: statusText(text)})
 }
@@ -42,12 +42,12 @@ func (b *Board) put(s *pluginv1.StatusResponse) {
 	b.changed = make(chan struct{})
 }
 
-// LoginCode puts up that a person has to scan a code.
+// LoginCode sets the code that a person has to scan.
 func (b *Board) LoginCode(code, text string) {
 	b.put(&pluginv1.StatusResponse{State: pluginv1.State_STATE_AUTH_REQUIRED, Text: statusText(text), LoginCode: utf8(code)})
 }
 
-// watch calls show with the state now and after each change.
+// watch calls show with the current state and after each change.
 func (b *Board) watch(ctx context.Context, show func(*pluginv1.StatusResponse) error) error {
 	for {
 		b.mu.Lock()

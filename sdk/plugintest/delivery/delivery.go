@@ -1,8 +1,7 @@
-// Package delivery checks that a channel delivers answers of any length whole, once and in order, whatever its platform's rate limit is.
+// Package delivery checks that a channel delivers answers of any length completely, once and in order, whatever its platform's rate limit.
 //
-// Start with LongAnswers, which does so with a Platform in memory and the clock of a testing/synctest bubble; Wire lets a client that
-// speaks HTTP reach it. Where a platform is of another kind, Deliver sends one answer as the host's outbox does, and CheckLines
-// checks what the platform shows.
+// Start with LongAnswers, which uses a Platform in memory and the clock of a testing/synctest bubble; Wire lets an HTTP client reach it.
+// For other platforms, Deliver sends one answer like the host's outbox, and CheckLines checks what the platform shows.
 package delivery
 
 import (
@@ -24,10 +23,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest"
 )
 
-// Answers returns sizes, in lines, of answers that a channel has to deliver whole, once, and in order, whatever its platform's rate limit is.
+// Answers returns sizes, in lines, of answers that a channel has to deliver completely, once, and in order, whatever its platform's rate
+// limit.
 func Answers() []int { return []int{1, 40, 200, 2000} }
 
-// Lines returns that many lines of an answer, no two the same and each a paragraph of Markdown.
+// Lines returns n lines of an answer, each different and a paragraph of Markdown.
 func Lines(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -36,28 +36,28 @@ func Lines(n int) []string {
 	return lines
 }
 
-// Delivery says how an answer is sent.
+// Delivery configures how an answer is sent.
 type Delivery struct {
-	// Restart, when above zero, ends the plugin after so many calls and starts another.
+	// Restart, if above zero, ends the plugin after that many calls and starts another.
 	Restart int
-	// Sleep is the clock of a test that is in no bubble; time.Sleep when nil.
+	// Sleep replaces time.Sleep in a test without a bubble; nil means time.Sleep.
 	Sleep func(time.Duration)
 }
 
-// Delivered says how an answer was delivered.
+// Delivered is how an answer was delivered.
 type Delivered struct {
 	Calls  int // of Send
-	Marked int // of them, as a possible duplicate
+	Marked int // of these, marked as a possible duplicate
 	Took   time.Duration
 }
 
 const maxTries = 300 // of one message, without progress
 
-// Deliver sends one answer as a host's outbox does: in parts that fit the plugin's longest text, each with a key of its own; again after
-// the pause that the plugin asks for; from where it stopped; marked where the outcome is unknown. It fails the test when the answer is
-// given up. start starts the plugin, and is called again after each restart.
+// Deliver sends one answer like a host's outbox: in parts that fit the plugin's longest text, each with its own key; repeated after the
+// pause that the plugin requests; from where it stopped; marked if the outcome is unknown. It fails the test if it has to give up. start
+// starts the plugin, and is called again after each restart.
 //
-// Called in a bubble of testing/synctest, with a platform that is in memory, it takes no time.
+// In a bubble of testing/synctest, with a platform in memory, it takes no time.
 func Deliver(t testing.TB, start func() *plugintest.Host, can channel.Capabilities, s channel.Send, d Delivery) Delivered {
 	t.Helper()
 	if d.Sleep == nil {
@@ -113,13 +113,13 @@ func Deliver(t testing.TB, start func() *plugintest.Host, can channel.Capabiliti
 	return out
 }
 
-// Still starts a plugin that is connected to its platform already: Configure and Run of it are not called.
+// Still starts a plugin that is already connected to its platform: its Configure and Run are not called.
 func Still(t testing.TB, p channel.Channel) *plugintest.Host {
 	t.Helper()
 	return plugintest.Start(t, still{p}, plugintest.Config{Timeout: 3 * time.Minute}) // the deadline of the host
 }
 
-// Platform is a chat platform in memory that shows Burst messages at once, then one each Every, and turns away what comes sooner.
+// Platform is a chat platform in memory that shows Burst messages at once, then one per Every, and refuses what comes sooner.
 type Platform struct {
 	Burst int
 	Every time.Duration
@@ -129,7 +129,7 @@ type Platform struct {
 	texts []string
 }
 
-// Show shows a message, or says how long it has to wait.
+// Show shows a message, or returns how long it has to wait.
 func (p *Platform) Show(text string) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,8 @@ func (w inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// LongAnswers delivers answers of all sizes, with and without restarts of the plugin, to a platform with a rate limit, and looks at what
-// it shows: each line once, in order, nothing marked. connect makes a plugin that is connected to the platform.
+// LongAnswers delivers answers of all sizes, with and without restarts of the plugin, to a platform with a rate limit, and checks that it
+// shows each line once, in order, with nothing marked. connect returns a plugin that is connected to the platform.
 func LongAnswers(t *testing.T, limit *Platform, to channel.Conversation, connect func(*testing.T, *Platform) channel.Channel) {
 	t.Helper()
 	for _, n := range Answers() {
@@ -183,7 +183,7 @@ func LongAnswers(t *testing.T, limit *Platform, to channel.Conversation, connect
 	}
 }
 
-// CheckLines reports lines of an answer that are missing in what a platform shows, shown twice, or out of order.
+// CheckLines reports lines of an answer that a platform shows twice, out of order, or not at all.
 func CheckLines(t testing.TB, texts []string, n int) {
 	t.Helper()
 	next := 0

@@ -1,18 +1,18 @@
-// Package fake is for programs that pretend to be a chat platform, so that `flynn plugin conform` can try a plugin
-// against it. conform.toml beside plugin.toml names the program; the kit starts one for each check.
+// Package fake is for programs that imitate a chat platform, so that `flynn plugin conform` can test a plugin against it. conform.toml
+// beside plugin.toml names the program, which is started for each check.
 //
-// Such a program speaks JSON lines. It says where it listens, in the plugin's own settings, as its first line, obeys each line on
-// its standard input, and ends when that ends:
+// Such a program speaks JSON lines. Its first line contains its address, in the form of the plugin's own settings; then it executes each
+// line on its standard input, and ends when that ends:
 //
 //	out {"ready":{"settings":{"address":"127.0.0.1:4711"},"secrets":{"token":"t"}}}
-//	in  {"post":{"id":"1","text":"hello"}}         a person says so to the plugin in private
-//	in  {"webhook":{"url":"http://127.0.0.1:4712/hooks/x"}}     where the plugin takes the platform's requests, each time that it begins to
+//	in  {"post":{"id":"1","text":"hello"}}         a person writes this to the plugin in private
+//	in  {"webhook":{"url":"http://127.0.0.1:4712/hooks/x"}}     the address where the plugin accepts requests, each time that it starts listening
 //	in  {"disconnect":true}                         break every connection
 //	out {"shown":{"text":"hi"}}                     the platform shows a new message of the plugin
 //	out {"edited":{"text":"hi!"}}                   it shows an edited one
 //	out {"typing":true}                             it shows that the plugin is typing
 //
-// A program in Go calls Main and leaves the lines to it. Lines and keys that either side does not know are ignored.
+// A Go program calls Main, which handles the lines. Both sides ignore unknown lines and keys.
 package fake
 
 import (
@@ -24,21 +24,21 @@ import (
 	"sync"
 )
 
-// Ready has the plugin's settings and secrets for this platform; they come on top of those in conform.toml.
+// Ready has the plugin's settings and secrets for this platform; they are added to those in conform.toml.
 type Ready struct {
 	Settings map[string]any    `json:"settings,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
 }
 
-// Post is what a person says to the plugin in private.
+// Post is a private message of a person to the plugin.
 type Post struct {
-	ID   string `json:"id"` // unique; the platform's own id of the message may be another one
+	ID   string `json:"id"` // unique; the platform's own id of the message may differ
 	Text string `json:"text"`
-	// Media, above zero, asks for an attachment of so many bytes. A platform without attachments posts the text alone.
+	// Media, if above zero, requests an attachment of that many bytes. A platform without attachments posts the text alone.
 	Media int `json:"media,omitempty"`
 }
 
-// Webhook is an address at which the plugin takes the platform's requests.
+// Webhook is an address at which the plugin accepts the platform's requests.
 type Webhook struct {
 	URL string `json:"url"`
 }
@@ -63,9 +63,9 @@ type Report struct {
 	Typing bool   `json:"typing,omitempty"`
 }
 
-// Platform is a pretended platform. Its methods are called one at a time.
+// Platform is an imitated platform. Its methods are called one at a time.
 type Platform interface {
-	// Post makes a person say something; what nobody is connected for is kept if the real platform would keep it.
+	// Post makes a person write a message; if nobody is connected, it is kept if the real platform would keep it.
 	Post(p Post) error
 	// Disconnect breaks every connection.
 	Disconnect()
@@ -73,7 +73,7 @@ type Platform interface {
 	Close()
 }
 
-// Caller is a Platform that sends its messages to a webhook. Before it knows an address it keeps what people say.
+// Caller is a Platform that sends its messages to a webhook. Before it has an address it keeps the messages.
 type Caller interface {
 	Platform
 	// Webhook sets where the plugin listens. It is called once the plugin does, so that the platform can verify the address.
@@ -98,7 +98,7 @@ func Run(in io.Reader, out io.Writer, start func(report func(Report)) (Ready, Pl
 	report := func(r Report) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = lines.Encode(r) // nobody listens any more: the end of standard input follows
+		_ = lines.Encode(r) // nobody reads any more: standard input ends next
 	}
 	mu.Lock() // the first line is ready
 	ready, p, err := start(report)
@@ -113,7 +113,7 @@ func Run(in io.Reader, out io.Writer, start func(report func(Report)) (Ready, Pl
 	return obey(in, p)
 }
 
-// obey carries out commands until in ends.
+// obey executes commands until in ends.
 func obey(in io.Reader, p Platform) error {
 	commands := bufio.NewScanner(in)
 	commands.Buffer(nil, maxCommand)

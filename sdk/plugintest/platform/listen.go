@@ -14,7 +14,7 @@ import (
 func Serve(t TB, h http.Handler) *httptest.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {
-		s.CloseClientConnections() // a long poll would hold up Close
+		s.CloseClientConnections() // a long poll would delay Close
 		s.Close()
 	})
 	return s
@@ -32,11 +32,11 @@ func Post(ctx context.Context, c *http.Client, url string, header http.Header, b
 		return 0
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, answer.Body) // so that the connection can be reused
 	return answer.StatusCode
 }
 
-// Listener listens on loopback and keeps its connections, to break them.
+// Listener listens on loopback and keeps track of its connections, to break them.
 type Listener struct {
 	net.Listener
 	mu     sync.Mutex
@@ -44,7 +44,7 @@ type Listener struct {
 	conns  map[net.Conn]bool
 }
 
-// Listen makes a listener, which ends with the test.
+// Listen returns a listener, which is closed at the end of the test.
 func Listen(t TB) *Listener {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,17 +9,17 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-// Fake is a platform with one person on it, who talks to the plugin in private.
+// Fake is a platform with one person, who talks to the plugin in private.
 type Fake struct {
 	Ready fake.Ready
 	Post  func(fake.Post) error
-	// Disconnect breaks every connection. It is nil where none lasts.
+	// Disconnect breaks every connection. It is nil if connections are short.
 	Disconnect func()
-	// Webhook is called with the address at which the plugin takes the platform's requests. It is nil for a platform that makes none.
+	// Webhook is called with the address at which the plugin accepts the platform's requests. It is nil for a platform that makes none.
 	Webhook func(url string) error
 }
 
-// Main runs a fake as a program, see package fake.
+// Main runs a fake as a program; see package fake.
 func Main(start func(t TB, report func(fake.Report)) Fake) {
 	fake.Main(func(report func(fake.Report)) (fake.Ready, fake.Platform, error) {
 		ready, p := Start(start, report, func(format string, args ...any) {
@@ -30,14 +30,14 @@ func Main(start func(t TB, report func(fake.Report)) Fake) {
 	})
 }
 
-// Start starts a fake that ends when it is closed, and not with a test.
+// Start starts a fake that is not tied to a test, and ends when it is closed.
 func Start(start func(t TB, report func(fake.Report)) Fake, report func(fake.Report), fatalf func(format string, args ...any)) (fake.Ready, fake.Platform) {
 	p := &running{fatalf: fatalf}
 	p.fake = start(p, report)
 	return p.fake.Ready, p
 }
 
-// running is a fake that runs, and the TB that it got.
+// running is a running fake, and implements its TB.
 type running struct {
 	fatalf  func(format string, args ...any)
 	cleanup []func()

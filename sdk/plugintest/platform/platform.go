@@ -1,9 +1,8 @@
-// Package platform is what fakes of chat platforms share, those that tests of a plugin and `flynn plugin conform` talk to in place of the
-// real one.
+// Package platform is shared by the fakes of chat platforms that tests of plugins and `flynn plugin conform` use instead of the real ones.
 //
-// Start with State, a fake's lock and the news of what it guards: waits, and the reports of what people see. Faults are what goes wrong
-// next, Listener keeps connections to break them, and JSON answers a request. A fake starts with a TB, which is a test; Main runs it as the
-// program that conform.toml names. What a platform's wire looks like is the fake's own business.
+// Start with State, which is a fake's lock and notifies of changes: waits, and reports of what people see. Faults are the next failures,
+// Listener keeps track of connections to break them, and JSON answers a request. A fake is started with a TB, usually a test; Main runs it
+// as the program that conform.toml names. The protocol of the platform is up to the fake.
 package platform
 
 import (
@@ -27,11 +26,11 @@ type TB interface {
 // State is the lock of a fake. The zero value works.
 type State struct {
 	sync.Mutex
-	changed chan struct{} // closed and replaced at every change; nil while nobody waits
+	changed chan struct{} // closed and replaced at every change; nil if nobody waits
 	report  func(fake.Report)
 }
 
-// Change takes the lock for a change: call it as defer s.Change()(). The function that it returns wakes everybody who waits and unlocks.
+// Change locks for a change: call it as defer s.Change()(). The returned function wakes everybody who waits and unlocks.
 func (s *State) Change() (done func()) {
 	s.Lock()
 	return func() {
@@ -40,7 +39,7 @@ func (s *State) Change() (done func()) {
 	}
 }
 
-// Wake wakes everybody who waits, since something changed. The lock is held.
+// Wake wakes everybody who waits. The lock is held.
 func (s *State) Wake() {
 	if s.changed != nil {
 		close(s.changed)
@@ -63,7 +62,7 @@ func (s *State) Changed() <-chan struct{} {
 	return s.Next()
 }
 
-// Wait waits until something holds, or ctx ends, and reports whether it holds. It asks with the lock held, at every change.
+// Wait waits until a condition holds, or ctx ends, and reports whether it holds. It evaluates it with the lock held, at every change.
 func (s *State) Wait(ctx context.Context, holds func() bool) bool {
 	for {
 		s.Lock()
@@ -83,7 +82,7 @@ func (s *State) Wait(ctx context.Context, holds func() bool) bool {
 // patience bounds every wait of a test.
 const patience = time.Minute
 
-// Await is Wait for tests: what does not hold within a minute fails the test.
+// Await is Wait for tests: if the condition does not hold within a minute, the test fails.
 func (s *State) Await(t TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -93,7 +92,7 @@ func (s *State) Await(t TB, what string, holds func() bool) {
 	}
 }
 
-// Until is Await for a condition that asks the fake itself, which it does without the lock.
+// Until is Await for a condition that takes the lock itself.
 func (s *State) Until(t TB, what string, holds func() bool) {
 	t.Helper()
 	s.Await(t, what, func() bool {
@@ -113,7 +112,7 @@ func (s *State) Watch(report func(fake.Report)) {
 // Shown reports that people see a new message. The lock is held.
 func (s *State) Shown(text string) { s.tell(fake.Report{Shown: &fake.Shown{Text: text}}) }
 
-// Edited reports that people see a message changed. The lock is held.
+// Edited reports that people see a changed message. The lock is held.
 func (s *State) Edited(text string) { s.tell(fake.Report{Edited: &fake.Shown{Text: text}}) }
 
 // Typing reports that people see the plugin typing. The lock is held.
@@ -125,7 +124,7 @@ func (s *State) tell(r fake.Report) {
 	}
 }
 
-// Faults are what goes wrong next, each once and somewhere: with a method, or at a path. The zero value has none.
+// Faults are the next failures, each used once and at one place: a method or a path. The zero value has none.
 type Faults[F any] struct{ list []fault[F] }
 
 type fault[F any] struct {
@@ -133,7 +132,7 @@ type fault[F any] struct {
 	what  F
 }
 
-// Add puts faults behind those that are there.
+// Add appends faults.
 func (q *Faults[F]) Add(where string, list ...F) {
 	for _, f := range list {
 		q.list = append(q.list, fault[F]{where, f})
@@ -151,14 +150,14 @@ func (q *Faults[F]) Take(fits func(where string) bool) (what F, ok bool) {
 	return what, true
 }
 
-// At is for Take of what goes wrong at one place.
+// At returns a function for Take that fits one place.
 func At(place string) func(string) bool { return func(where string) bool { return where == place } }
 
-// JSON answers a request with a status and a value, which can be encoded.
+// JSON answers a request with a status and a value.
 func JSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a connection that is broken shows on the other side
+	_ = json.NewEncoder(w).Encode(v) // the other side notices a broken connection
 }
 
 // Pause waits and reports whether done was still open at the end.

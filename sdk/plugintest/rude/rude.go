@@ -1,8 +1,8 @@
-// Package rude holds the values that a test of a boundary should try before any polite one.
+// Package rude holds hostile values for tests of input handling.
 //
-// Start with Texts, the words of a message; Commands are lines for a shell, IDs are identifiers of people and conversations, Arguments
-// are the JSON of a tool call. Each returns the same named values in the same order on every run, so that each may be a subtest; Text
-// draws a random one for a property test. The package checks nothing itself.
+// Start with Texts, the texts of messages; Commands are lines for a shell, IDs are identifiers of people and conversations, Arguments are
+// JSON of tool calls. Each returns the same named values in the same order on every run, so that each may be a subtest; Text returns a
+// random one for a property test. The package itself checks nothing.
 package rude
 
 import (
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Value is a value with a name that is fit for a subtest.
+// Value is a value with a name for a subtest.
 type Value struct {
 	Name string
 	Text string
@@ -65,8 +65,8 @@ func Texts() []Value {
 	return append(values, prefixed("command_", Commands())...)
 }
 
-// Commands returns lines that a shell takes, or refuses in its own way. Every operator of POSIX's shell stands in one. None that runs harms
-// anything: each prints, or changes files whose names begin with "rude".
+// Commands returns lines that a shell accepts or refuses in its own way. Every operator of the POSIX shell occurs. None does any harm: each
+// prints, or changes files whose names begin with "rude".
 func Commands() []Value {
 	return []Value{
 		{"and", "echo a && echo b"},
@@ -157,7 +157,7 @@ func IDs() []Value {
 	}
 }
 
-// Arguments returns texts that a model may send as the JSON of a tool call. Some are no JSON, or no object.
+// Arguments returns texts that a model may send as the JSON of a tool call. Some are not JSON, or not an object.
 func Arguments() []Value {
 	values := []Value{
 		{"empty", ""},
@@ -202,7 +202,7 @@ func Arguments() []Value {
 	return values
 }
 
-// Text draws a text: one of Texts, a few joined, or runes from all of Unicode.
+// Text returns a random text: one of Texts, a few joined, or runes from all of Unicode.
 func Text(r *rand.Rand) string {
 	all := Texts()
 	switch r.IntN(3) {
@@ -215,14 +215,14 @@ func Text(r *rand.Rand) string {
 	for range r.IntN(200) {
 		c := rune(r.IntN(utf8.MaxRune + 1))
 		if r.IntN(2) == 0 {
-			c %= 0x100 // controls, operators and letters
+			c %= 0x100 // control characters, operators and letters
 		}
 		b.WriteRune(c)
 	}
 	return b.String()
 }
 
-// controls returns every control character of ASCII, and DEL.
+// controls returns every ASCII control character, including DEL.
 func controls() string {
 	var b strings.Builder
 	for c := byte(1); c < ' '; c++ {
@@ -240,7 +240,7 @@ func lines(n int, prefix ...string) string {
 	return b.String()
 }
 
-// Quote returns text as a JSON string in which only what must be escaped is, unlike encoding/json's.
+// Quote returns text as a JSON string that escapes only what must be, unlike encoding/json.
 func Quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -22,8 +22,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// T is a check that is being made: its platform and its processes, which end with it. Its methods end the check where they fail, as those
-// of testing.T do, and are called on the check's goroutine.
+// T is a running check with its platform and its processes, which end with it. Its methods end the check when they fail, like those of
+// testing.T, and are called on the check's goroutine.
 type T struct {
 	ctx    context.Context
 	plugin Plugin
@@ -35,10 +35,10 @@ type T struct {
 	posted int
 }
 
-// stop is what a check panics with to end.
+// stop is the value with which a check panics in order to end.
 type stop struct{ err error }
 
-// errSkip is the reason why a check could not be made.
+// errSkip is the reason why a check was skipped.
 type errSkip struct{ why string }
 
 func (e errSkip) Error() string { return e.why }
@@ -46,7 +46,7 @@ func (e errSkip) Error() string { return e.why }
 // Fail ends the check as failed.
 func (t *T) Fail(format string, args ...any) { panic(stop{fmt.Errorf(format, args...)}) }
 
-// Skip ends the check as one that could not be made.
+// Skip ends the check as skipped.
 func (t *T) Skip(format string, args ...any) { panic(stop{errSkip{fmt.Sprintf(format, args...)}}) }
 
 // must fails the check on an error.
@@ -56,7 +56,7 @@ func (t *T) must(err error) {
 	}
 }
 
-// run makes the check and returns the error with which it stopped.
+// run executes the check and returns the error with which it stopped.
 func (t *T) run(c Check) (err error) {
 	if t.bench, err = t.plugin.Bench(c.Name); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (t *T) close() {
 	t.bench.Close()
 }
 
-// lastWords adds how the latest process ended, if it did. A process whose connection broke is about to end.
+// lastWords adds how the latest process ended, if it did. If the connection to a process broke, the process is about to end.
 func (t *T) lastWords(err error) error {
 	if _, skipped := errors.AsType[errSkip](err); skipped || len(t.all) == 0 {
 		return err
@@ -126,7 +126,7 @@ func (t *T) start(bare bool) *process {
 	c := started.Conn()
 	p := &process{started, t, pluginv1.NewPluginClient(c), channelv1.NewChannelClient(c), toolv1.NewToolsClient(c)}
 	t.all = append(t.all, p)
-	// Calls are timed from here on, so that the connection has to stand. Any answer will do; without one the check finds out why.
+	// Calls are timed from here on, so the connection must be established. Any answer will do; if there is none, the check finds out why.
 	ctx, cancel := context.WithTimeout(t.ctx, connectLimit)
 	defer cancel()
 	_, _ = grpc_health_v1.NewHealthClient(c).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
@@ -139,14 +139,14 @@ func (t *T) unconfigured() *process {
 	return t.start(false)
 }
 
-// ready starts a process, configures it with what works and waits until it has connected to its fake platform, if there is one.
+// ready starts and configures a process and waits until it has connected to its fake platform, if there is one.
 func (t *T) ready() *process {
 	p := t.unconfigured()
 	p.begin()
 	return p
 }
 
-// able is ready for a check of something optional: it is skipped where Describe does not declare that.
+// able is ready for a check of an optional ability: it skips the check if Describe does not declare it.
 func (t *T) able(what string, declared func(*channelv1.Capabilities) bool) *process {
 	p := t.unconfigured()
 	if !declared(p.describe().GetChannel()) {
@@ -170,7 +170,7 @@ func (p *process) begin() {
 	}
 }
 
-// connected waits until the plugin says that it is ready.
+// connected waits until the plugin reports that it is ready.
 func (p *process) connected() {
 	within := 2 * p.t.config.Patience
 	ctx, cancel := context.WithTimeout(p.t.ctx, within)
@@ -207,7 +207,7 @@ func (p *process) healthy(ctx context.Context) error {
 	return err
 }
 
-// alive fails when the plugin does not answer any more.
+// alive fails if the plugin does not answer any more.
 func (p *process) alive() {
 	ctx, cancel := context.WithTimeout(p.t.ctx, 3*time.Second+p.t.config.Slack)
 	defer cancel()
@@ -216,14 +216,14 @@ func (p *process) alive() {
 	}
 }
 
-// exits fails when the process still runs some time after what has to end it.
+// exits fails if the process still runs some time after what has to end it.
 func (p *process) exits(within time.Duration, after string) {
 	if within += p.t.config.Slack; !p.Exited(within) {
 		p.t.Fail("the process runs %v after %s", within, after)
 	}
 }
 
-// Settings returns those with which the plugin works, and its secrets.
+// Settings returns settings and secrets with which the plugin works.
 func (t *T) Settings() (map[string]any, map[string]string) {
 	settings, secrets := map[string]any{}, map[string]string{}
 	maps.Copy(settings, t.plugin.Settings)
@@ -235,7 +235,7 @@ func (t *T) Settings() (map[string]any, map[string]string) {
 	return settings, secrets
 }
 
-// good returns a Configure that works.
+// good returns a Configure request that works.
 func (p *process) good() *pluginv1.ConfigureRequest { return p.configure(p.t.Settings()) }
 
 func (p *process) configure(settings map[string]any, secrets map[string]string) *pluginv1.ConfigureRequest {
@@ -248,7 +248,7 @@ func (p *process) configure(settings map[string]any, secrets map[string]string) 
 	}
 }
 
-// fieldErrors puts them on one line.
+// fieldErrors returns the field errors on one line.
 func fieldErrors(out *pluginv1.ConfigureResponse) string {
 	var list []string
 	for _, e := range out.GetErrors() {
@@ -288,7 +288,7 @@ func (t *T) needPlatform() {
 	}
 }
 
-// post makes a person say n things, which should become events.
+// post makes a person write n messages, which should become events.
 func (t *T) post(n int) {
 	if t.stage == nil {
 		return // the plugin makes its events by itself, or has none

@@ -39,7 +39,7 @@ func configureGrease(t *T) {
 	}
 }
 
-// refuses makes a Configure that has to come back with an error at path.
+// refuses makes a Configure call that must fail with an error at path.
 func (p *process) refuses(r *pluginv1.ConfigureRequest, what, path string) {
 	out, err := p.plugin.Configure(p.t.ctx, r)
 	switch {
@@ -66,7 +66,7 @@ func wrongType(t *T) {
 		t.Skip("there are no settings to spoil: put some into %s", t.plugin.Source)
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
-		p := t.unconfigured() // a new one, in case that the last one took it
+		p := t.unconfigured() // a new one, in case the last one accepted the settings
 		spoilt := maps.Clone(settings)
 		spoilt[key] = [][]any{{map[string]any{"of": "another type"}}}
 		p.refuses(p.configure(spoilt, secrets), "the key "+key+" with a value of another type", key)
@@ -132,7 +132,7 @@ func statusAtOnce(t *T) {
 	}
 }
 
-// logsNeverBlock makes many calls while the plugin logs all that it can, since the suite configures it at the debug level.
+// logsNeverBlock makes many calls while the plugin logs as much as it can: the suite configures the debug level.
 func logsNeverBlock(t *T) {
 	p := t.ready()
 	for range 200 {

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// processChecks are about the process: how it starts, who it is, how it ends.
+// processChecks are about the process: its start, its identity and its end.
 func processChecks() []Check {
 	return []Check{
 		{Name: "handshake", Run: func(t *T) { t.start(false).describe() },
@@ -35,7 +35,7 @@ func processChecks() []Check {
 	}
 }
 
-// endLimit is how long a process may take to end once it has been asked to.
+// endLimit is how long a process may take to end after it was asked to.
 const endLimit = 2 * time.Second
 
 func controller(t *T) {
@@ -44,12 +44,12 @@ func controller(t *T) {
 	ctx, cancel := context.WithTimeout(t.ctx, endLimit+t.config.Slack)
 	defer cancel()
 	err := p.Conn().Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-	// Go's server stops so hard that its own answer may be lost; what counts is that the process ends.
+	// Go's server may stop before its answer is sent; what matters is that the process ends.
 	t.answers(err, "Shutdown of the controller", codes.OK, codes.Unavailable, codes.Canceled)
 	p.exits(endLimit, "Shutdown of the controller")
 }
 
-// lifelineLimit is the second of the contract and a little for a busy machine.
+// lifelineLimit is the second of the contract, and some time for a busy machine.
 const lifelineLimit = 1500 * time.Millisecond
 
 func lifeline(t *T) {
@@ -62,7 +62,7 @@ func describes(t *T) {
 	p := t.start(false)
 	first := p.describe()
 	if m, ok := p.Process.(interface {
-		// Disagreements says in which respects an answer is not what plugin.toml says.
+		// Disagreements returns the differences between an answer and plugin.toml.
 		Disagreements(d *pluginv1.DescribeResponse) []string
 	}); ok {
 		if wrong := m.Disagreements(first); len(wrong) > 0 {

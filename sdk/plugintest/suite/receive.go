@@ -36,7 +36,7 @@ func (p *process) receive(window uint32) stream {
 	return stream{wire.Open(p.t.ctx, p.channel, window), p.t}
 }
 
-// next returns the next event. Where none comes the check fails, with a message that says which one is missing.
+// next returns the next event. If none arrives the check fails, with a message that says which one is missing.
 func (s stream) next(missing string, args ...any) *channelv1.Event {
 	e, err := s.Next(s.t.ctx, s.t.config.Patience)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s stream) next(missing string, args ...any) *channelv1.Event {
 	return e
 }
 
-// some posts n messages and returns the events that they become, acked or not.
+// some posts n messages and returns their events, acked or not.
 func (s stream) some(n int, ack bool) (list []*channelv1.Event) {
 	s.t.post(n)
 	for range n {
@@ -61,7 +61,7 @@ func (s stream) some(n int, ack bool) (list []*channelv1.Event) {
 	return list
 }
 
-// missing ends a check to which no event came: it is skipped where no platform could make one.
+// missing ends a check for which no event arrived: it is skipped if no platform could cause one.
 func (t *T) missing(err error) {
 	if t.stage == nil {
 		t.Skip("no event came within %v: name a fake platform in %s", t.config.Patience, t.plugin.Source)
@@ -69,7 +69,7 @@ func (t *T) missing(err error) {
 	t.Fail("the fake platform has a message, but no event came within %v: %w", t.config.Patience, err)
 }
 
-// stays fails when the stream ends in the time for what should not happen.
+// stays fails if the stream ends within Quiet.
 func (s stream) stays(what string) {
 	if err, over := s.Ended(s.t.config.Quiet); over {
 		s.t.Fail("%s: %w", what, err)
@@ -122,7 +122,7 @@ func window(t *T) {
 	t.post(2)
 	wait := t.config.Quiet
 	if t.stage == nil {
-		wait = t.config.Patience / 2 // events come when the plugin likes
+		wait = t.config.Patience / 2 // events come whenever the plugin sends them
 	}
 	e, err := st.Next(t.ctx, wait)
 	if err == nil {
@@ -142,7 +142,7 @@ func replay(t *T) {
 	st := p.receive(2)
 	t.post(1)
 	before := st.some(1, false)
-	// A plugin may wait for each ack, and one that polls does so for each batch: a second event is held to the contract if it is sent.
+	// A plugin may wait for each ack, and one that polls waits for each batch: a second event is checked only if it is sent.
 	e, err := st.Next(t.ctx, t.config.Quiet)
 	if err == nil {
 		before = append(before, e)
@@ -163,7 +163,7 @@ func replay(t *T) {
 func secondStream(t *T) {
 	p := t.ready()
 	first := p.receive(4)
-	p.alive() // a stream is only there for the plugin when it has read its Open
+	p.alive() // the plugin has the stream only after it has read Open
 	first.stays("the stream ended by itself")
 	second := p.receive(4)
 	if _, over := first.Ended(t.config.Patience); !over {
@@ -180,7 +180,7 @@ func rejected(t *T) {
 	refuse := func(seq uint64) *channelv1.Rejection {
 		return wire.Grease(&channelv1.Rejection{Seq: seq, Reason: "conform: the host refuses this event"})
 	}
-	t.must(st.Ack(first, refuse(first), refuse(first+100))) // of the other the plugin knows nothing
+	t.must(st.Ack(first, refuse(first), refuse(first+100))) // the plugin does not know the other one
 	if got := st.some(1, false)[0]; got.GetSeq() != first+1 || got.GetEventId() == id {
 		t.Fail("event %d %q was rejected, and what comes next is event %d %q", first, id, got.GetSeq(), got.GetEventId())
 	}

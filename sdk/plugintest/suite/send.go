@@ -14,7 +14,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// sendChecks are about everything outbound but media.
+// sendChecks are about everything outbound except media.
 func sendChecks() []Check {
 	return []Check{
 		{Name: "before-configure", Run: beforeConfigure, Next: "answer calls before Configure with FAILED_PRECONDITION"},
@@ -37,7 +37,7 @@ type talk struct {
 
 func (t *T) talking() talk { return t.ready().talk() }
 
-// talk finds a conversation: somebody has to begin it.
+// talk returns a conversation, which a person has to begin.
 func (p *process) talk() talk {
 	return talk{p, p.receive(32).some(1, true)[0].GetConversation()}
 }
@@ -50,7 +50,7 @@ func (c talk) message(text string) *channelv1.SendRequest {
 
 func (c talk) sends(text string) *channelv1.SendResponse { return c.delivers(c.message(text)) }
 
-// delivers makes a send that has to be delivered and, where a fake platform shows it, to be shown.
+// delivers makes a send that must be delivered and, if there is a fake platform, shown.
 func (c talk) delivers(r *channelv1.SendRequest) *channelv1.SendResponse {
 	ctx, cancel := c.t.soon()
 	defer cancel()
@@ -95,7 +95,7 @@ func duplicate(t *T) {
 	if t.stage == nil {
 		return
 	}
-	c.sends("conform end") // it is shown after a message that was shown twice, if there was one
+	c.sends("conform end") // it is shown after a message that was shown twice, if any
 	if n, _ := t.stage.count(shows(text)); n != 1 {
 		t.Fail("the platform shows the message %d times", n)
 	}
@@ -109,7 +109,7 @@ func sendGrease(t *T) {
 	c.delivers(r)
 }
 
-// cutOff makes calls with deadlines that pass at ever other moments.
+// cutOff makes calls whose deadlines pass at different moments.
 func (t *T) cutOff(what string, call func(ctx context.Context, i int) error) {
 	for i := range 20 {
 		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(i*i)*100*time.Microsecond)
@@ -133,7 +133,7 @@ func sendCancel(t *T) {
 	}
 }
 
-// capabilities calls everything optional: what is declared has to be there, and what is not has to say so.
+// capabilities makes every optional call: declared ones must work, and others must be refused.
 func capabilities(t *T) {
 	p := t.ready()
 	c, has := p.channel, p.describe().GetChannel()

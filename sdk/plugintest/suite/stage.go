@@ -8,7 +8,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/plugintest/fake"
 )
 
-// stage is a fake platform and what it has reported.
+// stage is a fake platform and its reports.
 type stage struct {
 	ready    fake.Ready
 	platform fake.Platform
@@ -18,7 +18,7 @@ type stage struct {
 	changed chan struct{} // closed and replaced with each report
 }
 
-// maxReports bounds what is kept of what a platform says; a check needs a handful.
+// maxReports bounds the kept reports of a platform; a check needs a handful.
 const maxReports = 10_000
 
 func (s *stage) add(r fake.Report) {
@@ -43,7 +43,7 @@ func (s *stage) count(fits func(fake.Report) bool) (n int, changed <-chan struct
 	return n, s.changed
 }
 
-// await waits until at least so many reports fit, and returns how many do.
+// await waits until at least that many reports fit, and returns how many do.
 func (s *stage) await(ctx context.Context, least int, fits func(fake.Report) bool) (int, error) {
 	for {
 		n, changed := s.count(fits)

@@ -1,16 +1,15 @@
-// Package suite checks whether a plugin keeps to the contract of sdk/proto, in whatever language it is written.
+// Package suite checks whether a plugin fulfils the contract of sdk/proto, in whatever language it is written.
 //
-// Start with Run. Each check starts the plugin, does one thing to it and ends it, so that no check sees what another one left. A check
-// passes, fails with what is wrong and what to do next, or is skipped with the reason: what could not be checked never counts as a pass.
-// Besides ordinary use the checks send what a later host may send (fields, values and frames that the plugin cannot know) and what a
-// broken one might.
+// Start with Run. Each check starts the plugin, tests one thing and ends it, so that no check sees what another one left. A check passes,
+// fails with what is wrong and what to do next, or is skipped with the reason: what could not be checked never counts as passed. Besides
+// ordinary use the checks send what a later host may send (fields, values and frames that the plugin cannot know) and what a broken one
+// might.
 //
-// A Bench starts the plugin: `flynn plugin conform` has one that starts a process, plugintest.Conform one that serves a plugin in Go within
-// its test. The checks that hold for plugins of every kind are in process.go and configure.go. A kind has its own in files of its own, and a line in
-// catalogue.
+// A Bench starts the plugin: `flynn plugin conform` has one that starts a process, plugintest.Conform one that serves a Go plugin within
+// its test. The checks for plugins of every kind are in process.go and configure.go. Each kind has its own files, and a line in catalogue.
 //
-// The suite judges the plugin's side of the contract alone. It cannot see whether the plugin talks to the network before Configure,
-// and it does not try to break what contains a plugin: that is for the tests of host/plugin.
+// The suite checks only the plugin's side of the contract. It cannot see whether the plugin uses the network before Configure, and it does
+// not try to break out of a plugin's jail: the tests of host/plugin do.
 package suite
 
 import (
@@ -29,22 +28,22 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/pluginv1"
 )
 
-// Plugin is what the suite checks.
+// Plugin is a plugin to check.
 type Plugin struct {
 	Name, Version string
 	Kinds         []pluginv1.Kind
 	Settings      map[string]any    // with which it works, besides those of the fake platform
-	Secrets       map[string]string // likewise
-	Optional      []string          // secrets without which it works as well
-	Named         []string          // the secrets that it may be given
+	Secrets       map[string]string // with which it works
+	Optional      []string          // secrets that it does not need
+	Named         []string          // secrets that it may be given
 	Calls         []Call            // of its tools
-	// Redelivers: the platform delivers again what was not acknowledged, as most do.
+	// Redelivers is set if the platform delivers again what was not acknowledged, as most do.
 	Redelivers bool
-	// StopTimeout is how long it may take to answer Shutdown; 20 s.
+	// StopTimeout is how long it may take to answer Shutdown; 20 s by default.
 	StopTimeout time.Duration
-	// Source names the place where settings and calls are written, for advice.
+	// Source names the file where settings and calls are written, for advice.
 	Source string
-	// Bench makes the place in which one check works.
+	// Bench returns the environment for one check.
 	Bench func(check string) (Bench, error)
 }
 
@@ -54,48 +53,47 @@ type Call struct {
 	Arguments map[string]any `toml:"arguments"`
 }
 
-// Bench starts the plugin for one check. What one process leaves behind, such as its state folder, the next one of the check finds.
+// Bench starts the plugin for one check. The processes of a check share what they leave, such as the state folder.
 type Bench interface {
-	// Start starts a process up to where it answers calls. A bare one gets none of the operator's environment.
+	// Start starts a process until it answers calls. A bare one gets none of the operator's environment.
 	Start(ctx context.Context, bare bool) (Process, error)
-	// Platform starts the fake platform, which reports what people see. The platform is nil where the plugin has none.
+	// Platform starts the fake platform, which reports what people see. The platform is nil if the plugin has none.
 	Platform(ctx context.Context, report func(fake.Report)) (fake.Ready, fake.Platform, error)
-	// Close removes what the bench has made. Processes and platform are closed before.
+	// Close removes what the bench has created. Processes and platform are closed before.
 	Close()
 }
 
 // Process is one process of the plugin.
 type Process interface {
 	Conn() grpc.ClientConnInterface
-	// Admit returns what Configure hands over for calls to the host, and StateDir the folder; both may be empty.
+	// Admit returns the arguments of Configure for calls to the host, and StateDir the state folder; both may be empty.
 	Admit() (endpoint, token string)
 	StateDir() string
-	HangUp() // closes the standard input
+	HangUp() // closes standard input
 	Kill()
-	// Exited waits for the process to end by itself and reports whether it did in time. Ended says how it ended; it is nil before.
+	// Exited waits for the process to end by itself and reports whether it did in time. Ended returns how it ended; it is nil before.
 	Exited(within time.Duration) bool
 	Ended() error
 	Close()
 }
 
-// Config says how the checks are made. The zero value works.
+// Config configures the checks. The zero value works.
 type Config struct {
-	// Limit bounds each check; six times Patience, at least 30 s.
+	// Limit bounds each check; six times Patience, but at least 30 s, by default.
 	Limit time.Duration
-	// Patience is how long a check waits for what a working plugin does at once, such as delivering a message; 5 s.
+	// Patience is how long a check waits for what a working plugin does at once, such as delivering a message; 5 s by default.
 	Patience time.Duration
-	// Slack is what a plugin gets beyond the limits of the contract, such as the second for its end, where the machine has other work;
-	// nothing.
+	// Slack is added to the limits of the contract, such as the second for the plugin's end, for a busy machine; 0 by default.
 	Slack time.Duration
-	// Quiet is how long a check waits for what should not happen; 300 ms.
+	// Quiet is how long a check waits for what should not happen; 300 ms by default.
 	Quiet time.Duration
-	// Parallel is how many checks run side by side; as many as there are processors, at most 4.
+	// Parallel is how many checks run at the same time; by default the number of processors, at most 4.
 	Parallel int
-	// Only names the checks to make; all. Without names those that are left out.
+	// Only names the checks to run, all by default; Without names those to leave out.
 	Only, Without []string
 	// More are checks besides those of the suite.
 	More []Check
-	// Done is called with each result as it comes, one at a time.
+	// Done is called with each result, one at a time.
 	Done func(Result)
 }
 
@@ -136,15 +134,15 @@ func (r Report) Count(o Outcome) int {
 	return n
 }
 
-// Check is one thing that is checked.
+// Check is a single check.
 type Check struct {
 	Name string
-	Kind pluginv1.Kind // that it is about; 0 for every plugin
+	Kind pluginv1.Kind // the kind that it is about; 0 for every plugin
 	Next string        // advice for an author whose plugin fails it
 	Run  func(t *T)
 }
 
-// catalogue lists the checks: those of every plugin, then those of each kind.
+// catalogue lists the checks: those for every plugin, then those for each kind.
 func catalogue() []Check {
 	all := slices.Concat(processChecks(), configureChecks())
 	for _, k := range []struct {
@@ -162,12 +160,12 @@ func catalogue() []Check {
 	return all
 }
 
-// Run makes every check that fits the plugin's kinds. An error means that there is no such check, or that ctx has ended.
+// Run executes every check for the plugin's kinds. An error means that a check does not exist, or that ctx has ended.
 func Run(ctx context.Context, p Plugin, c Config) (Report, error) {
 	checks := append(catalogue(), c.More...)
 	for _, name := range c.Only {
 		if !slices.ContainsFunc(checks, func(c Check) bool { return c.Name == name }) {
-			return Report{}, fmt.Errorf("there is no check %q: want one of %s", name, strings.Join(names(checks), ", "))
+			return Report{}, fmt.Errorf("there is no check %q: choose one of %s", name, strings.Join(names(checks), ", "))
 		}
 	}
 	checks = slices.DeleteFunc(checks, func(one Check) bool {
@@ -222,10 +220,10 @@ func withDefaults(c Config) Config {
 	return c
 }
 
-// check makes one check within its limit.
+// check executes one check within its limit.
 func check(ctx context.Context, p Plugin, c Config, one Check) Result {
 	began := time.Now()
-	late := fmt.Errorf("it did not come to an end within %v", c.Limit)
+	late := fmt.Errorf("it did not end within %v", c.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit, late)
 	defer cancel()
 	err := (&T{ctx: ctx, plugin: p, config: c, check: one.Name}).run(one)

@@ -64,7 +64,7 @@ func (p *process) call(ctx context.Context, tool string, arguments []byte) (*too
 	return wire.Call(ctx, p.tools, &toolv1.CallRequest{CallId: "1", IdempotencyKey: "1", Tool: tool, ArgumentsJson: arguments}, nil)
 }
 
-// working returns the calls that succeed: a call of just any tool could do harm.
+// working returns the calls that succeed: calling arbitrary tools could do harm.
 func (t *T) working() []Call {
 	if len(t.plugin.Calls) == 0 {
 		t.Skip("%s names no calls that succeed", t.plugin.Source)
@@ -72,7 +72,7 @@ func (t *T) working() []Call {
 	return t.plugin.Calls
 }
 
-// arguments returns the call's, as JSON.
+// arguments returns the call's arguments as JSON.
 func (t *T) arguments(c Call) []byte {
 	if c.Arguments == nil {
 		return []byte("{}")
@@ -96,7 +96,7 @@ func callWorks(t *T) {
 	}
 }
 
-// refusesCall makes a call that has to fail in order.
+// refusesCall makes a call that must fail with a proper error.
 func (p *process) refusesCall(what, tool, arguments string) {
 	ctx, cancel := p.t.soon()
 	defer cancel()

@@ -22,10 +22,10 @@ type Stream struct {
 	reader sync.WaitGroup
 }
 
-// ErrQuiet means that no event came in time.
+// ErrQuiet means that no event arrived in time.
 var ErrQuiet = errors.New("nothing came")
 
-// Open begins a stream. The plugin sends again what was not acknowledged on the last one. Where the stream cannot begin, it has ended.
+// Open begins a stream. The plugin sends again what was not acknowledged on the last one. If the stream cannot begin, it counts as ended.
 func Open(ctx context.Context, c channelv1.ChannelClient, window uint32) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Stream{frames: make(chan *channelv1.ReceiveResponse), cancel: cancel}
@@ -58,7 +58,7 @@ func (s *Stream) read(ctx context.Context) {
 	}
 }
 
-// Finish ends the stream once the plugin has read all that was sent, or when that takes too long.
+// Finish ends the stream once the plugin has read everything that was sent, or when that takes too long.
 func (s *Stream) Finish(within time.Duration) {
 	if s.wire != nil && s.wire.CloseSend() == nil {
 		s.Ended(within)
@@ -66,13 +66,13 @@ func (s *Stream) Finish(within time.Duration) {
 	s.Close()
 }
 
-// Close ends the stream. The plugin may not have read what was sent last.
+// Close ends the stream. The plugin may not have read the last frames.
 func (s *Stream) Close() {
 	s.cancel()
 	s.reader.Wait()
 }
 
-// Next waits for an event and checks it as a host does: an event of a known kind that is not Flynn's own has valid identifiers.
+// Next waits for an event and validates it like a host: an event of a known kind that is not Flynn's own must have valid identifiers.
 func (s *Stream) Next(ctx context.Context, within time.Duration) (*channelv1.Event, error) {
 	late := time.NewTimer(within)
 	defer late.Stop()
@@ -84,7 +84,7 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (*channelv1.Eve
 			}
 			e := frame.GetEvent()
 			if e == nil {
-				continue // frames of other kinds are for versions to come
+				continue // frames of other kinds belong to future versions
 			}
 			_, known := channelv1.EventKind_name[int32(e.GetKind())]
 			if err := bounds.Event(e); err != nil && known && e.GetKind() != 0 && !e.GetSender().GetIsSelf() {
@@ -99,7 +99,7 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (*channelv1.Eve
 	}
 }
 
-// Ended waits for the stream to end, dropping what comes, and reports whether it did and why.
+// Ended waits for the stream to end, dropping frames, and reports whether it did and why.
 func (s *Stream) Ended(within time.Duration) (why error, over bool) {
 	late := time.NewTimer(within)
 	defer late.Stop()
@@ -115,7 +115,7 @@ func (s *Stream) Ended(within time.Duration) (why error, over bool) {
 	}
 }
 
-// Send sends any frame.
+// Send sends an arbitrary frame.
 func (s *Stream) Send(frame *channelv1.ReceiveRequest) error {
 	if s.wire == nil {
 		return s.err // it never began
@@ -123,7 +123,7 @@ func (s *Stream) Send(frame *channelv1.ReceiveRequest) error {
 	return s.wire.Send(frame)
 }
 
-// Ack acknowledges the events up to seq. The host takes all of them but those in rejected.
+// Ack acknowledges the events up to seq. The host accepts all of them except those in rejected.
 func (s *Stream) Ack(seq uint64, rejected ...*channelv1.Rejection) error {
 	ack := Grease(&channelv1.Ack{Seq: seq, Rejected: rejected})
 	return s.Send(&channelv1.ReceiveRequest{Frame: &channelv1.ReceiveRequest_Ack{Ack: ack}})

@@ -1,8 +1,8 @@
-// Package wire is the host's side of the plugin contract, for tests: event streams, media and tool calls, read strictly.
+// Package wire is the host's side of the plugin contract, for tests: event streams, media and tool calls, checked strictly.
 //
-// Open begins a Receive stream, Fetch and Upload move media, Call runs a tool. What breaks the contract is an error here that a host in
-// use would pass over: a second head, a chunk that is too large, a frame behind the result. Package plugintest drives a plugin by it, and
-// package suite checks one. It starts no plugin and knows no settings.
+// Open begins a Receive stream, Fetch and Upload transfer media, Call runs a tool. Violations that a real host would ignore are errors
+// here: a second head, a chunk that is too large, a frame after the result. Packages plugintest and suite use it. It starts no plugin and
+// knows no settings.
 package wire
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/toolv1"
 )
 
-// Grease adds a field to a message that no receiver can know. A plugin has to ignore it, and keeps doing so only if tests send it all the
+// Grease adds a field to a message that no receiver can know. A plugin has to ignore it, and stays able to only if tests send it all the
 // time.
 func Grease[M proto.Message](m M) M {
 	raw := protowire.AppendTag(m.ProtoReflect().GetUnknown(), 7777, protowire.BytesType)
@@ -62,19 +62,19 @@ func Fetch(ctx context.Context, c channelv1.ChannelClient, handle string) ([]byt
 	}
 }
 
-// checkMedia holds media against their head, which may leave size and digest out.
+// checkMedia compares media with their head, which may omit size and digest.
 func checkMedia(head *channelv1.MediaHead, body []byte) error {
 	size, sum := uint64(len(body)), sha256.Sum256(body)
 	if head.GetSize() != 0 && head.GetSize() != size {
-		return fmt.Errorf("the head says %d bytes, %d came", head.GetSize(), size)
+		return fmt.Errorf("the head says %d bytes, but %d arrived", head.GetSize(), size)
 	}
 	if head.GetSha256() != "" && head.GetSha256() != hex.EncodeToString(sum[:]) {
-		return errors.New("the bytes are not those of the head's digest")
+		return errors.New("the bytes do not match the head's digest")
 	}
 	return nil
 }
 
-// Upload hands media to the plugin and returns their handle. The head needs a name and a type alone.
+// Upload passes media to the plugin and returns their handle. The head needs only a name and a type.
 func Upload(ctx context.Context, c channelv1.ChannelClient, head *channelv1.MediaHead, body []byte) (handle string, err error) {
 	st, err := c.Upload(ctx)
 	if err != nil {
@@ -88,14 +88,14 @@ func Upload(ctx context.Context, c channelv1.ChannelClient, head *channelv1.Medi
 	}
 	for _, f := range frames {
 		if st.Send(f) != nil {
-			break // CloseAndRecv has the reason
+			break // CloseAndRecv returns the reason
 		}
 	}
 	r, err := st.CloseAndRecv()
 	return r.GetHandle(), err
 }
 
-// Call runs a tool and returns its result. See, if not nil, gets the frames before it.
+// Call runs a tool and returns its result. see, if not nil, is called with the frames before it.
 func Call(ctx context.Context, c toolv1.ToolsClient, r *toolv1.CallRequest, see func(*toolv1.CallResponse)) (*toolv1.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,15 +108,15 @@ func Call(ctx context.Context, c toolv1.ToolsClient, r *toolv1.CallRequest, see 
 		frame, err := st.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && result == nil:
-			return nil, errors.New("the call ends without a result")
+			return nil, errors.New("the call ended without a result")
 		case errors.Is(err, io.EOF):
 			return result, nil
 		case err != nil && result != nil:
-			return nil, fmt.Errorf("after the result comes an error: %w", err)
+			return nil, fmt.Errorf("error after the result: %w", err)
 		case err != nil:
 			return nil, err
 		case result != nil:
-			return nil, errors.New("after the result comes another frame")
+			return nil, errors.New("another frame after the result")
 		}
 		if result = frame.GetResult(); result == nil && see != nil {
 			see(frame)

@@ -43,10 +43,9 @@
 //
 // # Answer
 //
-// Bits 0-7 are the verdict, 8-31 a reason or rule number, 32-63 the length of an output frame
-// at the start of the same region (0: none). A route verdict is RouteAbstain, RouteAgent (output field
-// OutAgent) or RouteDrop. A tool verdict is a bit set of ToolDeny, ToolAsk and ToolSandbox (output field
-// OutSandbox, or the default sandbox when absent); 0 restricts nothing. Anything else is an error.
+// Bits 0-7 are the decision, 8-31 a reason or rule number, 32-63 the length of an output frame at the start of the same region (0: none). A
+// route decision is RouteAbstain, RouteAgent (output field OutAgent) or RouteDrop. A tool decision is a bit set of ToolDeny, ToolAsk and
+// ToolSandbox (output field OutSandbox, or the default sandbox when absent); 0 restricts nothing. Anything else is an error.
 package abi
 
 // Version of this contract.
@@ -75,7 +74,7 @@ const (
 	TypeList   = 4
 )
 
-// Verdicts.
+// Decisions.
 const (
 	RouteAbstain = 0
 	RouteAgent   = 1

@@ -1,10 +1,9 @@
 //go:build !wasip1
 
-// Package policytest runs a policy natively, under plain `go test`: it builds frames as the host does, and
-// stands in for the host's functions.
+// Package policytest runs a policy natively, under plain `go test`: it builds frames as the host does, and replaces the host's functions.
 //
-// Start with Route, Tool and Host. It is for quick unit tests of a policy's parts; what a policy
-// answers as a module, under its limits, is what `flynn policy test` proves.
+// Start with Route, Tool and Host. It is for quick unit tests of a policy's parts; `flynn policy test` tests a policy as a module, under
+// its limits.
 package policytest
 
 import (
@@ -20,7 +19,7 @@ import (
 // Frame holds facts by field. A value is a string, an int, a bool or a []string.
 type Frame map[abi.Field]any
 
-// Route makes the facts of a routing decision.
+// Route returns the facts of a routing decision.
 func Route(t testing.TB, facts Frame) policy.RouteFacts {
 	t.Helper()
 	f, ok := policy.ReadRoute(facts.Encode(t, abi.FrameRoute))
@@ -30,7 +29,7 @@ func Route(t testing.TB, facts Frame) policy.RouteFacts {
 	return f
 }
 
-// Tool makes the facts of a tool decision.
+// Tool returns the facts of a tool decision.
 func Tool(t testing.TB, facts Frame) policy.ToolFacts {
 	t.Helper()
 	f, ok := policy.ReadTool(facts.Encode(t, abi.FrameTool))
@@ -40,7 +39,7 @@ func Tool(t testing.TB, facts Frame) policy.ToolFacts {
 	return f
 }
 
-// Encode lays the facts out as a frame of the kind: abi.FrameRoute or abi.FrameTool.
+// Encode encodes the facts as a frame of the kind abi.FrameRoute or abi.FrameTool.
 func (f Frame) Encode(t testing.TB, kind uint16) []byte {
 	t.Helper()
 	le := binary.LittleEndian

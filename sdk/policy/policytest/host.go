@@ -12,13 +12,12 @@ import (
 	"github.com/flynnhost/flynn/sdk/policy/internal/hostcall"
 )
 
-// Host stands in for Flynn. The zero value has no data, no arguments and matches nothing.
+// Host replaces Flynn. The zero value has no data and no arguments, and matches nothing.
 type Host struct {
 	Text string            // the whole text of the message
 	Args string            // the tool's arguments as JSON
 	Data map[string]string // the policy's configured data
-	// Match answers Glob, CIDR, RE2 and Domain: 1 yes, 0 no, -1 bad pattern. nil means that the
-	// policy must not match.
+	// Match implements Glob, CIDR, RE2 and Domain: 1 yes, 0 no, -1 bad pattern. nil means that the policy must not match.
 	Match func(kind int, pattern, s string) int
 
 	Traced []string // "3 hit", "4 miss"
@@ -33,7 +32,7 @@ func (h *Host) Use(t testing.TB) {
 	t.Cleanup(func() { hostcall.Current = before })
 }
 
-// calls is a Host as the SDK sees it.
+// calls implements the host calls of the SDK with a Host.
 type calls struct {
 	*Host
 	t testing.TB
@@ -101,7 +100,7 @@ func (c calls) Trace(rule, hit uint32) {
 
 func (c calls) Log(_ uint32, text string) { c.Logged = append(c.Logged, text) }
 
-// at walks a JSON Pointer (RFC 6901).
+// at resolves a JSON Pointer (RFC 6901).
 func (c calls) at(pointer string) (any, bool) {
 	dec := json.NewDecoder(strings.NewReader(c.Args))
 	dec.UseNumber()

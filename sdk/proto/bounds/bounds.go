@@ -1,5 +1,5 @@
-// Package bounds says which identifiers an event may have, and which names and schemas a tool. The SDK refuses by it what a plugin hands
-// over, and the host what reaches it, so that a plugin never tells its platform that the host has an event which the host drops.
+// Package bounds defines the valid identifiers of events, and the valid names and schemas of tools. The SDK checks what a plugin delivers
+// by it, and the host what arrives, so that a plugin never acknowledges an event to its platform that the host would drop.
 package bounds
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/proto/channelv1"
 )
 
-// MaxID is the most bytes of an identifier.
+// MaxID bounds the bytes of an identifier.
 const MaxID = 256
 
-// ID returns why a text cannot be an identifier: it is too long, or made to confuse a reader of logs or rules. Identifiers are never
-// mended: a mended one is somebody else's.
+// ID returns why a text cannot be an identifier: it is too long, or could confuse readers of logs or rules. Identifiers are never repaired:
+// a repaired one may be somebody else's.
 func ID(s string) error {
 	switch {
 	case len(s) > MaxID:
@@ -31,7 +31,7 @@ func ID(s string) error {
 	return nil
 }
 
-// Event returns what is wrong with the identifiers of an event.
+// Event returns the error in the identifiers of an event, if any.
 func Event(e *channelv1.Event) error {
 	for _, id := range []struct {
 		name, value string
@@ -55,7 +55,7 @@ func Event(e *channelv1.Event) error {
 	return nil
 }
 
-// Bounds on the tools of a provider.
+// Limits of the tools of a provider.
 const (
 	MaxTools  = 512      // count
 	MaxSchema = 64 << 10 // bytes
@@ -63,7 +63,7 @@ const (
 
 var validTool = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
-// Tool returns what is wrong with the name and the schemas of a tool. The schema of its output may be empty.
+// Tool returns the error in the name or the schemas of a tool, if any. The schema of its output may be empty.
 func Tool(name string, input, output []byte) error {
 	switch {
 	case !validTool().MatchString(name):

@@ -1,5 +1,5 @@
-// Package handshake holds what host and plugin agree on before the first call: the cookie that tells a plugin
-// that a host started it, the protocol number, and the sizes that both keep to.
+// Package handshake holds what host and plugin agree on before the first call: the cookie by which a plugin knows that a host started it,
+// the protocol number, and the size limits.
 //
 // A plugin in any language needs these values and the line that it prints on standard output:
 //
@@ -10,8 +10,8 @@ package handshake
 const (
 	// Protocol is the number of the contract in flynn.*.v1.
 	Protocol = 1
-	// CookieKey and CookieValue are an environment variable by which a plugin knows that a host started it. They
-	// guard against running a plugin by hand, nothing else.
+	// CookieKey and CookieValue are an environment variable by which a plugin knows that a host started it. They only guard against running
+	// a plugin by hand.
 	CookieKey   = "FLYNN_PLUGIN"
 	CookieValue = "f1c0d5b26a4e4f7f8e0b7a5d9c3e2417"
 	// Service is the name under which go-plugin's servers register in grpc.health.v1.

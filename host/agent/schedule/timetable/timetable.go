@@ -1,6 +1,6 @@
-// Package timetable has what is kept of schedules: up to when each has been dealt with, and its runs.
+// Package timetable defines the stored state of schedules and their runs.
 //
-// Start with Schedule. Package schedule decides what is due, and package sqlite keeps the rows; this package does neither.
+// Start with Schedule. Package schedule decides what is due, and package sqlite stores the rows; this package does neither.
 package timetable
 
 import (
@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Schedule is what is known of one schedule of the configuration besides what the configuration says.
+// Schedule is the stored state of one schedule.
 type Schedule struct {
 	Name     string
-	Timing   string    // when it is due, as configured; another one begins anew
-	Upto     time.Time // what was due up to then has been dealt with
+	Timing   string    // the configured times; if they change, the schedule begins anew
+	Upto     time.Time // due times up to then have been handled
 	Failures int       // in a row
 	Paused   string    // why it does not run, or ""
 }
 
-// RunState is the life of a schedule's run: Due until its message is in the inbox, Made until that is answered.
+// RunState is the state of a schedule's run: Due until its message is in the inbox, Made until that is answered.
 type RunState string
 
 // States of a run.
@@ -26,30 +26,30 @@ const (
 	RunMade    RunState = "made"
 	RunDone    RunState = "done"
 	RunFailed  RunState = "failed"
-	RunMissed  RunState = "missed"  // nobody was there when it was due
+	RunMissed  RunState = "missed"  // no host ran when it was due
 	RunSkipped RunState = "skipped" // another run of the schedule was under way
 )
 
-// Run is one time that a schedule was due, or several of which the same is to be said.
+// Run is one due time of a schedule, or several with the same outcome.
 type Run struct {
 	Schedule string
-	Event    string // of its message in the inbox; unique in the schedule
+	Event    string // of its message in the inbox; unique within the schedule
 	Due      time.Time
 	State    RunState
-	Count    int // due times that it stands for, Due being the last of them
+	Count    int // number of due times; Due is the last of them
 	Note     string
-	At       time.Time // of its state
+	At       time.Time // when it reached its state
 }
 
-// Schedules keeps what schedules have done, so that none of it is done twice.
+// Schedules stores the state of schedules, so that no run is repeated.
 type Schedules interface {
 	Schedules(ctx context.Context) ([]Schedule, error)
-	// PutSchedule writes a schedule and runs of it in one transaction. A run that is there keeps its count and due time and changes
-	// its state; one that has come to its end stays as it is.
+	// PutSchedule writes a schedule and some of its runs in one transaction. A run that is stored already keeps its count and due time
+	// and changes its state; an ended run does not change.
 	PutSchedule(ctx context.Context, s Schedule, runs []Run) error
-	// ForgetSchedule removes a schedule that is no longer configured; its runs stay.
+	// ForgetSchedule removes a schedule that is no longer configured. Its runs stay.
 	ForgetSchedule(ctx context.Context, name string) error
-	// OpenRuns are those in state Due or Made, oldest first.
+	// OpenRuns returns the runs in state Due or Made, oldest first.
 	OpenRuns(ctx context.Context) ([]Run, error)
 	// ScheduleRuns returns the last runs of a schedule, latest first.
 	ScheduleRuns(ctx context.Context, schedule string, limit int) ([]Run, error)

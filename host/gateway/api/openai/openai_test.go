@@ -40,7 +40,7 @@ func (h *fakeHost) Ignores(client string) ([]string, string) {
 
 func (h *fakeHost) MaxFiles() int { return 1 }
 
-func (h *fakeHost) Keep(context.Context, string, api.File) (message.Attachment, error) {
+func (h *fakeHost) Keep(context.Context, message.SenderKey, api.File) (message.Attachment, error) {
 	return message.Attachment{}, nil
 }
 

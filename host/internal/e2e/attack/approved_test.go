@@ -70,7 +70,7 @@ func TestAnApprovedCommandIsWhatWasShown(t *testing.T) {
 				args, _ := json.Marshal(map[string]string{"path": file, "content": text})
 				s.types(at, "!tool file.write "+string(args))
 				nth++
-				if calls := s.calls(s.ended(at, nth).ID); len(calls) != 1 || calls[0].Verdict != "run" || calls[0].Result.IsError {
+				if calls := s.calls(s.ended(at, nth).ID); len(calls) != 1 || calls[0].Decision != "run" || calls[0].Result.IsError {
 					t.Fatalf("the plant is not written: %+v", calls)
 				}
 			}

@@ -134,7 +134,7 @@ func (s *site) program(agent, text string) (turn turnlog.Turn, printed string) {
 	s.says(agent, c, text)
 	turn = s.ended(place{"chat", c}, 1)
 	calls := s.calls(turn.ID)
-	if len(calls) != 1 || calls[0].Verdict != "run_in_sandbox" {
+	if len(calls) != 1 || calls[0].Decision != "run_in_sandbox" {
 		s.t.Fatalf("turn %+v has the calls %+v", turn, calls)
 	}
 	return turn, calls[0].Result.Text

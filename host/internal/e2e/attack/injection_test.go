@@ -137,7 +137,7 @@ func TestInjections(t *testing.T) {
 		v.script(runs("harm", "touch harmless"), done)
 		at := place{"web", fresh("plain")}
 		v.types(at, "go on")
-		if calls := v.calls(v.ended(at, 1).ID); len(calls) != 1 || calls[0].Verdict != "run" || len(v.files("harmless")) != 1 {
+		if calls := v.calls(v.ended(at, 1).ID); len(calls) != 1 || calls[0].Decision != "run" || len(v.files("harmless")) != 1 {
 			t.Errorf("calls are %+v", calls)
 		}
 	})
@@ -203,7 +203,7 @@ func (v *victim) group(t *testing.T) {
 	}
 	v.script(does("harm", "file.write", `{"path":"mine","content":"x"}`), done)
 	say("ann", "quiet", "write it")
-	if calls := v.calls(v.ended(place{"chat", "quiet"}, 1).ID); len(calls) != 1 || calls[0].Verdict != "run" || len(v.files("mine")) != 1 {
+	if calls := v.calls(v.ended(place{"chat", "quiet"}, 1).ID); len(calls) != 1 || calls[0].Decision != "run" || len(v.files("mine")) != 1 {
 		t.Errorf("the owner's calls are %+v", calls)
 	}
 	at := place{"chat", "crowd"}

@@ -136,7 +136,7 @@ var attempts = []attempt{
 // goesThrough is the proof that a cell holds by its control: the same words do what they say.
 func goesThrough(t *testing.T, s *site, d frontend, at place, nth int, file string) {
 	turn := d.over(s, at, nth)
-	if calls := s.calls(turn.ID); turn.Agent != "able" || turn.State != turnlog.TurnDone || len(calls) != 1 || calls[0].Verdict != "run" {
+	if calls := s.calls(turn.ID); turn.Agent != "able" || turn.State != turnlog.TurnDone || len(calls) != 1 || calls[0].Decision != "run" {
 		t.Errorf("turn %+v has the calls %+v", turn, calls)
 	}
 	if files := s.files(file); len(files) != 1 {
@@ -155,7 +155,7 @@ func isDenied(reason string) func(*testing.T, *site, frontend, place, int, strin
 func (s *site) denied(t *testing.T, turn turnlog.Turn, reason, file string) {
 	t.Helper()
 	calls := s.calls(turn.ID)
-	if len(calls) != 1 || calls[0].Verdict != "deny" || !strings.Contains(strings.Join(calls[0].Reasons, "\n"), reason) {
+	if len(calls) != 1 || calls[0].Decision != "deny" || !strings.Contains(strings.Join(calls[0].Reasons, "\n"), reason) {
 		t.Errorf("calls of turn %+v are %+v, want one that is denied: %s", turn, calls, reason)
 	}
 	if files := s.files(file); len(files) > 0 {
@@ -198,7 +198,7 @@ func neverRunsUnapproved(t *testing.T, s *site, d frontend, at place, nth int, f
 	}
 	s.decides(t, request.ID, false)
 	d.over(s, at, nth)
-	if calls := s.calls(turn.ID); len(calls) != 1 || calls[0].Verdict == "run" || !calls[0].Result.IsError {
+	if calls := s.calls(turn.ID); len(calls) != 1 || calls[0].Decision == "run" || !calls[0].Result.IsError {
 		t.Errorf("calls are %+v", calls)
 	}
 	if files := s.files(file); len(files) > 0 {
@@ -354,7 +354,7 @@ func toolCall(name string, args map[string]any) any {
 var admissions = []cell{
 	{"admission/channel", dropped(from(channel.Sender{ID: "mallory", Name: "able", Account: "able"}, "mallory", writes("mallory")), "sender is not in access.owners or access.members")},
 	{"admission/channel, with a role of its own", dropped(from(channel.Sender{ID: "mallory", Roles: []string{"owner", "admin"}}, "mallory2", writes("mallory")), "sender is not in")},
-	{"admission/channel, a program", dropped(from(channel.Sender{ID: "able", Bot: true}, "bot", writes("bot")), "sender is a program")},
+	{"admission/channel, a program", dropped(from(channel.Sender{ID: "able", Bot: true}, "bot", writes("bot")), "sender is a bot")},
 	{"admission/web", withoutToken(http.MethodPost, "/api/v1/messages", typed("web"), clientToken)},
 	{"admission/terminal", withoutToken(http.MethodPost, "/api/v1/messages", typed("terminal"), clientToken)},
 	{"admission/openai", withoutToken(http.MethodPost, "/v1/chat/completions", question)},
@@ -421,7 +421,7 @@ var routes = []cell{
 	{"route/delegated", func(t *testing.T, s *site) {
 		at, nth := byDelegation(s, "secret", "", writes("secret"))
 		turn := s.ended(at, nth)
-		if calls := s.calls(turn.ID); len(calls) != 1 || calls[0].Verdict != "deny" && !calls[0].Result.IsError {
+		if calls := s.calls(turn.ID); len(calls) != 1 || calls[0].Decision != "deny" && !calls[0].Result.IsError {
 			t.Errorf("calls are %+v", calls)
 		}
 		if child, err := s.store.Child(t.Context(), turn.ID, "demo_1"); !errors.Is(err, store.ErrNotFound) {

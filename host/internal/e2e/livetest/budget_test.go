@@ -33,7 +33,7 @@ time_zone = %q
 	s.kill()
 	s.start()
 	s.send("main", "two", "hello")
-	const want = "I could not answer this: your daily budget of 0.12 US dollars has no room for another answer. It opens again on "
+	const want = "I could not answer this: your daily budget of 0.12 US dollars has no room for another answer. It is renewed on "
 	there, err := time.LoadLocation(zone)
 	if err != nil {
 		t.Fatal(err)

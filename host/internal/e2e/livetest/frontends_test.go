@@ -320,7 +320,7 @@ func TestMCPClients(t *testing.T) {
 			if text, _, failed := call("ask_main", map[string]any{"message": "!fail auth", "session": id}); !failed {
 				t.Errorf("a turn that failed is told as %q", text)
 			}
-			for _, line := range []string{"agent main has begun", "calls shell.exec", "shell.exec has its result"} {
+			for _, line := range []string{"agent main has started", "calls shell.exec", "shell.exec has its result"} {
 				s.eventually("progress", func() error { return seen.has(line) })
 			}
 		})

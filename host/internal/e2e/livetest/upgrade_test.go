@@ -26,10 +26,10 @@ type change struct{ file, old, new string }
 // versionByArgument makes a plugin say that it is the version that its last argument names.
 func versionByArgument(file string) []change {
 	return []change{
-		{file, `Version: "0.1.0"`, `Version: os.Args[len(os.Args)-1]`},
-		{file, "import (\n", "import (\n\t\"os\"\n"},
+		{file, `Version: "0.1.0"`, `Version: started.Args[len(started.Args)-1]`},
+		{file, "import (\n", "import (\n\tstarted \"os\"\n"},
 		// The version 0.9.0 never gets ready.
-		{file, "c channel.Config) error {\n", "c channel.Config) error {\n\tif os.Args[len(os.Args)-1] == \"0.9.0\" {\n\t\tselect {}\n\t}\n"},
+		{file, "c channel.Config) error {\n", "c channel.Config) error {\n\tif started.Args[len(started.Args)-1] == \"0.9.0\" {\n\t\tselect {}\n\t}\n"},
 	}
 }
 

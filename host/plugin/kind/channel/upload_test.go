@@ -77,8 +77,8 @@ func TestUpload(t *testing.T) {
 		{"in chunks", depot{handle: "h1"}, bytes.NewReader(data), "", false, 4},
 		{"empty", depot{handle: "h1"}, strings.NewReader(""), "", false, 0},
 		{"refused in the middle", depot{handle: "h1", after: handshake.MaxChunk}, bytes.NewReader(data), "no such files here", true, 2},
-		{"no handle", depot{}, strings.NewReader("x"), "a handle that cannot be used", false, 1},
-		{"a handle that is too long", depot{handle: strings.Repeat("h", maxHandle+1)}, strings.NewReader("x"), "a handle that cannot be used", false, 1},
+		{"no handle", depot{}, strings.NewReader("x"), "invalid handle", false, 1},
+		{"a handle that is too long", depot{handle: strings.Repeat("h", maxHandle+1)}, strings.NewReader("x"), "invalid handle", false, 1},
 		{"a body that breaks", depot{handle: "h1"}, io.MultiReader(strings.NewReader("x"), broken{}), "disk", false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package archivetest makes the archives of tests, hostile ones among them: what an entry says is written as it stands.
-// Start with Tar.
+// Package archivetest makes archives for tests, including hostile ones: entries are written exactly as given. Start with Tar.
 package archivetest
 
 import (
@@ -13,11 +12,11 @@ import (
 	"time"
 )
 
-// Entry is one of an archive, of the year 2001.
+// Entry is an entry of an archive, dated 2001.
 type Entry struct {
 	Name, Content, Link string
 	Mode                int64
-	Type                byte // of tar; 0 is a file
+	Type                byte // tar type flag; 0 is a regular file
 }
 
 // Tar returns a tar of the entries.
@@ -57,7 +56,7 @@ func Gzip(t testing.TB, archive []byte) []byte {
 	return out.Bytes()
 }
 
-// Zip returns a zip of the entries, which has no other names of files.
+// Zip returns a zip of the entries. Hard links are not supported.
 func Zip(t testing.TB, entries ...Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -1,10 +1,9 @@
-// Package wire is what a program in a sandbox and the host say to each other about a bridged command: packets of one byte
-// kind, four bytes length, big endian, and as many bytes.
+// Package wire is the protocol between a program in a sandbox and the host about a bridged command. A packet is one byte of kind, a length
+// of four bytes, big endian, and the data.
 //
-// The program sends Call; the host answers with Output and Errors as they come, and ends with Exit. If it wants the
-// command's input it first asks for it by Input, and the program sends it as Input packets, the last of them empty. A
-// program that hangs up has the command ended. Both read every byte as hostile. The package is small and needs nothing:
-// the program inside is the supervisor's binary.
+// The program sends Call; the host answers with Output and Errors as they arrive and ends with Exit. If the command takes input, the host
+// first asks for it with Input, and the program sends it in Input packets, the last of them empty. A program that hangs up ends the
+// command. Both sides treat the other as hostile. The package is small and imports little, because it is part of the supervisor's binary.
 package wire
 
 import (
@@ -16,34 +15,34 @@ import (
 	"io"
 )
 
-// Kind says what a packet is.
+// Kind is the kind of a packet.
 type Kind byte
 
 // The kinds.
 const (
-	Call   Kind = 'c' // body CallBody
+	Call   Kind = 'c' // data: CallBody
 	Input  Kind = 'i'
 	Output Kind = 'o'
 	Errors Kind = 'e'
-	Exit   Kind = 'x' // one byte, the exit code
+	Exit   Kind = 'x' // data: one byte, the exit code
 )
 
 const (
-	// MaxCall bounds a Call, MaxData every other packet.
+	// MaxCall bounds a Call, MaxData any other packet.
 	MaxCall = 1 << 20
 	MaxData = 64 << 10
 
 	headSize = 5
 )
 
-// CallBody is what the program wants to have run.
+// CallBody is the command that the program asks for.
 type CallBody struct {
 	Name []byte   `json:"name"`
 	Argv [][]byte `json:"argv,omitempty"` // without the program
 	Dir  []byte   `json:"dir"`            // the program's working directory
 }
 
-// ErrMalformed is wrapped by every error that means the peer broke the format.
+// ErrMalformed is wrapped by every error that means that the peer broke the format.
 var ErrMalformed = errors.New("malformed bridge packet")
 
 // Write sends a packet.
@@ -55,7 +54,7 @@ func Write(w io.Writer, k Kind, p []byte) error {
 	return err
 }
 
-// Read takes the next packet. The error is io.EOF at a clean end.
+// Read reads the next packet. The error is io.EOF at a clean end.
 func Read(r io.Reader) (Kind, []byte, error) {
 	var head [headSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -94,7 +93,7 @@ func check(k Kind, size uint32) error {
 	return nil
 }
 
-// ParseCall reads a Call's body strictly.
+// ParseCall parses the data of a Call strictly.
 func ParseCall(p []byte) (CallBody, error) {
 	var b CallBody
 	d := json.NewDecoder(bytes.NewReader(p))

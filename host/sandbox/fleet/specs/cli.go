@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// CLIAuth is where the program of an agent finds its owner's login.
+	// CLIAuth is the folder in which an agent's program finds its owner's login.
 	CLIAuth = "/auth"
-	// CLIVolume is the volume in which a program keeps what it remembers of a session.
+	// CLIVolume is the volume in which a program stores what it remembers of a session.
 	CLIVolume = "flynn-cli"
 
-	cliSettings  = "/config"  // where it finds its owner's configuration, unless it looks elsewhere
-	cliWorkspace = "/session" // the session's workspace where a folder of the host is mounted in the usual place
-	cliPrefix    = "cli:"     // no name in a configuration has a colon
+	cliSettings  = "/config"  // its owner's configuration, unless the program expects it elsewhere
+	cliWorkspace = "/session" // the session's workspace, if a host folder is mounted in the usual place
+	cliPrefix    = "cli:"     // names in a configuration contain no colon
 )
 
-// CLIName is the name of the sandbox of an agent's program.
+// CLIName returns the name of the sandbox of an agent's program.
 func CLIName(agent string) string { return cliPrefix + agent }
 
-// parseCLI takes such a name apart.
+// parseCLI splits such a name.
 func parseCLI(name string) (agent, folder string, ok bool) {
 	rest, ok := strings.CutPrefix(name, cliPrefix)
 	agent, folder, _ = strings.Cut(rest, ":")
 	return agent, folder, ok
 }
 
-// CLIAgents are the names of the agents of kind cli that run in a sandbox.
+// CLIAgents returns the names of the agents of kind cli that run in a sandbox.
 func CLIAgents(c *config.Config) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Agents)), func(name string) bool {
 		return c.Agents[name].Kind != "cli" || !c.Agents[name].Sandbox.Enabled
 	})
 }
 
-// CLIPreset is what is known of an agent's program. What the configuration says of its API replaces what the preset says.
+// CLIPreset returns the preset of an agent's program, with the API of the configuration if that has one.
 func CLIPreset(c config.CLI) cli.Preset {
-	p, _ := cli.PresetOf(c.Preset) // the schema knows the names
+	p, _ := cli.PresetOf(c.Preset) // the configuration's schema has checked the name
 	set := func(into *string, value string) {
 		if value != "" {
 			*into = value
@@ -53,10 +53,10 @@ func CLIPreset(c config.CLI) cli.Preset {
 	return p
 }
 
-// CLIFolder is where an agent's program finds the folder of the host that it works in, if it has one.
+// CLIFolder returns the path at which an agent's program finds the host folder that it works in, if any.
 func CLIFolder(c *config.Config, a config.Agent) string { return cliBase(c, a).WorkspaceDir }
 
-// CLIWorkspace is where an agent's program finds the session's workspace.
+// CLIWorkspace returns the path at which an agent's program finds the session's workspace.
 func CLIWorkspace(c *config.Config, a config.Agent) string {
 	if cliHasFolder(a.CLI) {
 		return cliWorkspace
@@ -66,7 +66,7 @@ func CLIWorkspace(c *config.Config, a config.Agent) string {
 
 func cliHasFolder(c config.CLI) bool { return c.Folder != "" || c.FolderByCall }
 
-// cliBase is the sandbox that the one of an agent's program is derived from.
+// cliBase returns the sandbox from which that of an agent's program is derived.
 func cliBase(c *config.Config, a config.Agent) config.Sandbox {
 	if s, ok := c.Sandboxes[a.Sandbox.Name]; ok && a.Sandbox.Name != "" {
 		return s
@@ -74,9 +74,9 @@ func cliBase(c *config.Config, a config.Agent) config.Sandbox {
 	return c.Sandbox
 }
 
-// CLI is the sandbox of an agent's program: the agent's own, with a volume for what the program remembers, and with no network but
-// the program's API. The proxy outside adds the key. A network of the sandbox's own is dropped where there is a key: a request that goes
-// around the proxy would not get it.
+// CLI returns the sandbox of an agent's program: the agent's own, with a volume for what the program remembers, and with access to the
+// program's API only, to which the proxy outside adds the key. If there is a key, the sandbox's own network is removed, because a request
+// that bypasses the proxy would not get the key.
 func CLI(c *config.Config, agent string) spec.Spec {
 	a := c.Agents[agent]
 	preset, s := CLIPreset(a.CLI), bridged(c, cliBase(c, a))
@@ -100,7 +100,7 @@ func CLI(c *config.Config, agent string) spec.Spec {
 	return s
 }
 
-// cliSettingsOf is where a program finds what its owner has configured.
+// cliSettingsOf returns the path at which a program finds its owner's configuration.
 func cliSettingsOf(c config.CLI, preset cli.Preset) string {
 	switch {
 	case c.ConfigTarget != "":

@@ -9,7 +9,7 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// CodeLanguages are the languages that an agent of kind code may write, in the order in which its model reads them.
+// CodeLanguages returns the languages that an agent of kind code may write, in the order in which its model sees them.
 func CodeLanguages(c config.Code) (all []string) {
 	for _, l := range []string{"python", "javascript"} {
 		if c.Writes(l) {
@@ -19,7 +19,7 @@ func CodeLanguages(c config.Code) (all []string) {
 	return all
 }
 
-// Code returns the specifications of the containers that the programs of an agent of kind code run in, by language. runtime is that of
+// Code returns the specifications, by language, of the containers that run the programs of an agent of kind code. runtime is that of
 // [sandbox].
 func Code(c config.Code, runtime string) map[string]spec.Spec {
 	byLanguage := map[string]spec.Spec{}
@@ -41,7 +41,7 @@ func Code(c config.Code, runtime string) map[string]spec.Spec {
 	return byLanguage
 }
 
-// codePools are the containers that agents of kind code keep ready, one pool for each of their languages, which may be empty.
+// codePools returns the pools of ready containers for agents of kind code, one for each language; a pool may be empty.
 func codePools(c *config.Config) (all []sandbox.Pool) {
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		a := c.Agents[name]

@@ -1,16 +1,16 @@
-// Package specs makes the specifications of sandboxes out of a configuration.
+// Package specs converts a configuration to specifications of sandboxes.
 //
-// Start with New: a Set has the specifications of a configuration by the names that sandboxes have,
+// Start with New: a Set maps the names of sandboxes to their specifications,
 //
 //	""                [sandbox]
 //	NAME              [sandboxes.NAME]
-//	cli:AGENT         what the program of an agent of kind cli runs in
-//	cli:AGENT:FOLDER  the same, at work in a folder of the host that a conversation has named
+//	cli:AGENT         for the program of an agent of kind cli
+//	cli:AGENT:FOLDER  the same, in a host folder that a conversation has chosen
 //
-// Code returns the specifications that an agent of kind code runs programs in, which have no names, and Pools the containers to keep
-// ready. Check finds what config cannot: what is wrong about a sandbox as a whole.
+// Code returns the specifications in which agents of kind code run programs, which have no names, and Pools the containers to keep ready.
+// Check reports errors of a sandbox as a whole, which package config cannot find.
 //
-// The package starts nothing and knows no engine.
+// The package starts nothing and contacts no engine.
 package specs
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/spec"
 )
 
-// Set has the specifications of one configuration. It does not change.
+// Set holds the specifications of one configuration. It is immutable.
 type Set struct {
 	byName  map[string]spec.Spec
 	code    []spec.Spec
-	folders map[string]string // that the programs of agents work in, by agent
-	named   map[string]string // where a folder that a conversation has named is mounted, by agent
-	roots   mounts.Rules      // of those folders
+	folders map[string]string // host folders that the programs of agents work in, by agent
+	named   map[string]string // mount point of a folder that a conversation has chosen, by agent
+	roots   mounts.Rules      // for those folders
 }
 
 // New returns the specifications of a configuration.
@@ -71,10 +71,10 @@ func (s *Set) Named(name string) (spec.Spec, bool) {
 	return made, true
 }
 
-// Names are the names in a Set, sorted.
+// Names returns the names in a Set, sorted.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
-// All are all specifications, those of programs that agents of kind code write included.
+// All returns all specifications, including those for programs that agents of kind code write.
 func (s *Set) All() []spec.Spec {
 	all := slices.Clip(s.code)
 	for _, name := range s.Names() {
@@ -83,8 +83,8 @@ func (s *Set) All() []spec.Spec {
 	return all
 }
 
-// Permit reports why the folder of the host that a program works in may not be mounted now. The configuration was checked when it was
-// read; a link that was made since counts here.
+// Permit returns why the host folder of a program may not be mounted now. The configuration was checked when it was read; a link that was
+// created since is detected here.
 func (s *Set) Permit(name string) error {
 	agent, named, ok := parseCLI(name)
 	if !ok {
@@ -101,14 +101,14 @@ func (s *Set) Permit(name string) error {
 	return nil
 }
 
-// MountRules says which folders of the host the sandboxes of a configuration may see.
+// MountRules returns the rules for host folders that the sandboxes of a configuration may mount.
 func MountRules(c *config.Config) mounts.Rules {
 	rules := c.MountRules(os.Getenv)
-	rules.Roots = append(slices.Clip(rules.Roots), c.CLI.Roots...) // no other mount of the configuration lies there: it was checked
+	rules.Roots = append(slices.Clip(rules.Roots), c.CLI.Roots...) // no other mount lies there: the configuration was checked
 	return rules
 }
 
-// Pools are the containers that a configuration keeps ready.
+// Pools returns the pools of ready containers of a configuration.
 func Pools(c *config.Config) []sandbox.Pool {
 	var pools []sandbox.Pool
 	add := func(s config.Sandbox) {
@@ -123,7 +123,7 @@ func Pools(c *config.Config) []sandbox.Pool {
 	return append(pools, codePools(c)...)
 }
 
-// Check finds what is wrong about a compose file in the sandbox that has it, such as a limit above the sandbox's own.
+// Check reports the errors of a compose file within its sandbox, such as a limit above the sandbox's own.
 func Check(c *config.Config) config.Errors {
 	var errs config.Errors
 	check := func(s config.Sandbox, key ...string) {
@@ -141,7 +141,7 @@ func Check(c *config.Config) config.Errors {
 	return errs
 }
 
-// Of is the specification of a sandbox without its bridges, which name other ones.
+// Of returns the specification of a sandbox without its bridges, which refer to other sandboxes.
 func Of(s config.Sandbox) spec.Spec {
 	return spec.Spec{
 		Image: s.Image, WorkspaceDir: s.WorkspaceDir, Network: s.Network, Allowlist: s.Allowlist, MemoryBytes: int64(s.MemoryLimit),
@@ -164,7 +164,7 @@ func Of(s config.Sandbox) spec.Spec {
 	}
 }
 
-// bridged is the specification of a sandbox.
+// bridged returns the specification of a sandbox with its bridges.
 func bridged(c *config.Config, s config.Sandbox) spec.Spec {
 	made := Of(s)
 	made.Bridges = each(s.Bridges, func(b config.Bridge) spec.Bridge {
@@ -195,7 +195,7 @@ func hostMounts(configured []config.Mount) []spec.HostMount {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// each returns f of each element, and nil for none.
+// each returns f of each element; nil for an empty list.
 func each[A, B any](list []A, f func(A) B) (out []B) {
 	for _, a := range list {
 		out = append(out, f(a))

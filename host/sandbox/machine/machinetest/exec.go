@@ -135,7 +135,7 @@ func testProgress(t *testing.T, m machine.Machine) {
 	}
 }
 
-// testEnding checks that a command takes everything it started along, however it ends.
+// testEnding checks that a command ends together with everything that it started, however it ends.
 func testEnding(t *testing.T, m machine.Machine) {
 	const (
 		group     = "sleep 1000 & echo $! >>pids; echo $$ >>pids; "
@@ -176,7 +176,7 @@ func testEnding(t *testing.T, m machine.Machine) {
 				if bytes.Contains(r.Stdout, []byte("ready")) || timeout > patience/3 {
 					break
 				}
-				execute(t, m, machine.Command{Script: "rm -f pids"}) // a machine with other work has not begun it all by then
+				execute(t, m, machine.Command{Script: "rm -f pids"}) // on a busy machine the processes may not all have started by then
 			}
 			checkGone(t, m, c.pids)
 		})

@@ -153,7 +153,7 @@ func testFileRefusals(t *testing.T, m machine.Machine) {
 	}
 }
 
-// errNone stands in a table where no error is due.
+// errNone stands for no error in a table.
 var errNone = errors.New("no error")
 
 func testBigFile(t *testing.T, m machine.Machine) {

@@ -1,8 +1,6 @@
-// Package machinetest is the suite that every machine.Machine passes: the host and a
-// sandbox must look the same to a tool.
+// Package machinetest is the test suite for every machine.Machine: to a tool, the host and a sandbox must look the same.
 //
-// Call Run from a test of the implementation. On the host the suite kills process groups, so such a
-// test begins with Isolate.
+// Call Run from a test of the implementation. On the host the suite kills process groups, so such a test begins with Isolate.
 package machinetest
 
 import (
@@ -14,18 +12,17 @@ import (
 	"github.com/flynnhost/flynn/host/sandbox/machine/machinetest/isolate"
 )
 
-// Isolate runs the calling test once more in a process-id namespace of its own and reports whether this
-// is that run; see isolate.Test.
+// Isolate runs the calling test again in its own PID namespace and reports whether this is that run; see isolate.Test.
 func Isolate(t *testing.T) bool {
 	t.Helper()
 	return isolate.Test(t)
 }
 
-// patience bounds everything that should be quick; it only ends tests that have failed already.
+// patience bounds everything that should be fast; only failing tests reach it.
 const patience = 30 * time.Second
 
-// Run checks the machines that open makes. Each has an empty workspace, /bin/sh and the usual small
-// programs. open arranges for its machine's end with t.Cleanup.
+// Run tests the machines that open returns. Each must have an empty workspace, /bin/sh and the usual small programs. open closes its
+// machine with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("exec", func(t *testing.T) { testExec(t, open(t)) })
 	t.Run("exec refusals", func(t *testing.T) { testExecRefusals(t, open(t)) })
@@ -39,13 +36,13 @@ func Run(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("process output", func(t *testing.T) { testProcessOutput(t, open(t)) })
 }
 
-// Files checks what concerns files alone.
+// Files runs the tests about files only.
 func Files(t *testing.T, open func(t *testing.T) machine.Machine) {
 	FilesAtRest(t, open)
 	t.Run("file races", func(t *testing.T) { testFileRaces(t, open(t)) })
 }
 
-// FilesAtRest checks files that no command changes meanwhile.
+// FilesAtRest runs the tests in which no command changes files meanwhile.
 func FilesAtRest(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("files", func(t *testing.T) { testFiles(t, open(t)) })
 	t.Run("file refusals", func(t *testing.T) { testFileRefusals(t, open(t)) })
@@ -56,7 +53,7 @@ func FilesAtRest(t *testing.T, open func(t *testing.T) machine.Machine) {
 	t.Run("list", func(t *testing.T) { testList(t, open(t)) })
 }
 
-// execute runs a command that must not fail to run.
+// execute runs a command that must not return an error.
 func execute(t *testing.T, m machine.Machine, cmd machine.Command) machine.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,7 +65,7 @@ func execute(t *testing.T, m machine.Machine, cmd machine.Command) machine.Resul
 	return r
 }
 
-// eventually waits for a state that comes by itself, asking again and again.
+// eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

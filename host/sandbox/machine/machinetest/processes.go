@@ -11,7 +11,7 @@ import (
 
 func startProcess(t *testing.T, m machine.Machine, cmd machine.Command) machine.Process {
 	t.Helper()
-	// The context of a start must not be the process's life.
+	// The process must outlive the context of its start.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p, err := m.Start(ctx, cmd)
@@ -37,7 +37,7 @@ func find(t *testing.T, m machine.Machine, id string) machine.Process {
 	return machine.Process{}
 }
 
-// outputOf waits for a process's end and returns all its output.
+// outputOf waits until a process has ended and returns all its output.
 func outputOf(t *testing.T, m machine.Machine, id string) string {
 	t.Helper()
 	eventually(t, "end of process "+id, func() bool { return !find(t, m, id).Running })
@@ -126,7 +126,7 @@ func testProcessOutput(t *testing.T, m machine.Machine) {
 	checkFlood(t, m, flood.ID, 40*65536+3)
 }
 
-// checkFlood checks that of an output of total bytes the end is kept, at its true offset.
+// checkFlood checks that the end of an output of total bytes is kept, at the right offset.
 func checkFlood(t *testing.T, m machine.Machine, id string, total int64) {
 	t.Helper()
 	out, err := m.Output(t.Context(), id, 0, 1000)

@@ -42,7 +42,7 @@ func testFileModes(t *testing.T, m machine.Machine) {
 	}
 }
 
-// testFileLinks checks that a write through a link ends where the link leads, as the kernel sees it.
+// testFileLinks checks that a write through a link reaches the file that the kernel would reach.
 func testFileLinks(t *testing.T, m machine.Machine) {
 	execute(t, m, machine.Command{Script: `
 		mkdir -p deep/er other; echo old >deep/f; echo old >f
@@ -65,7 +65,7 @@ func testFileLinks(t *testing.T, m machine.Machine) {
 	}
 }
 
-// testSpecialFiles checks that what is no file is neither waited for nor read.
+// testSpecialFiles checks that special files are neither waited for nor read.
 func testSpecialFiles(t *testing.T, m machine.Machine) {
 	execute(t, m, machine.Command{Script: `
 		mkfifo pipe; ln -s /dev/zero zero; ln -s /proc/self/mem mem; ln -s /proc/self/fd/0 stdin; ln -s /dev/stdin dev-stdin
@@ -103,13 +103,13 @@ func testSpecialFiles(t *testing.T, m machine.Machine) {
 	})
 }
 
-// Rounds of testFileRaces, reads and writes together.
+// raceRounds is the number of reads and writes in testFileRaces.
 const raceRounds = 10_000
 
-// raceFor ends them early where a round takes long.
+// raceFor ends them early on a slow machine.
 const raceFor = 15 * time.Second
 
-// testFileRaces reads and writes while a command swaps a folder and a file for links to the outside.
+// testFileRaces reads and writes while a command replaces a folder and a file by links that lead outside.
 func testFileRaces(t *testing.T, m machine.Machine) {
 	execute(t, m, machine.Command{Script: `mkdir -p good work; echo inside >good/hostname; echo inside >good/passwd
 		ln -s "$(mktemp -d /tmp/flynn-race-XXXXXX)" evil; echo secret >evil/hostname; ln -s /etc etc; ln -s .. up; cp -a good cur`})
@@ -148,7 +148,7 @@ func testFileRaces(t *testing.T, m machine.Machine) {
 	if read == 0 || written == 0 {
 		t.Errorf("%d reads and %d writes of %d met the file: the race was not run", read, written, raceRounds/2)
 	}
-	// Where cur is a link at this moment, what it leads to has names of ours.
+	// If cur is a link at this moment, its target has a name that the test chose.
 	r := execute(t, m, machine.Command{Script: `cat evil/hostname; rm -r "$(readlink evil)"; { ls -A . good work; [ -L cur ] || ls -A cur; } | grep -c '[.]flynn-'`})
 	if string(r.Stdout) != "secret\n0\n" {
 		t.Errorf("the file outside, and temporary files left: %q", r.Stdout)

@@ -18,7 +18,7 @@ type block struct {
 	Consts []number
 }
 
-// number is one constant, its name in upper snake case. Templates add what their language wants around it.
+// number is one constant, its name in upper snake case. Templates add the syntax of their language.
 type number struct{ Name, Value, Comment string }
 
 // generate executes the template with the constants of the Go file.
@@ -66,7 +66,7 @@ func numbers(spec *ast.ValueSpec, info types.Info) []number {
 	for _, name := range spec.Names {
 		v := info.Defs[name].(*types.Const).Val()
 		if v.Kind() != constant.Int {
-			continue // the import module's name is written where it is used
+			continue // the name of the import module is written where it is used
 		}
 		list = append(list, number{
 			Name:    snake(name.Name),
@@ -77,7 +77,7 @@ func numbers(spec *ast.ValueSpec, info types.Info) []number {
 	return list
 }
 
-// snake turns MinuteOfDay into MINUTE_OF_DAY and leaves runs of capitals together: MatchCIDR is MATCH_CIDR.
+// snake converts MinuteOfDay to MINUTE_OF_DAY and keeps runs of capitals together: MatchCIDR becomes MATCH_CIDR.
 func snake(s string) string {
 	var b strings.Builder
 	rs := []rune(s)

@@ -1,7 +1,6 @@
-// Command gen writes the constants of package abi in the other languages.
+// Command gen writes the constants of package abi in other languages.
 //
-// Run it with `go generate ./sdk/policy/abi/gen` after a change to abi.go; a test fails while the
-// committed file differs from what it writes.
+// Run it with `go generate ./sdk/policy/abi/gen` after a change to abi.go; a test fails while the committed file differs from its output.
 package main
 
 import (

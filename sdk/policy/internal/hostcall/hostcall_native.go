@@ -2,7 +2,7 @@
 
 package hostcall
 
-// Host answers the calls of a policy that runs natively, under test.
+// Host answers the calls of a policy that runs natively in a test.
 type Host interface {
 	Get(field, index uint32) (string, bool)
 	Arg(pointer string) (string, bool)
@@ -32,7 +32,7 @@ func Arg(pointer string, buf []byte) int32 {
 	return give(buf)(Current.Arg(pointer))
 }
 
-// ArgKind tells what stands at a JSON Pointer.
+// ArgKind returns the kind of value at a JSON Pointer.
 func ArgKind(pointer string) int32 {
 	if Current == nil {
 		return 0
@@ -56,14 +56,14 @@ func Match(kind uint32, pattern, s string) int32 {
 	return Current.Match(kind, pattern, s)
 }
 
-// Trace notes a rule.
+// Trace records a rule.
 func Trace(rule, hit uint32) {
 	if Current != nil {
 		Current.Trace(rule, hit)
 	}
 }
 
-// Log notes a line.
+// Log records a line.
 func Log(level uint32, text string) {
 	if Current != nil {
 		Current.Log(level, text)

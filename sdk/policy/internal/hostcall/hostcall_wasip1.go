@@ -12,7 +12,7 @@ func Arg(pointer string, buf []byte) int32 {
 	return arg(pointer, unsafe.Pointer(unsafe.SliceData(buf)), uint32(len(buf)))
 }
 
-// ArgKind tells what stands at a JSON Pointer.
+// ArgKind returns the kind of value at a JSON Pointer.
 func ArgKind(pointer string) int32 { return argKind(pointer) }
 
 // Data reads the policy's configured data.
@@ -23,13 +23,13 @@ func Data(key string, buf []byte) int32 {
 // Match matches s: 1 yes, 0 no, -1 bad pattern.
 func Match(kind uint32, pattern, s string) int32 { return match(kind, pattern, s) }
 
-// Trace notes a rule.
+// Trace records a rule.
 func Trace(rule, hit uint32) { trace(rule, hit) }
 
-// Log notes a line.
+// Log records a line.
 func Log(level uint32, text string) { log(level, text) }
 
-// A string parameter is passed as its address and its length, which is what the contract asks for.
+// A string parameter is passed as its address and its length, as the contract requires.
 
 //go:wasmimport flynn1 get
 //go:noescape

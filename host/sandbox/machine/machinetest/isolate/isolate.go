@@ -1,4 +1,4 @@
-// Package isolate runs a test that kills in a process-id namespace of its own. It is for tests only.
+// Package isolate runs a test that kills processes in its own PID namespace. It is for tests only.
 package isolate
 
 import (
@@ -10,12 +10,11 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// isolated tells a test that it is the copy inside.
+// isolated marks the copy of a test that runs inside.
 const isolated = "FLYNN_TEST_ISOLATED"
 
-// Test runs the calling test once more in a process-id namespace of its own, where a signal can hit nothing of
-// the computer around it, and reports whether this is that run. The caller returns when it is false. It must be called
-// at the start of a top-level test.
+// Test runs the calling test again in its own PID namespace, where signals reach no other process of the computer, and reports whether this
+// is that run. If it is false, the caller must return. Call it at the start of a top-level test.
 func Test(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(isolated) != "" {
@@ -36,7 +35,7 @@ func Test(t *testing.T) bool {
 	return false
 }
 
-// namespaceArgs are the arguments of unshare; without root a user namespace comes with it.
+// namespaceArgs returns the arguments of unshare; without root they include a user namespace.
 func namespaceArgs() []string {
 	args := []string{"--pid", "--fork", "--kill-child", "--mount-proc"}
 	if os.Getuid() != 0 {

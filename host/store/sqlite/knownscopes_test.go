@@ -9,7 +9,7 @@ import (
 )
 
 // A reader that asks after a change of a place was made sees it, whatever others read meanwhile.
-func TestPlacesAreKnownAsTheyAre(t *testing.T) {
+func TestScopesAreKnownAsTheyAre(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for !over.Load() {
-				if _, err := s.Place(t.Context(), "irc:ann"); err != nil {
+				if _, err := s.Scope(t.Context(), "irc:ann"); err != nil {
 					t.Error(err)
 					return
 				}
@@ -28,10 +28,10 @@ func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 		})
 	}
 	for epoch := 2; epoch < 30; epoch++ {
-		if err := s.SetPlace(t.Context(), turnlog.Place{Key: "irc:ann", Epoch: epoch}); err != nil {
+		if err := s.SetScope(t.Context(), turnlog.Scope{Key: "irc:ann", Epoch: epoch}); err != nil {
 			t.Error(err)
 		}
-		if p, err := s.Place(t.Context(), "irc:ann"); err != nil || p.Epoch != epoch {
+		if p, err := s.Scope(t.Context(), "irc:ann"); err != nil || p.Epoch != epoch {
 			t.Fatalf("epoch is %d (%v), want %d", p.Epoch, err, epoch)
 		}
 	}
@@ -39,12 +39,12 @@ func TestPlacesAreKnownAsTheyAre(t *testing.T) {
 	readers.Wait()
 }
 
-func TestKnownPlacesAreBounded(t *testing.T) {
-	var k knownPlaces
-	for i := range 3 * maxKnownPlaces {
-		k.keep(turnlog.Place{Key: string(rune(i))}, 0)
+func TestKnownScopesAreBounded(t *testing.T) {
+	var k knownScopes
+	for i := range 3 * maxKnownScopes {
+		k.keep(turnlog.Scope{Key: string(rune(i))}, 0)
 	}
-	if len(k.byKey) > maxKnownPlaces {
+	if len(k.byKey) > maxKnownScopes {
 		t.Errorf("%d are known", len(k.byKey))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/tool/builtin"
 )
 
-// Violation is something that a program tried and was kept from.
+// Violation is an action that the sandbox kept a program from.
 type Violation struct {
 	Kind   Kind
 	Detail string
@@ -30,8 +30,8 @@ type Violated struct {
 // Kind says what was tried.
 type Kind string
 
-// The kinds of violations. Network is what the kernel counts, Files is what a program that failed says itself; the others are
-// limits of its container.
+// The kinds of violations. The kernel counts Network, the error message of a failed program shows Files, and the others are limits of
+// the container.
 const (
 	Network Kind = "network"
 	Files   Kind = "files"
@@ -42,7 +42,7 @@ const (
 	Output  Kind = "output"
 )
 
-// violations reads them off the verdict.
+// violations reads the violations off a result.
 func violations(r sandbox.CodeResult, spec spec.Spec) (all []Violation) {
 	add := func(when bool, kind Kind, format string, args ...any) {
 		if when {
@@ -60,10 +60,10 @@ func violations(r sandbox.CodeResult, spec spec.Spec) (all []Violation) {
 	return all
 }
 
-// noAccess are the last words of Python and of Node.js about a file that is not there or not for them.
+// noAccess matches the last error of Python and of Node.js about a file that is missing or forbidden.
 const noAccess = `(?:FileNotFoundError|PermissionError): \[Errno \d+\] [A-Za-z ]+: '(/[^'\n]{0,500})'|(?:ENOENT|EACCES|EPERM): [a-z ]+, [a-z]+ '(/[^'\n]{0,500})'`
 
-// outside is a path beyond the workspace that a program says it could not have, or "". What it says is its own and no proof: it
+// outside returns a path beyond the workspace that a program reports as inaccessible, or "". The report proves nothing, but a program
 // can only make itself look worse.
 func outside(stderr []byte, workspace string) string {
 	for _, m := range regexp.MustCompile(noAccess).FindAllSubmatch(stderr, 16) {
@@ -75,7 +75,7 @@ func outside(stderr []byte, workspace string) string {
 	return ""
 }
 
-// record is what people see of a run.
+// record is the record of a run for people.
 type record struct {
 	machine.Result
 	NoRoutes int64    `json:"no_routes,omitempty"`
@@ -84,11 +84,11 @@ type record struct {
 	Helped   int      `json:"helper_calls,omitempty"`
 }
 
-// told is the verdict for the model, the people and the log.
+// told returns the result for the model, with its record, and logs violations.
 func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 	rec := record{Result: c.Result, NoRoutes: c.NoRoutes, Left: c.Left, Helped: r.helped}
 	rec.Stdout, rec.Stderr = nil, nil
-	c.Result.Shell = "" // the program is what was run, and no shell that the model wrote for
+	c.Result.Shell = "" // the model wrote a program, not a shell command
 	parts := []string{section("stdout", c.Stdout), section("stderr", c.Stderr), "[" + builtin.Describe(c.Result) + "]"}
 	if c.NoRoutes > 0 {
 		parts = append(parts, "[the program tried to reach a network; there is none]")
@@ -113,11 +113,11 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 		r.Log.Warn("a code run was contained", "agent", r.call.Agent, "kind", v.Kind, "detail", v.Detail)
 		r.Events.Publish(Violated{r.call.Agent, v})
 	}
-	result.Verdict, _ = jsonform.Marshal(rec) // numbers and words always encode
+	result.Record, _ = jsonform.Marshal(rec) // cannot fail: numbers and strings only
 	return result
 }
 
-// section is a stream with its name, where there is anything in it; stdout alone needs none.
+// section returns a stream under its name, or "" if it is empty. Standard output alone has no name.
 func section(name string, content []byte) string {
 	text := strings.ToValidUTF8(string(content), "\uFFFD")
 	if text == "" || name == "stdout" {
@@ -126,7 +126,7 @@ func section(name string, content []byte) string {
 	return name + ":\n" + text
 }
 
-// joined puts parts on lines of their own.
+// joined joins parts with newlines.
 func joined(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -138,5 +138,5 @@ func joined(parts []string) string {
 	return b.String()
 }
 
-// in reports whether a path is a folder or begins with it, as it is written.
+// in reports whether a path is a folder or lies in it, lexically.
 func in(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }

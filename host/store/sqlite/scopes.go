@@ -12,51 +12,51 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Place implements turnlog.Places. Every turn begins with it.
-func (s *Store) Place(ctx context.Context, key string) (turnlog.Place, error) {
-	p, known, as := s.writer.places.get(key)
+// Scope implements turnlog.Scopes. Every turn begins with it.
+func (s *Store) Scope(ctx context.Context, key string) (turnlog.Scope, error) {
+	p, known, as := s.writer.scopes.get(key)
 	if known {
 		return p, nil
 	}
-	p, err := readPlace(ctx, s.read, key)
+	p, err := readScope(ctx, s.read, key)
 	if err == nil {
-		s.writer.places.keep(p, as)
+		s.writer.scopes.keep(p, as)
 	}
 	return p, err
 }
 
-func readPlace(ctx context.Context, db *sql.DB, key string) (turnlog.Place, error) {
-	p, err := one(ctx, db, scanPlace, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
+func readScope(ctx context.Context, db *sql.DB, key string) (turnlog.Scope, error) {
+	p, err := one(ctx, db, scanScope, "SELECT key, epoch, began, why, agent, tier FROM places WHERE key = ?", key)
 	if errors.Is(err, store.ErrNotFound) {
-		return turnlog.Place{Key: key, Epoch: 1}, nil
+		return turnlog.Scope{Key: key, Epoch: 1}, nil
 	}
 	return p, err
 }
 
-func scanPlace(scan func(...any) error) (turnlog.Place, error) {
-	var p turnlog.Place
+func scanScope(scan func(...any) error) (turnlog.Scope, error) {
+	var p turnlog.Scope
 	var began int64
 	err := scan(&p.Key, &p.Epoch, &began, &p.Why, &p.Agent, &p.Tier)
 	p.Began = instant(began)
 	return p, err
 }
 
-// SetPlace implements turnlog.Places.
-func (s *Store) SetPlace(ctx context.Context, p turnlog.Place) error {
-	if err := s.writer.write(ctx, func(w *writer) error { return putPlace(w, p) }); err != nil {
-		return fmt.Errorf("set place %s: %w", p.Key, err)
+// SetScope implements turnlog.Scopes.
+func (s *Store) SetScope(ctx context.Context, p turnlog.Scope) error {
+	if err := s.writer.write(ctx, func(w *writer) error { return putScope(w, p) }); err != nil {
+		return fmt.Errorf("set scope %s: %w", p.Key, err)
 	}
 	return nil
 }
 
-func putPlace(w *writer, p turnlog.Place) error {
-	w.over = append(w.over, func() { w.places.changed(p.Key) })
+func putScope(w *writer, p turnlog.Scope) error {
+	w.over = append(w.over, func() { w.scopes.changed(p.Key) })
 	return w.exec(`INSERT INTO places (key, epoch, began, why, agent, tier) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, began = excluded.began, why = excluded.why, agent = excluded.agent,
 		tier = excluded.tier`, p.Key, p.Epoch, nanos(p.Began), p.Why, p.Agent, p.Tier)
 }
 
-// Settle implements turnlog.Places.
+// Settle implements turnlog.Scopes.
 func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 	bodies := make([][]byte, len(c.Replies))
 	for i, r := range c.Replies {
@@ -69,9 +69,9 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)
 	}
-	doomed := make([]doomed, len(c.Deletions))
+	deletedSession := make([]deletedSession, len(c.Deletions))
 	for i, d := range c.Deletions {
-		if doomed[i], err = s.doom(ctx, d); err != nil {
+		if deletedSession[i], err = s.toDelete(ctx, d); err != nil {
 			return fmt.Errorf("settle inbox row %d: %w", c.Inbox, err)
 		}
 	}
@@ -79,16 +79,16 @@ func (s *Store) Settle(ctx context.Context, c turnlog.Settlement) error {
 		if err := setInbox(w, c.Inbox, mailbox.InboxDone, c.Note); err != nil {
 			return err
 		}
-		for _, d := range doomed {
+		for _, d := range deletedSession {
 			if err := w.deleteSession(d); err != nil {
-				return fmt.Errorf("%v", err) // not as a conflict, which would mean that the message was settled before
+				return fmt.Errorf("%v", err) // without ErrConflict, which would mean that the message was settled before
 			}
 		}
 		if err := commitBesides(w, turnlog.Commit{Summary: c.Summary}, summary); err != nil {
 			return err
 		}
-		if c.Place != nil {
-			if err := putPlace(w, *c.Place); err != nil {
+		if c.Scope != nil {
+			if err := putScope(w, *c.Scope); err != nil {
 				return err
 			}
 		}

@@ -43,17 +43,17 @@ func before(t *testing.T, migration string) (dir string, exec func(query string,
 	return dir, exec
 }
 
-// TestPrivateSessionsOfAnOlderFlynnAreTheirOwn brings a store up to date in which private chats were called like groups. What was said in
-// private is found under a key that no group can have, nothing of it is left under the old one, and what a group said stays where it is.
+// TestPrivateSessionsOfAnOlderFlynnAreTheirOwn updates a store in which private chats have the keys of groups. Private
+// messages are found under a key that no group can have and no longer under the old one, and the messages of groups stay where they are.
 func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	dir, exec := before(t, "0017_private_places.sql")
 	n := 0
 	say := func(session, channel string, c message.Conversation, sender, agent, parent string) string {
 		n++
 		id := fmt.Sprintf("t%02d", n)
-		place, _ := json.Marshal(c)
+		scope, _ := json.Marshal(c)
 		exec(`INSERT INTO turns (id, session, agent, channel, conversation, place, sender, inbox, state, error, started, ended, parent, parent_call)
-			VALUES (?, ?, ?, ?, ?, ?, ?, '[]', 'done', '', ?, ?, ?, ?)`, id, session, agent, channel, c.ID, place, channel+":"+sender, n, n, parent, parent)
+			VALUES (?, ?, ?, ?, ?, ?, ?, '[]', 'done', '', ?, ?, ?, ?)`, id, session, agent, channel, c.ID, scope, channel+":"+sender, n, n, parent, parent)
 		if parent == "" {
 			exec("INSERT INTO sessions (key, agent, turns, last) VALUES (?, ?, 1, ?) ON CONFLICT (key) DO UPDATE SET turns = turns + 1, last = excluded.last",
 				session, agent, n)
@@ -119,7 +119,7 @@ func TestPrivateSessionsOfAnOlderFlynnAreTheirOwn(t *testing.T) {
 	if fmt.Sprint(counted) != fmt.Sprint(want) {
 		t.Errorf("sessions %v, want %v", counted, want)
 	}
-	if p, err := s.Place(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
+	if p, err := s.Scope(t.Context(), "tg/dm:7"); err != nil || p.Epoch != 2 || p.Agent != "coder" || p.Tier != "fast" {
 		t.Errorf("the place is %+v, %v", p, err)
 	}
 	for session, kept := range map[string]bool{"tg/dm:7:main": true, "tg:-5:main": true, "wh:v2:main": false, "wh/dm:v2:main": false} {

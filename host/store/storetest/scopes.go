@@ -9,18 +9,18 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-func places(t *testing.T, open Opener) {
+func scopes(t *testing.T, open Opener) {
 	s := open()
-	first := must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann"))
-	equal(t, "a place of which nothing is kept", first, turnlog.Place{Key: "irc:ann", Epoch: 1})
-	p := turnlog.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganIdle, Agent: "coder", Tier: "fast"}
-	check(t, s.SetPlace(t.Context(), p))
+	first := must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann"))
+	equal(t, "a new scope", first, turnlog.Scope{Key: "irc:ann", Epoch: 1})
+	p := turnlog.Scope{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganIdle, Agent: "coder", Tier: "fast"}
+	check(t, s.SetScope(t.Context(), p))
 	s = open()
-	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), p)
-	equal(t, "another", must[turnlog.Place](t)(s.Place(t.Context(), "irc:bob")), turnlog.Place{Key: "irc:bob", Epoch: 1})
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
+	equal(t, "another", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:bob")), turnlog.Scope{Key: "irc:bob", Epoch: 1})
 	p.Agent, p.Tier, p.Epoch = "", "", 3
-	check(t, s.SetPlace(t.Context(), p))
-	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), p)
+	check(t, s.SetScope(t.Context(), p))
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), p)
 }
 
 func settledOnce(t *testing.T, open Opener) {
@@ -28,15 +28,15 @@ func settledOnce(t *testing.T, open Opener) {
 	row, _, err := s.AppendInbox(t.Context(), msg("e1"), mailbox.InboxNew, "")
 	check(t, err)
 	order := turnlog.Settlement{
-		Inbox: row.ID, Note: "command new", Place: &turnlog.Place{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganAsked},
+		Inbox: row.ID, Note: "command new", Scope: &turnlog.Scope{Key: "irc:ann", Epoch: 2, Began: noon, Why: turnlog.BeganAsked},
 		Turn: "command-1", Replies: []message.Reply{reply("k1")},
 	}
 	check(t, s.Settle(t.Context(), order))
 	s = open()
 	again := order
-	again.Place, again.Replies = &turnlog.Place{Key: "irc:ann", Epoch: 3}, []message.Reply{reply("k2")}
+	again.Scope, again.Replies = &turnlog.Scope{Key: "irc:ann", Epoch: 3}, []message.Reply{reply("k2")}
 	wantErr(t, s.Settle(t.Context(), again), store.ErrConflict)
-	equal(t, "place", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
+	equal(t, "scope", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
 	if rows := must[[]mailbox.OutboxRow](t)(s.UnsentOutbox(t.Context())); len(rows) != 1 || rows[0].Reply.Key != "k1" || rows[0].Turn != "command-1" {
 		t.Fatalf("outbox holds %+v, want k1 alone", rows)
 	}
@@ -45,11 +45,11 @@ func settledOnce(t *testing.T, open Opener) {
 	}
 	second, _, err := s.AppendInbox(t.Context(), msg("e2"), mailbox.InboxNew, "")
 	check(t, err)
-	clash := turnlog.Settlement{Inbox: second.ID, Place: &turnlog.Place{Key: "irc:ann", Epoch: 9}, Replies: []message.Reply{reply("k1")}}
+	clash := turnlog.Settlement{Inbox: second.ID, Scope: &turnlog.Scope{Key: "irc:ann", Epoch: 9}, Replies: []message.Reply{reply("k1")}}
 	if err := s.Settle(t.Context(), clash); err == nil {
 		t.Fatal("a reply with a key that is taken was accepted")
 	}
-	equal(t, "place after a failure", must[turnlog.Place](t)(s.Place(t.Context(), "irc:ann")), *order.Place)
+	equal(t, "scope after a failure", must[turnlog.Scope](t)(s.Scope(t.Context(), "irc:ann")), *order.Scope)
 }
 
 func halts(t *testing.T, open Opener) {

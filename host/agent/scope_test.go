@@ -22,31 +22,31 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// hall is a house whose lanes run beside the test.
+// hall is a house whose queue runs beside the test.
 type hall struct {
 	*house
-	lanes   *keyed.Group[Item]
+	queue   *keyed.Group[Item]
 	stopped atomic.Pointer[string] // the kill switch
 	entered chan string            // the last text of each model call
 	leave   chan struct{}          // lets one call answer
 	orders  []string               // what stood in the queue as an order, with the epoch that it found
 }
 
-// open starts the lanes of a house over a store; the returned function ends the process like a crash.
-func open(t *testing.T, s Store, h *house, scope *route.Scope, halted string) (_ *hall, kill func()) {
+// open starts the queue of a house over a store; the returned function ends the process like a crash.
+func open(t *testing.T, s Store, h *house, scope *route.Scopes, halted string) (_ *hall, kill func()) {
 	t.Helper()
 	r := &hall{house: h, entered: make(chan string, 100), leave: make(chan struct{}, 100)}
 	r.stopped.Store(&halted)
 	h.gen.Models = script(r.stream)
 	cfg := h.runner.cfg
 	cfg.Stopped = func() string { return *r.stopped.Load() }
-	h.on.waiting = func(place string) []Item { return r.lanes.Waiting(place) }
+	h.on.waiting = func(scope string) []Item { return r.queue.Waiting(scope) }
 	h.on.order = r.order
 	if scope != nil {
-		h.on.place = scope.Place
+		h.on.scope = scope.Scope
 	}
 	h.runner = NewRunner(cfg)
-	r.lanes = keyed.New(100, h.runner.Work)
+	r.queue = keyed.New(100, h.runner.Work)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	items, err := Recover(ctx, s)
@@ -57,16 +57,16 @@ func open(t *testing.T, s Store, h *house, scope *route.Scope, halted string) (_
 		it.Order = it.Turn == nil && it.Row.Message.Text == "/new"
 		r.push(it)
 	}
-	done.Go(func() { r.lanes.Run(ctx) })
+	done.Go(func() { r.queue.Run(ctx) })
 	kill = sync.OnceFunc(func() { cancel(); done.Wait() })
 	t.Cleanup(kill)
 	return r, kill
 }
 
 func (r *hall) push(it Item) {
-	place := r.runner.Lane(it)
-	r.lanes.Push(place, it)
-	r.runner.Arrived(place)
+	scope := r.runner.QueueKey(it)
+	r.queue.Push(scope, it)
+	r.runner.Arrived(scope)
 }
 
 // stream answers by the parrot once it is let go.
@@ -81,9 +81,9 @@ func (r *hall) stream(ctx context.Context, req model.Request) (model.Response, e
 	}
 }
 
-// order begins a new session, as the host's desk does.
-func (r *hall) order(ctx context.Context, place string, row mailbox.InboxRow) {
-	at, err := r.store.Place(ctx, place)
+// order begins a new session, as the chat command does.
+func (r *hall) order(ctx context.Context, scope string, row mailbox.InboxRow) {
+	at, err := r.store.Scope(ctx, scope)
 	if err != nil {
 		r.t.Error(err)
 		return
@@ -92,7 +92,7 @@ func (r *hall) order(ctx context.Context, place string, row mailbox.InboxRow) {
 	r.orders = append(r.orders, fmt.Sprintf("%s in epoch %d", row.Message.Text, at.Epoch))
 	r.mu.Unlock()
 	at.Epoch, at.Why = at.Epoch+1, turnlog.BeganAsked
-	if err := r.store.Settle(ctx, turnlog.Settlement{Inbox: row.ID, Place: &at, Told: r.runner.Untold(place)}); err != nil && !errors.Is(err, store.ErrConflict) {
+	if err := r.store.Settle(ctx, turnlog.Settlement{Inbox: row.ID, Scope: &at, Told: r.runner.Untold(scope)}); err != nil && !errors.Is(err, store.ErrConflict) {
 		r.t.Error(err)
 	}
 }
@@ -187,7 +187,7 @@ func TestLinkedChatsAreOneSession(t *testing.T) {
 	s := openStore(t)
 	h := newHouse(t, s, nil)
 	h.gen.Roles = route.NewRoles(config.Access{}, route.AllProved)
-	scope := route.NewScope(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "slack:ann"}}}, h.gen.Roles)
+	scope := route.NewScopes(config.Sessions{Links: map[string][]string{"ann": {"irc:ann", "slack:ann"}}}, h.gen.Roles)
 	r, _ := open(t, s, h, scope, "")
 	r.say("irc", "ann", "ann", "one")
 	r.wantAsked("one")
@@ -239,7 +239,7 @@ func TestANewSessionKnowsNothing(t *testing.T) {
 }
 
 // TestAnOrderKeepsItsPlace: a /new neither overtakes what was said before it nor is overtaken, in any mode and over a crash.
-func TestAnOrderKeepsItsPlace(t *testing.T) {
+func TestAnOrderKeepsItsScope(t *testing.T) {
 	for _, mode := range []string{QueueCollect, QueueFollowup, QueueInterrupt} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s crash=%v", mode, crash), func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAnOrderKeepsItsPlace(t *testing.T) {
 	}
 }
 
-func TestIdlePlacesBeginAnew(t *testing.T) {
+func TestIdleScopesBeginAnew(t *testing.T) {
 	s := openStore(t)
 	h := newHouse(t, s, nil)
 	now := time.Now()

@@ -12,22 +12,22 @@ import (
 	"github.com/flynnhost/flynn/host/store"
 )
 
-// Lane is the key under which an item is queued: its place. A turn stays in the place that it began in, whatever the configuration
-// says by now, so that no two turns of one session ever run side by side.
-func (r *Runner) Lane(it Item) string {
+// QueueKey returns the queue of an item: its conversation scope. A turn stays in the scope in which it began, even if the configuration
+// has changed, so that two turns of one session never run at once.
+func (r *Runner) QueueKey(it Item) string {
 	if it.Turn != nil && it.Turn.Parent != "" {
-		return childLane + it.Turn.ID
+		return childKey + it.Turn.ID
 	}
 	if it.Turn != nil {
-		place := message.ParseSession(it.Turn.Session).Place
-		return place
+		scope := message.ParseSession(it.Turn.Session).Scope
+		return scope
 	}
-	return r.cfg.Generations.Place(it.Row.Message)
+	return r.cfg.Generations.Scope(it.Row.Message)
 }
 
-// placeOf reads what is kept of a place, and begins it anew where nothing was said for too long.
-func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it Item) (turnlog.Place, error) {
-	at, err := r.cfg.Store.Place(ctx, key)
+// scopeOf reads the stored state of a scope, and begins the scope anew after a long silence.
+func (r *Runner) scopeOf(ctx context.Context, gen *Generation, key string, it Item) (turnlog.Scope, error) {
+	at, err := r.cfg.Store.Scope(ctx, key)
 	if err != nil || gen.Idle == 0 || it.Turn != nil || it.Order {
 		return at, err
 	}
@@ -36,11 +36,11 @@ func (r *Runner) placeOf(ctx context.Context, gen *Generation, key string, it It
 		return at, err
 	}
 	at.Epoch, at.Began, at.Why = at.Epoch+1, r.cfg.Now().UTC(), turnlog.BeganIdle
-	return at, r.cfg.Store.SetPlace(ctx, at)
+	return at, r.cfg.Store.SetScope(ctx, at)
 }
 
-// lastSaid is when the last turn of a place began, over all agents; zero where the present epoch has none.
-func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Place) (time.Time, error) {
+// lastSaid returns when the last turn of a scope began, over all agents; zero if the present epoch has none.
+func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Scope) (time.Time, error) {
 	var last time.Time
 	for _, name := range gen.Names {
 		s, err := r.sessions.look(ctx, at.Session(name))
@@ -54,15 +54,15 @@ func (r *Runner) lastSaid(ctx context.Context, gen *Generation, at turnlog.Place
 	return last, nil
 }
 
-// opening is what the first turn of a session that began by itself is told.
-func opening(at turnlog.Place, s *session) []string {
+// opening returns the note for the first turn of a session that began anew by itself.
+func opening(at turnlog.Scope, s *session) []string {
 	if at.Why != turnlog.BeganIdle || s.count > 0 {
 		return nil
 	}
 	return []string{"[Nothing was said here for long, so a new session begins. What was said before is not shown.]"}
 }
 
-// fitted is the agent with the tier that people chose, where the configuration allows it.
+// fitted returns the agent with the tier that people chose, if the configuration permits it.
 func (a *Agent) fitted(tier string) *Agent {
 	window, ok := a.Tiers[tier]
 	if !ok || tier == a.Tier {
@@ -73,26 +73,26 @@ func (a *Agent) fitted(tier string) *Agent {
 	return &fitted
 }
 
-// Summary describes a place for people.
+// Summary describes a conversation scope for people.
 type Summary struct {
-	Place   turnlog.Place
+	Scope   turnlog.Scope
 	Running bool
 	Queued  int
-	Mode    string // of the queue
-	Agent   string // that answers who asks; "" when nobody does, or a policy alone knows
+	Mode    string // queue mode
+	Agent   string // the agent that would answer; "" if none, or if only a policy knows
 	Tier    string
 	Turns   int
 	Began   time.Time // zero before the first turn
 }
 
-// Summary looks at a place as the sender of a message would be answered there by the rules. Policies are not asked: it is no
-// message that they are to judge.
+// Summary describes a scope as it would be when the sender of m wrote there. Policies are not asked, because there is no message to
+// decide about.
 func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m message.Message) (Summary, error) {
-	at, err := r.cfg.Store.Place(ctx, key)
+	at, err := r.cfg.Store.Scope(ctx, key)
 	if err != nil {
-		return Summary{}, fmt.Errorf("read the place: %w", err)
+		return Summary{}, fmt.Errorf("read the state of the conversation: %w", err)
 	}
-	s := Summary{Place: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
+	s := Summary{Scope: at, Running: r.Running(key), Queued: r.queued(key), Mode: gen.queue(nil, m.Channel)}
 	d, _ := route.Decide(ctx, gen.Table.With(at.Agent), nil, policy.RouteFacts{
 		Facts: route.Facts(m, gen.Roles, r.cfg.Now()), Agents: gen.Roles.Agents(m, gen.Names),
 	})
@@ -109,15 +109,15 @@ func (r *Runner) Summary(ctx context.Context, gen *Generation, key string, m mes
 	return s, nil
 }
 
-// Forget drops what is remembered of a session, which was deleted.
+// Forget drops a deleted session from the cache.
 func (r *Runner) Forget(key string) { r.sessions.forget(key) }
 
-// Renewed has a session written by somebody else, such as an import, and forgets what was remembered of it. It refuses while a
-// turn of its place runs, which would go on from what was there before.
+// Renewed calls write, which replaces a session, for example by an import, and drops the session from the cache. It refuses while a
+// turn runs in the session's scope, because the turn would continue from the old state.
 func (r *Runner) Renewed(key string, write func() error) error {
-	place := message.ParseSession(key).Place
-	if r.Running(place) {
-		return fmt.Errorf("a turn runs in %s: %w", place, store.ErrConflict)
+	scope := message.ParseSession(key).Scope
+	if r.Running(scope) {
+		return fmt.Errorf("a turn runs in %s: %w", scope, store.ErrConflict)
 	}
 	defer r.sessions.forget(key)
 	return write()

@@ -20,14 +20,14 @@ import (
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
-// Store is the part of the store that a Desk uses.
+// Store is the part of the store that a Service uses.
 type Store interface {
 	AddReplies(ctx context.Context, turn string, replies []message.Reply) (fresh []message.Reply, err error)
 	SetInbox(ctx context.Context, id int64, state mailbox.InboxState, note string) error
 	Approval(ctx context.Context, id string) (consent.Approval, error)
 	SearchNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
 	ForgetNotes(ctx context.Context, q memory.NoteQuery) ([]memory.Note, error)
-	Place(ctx context.Context, key string) (turnlog.Place, error)
+	Scope(ctx context.Context, key string) (turnlog.Scope, error)
 	Settle(ctx context.Context, s turnlog.Settlement) error
 	Grant(ctx context.Context, id string) (consent.Grant, error)
 }
@@ -36,45 +36,45 @@ type Store interface {
 type Approvals interface {
 	Decide(ctx context.Context, id string, grant bool, decider string) error
 	Grant(ctx context.Context, id string, l approval.Lease, decider string) error
-	EndSessions(ctx context.Context, place, by string) error
+	EndSessions(ctx context.Context, scope, by string) error
 	Pending(ctx context.Context) ([]consent.Approval, error)
 	Offer(a consent.Approval) approval.Offer
 }
 
 var _ Approvals = (*approval.Service)(nil)
 
-// Rules are those of the configuration and the pairings in force.
+// Rules are the rules of the configuration and the pairings in force.
 type Rules interface {
 	// Refusal returns why a message is not answered, or "". The message may have waited since its admission.
 	Refusal(m message.Message) (why string)
-	Role(channel, senderKey string) string
-	// Place returns the place that a message belongs to.
-	Place(m message.Message) string
+	Role(channel string, senderKey message.SenderKey) string
+	// Scope returns the key of the conversation scope of a message.
+	Scope(m message.Message) string
 	// Persons returns the sender keys of one person, the given one first.
-	Persons(senderKey string) []string
+	Persons(senderKey message.SenderKey) []message.SenderKey
 }
 
 // Turns are the running turns; *agent.Runner implements it.
 type Turns interface {
-	// Stopper returns a function that ends the running turn of a place, or nil if none runs.
-	Stopper(place string, said time.Time) (end func())
-	// Untold takes the noted messages that wait for the next turn of a place, and returns their rows.
-	Untold(place string) []int64
+	// Stopper returns a function that ends the running turn of a scope, or nil if none runs.
+	Stopper(scope string, said time.Time) (end func())
+	// Untold removes the notes for the next turn of a scope, and returns their rows.
+	Untold(scope string) []int64
 }
 
-// Places are the conversation scopes in which people are answered.
-type Places interface {
-	// Look returns the session of a place, from the view of the sender of a message.
-	Look(ctx context.Context, place string, m message.Message) (Session, error)
-	// Compact summarizes the older turns of the session that a message would continue in a place.
-	Compact(ctx context.Context, at turnlog.Place, row mailbox.InboxRow) (Compaction, error)
+// Scopes are the conversation scopes in which people are answered.
+type Scopes interface {
+	// Look returns the session of a scope, from the view of the sender of a message.
+	Look(ctx context.Context, scope string, m message.Message) (Session, error)
+	// Compact summarizes the older turns of the session that a message would continue in a scope.
+	Compact(ctx context.Context, at turnlog.Scope, row mailbox.InboxRow) (Compaction, error)
 }
 
-// Sessions are the sessions of places; *session.Keeper implements it.
+// Sessions are the sessions of conversation scopes; *session.Keeper implements it.
 type Sessions interface {
-	// In returns the sessions of a place, of every agent and epoch, and whether a delegated task still runs there.
-	In(ctx context.Context, place string) (list []turnlog.Session, busy bool, err error)
-	// Deleted removes what deleted sessions have outside of the store.
+	// In returns the sessions of a scope, of every agent and epoch, and whether a delegated task still runs there.
+	In(ctx context.Context, scope string) (list []turnlog.Session, busy bool, err error)
+	// Deleted removes what deleted sessions have outside the store.
 	Deleted(ctx context.Context, keys []string)
 }
 
@@ -97,7 +97,7 @@ type Watchers interface {
 	Publish(e message.Event)
 }
 
-// Config is what a Desk needs. All of it is required.
+// Config configures a Service. All fields are required.
 type Config struct {
 	Store     Store
 	Approvals Approvals
@@ -105,7 +105,7 @@ type Config struct {
 	Pairings  Pairings
 	Rules     Rules
 	Turns     Turns
-	Places    Places
+	Scopes    Scopes
 	Sessions  Sessions
 	Switch    Switch
 	Outbox    Outbox
@@ -114,8 +114,8 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Desk carries out commands.
-type Desk struct {
+// Service carries out commands.
+type Service struct {
 	cfg   Config
 	queue *keyed.Group[mailbox.InboxRow] // by conversation
 	shown sync.Map                       // ids of requests that /show has shown
@@ -124,19 +124,19 @@ type Desk struct {
 // maxConversations bounds the conversations with commands at the same time.
 const maxConversations = 1 << 16
 
-// NewDesk returns a desk.
-func NewDesk(cfg Config) *Desk {
-	d := &Desk{cfg: cfg}
+// New returns a Service.
+func New(cfg Config) *Service {
+	d := &Service{cfg: cfg}
 	d.queue = keyed.New(maxConversations, d.Work)
 	return d
 }
 
 // Run carries out the commands that Take has queued, until ctx ends.
-func (d *Desk) Run(ctx context.Context) error { return d.queue.Run(ctx) }
+func (d *Service) Run(ctx context.Context) error { return d.queue.Run(ctx) }
 
 // Take queues a message if it is a command that does not wait for the running turn. It reports whether it has, and whether the message is a
 // command for Order.
-func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
+func (d *Service) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 	c, ok := Parse(row.Message.Text)
 	if !ok || c.Queued() {
 		return false, ok
@@ -149,7 +149,7 @@ func (d *Desk) Take(key string, row mailbox.InboxRow) (taken, order bool) {
 //
 // The reply is committed under a key derived from the message, and then the message is marked as done: if the host dies in between, the
 // command is carried out again, which changes nothing, and its reply is there already.
-func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
+func (d *Service) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []mailbox.InboxRow {
 	row := rows[0]
 	for {
 		err := d.carryOut(ctx, row)
@@ -168,7 +168,7 @@ func (d *Desk) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) []ma
 	}
 }
 
-func (d *Desk) carryOut(ctx context.Context, row mailbox.InboxRow) error {
+func (d *Service) carryOut(ctx context.Context, row mailbox.InboxRow) error {
 	m := row.Message
 	c, ok := Parse(m.Text)
 	if !ok { // it was checked before it was pushed
@@ -204,7 +204,7 @@ func reply(row mailbox.InboxRow, text string) (turn string, r message.Reply) {
 }
 
 // show sends a committed reply. Watchers see it as a short turn.
-func (d *Desk) show(m message.Message, turn string, r message.Reply) {
+func (d *Service) show(m message.Message, turn string, r message.Reply) {
 	d.cfg.Watchers.Publish(message.Event{Kind: message.TurnStarted, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Answers: []string{m.EventID}})
 	d.cfg.Watchers.Publish(message.Event{
 		Kind: message.ReplyReady, Channel: m.Channel, Conversation: m.Conversation.ID, Turn: turn, Text: r.Text, Key: r.Key,
@@ -214,7 +214,7 @@ func (d *Desk) show(m message.Message, turn string, r message.Reply) {
 }
 
 // answer carries out a command and returns the text of the reply. Its errors are those of the store.
-func (d *Desk) answer(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) answer(ctx context.Context, m message.Message, c Command) (string, error) {
 	switch c.Name {
 	case "":
 		return fmt.Sprintf("Unknown command. Did you mean `/%s`? Nothing was done. To send the text to the agent, put a word before it.", c.Near), nil
@@ -253,12 +253,12 @@ const help = "Commands of the host:\n\n" +
 	"- `/halt [REASON]`, `/resume`: halt everything everywhere, and continue (owners)\n" +
 	"- `/help`: this list"
 
-func (d *Desk) owner(m message.Message) bool {
+func (d *Service) owner(m message.Message) bool {
 	return d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Owner
 }
 
 // decide answers a request for approval.
-func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) decide(ctx context.Context, m message.Message, c Command) (string, error) {
 	grant := c.Name == "approve"
 	switch {
 	case !d.owner(m):
@@ -282,9 +282,9 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 		return fmt.Sprintf("The notice did not show all of this call. `/show %s` does; then approve it.", a.ID), nil
 	}
 	if grant {
-		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, m.SenderKey())
+		err = d.cfg.Approvals.Grant(ctx, a.ID, lease, string(m.SenderKey()))
 	} else {
-		err = d.cfg.Approvals.Decide(ctx, a.ID, false, m.SenderKey())
+		err = d.cfg.Approvals.Decide(ctx, a.ID, false, string(m.SenderKey()))
 	}
 	if err == nil {
 		d.shown.Delete(a.ID)
@@ -312,7 +312,7 @@ func (d *Desk) decide(ctx context.Context, m message.Message, c Command) (string
 }
 
 // showCall shows the whole request, so that it can be approved here.
-func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
+func (d *Service) showCall(ctx context.Context, m message.Message, c Command) (string, error) {
 	if !d.owner(m) {
 		return "Only an owner can look at requests for approval.", nil
 	}
@@ -331,13 +331,13 @@ func (d *Desk) showCall(ctx context.Context, m message.Message, c Command) (stri
 	return approval.Details(a, d.cfg.Approvals.Offer(a), d.cfg.Now()), nil
 }
 
-func (d *Desk) wasShown(id string) bool {
+func (d *Service) wasShown(id string) bool {
 	_, was := d.shown.Load(id)
 	return was
 }
 
 // leased says what a new grant covers.
-func (d *Desk) leased(ctx context.Context, id string) (string, error) {
+func (d *Service) leased(ctx context.Context, id string) (string, error) {
 	g, err := d.cfg.Store.Grant(ctx, id)
 	if err != nil {
 		return "", err
@@ -353,11 +353,11 @@ func unwrapped(err error) string {
 
 // stop returns the answer to /stop and a function that ends the running turn. In a group only owners and members may stop it: otherwise
 // anybody could silence everybody.
-func (d *Desk) stop(m message.Message) (text string, end func()) {
+func (d *Service) stop(m message.Message) (text string, end func()) {
 	if m.Conversation.Kind != message.DM && d.cfg.Rules.Role(m.Channel, m.SenderKey()) == route.Guest {
 		return "Only owners and members can stop an answer in a group.", func() {}
 	}
-	if end := d.cfg.Turns.Stopper(d.cfg.Rules.Place(m), m.ReceivedAt); end != nil {
+	if end := d.cfg.Turns.Stopper(d.cfg.Rules.Scope(m), m.ReceivedAt); end != nil {
 		return "Stopping.", end
 	}
 	return "Nothing runs here.", func() {}
@@ -366,8 +366,8 @@ func (d *Desk) stop(m message.Message) (text string, end func()) {
 // maxListed bounds the requests that a status lists.
 const maxListed = 10
 
-func (d *Desk) status(ctx context.Context, m message.Message) (string, error) {
-	s, err := d.cfg.Places.Look(ctx, d.cfg.Rules.Place(m), m)
+func (d *Service) status(ctx context.Context, m message.Message) (string, error) {
+	s, err := d.cfg.Scopes.Look(ctx, d.cfg.Rules.Scope(m), m)
 	if err != nil {
 		return "", err
 	}
