@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestHooksDoor(t *testing.T) {
+func TestHooks(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "192.0.2.1:80", "example", ""} {
 		if h, err := NewHooks(listen, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("it listens on %s", h.Addr())

@@ -12,9 +12,9 @@ import (
 // maxOutput bounds an output frame, in bytes.
 const maxOutput = 8 << 10
 
-// verdict is the answer of one policy, or its failure. Like a record it is filled in through a pointer, because copying it at every step
+// decision is the answer of one policy, or its failure. Like a record it is filled in through a pointer, because copying it at every step
 // would take longer than any of the steps.
-type verdict struct {
+type decision struct {
 	code   uint8
 	rule   uint32
 	name   string // agent or sandbox
@@ -24,8 +24,8 @@ type verdict struct {
 	err    *Error
 }
 
-// read reads an answer into an empty verdict. The output frame lies at the start of region, which is not retained.
-func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
+// read reads an answer into an empty decision. The output frame lies at the start of region, which is not retained.
+func (v *decision) read(kind string, raw int64, region []byte, in *interned) {
 	v.code, v.rule = uint8(raw), uint32(raw)>>8
 	if size := uint32(uint64(raw) >> 32); size > 0 {
 		if v.err = v.readOutput(kind, size, region, in); v.err != nil {
@@ -34,7 +34,7 @@ func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
 	}
 	switch {
 	case kind == KindTool && v.code > abi.ToolDeny|abi.ToolAsk|abi.ToolSandbox, kind == KindRoute && v.code > abi.RouteDrop:
-		v.err = failf(ClassAnswer, "unknown verdict %d", v.code)
+		v.err = failf(ClassAnswer, "unknown decision %d", v.code)
 	case kind == KindRoute && v.code == abi.RouteAgent && v.name == "":
 		v.err = failf(ClassAnswer, "the route to an agent has no name")
 	}
@@ -43,7 +43,7 @@ func (v *verdict) read(kind string, raw int64, region []byte, in *interned) {
 	}
 }
 
-func (v *verdict) readOutput(kind string, size uint32, region []byte, in *interned) *Error {
+func (v *decision) readOutput(kind string, size uint32, region []byte, in *interned) *Error {
 	if size > maxOutput || int64(size) > int64(len(region)) {
 		return failf(ClassAnswer, "an output of %d bytes, at most %d are allowed", size, min(maxOutput, len(region)))
 	}
@@ -114,8 +114,8 @@ func (in *interned) rule(n uint32) string {
 	return s
 }
 
-// read reads a verdict as an answer of the route chain.
-func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
+// read reads a decision as an answer of the route chain.
+func (a *RouteAnswer) read(v *decision, agents []string) *Error {
 	switch v.code {
 	case abi.RouteAbstain:
 		return nil
@@ -134,7 +134,7 @@ func (a *RouteAnswer) read(v *verdict, agents []string) *Error {
 }
 
 // words returns the answer as records have it: "abstain", "drop" or "agent NAME".
-func (a *RouteAnswer) words(v *verdict) string {
+func (a *RouteAnswer) words(v *decision) string {
 	switch {
 	case !a.Decided:
 		return "abstain"
@@ -146,8 +146,8 @@ func (a *RouteAnswer) words(v *verdict) string {
 	return agentWord + a.Agent
 }
 
-// toolAnswer reads a verdict as restrictions. A failure denies.
-func toolAnswer(v *verdict) Restrictions {
+// toolAnswer reads a decision as restrictions. A failure denies.
+func toolAnswer(v *decision) Restrictions {
 	if v.err != nil {
 		return Restrictions{Deny: true}
 	}

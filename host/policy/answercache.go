@@ -10,11 +10,11 @@ type answerCache [32][2]cachedAnswer
 const maxCachedSize = 256 // bytes of an output frame
 
 type cachedAnswer struct {
-	used    bool
-	tool    bool // of a decision about a tool
-	raw     int64
-	frame   []byte
-	verdict verdict
+	used     bool
+	tool     bool // of a decision about a tool
+	raw      int64
+	frame    []byte
+	decision decision
 }
 
 // at returns the two places where an answer may be.
@@ -27,20 +27,20 @@ func (a *answerCache) at(raw int64, frame []byte) *[2]cachedAnswer {
 	return &a[key*mix>>59]
 }
 
-// find fills in the verdict of a cached answer.
-func (a *answerCache) find(tool bool, raw int64, frame []byte, v *verdict) bool {
+// find fills in the decision of a cached answer.
+func (a *answerCache) find(tool bool, raw int64, frame []byte, v *decision) bool {
 	at := a.at(raw, frame)
 	for n := range at {
 		if k := &at[n]; k.raw == raw && k.tool == tool && k.used && string(k.frame) == string(frame) {
-			*v = k.verdict
+			*v = k.decision
 			return true
 		}
 	}
 	return false
 }
 
-// keep caches the verdict of an answer in place of the older of the two.
-func (a *answerCache) keep(tool bool, raw int64, frame []byte, v *verdict) {
+// keep caches the decision of an answer in place of the older of the two.
+func (a *answerCache) keep(tool bool, raw int64, frame []byte, v *decision) {
 	if len(frame) > maxCachedSize {
 		return
 	}

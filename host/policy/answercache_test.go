@@ -9,7 +9,7 @@ import (
 
 // A string remembered from an earlier decision must never stand for another one.
 
-func TestRosterSeesEveryChange(t *testing.T) {
+func TestAgentListSeesEveryChange(t *testing.T) {
 	s := &Set{}
 	var names []string
 	for name, change := range map[string]func(){
@@ -36,8 +36,8 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 	frame := output(abi.OutAgent, "main")
 	raw := int64(abi.RouteAgent | 3<<8 | len(frame)<<32)
 	var k answerCache
-	k.keep(false, raw, frame, &verdict{code: abi.RouteAgent, rule: 3, name: "main"})
-	var v verdict
+	k.keep(false, raw, frame, &decision{code: abi.RouteAgent, rule: 3, name: "main"})
+	var v decision
 	if !k.find(false, raw, bytes.Clone(frame), &v) || v.name != "main" || v.rule != 3 {
 		t.Errorf("what was kept is not found: %+v", v)
 	}
@@ -52,7 +52,7 @@ func TestKnownAnswersAreKnownByAllTheirBytes(t *testing.T) {
 		}
 	}
 	long := output(abi.OutReason, string(make([]byte, maxCachedSize)))
-	k.keep(false, raw, long, &verdict{})
+	k.keep(false, raw, long, &decision{})
 	if k.find(false, raw, long, &v) {
 		t.Error("a long answer is kept")
 	}
@@ -68,10 +68,10 @@ func TestAnswersThatMeetAreBothKnown(t *testing.T) {
 		}
 	}
 	for _, raw := range met {
-		k.keep(false, raw, nil, &verdict{rule: uint32(raw) >> 8})
+		k.keep(false, raw, nil, &decision{rule: uint32(raw) >> 8})
 	}
 	for n, want := range []bool{false, true, true} {
-		var v verdict
+		var v decision
 		if got := k.find(false, met[n], nil, &v); got != want || got && v.rule != uint32(met[n])>>8 {
 			t.Errorf("answer %d is found: %v, %+v", n, got, v)
 		}
@@ -80,7 +80,7 @@ func TestAnswersThatMeetAreBothKnown(t *testing.T) {
 
 // TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst: the same answer is about another list from one decision to the next.
 func TestWhereAnAgentWasIsOnlyWhereItIsLookedForFirst(t *testing.T) {
-	v := verdict{code: abi.RouteAgent, name: "main"}
+	v := decision{code: abi.RouteAgent, name: "main"}
 	for _, list := range [][]string{{"main"}, {"other", "main"}, {"main", "other"}, {"a", "b", "main"}} {
 		for v.place = -1; v.place < 4; v.place++ {
 			var a RouteAnswer

@@ -54,13 +54,13 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 	}
 	defer e.slots[0].module.pool.put(i)
 	messages, _ := ruleMessages()
-	var queries []query
+	var queries []*query
 	for k := range messages {
 		messages[k].Message.Text = "a few words"
 		if k == 1 {
 			messages[k].Message.Text += strings.Repeat("x", 1200) // more than the frame holds
 		}
-		queries = append(queries, routeQuery(&messages[k], "UTC"))
+		queries = append(queries, routeQuery(&messages[k], "UTC", newAgentList(messages[k].Agents)))
 	}
 	first := make([]Record, len(queries))
 	size := i.memory.Size()
@@ -70,8 +70,8 @@ func TestAnAssemblyScriptInstanceDoesNotGrow(t *testing.T) {
 			k = 0
 		}
 		var r Record
-		var v verdict
-		if i.decide(t.Context(), &queries[k], &r, &v); v.err != nil {
+		var v decision
+		if i.decide(t.Context(), queries[k], &r, &v); v.err != nil {
 			t.Fatal(v.err)
 		}
 		if n < len(queries) {

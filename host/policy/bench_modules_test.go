@@ -45,7 +45,7 @@ func (t *table) meteringOf(path string) (plain, metered []time.Duration) {
 	bare, region := unmetered(t.b, e, path)
 	var frames [][]byte
 	for k := range t.messages {
-		frames = append(frames, routeQuery(&t.messages[k], "UTC").frame)
+		frames = append(frames, routeQuery(&t.messages[k], "UTC", newAgentList(t.messages[k].Agents)).frame)
 	}
 	route := bare.ExportedFunction("flynn_route")
 	for range 10 * *benchTurns {
@@ -181,9 +181,9 @@ func (t *table) instanceTimes(m *Module) (fresh, reset, pooled time.Duration) {
 }
 
 func (t *table) decide(i *instance, k int) {
-	q := routeQuery(&t.messages[k], "UTC")
-	var v verdict
-	if i.decide(context.Background(), &q, &Record{}, &v); v.err != nil {
+	q := routeQuery(&t.messages[k], "UTC", newAgentList(t.messages[k].Agents))
+	var v decision
+	if i.decide(context.Background(), q, &Record{}, &v); v.err != nil {
 		t.b.Fatal(v.err)
 	}
 }

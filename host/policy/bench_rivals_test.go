@@ -83,8 +83,8 @@ func rivalQuestions(b *testing.B, messages []RouteFacts, want []string) []byte {
 	var all []byte
 	everything := newDocument(func(string) bool { return true })
 	for i := range messages {
-		q := routeQuery(&messages[i], "UTC")
-		facts, failed := everything.build(&q, nil)
+		q := routeQuery(&messages[i], "UTC", newAgentList(messages[i].Agents))
+		facts, failed := everything.build(q, nil)
 		if failed != nil {
 			b.Fatal(failed)
 		}

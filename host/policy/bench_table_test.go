@@ -28,7 +28,7 @@ const roundsInTurn = 25
 //
 // Ours decide with all facts of a message, which they get as the host has them, with fuel, depth guard, deadline and a record. OPA gets ready-made
 // values and has no limits, an Extism plugin gets the bytes that it wants. A figure is of a round of eight messages, divided by eight,
-// so that reading the clock does not count. "module" is the part of a decision between its frame and its verdict: the frame written into
+// so that reading the clock does not count. "module" is the part of a decision between its frame and its decision: the frame written into
 // the instance, the metered call, the answer read, its time taken.
 func BenchmarkTable(b *testing.B) {
 	t := newTable(b)
@@ -74,12 +74,11 @@ func newTable(b *testing.B) *table {
 	}
 	t.addNative()
 	for _, c := range rulesInAllLanguages() {
-		t.addOurs(c.language, c.language, IsolationWarm, false)
+		t.addOurs(c.language, c.language, IsolationWarm)
 	}
-	t.addOurs("C, records kept", "C", IsolationWarm, true)
 	t.addRego(IsolationWarm)
 	for _, c := range rulesInAllLanguages() {
-		t.addOurs(c.language+", pristine", c.language, IsolationPure, false)
+		t.addOurs(c.language+", pristine", c.language, IsolationPure)
 	}
 	t.addRivals()
 	return t
@@ -129,20 +128,13 @@ func (t *table) rounds(decide func(n int) (string, time.Duration), whole, module
 	}
 }
 
-func (t *table) addOurs(name, language, isolation string, keep bool) {
+func (t *table) addOurs(name, language, isolation string) {
 	s := engine(t.b, Source{Name: "rules", Path: t.paths[language], Kinds: []string{KindRoute}, Isolation: isolation}).Pin()
 	t.b.Cleanup(s.Release)
 	t.add(name, func(workers, rounds int) (whole, module []time.Duration) {
 		return t.work(workers, rounds, func() func(int) (string, time.Duration) {
-			if keep {
-				return func(n int) (string, time.Duration) {
-					a, records := s.Route(context.Background(), t.messages[n])
-					return a.Agent, records[0].Took
-				}
-			}
-			asker := s.Asker()
 			return func(n int) (string, time.Duration) {
-				a, records := asker.Route(context.Background(), &t.messages[n])
+				a, records := s.Route(context.Background(), t.messages[n])
 				return a.Agent, records[0].Took
 			}
 		})
@@ -157,7 +149,7 @@ func (t *table) addRego(isolation string) {
 	}
 	t.paths["Rego"] = filepath.Join(t.b.TempDir(), "rego.wasm")
 	run(t.b, nil, program, "compile", "testdata/bench/rego", t.paths["Rego"])
-	t.addOurs("Rego", "Rego", isolation, false)
+	t.addOurs("Rego", "Rego", isolation)
 	t.addRival("OPA in process", program, "all", "testdata/bench/rego")
 	t.addRival("OPA in process, least input", program, "least", "testdata/bench/rego")
 	t.addRival("OPA in process, rules as a table", program, "all", "testdata/bench/regotable")

@@ -112,7 +112,7 @@ func TestInitialisingIsCountedApart(t *testing.T) {
 	}
 }
 
-// An instance that fails, or whose memory has grown, makes room for another. What it ran has been run.
+// An instance that fails, or whose memory has grown, makes room for another. Its counts stay.
 func TestCountsOutliveTheirInstance(t *testing.T) {
 	for name, path := range map[string]string{
 		"fails": write(t, w.Policy(1).Hook("flynn_tool", "", w.Op(0x00))),

@@ -356,13 +356,13 @@ func usage(t *testing.T) (u used) {
 }
 
 func TestToolPoliciesOnlyAdd(t *testing.T) {
-	verdict := func(v int64) string { return write(t, w.Policy(1).Hook("flynn_tool", "", w.I64(v))) }
+	decision := func(v int64) string { return write(t, w.Policy(1).Hook("flynn_tool", "", w.I64(v))) }
 	sandbox := func(name string) string {
 		m := w.Policy(1)
 		m.Data(100, output(abi.OutSandbox, name))
 		return write(t, m.Hook("flynn_tool", "", w.I32(4096), w.I32(100), w.I32(int32(28+len(name))), w.Op(0xfc, 10, 0, 0), w.I64(int64(abi.ToolSandbox|(28+len(name))<<32))))
 	}
-	none, ask, deny, plain, trap := verdict(0), verdict(abi.ToolAsk), verdict(abi.ToolDeny|7<<8), verdict(abi.ToolSandbox), write(t, w.Policy(1).Hook("flynn_tool", "", w.Op(0)))
+	none, ask, deny, plain, trap := decision(0), decision(abi.ToolAsk), decision(abi.ToolDeny|7<<8), decision(abi.ToolSandbox), write(t, w.Policy(1).Hook("flynn_tool", "", w.Op(0)))
 	strict, loose := sandbox("strict"), sandbox("loose")
 	for name, c := range map[string]struct {
 		chain []string
@@ -407,13 +407,13 @@ func output(id abi.Field, s string) []byte {
 }
 
 func TestRouteChain(t *testing.T) {
-	verdict := func(v int64) string { return write(t, w.Policy(1).Hook("flynn_route", "", w.I64(v))) }
+	decision := func(v int64) string { return write(t, w.Policy(1).Hook("flynn_route", "", w.I64(v))) }
 	agent := func(name string) string {
 		m := w.Policy(1)
 		m.Data(100, output(abi.OutAgent, name))
 		return write(t, m.Hook("flynn_route", "", w.I32(4096), w.I32(100), w.I32(int32(28+len(name))), w.Op(0xfc, 10, 0, 0), w.I64(int64(abi.RouteAgent|3<<8|(28+len(name))<<32))))
 	}
-	abstain, drop, trap := verdict(0), verdict(abi.RouteDrop), write(t, w.Policy(1).Hook("flynn_route", "", w.Op(0)))
+	abstain, drop, trap := decision(0), decision(abi.RouteDrop), write(t, w.Policy(1).Hook("flynn_route", "", w.Op(0)))
 	main, stranger := agent("main"), agent("stranger")
 	for name, c := range map[string]struct {
 		chain   []string

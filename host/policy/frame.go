@@ -32,23 +32,8 @@ type query struct {
 	err            *Error   // the facts do not fit a frame
 }
 
-func routeQuery(f *RouteFacts, zone string) (q query) {
-	q.shard = rand.Uint32()
-	q.askRoute(f, zone, newAgentList(f.Agents), nil)
-	return q
-}
-
-func toolQuery(f *ToolFacts, zone string) (q query) {
-	q.shard = rand.Uint32()
-	q.askTool(f, zone, nil)
-	return q
-}
-
-// askRoute makes the query one about a route. The shard stays.
-func (q *query) askRoute(f *RouteFacts, zone string, agents *agentList, room []byte) {
-	q.frame, q.kind, q.text, q.seed = room, KindRoute, f.Message.Text, f.Seed
-	q.agent, q.channel, q.agents = f.Candidate, f.Message.Channel, f.Agents
-	q.args, q.tree, q.err = nil, nil, nil
+func routeQuery(f *RouteFacts, zone string, agents *agentList) *query {
+	q := &query{kind: KindRoute, text: f.Message.Text, shard: rand.Uint32(), seed: f.Seed, agent: f.Candidate, channel: f.Message.Channel, agents: f.Agents}
 	when := momentOf(f.Now, zone)
 	q.unix = when.unix
 	m := f.measure()
@@ -56,13 +41,13 @@ func (q *query) askRoute(f *RouteFacts, zone string, agents *agentList, room []b
 	if c, ok := q.open(abi.FrameRoute, m); ok {
 		f.encode(q.frame, c, &when, agents.value)
 	}
+	return q
 }
 
-// askTool makes the query one about a tool call. The shard stays.
-func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
-	q.frame, q.kind, q.text, q.seed = room, KindTool, f.Message.Text, f.Seed
-	q.args, q.tree, q.agent, q.channel = f.Args, &tree{}, f.Agent, f.Message.Channel
-	q.agents, q.err = nil, nil
+func toolQuery(f *ToolFacts, zone string) *query {
+	q := &query{
+		kind: KindTool, text: f.Message.Text, args: f.Args, tree: &tree{}, shard: rand.Uint32(), seed: f.Seed, agent: f.Agent, channel: f.Message.Channel,
+	}
 	sum := sha256.Sum256(f.Args)
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
@@ -73,26 +58,22 @@ func (q *query) askTool(f *ToolFacts, zone string, room []byte) {
 	if c, ok := q.open(abi.FrameTool, m); ok {
 		f.encode(q.frame, c, &when, digest[:])
 	}
+	return q
 }
 
 // measure is the number of fields, the number of ints among them, and the bytes of all other values.
 type measure struct{ fields, ints, bytes int }
 
-// open begins a frame of that measure, in the query's own memory if it is large enough.
+// open begins a frame of that measure.
 func (q *query) open(kind uint16, m measure) (c cursor, ok bool) {
 	ints := (abi.HeaderSize + abi.EntrySize*m.fields + 7) &^ 7
 	values := ints + 8*m.ints
 	total := values + m.bytes
 	if total > maxFrame {
-		q.frame = nil
 		q.err = failf(ClassFacts, "the facts take %d bytes, at most %d fit a frame", total, maxFrame)
 		return c, false
 	}
-	if cap(q.frame) < total {
-		q.frame = make([]byte, total)
-	}
-	q.frame = q.frame[:total]
-	binary.LittleEndian.PutUint64(q.frame[ints-8:ints], 0) // the gap before the ints
+	q.frame = make([]byte, total)
 	head := q.frame[:abi.HeaderSize]
 	binary.LittleEndian.PutUint64(head, abi.Magic|uint64(kind)<<32|uint64(m.fields)<<48)
 	binary.LittleEndian.PutUint64(head[8:], uint64(total))

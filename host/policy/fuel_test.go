@@ -31,10 +31,10 @@ func TestFuelIsTheSameWhateverWasLeft(t *testing.T) {
 				}
 				i.slice = left
 				i.fuel.Set(uint64(left))
-				q := routeQuery(&f, "UTC")
+				q := routeQuery(&f, "UTC", newAgentList(f.Agents))
 				var r Record
-				var v verdict
-				i.decide(context.Background(), &q, &r, &v)
+				var v decision
+				i.decide(context.Background(), q, &r, &v)
 				m.pool.put(i)
 				if n == 0 {
 					first = r.Fuel

@@ -284,7 +284,7 @@ func TestFrame(t *testing.T) {
 		f.Message.Text, f.Message.Sender.Account, f.Candidate = text.Draw(t, "text"), text.Draw(t, "account"), text.Draw(t, "candidate")
 		f.Labels, f.Agents = rapid.SliceOf(text).Draw(t, "labels"), rapid.SliceOfN(text, 1, 3).Draw(t, "agents")
 		f.Message.Addressed, f.Seed = rapid.Bool().Draw(t, "addressed"), rapid.Int64().Draw(t, "seed")
-		q := routeQuery(&f, "Local/Zone")
+		q := routeQuery(&f, "Local/Zone", newAgentList(f.Agents))
 		if q.err != nil {
 			t.Fatal(q.err)
 		}
@@ -378,13 +378,13 @@ func FuzzOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw int64, region []byte) {
 		for _, kind := range []string{KindRoute, KindTool} {
 			var in interned
-			var v verdict
+			var v decision
 			v.read(kind, raw, region, &in)
 			if v.err != nil {
 				continue
 			}
 			if kind == KindTool && v.code > 7 || kind == KindRoute && v.code > 2 {
-				t.Fatalf("verdict %d is taken", v.code)
+				t.Fatalf("decision %d is taken", v.code)
 			}
 		}
 	})
@@ -393,7 +393,7 @@ func FuzzOutput(f *testing.F) {
 // FuzzFrame feeds frames as a log could bring them.
 func FuzzFrame(f *testing.F) {
 	facts := routeFacts()
-	f.Add(routeQuery(&facts, "UTC").frame, uint16(21), uint32(1))
+	f.Add(routeQuery(&facts, "UTC", newAgentList(facts.Agents)).frame, uint16(21), uint32(1))
 	f.Fuzz(func(t *testing.T, frame []byte, id uint16, index uint32) {
 		if checkFrame(frame, abi.FrameRoute) != nil {
 			return

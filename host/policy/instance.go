@@ -245,7 +245,7 @@ func (i *instance) findRegion(size uint32) *Error {
 }
 
 // decide asks the module once. It does not fill in the record's fields about the policy.
-func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) {
+func (i *instance) decide(ctx context.Context, q *query, r *Record, v *decision) {
 	limits := &i.module.limits
 	began := i.module.host.clock()
 	i.clean = false
@@ -258,7 +258,7 @@ func (i *instance) decide(ctx context.Context, q *query, r *Record, v *verdict) 
 	i.count(v, r.Fuel)
 }
 
-func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
+func (i *instance) run(kind string, frame []byte, r *Record, v *decision) {
 	if i.rego != nil {
 		i.runRego(r, v)
 		return
@@ -284,7 +284,7 @@ func (i *instance) run(kind string, frame []byte, r *Record, v *verdict) {
 }
 
 // readAnswer reads an answer, from the cache if it was given before.
-func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict) {
+func (i *instance) readAnswer(kind string, raw int64, region []byte, v *decision) {
 	frame := region[:min(uint64(raw)>>32, uint64(len(region)))]
 	tool := kind == KindTool
 	if i.cache.find(tool, raw, frame, v) {
@@ -296,7 +296,7 @@ func (i *instance) readAnswer(kind string, raw int64, region []byte, v *verdict)
 	}
 }
 
-func (i *instance) count(v *verdict, fuel int64) {
+func (i *instance) count(v *decision, fuel int64) {
 	s := &i.stats
 	s.decisions.Store(s.decisions.Load() + 1)
 	s.fuelTotal.Store(s.fuelTotal.Load() + fuel)

@@ -320,9 +320,9 @@ func untyped(err *Error) error {
 func (i *instance) warmUp(ctx context.Context) error {
 	m := i.module
 	for _, q := range m.syntheticQueries() {
-		i.begin(ctx, &q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall))
+		i.begin(ctx, q, m.limits.Fuel+warmFuel, max(initWall, m.limits.Wall))
 		i.clean = false
-		var v verdict
+		var v decision
 		i.run(q.kind, q.frame, &Record{}, &v)
 		i.end()
 		if v.err != nil {
@@ -344,13 +344,14 @@ func (i *instance) warmUp(ctx context.Context) error {
 	return nil
 }
 
-func (m *Module) syntheticQueries() []query {
+func (m *Module) syntheticQueries() []*query {
 	facts := Facts{Role: "guest", Door: "channel", Now: time.Unix(1_700_000_000, 0).UTC()}
 	facts.Message.Channel, facts.Message.Sender.ID, facts.Message.Text = "warm-up", "nobody", "hello"
 	facts.Message.Conversation.Kind = "dm"
-	var list []query
+	nobody := []string{"nobody"}
+	var list []*query
 	if m.source.has(KindRoute) {
-		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: []string{"nobody"}}, m.host.zone))
+		list = append(list, routeQuery(&RouteFacts{Facts: facts, Agents: nobody}, m.host.zone, newAgentList(nobody)))
 	}
 	if m.source.has(KindTool) {
 		list = append(list, toolQuery(&ToolFacts{Facts: facts, Agent: "nobody", Tool: "none", Args: json.RawMessage("{}")}, m.host.zone))

@@ -61,7 +61,7 @@ func (i *instance) matchGlob(pattern, s string) int32 {
 		return matchBad
 	}
 	i.payMatch(int64(len(s)) * int64(max(1, len(pattern)/8)))
-	return verdictOf(g.Match(s))
+	return matched(g.Match(s))
 }
 
 // expression is a compiled regular expression with the size of its program.
@@ -112,7 +112,7 @@ func (i *instance) matchRE2(pattern, s string) int32 {
 		return matchBad
 	}
 	i.payMatch(int64(x.size)*32 + int64(len(s))*int64(max(8, x.size)))
-	return verdictOf(x.re.MatchString(s))
+	return matched(x.re.MatchString(s))
 }
 
 func matchCIDR(pattern, s string) int32 {
@@ -125,7 +125,7 @@ func matchCIDR(pattern, s string) int32 {
 		prefix = netip.PrefixFrom(one.Unmap(), one.Unmap().BitLen())
 	}
 	addr, err := netip.ParseAddr(s)
-	return verdictOf(err == nil && prefix.Contains(addr.Unmap()))
+	return matched(err == nil && prefix.Contains(addr.Unmap()))
 }
 
 // matchDomain ignores case and a trailing dot, as DNS does.
@@ -135,12 +135,12 @@ func matchDomain(pattern, s string) int32 {
 		return matchBad
 	}
 	head, ok := strings.CutSuffix(s, pattern)
-	return verdictOf(ok && (head == "" || len(head) > 1 && strings.HasSuffix(head, ".")))
+	return matched(ok && (head == "" || len(head) > 1 && strings.HasSuffix(head, ".")))
 }
 
 func domain(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
 
-func verdictOf(yes bool) int32 {
+func matched(yes bool) int32 {
 	if yes {
 		return matchYes
 	}

@@ -104,13 +104,7 @@ func (m *Module) RouteFrame(ctx context.Context, frame []byte, f RouteFacts) (a 
 	if !m.Decides(KindRoute) {
 		return a, r
 	}
-	q := routeQuery(&f, m.host.zone)
-	if frame != nil {
-		q.frame = frame
-	}
-	l := link{source: m.source, module: m}
-	var v verdict
-	l.ask(ctx, &q, &r, &v)
+	l, v := m.alone(ctx, routeQuery(&f, m.host.zone, newAgentList(f.Agents)), frame, &r)
 	if l.route(&v, f.Agents, &r, &a); !a.Decided {
 		a = RouteAnswer{}
 	}
@@ -122,25 +116,28 @@ func (m *Module) Tool(ctx context.Context, f ToolFacts) (Restrictions, Record) {
 	return m.ToolFrame(ctx, nil, f)
 }
 
-// ToolFrame is Tool with another frame than that of the facts, unless it is nil. The facts still say what the module may read besides
-// the frame.
+// ToolFrame is RouteFrame for a tool decision.
 func (m *Module) ToolFrame(ctx context.Context, frame []byte, f ToolFacts) (Restrictions, Record) {
 	var r Record
 	if !m.Decides(KindTool) {
 		return Restrictions{}, r
 	}
-	q := toolQuery(&f, m.host.zone)
-	if frame != nil {
-		q.frame = frame
-	}
-	l := link{source: m.source, module: m}
-	var v verdict
-	l.ask(ctx, &q, &r, &v)
+	l, v := m.alone(ctx, toolQuery(&f, m.host.zone), frame, &r)
 	return l.restrict(&v, &r), r
 }
 
+// alone asks this module outside of any chain.
+func (m *Module) alone(ctx context.Context, q *query, frame []byte, r *Record) (l link, v decision) {
+	if frame != nil {
+		q.frame = frame
+	}
+	l = link{source: m.source, module: m}
+	l.ask(ctx, q, r, &v)
+	return l, v
+}
+
 // ask makes one decision on an instance of the pool.
-func (m *Module) ask(ctx context.Context, q *query, r *Record, v *verdict) {
+func (m *Module) ask(ctx context.Context, q *query, r *Record, v *decision) {
 	i, err := m.acquire(ctx, q.shard, m.pure)
 	if err != nil {
 		v.err = err
@@ -199,7 +196,7 @@ func (i *instance) planSample() {
 }
 
 // sample repeats the decision from the first state. If the answer differs, the policy has state from other decisions.
-func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) {
+func (m *Module) sample(ctx context.Context, i *instance, q *query, v *decision) {
 	defer i.planSample()
 	first := i
 	if !i.reset() { // its memory has grown
@@ -210,14 +207,14 @@ func (m *Module) sample(ctx context.Context, i *instance, q *query, v *verdict) 
 		defer fresh.close()
 		first = fresh
 	}
-	var again verdict
+	var again decision
 	if first.decide(ctx, q, &Record{}, &again); !again.same(v) {
 		i.stats.stateful.Add(1)
 	}
 }
 
-// same reports whether two verdicts are equal. A failure for lack of time says nothing about the module and counts as equal.
-func (v *verdict) same(other *verdict) bool {
+// same reports whether two decisions are equal. A failure for lack of time says nothing about the module and counts as equal.
+func (v *decision) same(other *decision) bool {
 	if v.err != nil {
 		return v.err.Class == ClassDeadline || v.err.Class == ClassBusy
 	}

@@ -7,8 +7,8 @@
 //
 // load.go loads a file: package meter rewrites it so that it stops by itself, package verify checks that with separate
 // code, wazero compiles it, and image.go takes the first state of its instances. A decision goes through set.go (the chain),
-// frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a verdict). What a module can
-// call is in imports.go, hostcalls.go and wasi.go; rego.go, regoinput.go and regoimports.go do the same for modules of OPA's compiler.
+// frame.go (facts to bytes), pool.go (an instance), instance.go (the metered call) and answer.go (bytes to a decision). The functions that
+// a module can call are in imports.go, hostcalls.go and wasi.go; rego.go, regoinput.go and regoimports.go do the same for modules of OPA's compiler.
 // engine.go, slot.go and watch.go change the chain while it is asked; proof.go, trial.go and rollback.go decide which module is in
 // force, scope.go where a policy is asked. blockcounts.go counts the blocks that run, and inspect.go examines a module without running it.
 // replay.go repeats a recorded decision, trimcalls.go bounds what is recorded, and shadow.go asks policies that have no effect.

@@ -245,7 +245,7 @@ func (m *Module) dataDocument() ([]byte, error) {
 }
 
 // runRego is run for a module with OPA's ABI.
-func (i *instance) runRego(r *Record, v *verdict) {
+func (i *instance) runRego(r *Record, v *decision) {
 	kind := i.q.kind
 	input, err := i.document()
 	if err != nil {
@@ -302,7 +302,7 @@ const (
 const InputCall = "input"
 
 // readRego reads an answer. The raw answer in the record has a checksum of the text in place of a length.
-func (v *verdict) readRego(kind string, text []byte, r *Record, in *interned) {
+func (v *decision) readRego(kind string, text []byte, r *Record, in *interned) {
 	read := opa.ReadRoute
 	if kind == KindTool {
 		read = opa.ReadTool
@@ -312,9 +312,9 @@ func (v *verdict) readRego(kind string, text []byte, r *Record, in *interned) {
 		v.err = &Error{ClassAnswer, err}
 		return
 	}
-	r.Raw = int64(crc32.ChecksumIEEE(text))<<32 | int64(a.Rule)<<8 | int64(a.Verdict)
-	v.code, v.rule, v.reason = a.Verdict, a.Rule, a.Reason
-	if a.Verdict != abi.RouteAbstain {
+	r.Raw = int64(crc32.ChecksumIEEE(text))<<32 | int64(a.Rule)<<8 | int64(a.Code)
+	v.code, v.rule, v.reason = a.Code, a.Rule, a.Reason
+	if a.Code != abi.RouteAbstain {
 		v.name, v.words = in.get([]byte(a.Name))
 	}
 	if v.reason == "" && v.rule != 0 {

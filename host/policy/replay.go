@@ -17,7 +17,7 @@ import (
 // Replayed compares a recorded decision with the same question asked again.
 type Replayed struct {
 	Was, Is Record
-	// Answer is true if verdict, name, reason and failure are the same; Fuel if the fuel is.
+	// Answer is true if decision, name, reason and failure are the same; Fuel if the fuel is.
 	Answer, Fuel bool
 	// Call is the index of the first host call that differs, or -1.
 	Call int
@@ -93,7 +93,7 @@ func (m *Module) ReplayFrame(ctx context.Context, recorded Record, frame []byte)
 	q.frame = frame
 	var is Record
 	l := link{source: m.source, module: m}
-	var v verdict
+	var v decision
 	l.askFirstState(ctx, &q, &is, &v)
 	if q.kind == KindRoute {
 		l.route(&v, agents, &is, &RouteAnswer{})
@@ -143,7 +143,7 @@ func (l lack) asked(calls []HostCall) string {
 }
 
 // askFirstState is ask with an instance in its first state, whatever the isolation.
-func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *verdict) {
+func (l *link) askFirstState(ctx context.Context, q *query, r *Record, v *decision) {
 	l.describe(q, r)
 	i, err := l.module.acquire(ctx, rand.Uint32(), true)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -118,11 +117,10 @@ func (s *Set) Route(ctx context.Context, f RouteFacts) (answer RouteAnswer, reco
 	if !s.Routes() {
 		return RouteAnswer{}, nil
 	}
-	q := query{shard: rand.Uint32()}
-	q.askRoute(&f, s.zone, s.agentList(f.Agents), nil)
-	records = s.route(ctx, &q, make([]Record, 0, s.routes), &answer)
+	q := routeQuery(&f, s.zone, s.agentList(f.Agents))
+	records = s.route(ctx, q, make([]Record, 0, s.routes), &answer)
 	if s.shadowRoutes {
-		s.shadowRoute(ctx, &q, &f, answer, records)
+		s.shadowRoute(ctx, q, &f, answer, records)
 	}
 	return answer, records
 }
@@ -134,9 +132,9 @@ func (s *Set) route(ctx context.Context, q *query, records []Record, answer *Rou
 		if !l.routes || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = another(records)
+		records = append(records, Record{})
 		r := &records[len(records)-1]
-		var v verdict
+		var v decision
 		l.ask(ctx, q, r, &v)
 		if l.route(&v, q.agents, r, answer); answer.Decided {
 			return records
@@ -146,25 +144,15 @@ func (s *Set) route(ctx context.Context, q *query, records []Record, answer *Rou
 	return records
 }
 
-// another adds an empty record.
-func another(records []Record) []Record {
-	if n := len(records); n < cap(records) {
-		records = records[:n+1]
-		records[n] = Record{}
-		return records
-	}
-	return append(records, Record{})
-}
-
 // Tool asks all tool policies and joins their restrictions. A policy that fails denies.
 func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	if s.tools == 0 && !s.shadowTools {
 		return Restrictions{}, nil
 	}
 	q := toolQuery(&f, s.zone)
-	r, records := s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	r, records := s.restrict(ctx, q, make([]Record, 0, s.tools))
 	if s.shadowTools {
-		s.shadowTool(ctx, &q, &f, r, records)
+		s.shadowTool(ctx, q, &f, r, records)
 	}
 	return r, records
 }
@@ -172,7 +160,7 @@ func (s *Set) Tool(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 // DryRun is Tool for a call that will not be made. Shadow policies are not asked, because their answers are recorded.
 func (s *Set) DryRun(ctx context.Context, f ToolFacts) (Restrictions, []Record) {
 	q := toolQuery(&f, s.zone)
-	return s.restrict(ctx, &q, make([]Record, 0, s.tools))
+	return s.restrict(ctx, q, make([]Record, 0, s.tools))
 }
 
 func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restrictions, []Record) {
@@ -182,9 +170,9 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 		if !l.tools || l.scope != nil && !l.scope.covers(q.agent, q.channel) {
 			continue
 		}
-		records = another(records)
+		records = append(records, Record{})
 		r := &records[len(records)-1]
-		var v verdict
+		var v decision
 		l.ask(ctx, q, r, &v)
 		all.Join(l.restrict(&v, r))
 		if v.err != nil && l.source.AllowOnError {
@@ -196,7 +184,7 @@ func (s *Set) restrict(ctx context.Context, q *query, records []Record) (Restric
 }
 
 // ask asks the policy. A failing one fails.
-func (l *link) ask(ctx context.Context, q *query, r *Record, v *verdict) {
+func (l *link) ask(ctx context.Context, q *query, r *Record, v *decision) {
 	l.describe(q, r)
 	switch {
 	case l.module == nil:
@@ -219,8 +207,8 @@ func (l *link) describe(q *query, r *Record) {
 	}
 }
 
-// route reads a verdict as a step of the route chain.
-func (l *link) route(v *verdict, agents []string, r *Record, a *RouteAnswer) {
+// route reads a decision as a step of the route chain.
+func (l *link) route(v *decision, agents []string, r *Record, a *RouteAnswer) {
 	*a = RouteAnswer{}
 	if v.err == nil {
 		v.err = a.read(v, agents)
@@ -249,8 +237,8 @@ func (s *Set) letPass(ctx context.Context, l *link, r *Record) {
 	}
 }
 
-// restrict reads a verdict as restrictions.
-func (l *link) restrict(v *verdict, r *Record) Restrictions {
+// restrict reads a decision as restrictions.
+func (l *link) restrict(v *decision, r *Record) Restrictions {
 	one := toolAnswer(v)
 	reason := v.reason
 	if v.err != nil {

@@ -266,7 +266,7 @@ func (l *shadowLink) askWithin(ctx context.Context, j *shadowJob) Shadowed {
 }
 
 func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) RouteAnswer {
-	var v verdict
+	var v decision
 	l.link.ask(ctx, &j.q, r, &v)
 	var a RouteAnswer
 	l.route(&v, j.q.agents, r, &a)
@@ -276,12 +276,12 @@ func (l *shadowLink) askRoute(ctx context.Context, j *shadowJob, r *Record) Rout
 func (l *shadowLink) askTool(ctx context.Context, j *shadowJob, r *Record) Restrictions {
 	q := j.q
 	q.tree = &tree{} // the decision's own may be in use
-	var v verdict
+	var v decision
 	l.link.ask(ctx, &q, r, &v)
 	return l.restrict(&v, r)
 }
 
-// judge sets the outcome.
+// compare sets the outcome.
 func (s *Shadowed) compare() {
 	switch {
 	case s.Is.Error != "":

@@ -58,8 +58,8 @@ func heard(t testing.TB, said <-chan Shadowed) Shadowed {
 }
 
 // answers is a module that gives the same answer to every tool call.
-func answers(verdict int64, rule int64) []byte {
-	return w.Policy(1).Hook("flynn_tool", "", w.I64(verdict|rule<<8))
+func answers(decision int64, rule int64) []byte {
+	return w.Policy(1).Hook("flynn_tool", "", w.I64(decision|rule<<8))
 }
 
 // routes is a module that gives the same answer to every message; an agent's name comes in an output frame.
@@ -243,7 +243,7 @@ func TestShadowsThatNobodyAsks(t *testing.T) {
 	}
 	set.Release()
 	if n := len(e.shadows.jobs); n != 0 || said != 0 {
-		t.Errorf("%d decisions wait, %d were told of", n, said)
+		t.Errorf("%d decisions wait, %d were published", n, said)
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)

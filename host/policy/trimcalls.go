@@ -6,7 +6,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
 
+	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -58,7 +63,7 @@ func (c *HostCall) short() bool {
 	return len(c.Args) <= maxLoggedValue && len(c.Data) <= maxLoggedValue
 }
 
-// kept returns the call with its long values cut.
+// trimmed returns the call with its long values cut.
 func (c *HostCall) trimmed() HostCall {
 	if c.short() {
 		return *c
@@ -84,30 +89,67 @@ func (c *HostCall) same(other *HostCall) bool {
 
 // String returns the call on one line, for people.
 func (c HostCall) String() string {
+	line := strings.TrimSpace(c.Name + " " + c.Arguments())
 	switch c.Name {
 	case cutCall:
 		return fmt.Sprintf("%d more calls", c.Ret)
-	case "get":
-		if len(c.Args) == 8 {
-			return fmt.Sprintf("get(field %d, %d) = %s", binary.LittleEndian.Uint32(c.Args), binary.LittleEndian.Uint32(c.Args[4:]), c.answer())
-		}
-	case "trace":
-		if len(c.Args) == 8 {
-			return fmt.Sprintf("trace(rule %d, hit %d)", binary.LittleEndian.Uint32(c.Args), binary.LittleEndian.Uint32(c.Args[4:]))
-		}
-	case "match":
-		if len(c.Args) >= 8 {
-			kind, n := binary.LittleEndian.Uint32(c.Args), uint64(binary.LittleEndian.Uint32(c.Args[4:]))
-			if rest := c.Args[8:]; n <= uint64(len(rest)) {
-				return fmt.Sprintf("match(%d, %q, %q) = %d", kind, rest[:n], rest[n:], c.Ret)
-			}
-		}
-	case "log":
-		if len(c.Args) >= 4 {
-			return fmt.Sprintf("log(%d, %q)", binary.LittleEndian.Uint32(c.Args), c.Args[4:])
-		}
+	case "trace", "log":
+		return line
 	}
-	return fmt.Sprintf("%s(%q) = %s", c.Name, c.Args, c.answer())
+	return line + " = " + c.answer()
+}
+
+// Arguments returns the arguments of the call for people: numbers first, then text.
+func (c HostCall) Arguments() string {
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(c.Args[4*i:]) }
+	switch n := len(c.Args); {
+	case c.Name == "trace" && n == 8 && word(1) != 0:
+		return fmt.Sprintf("rule %d applies", word(0))
+	case c.Name == "trace" && n == 8:
+		return fmt.Sprintf("rule %d does not apply", word(0))
+	case c.Name == "get" && n == 8:
+		return fmt.Sprintf("%s %d", FieldName(abi.Field(word(0))), word(1))
+	case c.Name == "log" && n >= 4:
+		return OneLine(c.Args[4:])
+	case c.Name == "match" && n >= 8 && uint64(word(1)) <= uint64(n-8):
+		kind, ok := map[uint32]string{abi.MatchGlob: "glob", abi.MatchCIDR: "cidr", abi.MatchRE2: "re2", abi.MatchDomain: "domain"}[word(0)]
+		if !ok {
+			kind = fmt.Sprint(word(0))
+		}
+		return kind + " " + OneLine(c.Args[8:8+word(1)]) + " " + OneLine(c.Args[8+word(1):])
+	}
+	return OneLine(c.Args)
+}
+
+// OneLine returns text of one line unchanged, other text quoted, and other bytes in hexadecimal.
+func OneLine(b []byte) string {
+	s := string(b)
+	switch {
+	case !utf8.ValidString(s):
+		return fmt.Sprintf("0x%x", b)
+	case strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }):
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// FieldNames returns the names of the facts in case files. The map must not be changed.
+func FieldNames() map[abi.Field]string { return fieldNames() }
+
+var fieldNames = sync.OnceValue(func() map[abi.Field]string {
+	names := map[abi.Field]string{abi.OutAgent: "out_agent", abi.OutSandbox: "out_sandbox", abi.OutReason: "out_reason"}
+	for _, f := range append(opa.RouteFacts(), opa.ToolFacts()...) {
+		names[f.Field] = f.Name
+	}
+	return names
+})
+
+// FieldName returns the name of a fact in case files.
+func FieldName(id abi.Field) string {
+	if name, ok := FieldNames()[id]; ok {
+		return name
+	}
+	return fmt.Sprintf("field %d", id)
 }
 
 func (c *HostCall) answer() string {

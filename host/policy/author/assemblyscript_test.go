@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/need"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // faults is a policy that goes wrong in the way that the text says.
@@ -91,7 +93,7 @@ func TestAssemblyScriptFailsClosed(t *testing.T) {
 	} {
 		f := conformanceFacts()
 		f.Text = text
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindRoute, Ask: settled(t, f)}, nil))
 		if !strings.Contains(o.Error, want) {
 			t.Errorf("%s: got %+v, want an error with %q", text, o, want)
 		}
@@ -99,7 +101,7 @@ func TestAssemblyScriptFailsClosed(t *testing.T) {
 	for text, want := range map[string]string{"a number may stay": "nnnnnn", "own object": "irc:bob"} {
 		f := conformanceFacts()
 		f.Text, f.Sender = text, "irc:bob"
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindRoute, Ask: settled(t, f)}, nil))
 		if o.Error != "" || !strings.HasPrefix(o.Reason, want) {
 			t.Errorf("%s: got %+v, want a reason like %q", text, o, want)
 		}
@@ -115,7 +117,7 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := New(dir, "assemblyscript", kindTool); err != nil {
+		if err := New(dir, "assemblyscript", policy.KindTool); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(name, "b") {
@@ -138,7 +140,7 @@ func TestAssemblyScriptModulesAreReproducible(t *testing.T) {
 func TestAssemblyScriptOptionsAreThePolicys(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := New(dir, "assemblyscript", kindRoute); err != nil {
+	if err := New(dir, "assemblyscript", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "asconfig.json")

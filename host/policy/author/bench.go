@@ -131,7 +131,7 @@ func (f *FuelUse) measure(ctx context.Context, engine *policy.Engine, questions 
 	defer chain.Release()
 	spent := make([]int64, len(questions))
 	for i, q := range questions {
-		spent[i] = q.ask(ctx, chain.Asker()).Fuel
+		spent[i] = q.ask(ctx, chain).Fuel
 		if spent[i] >= f.Max {
 			f.Max, f.Worst = spent[i], q.name
 		}
@@ -148,7 +148,7 @@ type prepared struct {
 }
 
 func prepare(c Case) prepared {
-	if c.Kind == kindTool {
+	if c.Kind == policy.KindTool {
 		f := c.ToolFacts()
 		return prepared{name: c.Name, tool: &f}
 	}
@@ -157,12 +157,12 @@ func prepare(c Case) prepared {
 }
 
 // ask returns the record of the only policy.
-func (q prepared) ask(ctx context.Context, a *policy.Asker) policy.Record {
+func (q prepared) ask(ctx context.Context, chain *policy.Set) policy.Record {
 	var records []policy.Record
 	if q.tool != nil {
-		_, records = a.Tool(ctx, q.tool)
+		_, records = chain.Tool(ctx, *q.tool)
 	} else {
-		_, records = a.Route(ctx, q.route)
+		_, records = chain.Route(ctx, *q.route)
 	}
 	if len(records) == 0 {
 		return policy.Record{}
@@ -191,11 +191,10 @@ func benchRun(ctx context.Context, engine *policy.Engine, questions []prepared, 
 func benchWorker(ctx context.Context, engine *policy.Engine, questions []prepared, from int, until time.Time) []time.Duration {
 	chain := engine.Pin()
 	defer chain.Release()
-	asker := chain.Asker()
 	took := make([]time.Duration, 0, benchMost)
 	for i := from; len(took) < benchMost && ctx.Err() == nil; i++ {
 		began := time.Now()
-		questions[i%len(questions)].ask(ctx, asker)
+		questions[i%len(questions)].ask(ctx, chain)
 		now := time.Now()
 		took = append(took, now.Sub(began))
 		if now.After(until) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/sdk/need"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 const cManifest = "name = \"p\"\nabi = \"flynn 1\"\nkinds = [\"route\"]\nlanguage = \"c\"\n"
@@ -60,7 +62,7 @@ func TestTheSameSourceMakesTheSameModule(t *testing.T) {
 	var sums []string
 	for range 2 {
 		dir := filepath.Join(t.TempDir(), "same")
-		if err := New(dir, "go", kindTool); err != nil {
+		if err := New(dir, "go", policy.KindTool); err != nil {
 			t.Fatal(err)
 		}
 		a, err := Build(t.Context(), dir)

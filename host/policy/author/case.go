@@ -13,6 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // Case is one question to a policy with the expected answer.
@@ -158,11 +159,11 @@ func WriteCase(w io.Writer, c Case, comment string) error {
 	if c.Data != nil {
 		one["data"] = c.Data
 	}
-	if c.Kind == kindTool && len(c.Args) > 0 {
+	if c.Kind == policy.KindTool && len(c.Args) > 0 {
 		one["args_json"] = string(c.Args)
 	}
 	for _, line := range bytes.Split([]byte(comment), []byte("\n")) {
-		if _, err := fmt.Fprintf(w, "# %s\n", printable(line)); err != nil {
+		if _, err := fmt.Fprintf(w, "# %s\n", policy.OneLine(line)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"pgregory.net/rapid"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // sibling is one of several policies that hash everything their SDK can read. They are one question asked in all languages
@@ -97,7 +99,7 @@ func agreeOnTable(t *testing.T, all []sibling) {
 // Frames come from the host and are right; a reader that trusts them has no second line. All SDKs have to make the
 // same of a broken one, without a trap. Where a text in it is none, only those agree that read bytes.
 func agreeOnBrokenFrames(t *testing.T, all []sibling) {
-	c := Case{Kind: kindRoute, Ask: everyFact()}
+	c := Case{Kind: policy.KindRoute, Ask: everyFact()}
 	if err := c.Ask.Settle(); err != nil {
 		t.Fatal(err)
 	}
@@ -195,23 +197,23 @@ func conformanceCases() []Case {
 			f := conformanceFacts()
 			f.Text = text
 			v.set(&f)
-			cases = append(cases, Case{Name: "route, " + v.name + ", " + text, Kind: kindRoute, Ask: f})
+			cases = append(cases, Case{Name: "route, " + v.name + ", " + text, Kind: policy.KindRoute, Ask: f})
 		}
 		f := conformanceFacts()
 		v.set(&f)
-		cases = append(cases, Case{Name: "tool, " + v.name, Kind: kindTool, Ask: f, Args: json.RawMessage(`{"command":"ls"}`)})
+		cases = append(cases, Case{Name: "tool, " + v.name, Kind: policy.KindTool, Ask: f, Args: json.RawMessage(`{"command":"ls"}`)})
 	}
 	for i, args := range []string{`{}`, `{"command":""}`, `{"command":"ls \"x\"\n\u00e4"}`, `{"command":["a"],"list":[1,"two"]}`, `{"list":[true,null]}`,
 		`{"a/b":{"x":1.5}}`, `{"command":null}`, `{"command":"` + strings.Repeat("long ", 2000) + `"}`} {
 		f := conformanceFacts()
 		f.CallsInTurn = i
 		f.Labels = []string{"strict"}
-		cases = append(cases, Case{Name: fmt.Sprintf("tool, restrictions %d", i), Kind: kindTool, Ask: f, Args: json.RawMessage(args)})
+		cases = append(cases, Case{Name: fmt.Sprintf("tool, restrictions %d", i), Kind: policy.KindTool, Ask: f, Args: json.RawMessage(args)})
 	}
 	for _, n := range []int{1023, 1024, 1025, 5000, 60_000} {
 		f := conformanceFacts()
 		f.Text = strings.Repeat("é€x", n/6) + "."
-		cases = append(cases, Case{Name: fmt.Sprintf("route, text of %d", n), Kind: kindRoute, Ask: f})
+		cases = append(cases, Case{Name: fmt.Sprintf("route, text of %d", n), Kind: policy.KindRoute, Ask: f})
 	}
 	return cases
 }
@@ -249,5 +251,5 @@ func drawCase(t *rapid.T) Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Case{Name: "drawn", Kind: rapid.SampledFrom([]string{kindRoute, kindTool}).Draw(t, "kind"), Ask: f, Args: args}
+	return Case{Name: "drawn", Kind: rapid.SampledFrom([]string{policy.KindRoute, policy.KindTool}).Draw(t, "kind"), Ask: f, Args: args}
 }

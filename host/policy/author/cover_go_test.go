@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 const goCovered = `package main
@@ -45,7 +47,7 @@ func named(role string) int {
 func TestCoverageOfGo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
-	if err := New(dir, "go", kindRoute); err != nil {
+	if err := New(dir, "go", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "policy.go"), goCovered)
@@ -62,7 +64,7 @@ func TestCoverageOfGo(t *testing.T) {
 func TestCoverageOfOneGoFile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
-	if err := New(dir, "go", kindRoute); err != nil {
+	if err := New(dir, "go", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	manifest := filepath.Join(dir, manifestFile)

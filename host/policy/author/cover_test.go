@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/policy/cover"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // codeSection is the content of a module's code section.
@@ -36,7 +38,7 @@ func codeSection(t *testing.T, path string) []byte {
 func TestRustLineTablesChangeNoCode(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "p")
-	if err := New(dir, "rust", kindTool); err != nil {
+	if err := New(dir, "rust", policy.KindTool); err != nil {
 		t.Fatal(err)
 	}
 	mustBuild(t, dir)
@@ -183,7 +185,7 @@ func TestTheSameCMakesTheSameModule(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := New(dir, "c", kindRoute); err != nil {
+		if err := New(dir, "c", policy.KindRoute); err != nil {
 			t.Fatal(err)
 		}
 		mustBuild(t, dir)

@@ -127,7 +127,7 @@ func ExplainRecord(ctx context.Context, source policy.Source, record policy.Reco
 func explain(name string, c Case, base policy.Record, again func(frame []byte) policy.Record) (Explanation, error) {
 	x := Explanation{Policy: name, Case: c.Name, Kind: c.Kind, Outcome: outcomeOf(base)}
 	for _, call := range base.Calls {
-		x.Calls = append(x.Calls, callMade(call))
+		x.Calls = append(x.Calls, CallMade{call.Name, call.Arguments(), call.Ret, policy.OneLine(call.Data)})
 	}
 	list, err := entries(base.Frame)
 	if err != nil {

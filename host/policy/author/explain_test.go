@@ -14,7 +14,7 @@ func TestExplainNamesTheFactsThatMatter(t *testing.T) {
 	for language, calls := range map[string]string{"c": "data trace", "go": "data trace", "rust": "data trace", "assemblyscript": "data trace", "rego": "input"} {
 		t.Run(language, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "mine")
-			if err := New(dir, language, kindTool); err != nil {
+			if err := New(dir, language, policy.KindTool); err != nil {
 				t.Fatal(err)
 			}
 			mustBuild(t, dir)
@@ -59,7 +59,7 @@ func TestExplainAFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil)
+	asked := a.ask(t.Context(), Case{Kind: policy.KindRoute, Ask: settled(t, f)}, nil)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestCallsAreReadable(t *testing.T) {
 		{"bytes", policy.HostCall{Name: "arg", Args: []byte("/x"), Data: []byte("\xff")}, "/x", "0xff"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := callMade(c.call); got.Args != c.args || got.Data != c.data {
-				t.Errorf("got %q and %q, want %q and %q", got.Args, got.Data, c.args, c.data)
+			if args, data := c.call.Arguments(), policy.OneLine(c.call.Data); args != c.args || data != c.data {
+				t.Errorf("got %q and %q, want %q and %q", args, data, c.args, c.data)
 			}
 		})
 	}

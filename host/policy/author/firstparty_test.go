@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/flynnhost/flynn/host/message"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 func firstParty(name string) string { return filepath.Join("..", "..", "..", "policies", name) }
@@ -45,7 +47,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 	} {
 		f := conformanceFacts()
 		f.Text = "zzz " + text[:message.MaxText-4]
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindRoute, Ask: settled(t, f)}, nil))
 		if o.Agent != "coder" || o.Fuel == 0 {
 			t.Errorf("%s: %v", name, o)
 		}
@@ -53,7 +55,7 @@ func TestOfficeHoursAffordsTheLongestText(t *testing.T) {
 	}
 }
 
-// So must a command line of any sane length. What the guard cannot afford to read fails it, which denies the call.
+// So must a command line of any sane length. A command line that is too long to read fails the guard, which denies the call.
 func TestGuardToolsAffordsLongCommands(t *testing.T) {
 	t.Parallel()
 	mustBuild(t, firstParty("guard-tools"))
@@ -65,7 +67,7 @@ func TestGuardToolsAffordsLongCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: args}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindTool, Ask: settled(t, f), Args: args}, nil))
 		if (o.Error != "") != fails || !fails && !o.Sandbox {
 			t.Errorf("a command of %d bytes: %v", n, o)
 		}

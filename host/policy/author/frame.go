@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 )
 
@@ -51,9 +52,9 @@ func kindOf(frame []byte) (string, error) {
 	}
 	switch kind := binary.LittleEndian.Uint16(frame[4:]); kind {
 	case abi.FrameRoute:
-		return kindRoute, nil
+		return policy.KindRoute, nil
 	case abi.FrameTool:
-		return kindTool, nil
+		return policy.KindTool, nil
 	default:
 		return "", fmt.Errorf("a frame of kind %d has no facts", kind)
 	}
@@ -93,14 +94,7 @@ func without(frame []byte, e entry) []byte {
 	return frame
 }
 
-func (e entry) name() string { return fieldName(e.field) }
-
-func fieldName(id abi.Field) string {
-	if n, ok := fieldNames()[id]; ok {
-		return n
-	}
-	return "field " + strconv.Itoa(int(id))
-}
+func (e entry) name() string { return policy.FieldName(e.field) }
 
 // String returns the value for people.
 func (e entry) String() string {

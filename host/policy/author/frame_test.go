@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 	"github.com/flynnhost/flynn/sdk/policy/policytest"
 )
@@ -17,7 +18,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for _, n := range fieldNames() {
+	for _, n := range policy.FieldNames() {
 		names[strings.ReplaceAll(n, "_", "")] = true
 	}
 	found := 0
@@ -34,8 +35,8 @@ func TestEveryFieldHasAName(t *testing.T) {
 		}
 		return true
 	})
-	if found == 0 || found != len(fieldNames()) {
-		t.Errorf("package abi has %d fields, %d have a name", found, len(fieldNames()))
+	if found == 0 || found != len(policy.FieldNames()) {
+		t.Errorf("package abi has %d fields, %d have a name", found, len(policy.FieldNames()))
 	}
 }
 

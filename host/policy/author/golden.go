@@ -30,17 +30,12 @@ func trace(c Case, o Outcome, r policy.Record) string {
 	return b.String()
 }
 
-func traceCall(call policy.HostCall) string {
-	c := callMade(call)
-	line := strings.TrimSpace(c.Name + " " + c.Args)
-	switch call.Name {
-	case "trace", "log":
+func traceCall(c policy.HostCall) string {
+	line, data := strings.TrimSpace(c.Name+" "+c.Arguments()), policy.OneLine(c.Data)
+	if c.Name == "trace" || c.Name == "log" {
 		return line + "\n"
 	}
-	if c.Data != "" {
-		return fmt.Sprintf("%s -> %d %s\n", line, c.Return, c.Data)
-	}
-	return fmt.Sprintf("%s -> %d\n", line, c.Return)
+	return strings.TrimSuffix(fmt.Sprintf("%s -> %d %s", line, c.Ret, data), " ") + "\n"
 }
 
 // compareTraces adds the differences from the golden files to the results. A case that is missing from its file differs, too.

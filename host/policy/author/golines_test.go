@@ -23,7 +23,7 @@ import (
 func linesPolicy(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "lines")
-	if err := New(dir, "go", kindRoute); err != nil {
+	if err := New(dir, "go", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, casesDir)); err != nil {

@@ -40,7 +40,7 @@ func TestUntrustedContentAffordsAllLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.Close()
-			o := outcomeOf(a.ask(t.Context(), Case{Kind: kindTool, Ask: settled(t, f), Args: []byte("{}")}, nil))
+			o := outcomeOf(a.ask(t.Context(), Case{Kind: policy.KindTool, Ask: settled(t, f), Args: []byte("{}")}, nil))
 			if o.Ask != c.ask || (o.Error != "") != c.failure {
 				t.Errorf("%v", o)
 			}

@@ -93,9 +93,9 @@ func Inspect(ctx context.Context, path string) (Sheet, error) {
 	if in.Refused != nil {
 		s.Problems = append(s.Problems, Problem{true, in.Refused.Error()})
 	}
-	s.readSections(source.Path, in.Wasm)
+	names := s.readSections(source.Path, in.Wasm)
 	s.readInfo(in)
-	s.readPlan(in.Wasm)
+	s.readPlan(in.Wasm, names)
 	s.advise(source, path)
 	return s, nil
 }
@@ -107,7 +107,7 @@ func sourceOf(path string) (policy.Source, error) {
 		return policy.Source{}, err
 	}
 	if !info.IsDir() {
-		s := policy.Source{Name: strings.TrimSuffix(filepath.Base(path), ".wasm"), Path: path, Kinds: []string{kindTool}}
+		s := policy.Source{Name: strings.TrimSuffix(filepath.Base(path), ".wasm"), Path: path, Kinds: []string{policy.KindTool}}
 		// The kinds are those of its hooks; a module that cannot be read is refused later, whatever its kinds.
 		if hooks, _ := policy.Examine(s); len(hooks) > 0 {
 			s.Kinds = hooks
@@ -121,17 +121,13 @@ func sourceOf(path string) (policy.Source, error) {
 	if _, err := os.Stat(m.modulePath(path)); errors.Is(err, os.ErrNotExist) {
 		return policy.Source{}, fmt.Errorf("%s is not built: run flynn policy build %s", m.modulePath(path), path)
 	}
-	l := m.Limits
-	return policy.Source{
-		Name: m.Name, Path: m.modulePath(path), Kinds: m.Kinds, Data: m.Data,
-		Limits: policy.Limits{Fuel: l.Fuel, Memory: int64(l.Memory), Depth: l.Depth, HostCalls: l.HostCalls, Wall: time.Duration(l.Wall)},
-	}, nil
+	return policy.Source{Name: m.Name, Path: m.modulePath(path), Kinds: m.Kinds, Data: m.Data, Limits: m.Limits.Policy()}, nil
 }
 
 func (s *Sheet) readInfo(in policy.Inspection) {
 	for name, t := range in.Info.Exports {
 		s.Exports = append(s.Exports, name+string(t))
-		if kind := strings.TrimPrefix(name, "flynn_"); kind == kindRoute || kind == kindTool {
+		if kind := strings.TrimPrefix(name, "flynn_"); kind == policy.KindRoute || kind == policy.KindTool {
 			s.Kinds = append(s.Kinds, kind)
 		}
 	}
@@ -149,17 +145,19 @@ func (s *Sheet) readInfo(in policy.Inspection) {
 	}
 }
 
-func (s *Sheet) readSections(path string, wasm []byte) {
+// readSections also returns the names of the functions.
+func (s *Sheet) readSections(path string, wasm []byte) (names map[int]string) {
 	sections, err := meter.Sections(wasm)
 	if err != nil {
-		return // it is refused for this error
+		return nil // it is refused for this error
 	}
 	s.Sections, s.Producers = []Section{}, []meter.Producer{}
 	for _, c := range sections {
 		s.Sections = append(s.Sections, Section{c.Name, len(c.Data)})
 		switch c.Name {
 		case "name":
-			s.Names = len(meter.FunctionNames(c.Data))
+			names = meter.FunctionNames(c.Data)
+			s.Names = len(names)
 		case "producers":
 			s.Producers = append(s.Producers, meter.Producers(c.Data)...)
 		}
@@ -167,9 +165,10 @@ func (s *Sheet) readSections(path string, wasm []byte) {
 	if source, err := readSource(path, wasm); err == nil {
 		s.Lines = source.HasLines()
 	}
+	return names
 }
 
-func (s *Sheet) readPlan(wasm []byte) {
+func (s *Sheet) readPlan(wasm []byte, names map[int]string) {
 	p, err := meter.Survey(wasm)
 	if err != nil {
 		return // it is refused for this error
@@ -183,20 +182,9 @@ func (s *Sheet) readPlan(wasm []byte) {
 			s.Problems = append(s.Problems, Problem{true, fmt.Sprintf("the module speaks %s, this host flynn %d.%d", s.Contract, abi.Major, abi.Minor)})
 		}
 	}
-	names := functionNames(wasm)
 	for _, f := range p.Recursive {
 		s.Recursive = append(s.Recursive, cmp.Or(names[f], fmt.Sprintf("function %d", f)))
 	}
-}
-
-func functionNames(wasm []byte) map[int]string {
-	sections, _ := meter.Sections(wasm)
-	for _, c := range sections {
-		if c.Name == "name" {
-			return meter.FunctionNames(c.Data)
-		}
-	}
-	return nil
 }
 
 // advise adds warnings for the author.

@@ -44,7 +44,7 @@ func TestInspectRefusesWhatTheLoaderRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, loading := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: []string{kindTool}})
+			m, loading := policy.Open(t.Context(), policy.Source{Name: "p", Path: path, Kinds: []string{policy.KindTool}})
 			if loading == nil {
 				if err := m.Close(); err != nil {
 					t.Error(err)
@@ -71,13 +71,13 @@ func TestInspectAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Contract != "flynn 1.1" || !slices.Equal(s.Kinds, []string{kindRoute}) || !s.Lines || s.Names == 0 || s.Code == 0 || len(s.Producers) == 0 {
+	if s.Contract != "flynn 1.1" || !slices.Equal(s.Kinds, []string{policy.KindRoute}) || !s.Lines || s.Names == 0 || s.Code == 0 || len(s.Producers) == 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Problems) != 1 || s.Problems[0].Refused || !strings.Contains(s.Problems[0].Text, "fuel 9000000, the host's default is 2000000") {
 		t.Errorf("%+v", s.Problems)
 	}
-	a, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: filepath.Join(dir, "policy.wasm"), Kinds: []string{kindRoute}, Limits: policy.Limits{Fuel: 9_000_000}})
+	a, err := policy.Open(t.Context(), policy.Source{Name: "p", Path: filepath.Join(dir, "policy.wasm"), Kinds: []string{policy.KindRoute}, Limits: policy.Limits{Fuel: 9_000_000}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/docker/go-units"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // Manifest is a policy.toml.
@@ -46,12 +48,6 @@ type Limits struct {
 	HostCalls int      `toml:"host_calls"`
 	Wall      duration `toml:"wall"` // "50ms"
 }
-
-// The kinds of policy.
-const (
-	kindRoute = "route"
-	kindTool  = "tool"
-)
 
 var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`) })
 
@@ -104,15 +100,15 @@ func (m *Manifest) check() error {
 	case m.ABI != want:
 		return fmt.Errorf("abi = %q: this flynn speaks %q", m.ABI, want)
 	case len(m.Kinds) == 0:
-		return fmt.Errorf(`kinds is empty: name what the policy decides, such as kinds = [%q]`, kindRoute)
+		return fmt.Errorf(`kinds is empty: name what the policy decides, such as kinds = [%q]`, policy.KindRoute)
 	case !slices.Contains(all, m.Language):
 		return fmt.Errorf("language = %q: use one of %s", m.Language, strings.Join(all, ", "))
 	case !filepath.IsLocal(m.Build.Output):
 		return fmt.Errorf("build.output = %q: the module has to lie in the policy's folder", m.Build.Output)
 	}
 	for _, k := range m.Kinds {
-		if k != kindRoute && k != kindTool {
-			return fmt.Errorf("kinds has %q: use %s or %s", k, kindRoute, kindTool)
+		if k != policy.KindRoute && k != policy.KindTool {
+			return fmt.Errorf("kinds has %q: use %s or %s", k, policy.KindRoute, policy.KindTool)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flynnhost/flynn/host/policy"
 	"github.com/flynnhost/flynn/host/policy/opa"
 	"github.com/flynnhost/flynn/sdk/policy/abi"
 
@@ -19,11 +20,11 @@ import (
 func TestRegoNamesFactsAsCasesDo(t *testing.T) {
 	facts := append(opa.RouteFacts(), opa.ToolFacts()...)
 	for _, f := range facts {
-		if fieldNames()[f.Field] != f.Name {
-			t.Errorf("%s is %q in cases", f.Name, fieldNames()[f.Field])
+		if policy.FieldNames()[f.Field] != f.Name {
+			t.Errorf("%s is %q in cases", f.Name, policy.FieldNames()[f.Field])
 		}
 	}
-	for field, name := range fieldNames() {
+	for field, name := range policy.FieldNames() {
 		if field < abi.OutAgent && !slices.ContainsFunc(facts, func(f opa.Fact) bool { return f.Field == field }) {
 			t.Errorf("%s is not in the document", name)
 		}
@@ -33,7 +34,7 @@ func TestRegoNamesFactsAsCasesDo(t *testing.T) {
 // Coverage is by rule: OPA's own library, of some 500 functions, is not the author's.
 func TestCoverageOfRego(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := New(dir, "rego", kindRoute); err != nil {
+	if err := New(dir, "rego", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "policy.rego"), `package flynn
@@ -69,7 +70,7 @@ member if {
 func TestRegoBuildFindsItsCompiler(t *testing.T) {
 	need.Long(t) // it builds with a real compiler
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := New(dir, "rego", kindRoute); err != nil {
+	if err := New(dir, "rego", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	source := filepath.Join(dir, "policy.rego")

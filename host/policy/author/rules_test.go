@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // ruleQuestions match the first rule, one in the middle, the last one and none.
@@ -21,7 +23,7 @@ func ruleQuestions(t testing.TB) (list []Case, want []string) {
 		if err := g.Settle(); err != nil {
 			t.Fatal(err)
 		}
-		list, want = append(list, Case{Name: q[0], Kind: kindRoute, Ask: g}), append(want, q[1])
+		list, want = append(list, Case{Name: q[0], Kind: policy.KindRoute, Ask: g}), append(want, q[1])
 	}
 	return list, want
 }

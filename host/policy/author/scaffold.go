@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // templates has a folder for each set of files that New writes.
@@ -22,8 +24,8 @@ func New(dir, lang, kind string) error {
 	if !nameForm().MatchString(name) {
 		return fmt.Errorf("a policy cannot be named %q: use lower-case words joined by hyphens", name)
 	}
-	if kind != kindRoute && kind != kindTool {
-		return fmt.Errorf("a policy's kind is %s or %s, not %q", kindRoute, kindTool, kind)
+	if kind != policy.KindRoute && kind != policy.KindTool {
+		return fmt.Errorf("a policy's kind is %s or %s, not %q", policy.KindRoute, policy.KindTool, kind)
 	}
 	l, ok := languageNamed(lang)
 	if !ok {
@@ -45,10 +47,10 @@ func New(dir, lang, kind string) error {
 }
 
 // exampleData is the data of the policy of each kind.
-var exampleData = map[string]string{kindRoute: `owner_agent = "coder"`, kindTool: `denied_tool = "shell.exec"`}
+var exampleData = map[string]string{policy.KindRoute: `owner_agent = "coder"`, policy.KindTool: `denied_tool = "shell.exec"`}
 
 // exampleCase is one of the cases of each kind.
-var exampleCase = map[string]string{kindRoute: "the owner reaches the coder", kindTool: "a guest may not use the tool"}
+var exampleCase = map[string]string{policy.KindRoute: "the owner reaches the coder", policy.KindTool: "a guest may not use the tool"}
 
 // instantiate writes one set of templates. A set that does not exist is empty. It does not use text/template, which calls methods by
 // name and so makes the linker keep every exported method of the program.

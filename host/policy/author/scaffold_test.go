@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // A new policy builds and passes its cases with no network at all.
@@ -13,7 +15,7 @@ func TestNewPoliciesWorkOffline(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "")
 	for _, language := range Languages() {
-		for _, kind := range []string{kindRoute, kindTool} {
+		for _, kind := range []string{policy.KindRoute, policy.KindTool} {
 			t.Run(language+" "+kind, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "my-policy")
 				if err := New(dir, language, kind); err != nil {
@@ -68,9 +70,9 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, dir, language, kind, want string }{
-		{"a name with a space", "my policy", "c", kindRoute, "lower-case words"},
-		{"a folder that exists", "taken", "c", kindRoute, "exists already"},
-		{"a language it has no scaffold for", "new", "cobol", kindRoute, "use one of c, go, "},
+		{"a name with a space", "my policy", "c", policy.KindRoute, "lower-case words"},
+		{"a folder that exists", "taken", "c", policy.KindRoute, "exists already"},
+		{"a language it has no scaffold for", "new", "cobol", policy.KindRoute, "use one of c, go, "},
 		{"a kind that does not exist", "new", "c", "model", "route or tool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

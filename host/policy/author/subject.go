@@ -114,9 +114,9 @@ func (l *Loading) Ask(ctx context.Context, c Case) (Outcome, policy.Record) {
 	return outcomeOf(r), r
 }
 
-// ask asks with a frame, or with that of the case if it is nil. What the policy reads lazily comes from the case.
+// ask asks with a frame, or with that of the case if it is nil. Facts that the policy reads lazily come from the case.
 func (l *Loading) ask(ctx context.Context, c Case, frame []byte) (r policy.Record) {
-	if c.Kind == kindTool {
+	if c.Kind == policy.KindTool {
 		_, r = l.ToolFrame(ctx, frame, c.ToolFacts())
 	} else {
 		_, r = l.RouteFrame(ctx, frame, c.RouteFacts())

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/flynnhost/flynn/sdk/policy/abi"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // tableDir holds one policy, written once per language, and the cases that all of them pass; its README says what the
@@ -78,7 +80,7 @@ func askTable(t *testing.T, dir string, cases []Case) {
 }
 
 // gaveUp reports that a case wants the policy to fail by itself and it did, in the way of its SDK: one traps, another answers
-// with what is no verdict.
+// with what is no decision.
 func gaveUp(w Want, o Outcome) bool {
 	class := o.Class()
 	return w.Error == "answer" && (class == "answer" || class == "trap")
@@ -96,7 +98,7 @@ func longCases(t *testing.T) (cases []Case) {
 				f.Text += strings.Repeat(".", n-len(f.Text))
 				reason, rule := want(f.Text), uint32(1)
 				name := fmt.Sprintf("%s of %d bytes of %s", fact, n, fill)
-				cases = append(cases, Case{"long", name, kindRoute, nil, settled(t, f), nil, Want{Abstain: true, Rule: &rule, Reason: &reason}})
+				cases = append(cases, Case{"long", name, policy.KindRoute, nil, settled(t, f), nil, Want{Abstain: true, Rule: &rule, Reason: &reason}})
 			}
 		}
 	}

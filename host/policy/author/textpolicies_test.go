@@ -37,7 +37,7 @@ func affordsLongTexts(t *testing.T, policy string) {
 	} {
 		f := conformanceFacts()
 		f.Text, f.ConversationKind, f.Addressed = strings.Repeat(text, message.MaxText/len(text)), "group", false
-		o := outcomeOf(a.ask(t.Context(), Case{Kind: kindRoute, Ask: settled(t, f)}, nil))
+		o := outcomeOf(a.ask(t.Context(), Case{Kind: "route", Ask: settled(t, f)}, nil))
 		if o.Error != "" || o.Fuel == 0 {
 			t.Errorf("%s: %v", name, o)
 		}

@@ -3,6 +3,8 @@ package author
 import (
 	"errors"
 	"fmt"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 // Want is the answer that a case expects. A restriction that is not named must not be in the answer; rule and reason are compared only
@@ -29,9 +31,9 @@ func (w Want) check(kind string) error {
 		if route+tool > 0 || w.Unrestricted {
 			return errors.New("want: give an error or an answer, not both")
 		}
-	case kind == kindRoute && (route != 1 || tool > 0 || w.Unrestricted):
+	case kind == policy.KindRoute && (route != 1 || tool > 0 || w.Unrestricted):
 		return errors.New(`want: write one of abstain = true, agent = "NAME" and drop = true`)
-	case kind == kindTool && (route > 0 || (tool == 0) != w.Unrestricted):
+	case kind == policy.KindTool && (route > 0 || (tool == 0) != w.Unrestricted):
 		return errors.New(`want: write deny, ask and sandbox as expected, or unrestricted = true`)
 	}
 	switch v := w.Sandbox.(type) {

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flynnhost/flynn/sdk/need"
+
+	"github.com/flynnhost/flynn/host/policy"
 )
 
 func TestWatch(t *testing.T) {
@@ -20,7 +22,7 @@ func TestWatch(t *testing.T) {
 	_, err := findTool("clang", "clang-22", "clang-14")
 	need.Part(t, "clang", err)
 	dir := filepath.Join(t.TempDir(), "watched")
-	if err := New(dir, "c", kindRoute); err != nil {
+	if err := New(dir, "c", policy.KindRoute); err != nil {
 		t.Fatal(err)
 	}
 	source, module := filepath.Join(dir, "policy.c"), filepath.Join(dir, "policy.wasm")

@@ -42,8 +42,8 @@ func open(t testing.TB, wasm []byte, isolation string, kinds ...string) *policy.
 }
 
 // always answers every tool call alike.
-func always(verdict, rule int64) []byte {
-	return w.Policy(1).Hook("flynn_tool", "", w.I64(verdict|rule<<8))
+func always(decision, rule int64) []byte {
+	return w.Policy(1).Hook("flynn_tool", "", w.I64(decision|rule<<8))
 }
 
 // byLength denies what comes in a frame of more than n bytes.

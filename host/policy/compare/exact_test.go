@@ -49,9 +49,9 @@ func TestDriftIsNamed(t *testing.T) {
 		"fuel":            {func(d *Decision) { d.Fuel += 3 }, KindFuel, "fuel -3"},
 		"answer":          {func(d *Decision) { d.Answer = "ask" }, KindAnswer, ""},
 		"another rule":    {func(d *Decision) { d.Raw = 77 << 8 }, KindAnswer, ""},
-		"a call's answer": {func(d *Decision) { d.Calls[0].Data = []byte("irk"); d.Fuel++ }, KindCall, `call 1: get(field 1, 0) = "irc", was get(field 1, 0) = "irk"`},
-		"a call more":     {func(d *Decision) { d.Calls = append(d.Calls, policy.HostCall{Name: "data", Ret: -1}) }, KindCall, `call 2: none, was data("") = absent`},
-		"a call less":     {func(d *Decision) { d.Calls = nil }, KindCall, `call 1: get(field 1, 0) = "irc", was none`},
+		"a call's answer": {func(d *Decision) { d.Calls[0].Data = []byte("irk"); d.Fuel++ }, KindCall, `call 1: get channel 0 = "irc", was get channel 0 = "irk"`},
+		"a call more":     {func(d *Decision) { d.Calls = append(d.Calls, policy.HostCall{Name: "data", Ret: -1}) }, KindCall, `call 2: none, was data = absent`},
+		"a call less":     {func(d *Decision) { d.Calls = nil }, KindCall, `call 1: get channel 0 = "irc", was none`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := decide(t, m, 5)

@@ -5,7 +5,7 @@
 // instructions: from DWARF (C, Rust), or with ReadMapped from a source map (AssemblyScript). Without lines it belongs to a function of the
 // name section, and without a name to the function's number. A module in Go has no lines; Statements counts those of its source.
 //
-// A module may come from anywhere. What it says about itself is bounded and may be wrong; reports are for people, and the package
+// A module may come from anywhere. Its statements about itself are bounded and may be wrong; reports are for people, and the package
 // decides nothing.
 package cover
 

@@ -11,8 +11,8 @@ import (
 // maxRows bounds the rows of a module, which may say a lot in few bytes.
 const maxRows = 4 << 20
 
-// dwarfRows reads the line tables of debug information, whose addresses are offsets in the code section. What cannot be read is
-// left out.
+// dwarfRows reads the line tables of debug information, whose addresses are offsets in the code section. It leaves out
+// what it cannot read.
 func dwarfRows(debug map[string][]byte) (rows []row) {
 	if len(debug[".debug_line"]) == 0 {
 		return nil

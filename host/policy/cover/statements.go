@@ -154,8 +154,8 @@ func (e *editor) apply(source []byte) []byte {
 	return out
 }
 
-// Report is that of the module which was built from what Instrument returned. What it calls blocks are statements. Functions that the linker has left
-// out, because nothing calls them, have not run.
+// Report reports on the module that was built from the instrumented files. Its blocks are statements. Functions that the linker has left out,
+// because nothing calls them, have not run.
 func (s *Statements) Report(wasm []byte, blocks []meter.Block, counts []uint64) (Report, error) {
 	module, err := Read(wasm)
 	if err != nil {

@@ -107,16 +107,17 @@ func (s *session) parseKept(text []byte) (input, bool) {
 		return input{}, false
 	}
 	i := slices.IndexFunc(s.cases, func(c input) bool { return c.Name == k.Case && c.File == k.File })
-	if i < 0 || s.unsettled(&k.Facts) || k.Facts.Attachments < 0 || k.Facts.Attachments > maxList {
+	k.Facts.Channel = ""
+	if i < 0 || k.Facts.Settle() != nil || k.Facts.Attachments < 0 || k.Facts.Attachments > maxList {
 		return input{}, false
 	}
-	in := s.cases[i]
-	in.Ask = k.Facts
-	in.Ask.Agents = slices.Clone(s.agents)
-	if in.Kind == policy.KindTool {
-		in.Args = k.Args
+	c := s.cases[i].Case
+	c.Ask = k.Facts
+	c.Ask.Agents = s.agents
+	if c.Kind == policy.KindTool {
+		c.Args = k.Args
 	}
-	return in, true
+	return newInput(c, s.cases[i].origin, s.cases[i].target), true
 }
 
 // saveCorpus adds the inputs of this run to the folder.

@@ -7,7 +7,7 @@
 //   - the policy does not fail: it does not trap, exceed a limit, or give an answer outside the contract;
 //   - the same question has the same answer and takes the same fuel, and an instance that has answered others gives the same answer;
 //   - arguments that are malformed are restricted no less than the well-formed ones that they were made from;
-//   - an unknown role, door or kind of conversation is treated no better than the least trusted one.
+//   - an unknown role, frontend or kind of conversation is treated no better than the least trusted one.
 //
 // An input that violates one is a find. It is shrunk towards the case that it was made from, so that only the relevant difference remains.
 // A run with a seed and a number of executions is reproducible. The package changes neither the policy nor its data, which an attacker
@@ -67,6 +67,7 @@ type Find struct {
 	Files []string `json:"files,omitempty"`
 
 	input input
+	sort  string // one find of each sort is reported
 }
 
 // maxFinds ends a run.

@@ -255,16 +255,19 @@ func FuzzMutate(f *testing.F) {
 			return
 		}
 		c := author.Case{Name: "c", Kind: "tool", Args: []byte(args)}
+		c.Ask.Agents = []string{"helper"}
 		c.Ask.Text, c.Ask.Now, c.Ask.Sender = text, "2026-01-05T12:00:00Z", "irc:bob"
 		if err := c.Ask.Settle(); err != nil {
 			t.Fatal(err)
 		}
-		s := &session{random: newRandom(seed), words: []string{"word"}, agents: []string{"helper"}}
-		in := input{Case: c, origin: &c}
+		s := &session{random: newRandom(seed), words: []string{"word"}}
+		in := newInput(c, nil, nil)
+		origin := in
+		in.origin = &origin
 		s.corpus = []input{in}
 		for range 50 {
 			in = s.mutate(in)
-			if in.Ask.Settle() != nil || !utf8.ValidString(in.Ask.Text) || len(in.Args) > max(maxArgs, len(args)) || !slices.Equal(in.Ask.Agents, s.agents) {
+			if in.Ask.Settle() != nil || !utf8.ValidString(in.Ask.Text) || len(in.Args) > max(maxArgs, len(args)) || !slices.Equal(in.Ask.Agents, c.Ask.Agents) {
 				t.Fatalf("%+v", in.Case)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/policy"
@@ -19,66 +20,74 @@ const (
 	unknown   = "unknown"   // an unknown value is treated better than the least one
 )
 
-// checkFailure reports every failure.
-func (s *session) checkFailure(ctx context.Context, in input, got author.Outcome, r policy.Record) {
-	class := got.Class()
-	if class == "" && r.Took > s.wall && s.alwaysSlow(ctx, in) {
-		class = string(policy.ClassDeadline)
-	}
-	if class == "" || !s.first(fails, in.Kind, class) {
+// invariant checks the answer to a question. It returns nil if the invariant holds.
+type invariant func(ctx context.Context, in input, got author.Outcome, r policy.Record) *Find
+
+// check reports the first find of each sort, and shrinks it.
+func (s *session) check(ctx context.Context, in input, got author.Outcome, r policy.Record, holds invariant) {
+	f := holds(ctx, in, got, r)
+	if f == nil {
 		return
 	}
-	in = s.shrink(ctx, in, func(in input) bool {
-		got, r := s.ask(ctx, in)
-		return got.Class() == class || class == string(policy.ClassDeadline) && r.Took > s.wall && s.alwaysSlow(ctx, in)
-	})
-	got, _ = s.ask(ctx, in)
-	what := got.Error
-	if what == "" {
-		what = fmt.Sprintf("deadline: more than %v", s.wall)
+	key := fmt.Sprint(f.Invariant, in.Kind, f.sort)
+	if s.known[key] {
+		return
 	}
-	s.add(Find{Invariant: fails, What: what, Answer: got}, in)
+	s.known[key] = true
+	if f.Invariant != remembers { // the instance's state is not part of the question, so it cannot be shrunk
+		s.shrink(ctx, in, func(in input) bool {
+			got, r := s.ask(ctx, in)
+			smaller := holds(ctx, in, got, r)
+			if smaller == nil || smaller.sort != f.sort {
+				return false
+			}
+			f = smaller
+			return true
+		})
+	}
+	f.Case, f.Changes = in.origin.Name, changes(*in.origin, f.input)
+	f.Answer.Took = 0
+	if f.Than != nil {
+		f.Than.Took = 0
+	}
+	s.report.Finds = append(s.report.Finds, *f)
 }
 
-// alwaysSlow asks again without counting blocks, because a busy machine can be slow once.
-func (s *session) alwaysSlow(ctx context.Context, in input) bool {
-	for range 3 {
-		if _, r := in.target.warm.Ask(ctx, in.Case); r.Took <= s.wall {
-			return false
+// fails finds every failure. Time counts only if the policy is always slow, because a busy machine can be slow once.
+func (s *session) fails(ctx context.Context, in input, got author.Outcome, r policy.Record) *Find {
+	f := &Find{Invariant: fails, What: got.Error, Answer: got, input: in, sort: got.Class()}
+	if f.sort != "" {
+		return f
+	}
+	for range 4 {
+		if r.Took <= s.wall {
+			return nil
 		}
+		_, r = in.target.warm.Ask(ctx, in.Case) // without counting blocks
 	}
-	return true
+	f.sort, f.What = string(policy.ClassDeadline), fmt.Sprintf("deadline: more than %v", s.wall)
+	return f
 }
 
-// checkAgain asks another pristine instance, which has to give the same answer for the same fuel.
-func (s *session) checkAgain(ctx context.Context, in input, got author.Outcome, r policy.Record) {
-	differs := func(in input, got author.Outcome, r policy.Record) (author.Outcome, bool) {
-		again, second := s.ask(ctx, in)
-		return again, second.Fuel != r.Fuel || !got.Same(again)
+// unstable asks another pristine instance, which has to give the same answer for the same fuel.
+func (s *session) unstable(ctx context.Context, in input, got author.Outcome, r policy.Record) *Find {
+	again, second := s.ask(ctx, in)
+	if second.Fuel == r.Fuel && got.Same(again) || got.Class() == string(policy.ClassDeadline) {
+		return nil
 	}
-	again, differ := differs(in, got, r)
-	if !differ || got.Class() == string(policy.ClassDeadline) || !s.first(unstable, in.Kind) {
-		return
-	}
-	in = s.shrink(ctx, in, func(in input) bool {
-		got, r := s.ask(ctx, in)
-		_, differ := differs(in, got, r)
-		return differ
-	})
-	s.add(Find{Invariant: unstable, What: "asked twice, it gives another answer or takes other fuel", Answer: again, Than: &got}, in)
+	return &Find{Invariant: unstable, What: "asked twice, it gives another answer or takes other fuel", Answer: again, Than: &got, input: in}
 }
 
-// checkWarm asks an instance that has answered other questions.
-func (s *session) checkWarm(ctx context.Context, in input, got author.Outcome, r policy.Record) {
+// remembers asks an instance that has answered other questions.
+func (s *session) remembers(ctx context.Context, in input, got author.Outcome, r policy.Record) *Find {
 	warm, second := in.target.warm.Ask(ctx, in.Case)
 	if second.Fuel != r.Fuel {
 		s.report.WarmFuel++
 	}
-	if got.Same(warm) || got.Error != "" || warm.Error != "" || !s.first(remembers, in.Kind) {
-		return
+	if got.Same(warm) || got.Error != "" || warm.Error != "" {
+		return nil
 	}
-	// The instance's state is not part of the question, so it cannot be shrunk.
-	s.add(Find{Invariant: remembers, What: "after other questions it gives another answer", Answer: warm, Than: &got}, in)
+	return &Find{Invariant: remembers, What: "after other questions it gives another answer", Answer: warm, Than: &got, input: in}
 }
 
 // looser reports whether an answer restricts less than another.
@@ -94,217 +103,148 @@ func looser(kind string, a, than author.Outcome) bool {
 	return than.Ask && !a.Ask || than.Sandbox && !a.Sandbox
 }
 
-// variation is a question made from another one, whose answer must not restrict the caller less.
+// variation makes a question from another one. Its answer must not be better than those to all of the questions that than makes.
 type variation struct {
-	invariant string
-	sort      string // one find of each sort is reported
-	what      string
-	make      func(author.Case) (author.Case, bool)
-	// than are the questions to compare with; it is a find if it is better off than all of them.
-	than []func(author.Case) (author.Case, bool)
-	// better compares the answers; nil is looser.
-	better func(ctx context.Context, s *session, in input, got, than author.Outcome) bool
-	// expected reports whether the author's cases show that answer for such a question.
-	expected func(author.Outcome) bool
+	invariant, sort, what string
+	make                  change
+	than                  []change
+	better                func(ctx context.Context, in input, got, than author.Outcome) bool
+	expected              func(in input, got author.Outcome) bool // the author's cases show that answer for such a question; may be nil
 }
 
-// checkVariations tries one variation of a question, or all of them if the question does something new.
-func (s *session) checkVariations(ctx context.Context, in input, got author.Outcome, r policy.Record, all bool) {
-	if got.Error != "" || !all && s.random.IntN(4) > 0 {
-		return
-	}
-	list := s.variations(in, r)
-	if !all {
-		k := s.random.IntN(len(list))
-		list = list[k : k+1]
-	}
-	for _, v := range list {
-		if better, _, _ := s.compare(ctx, in, v); better && s.first(v.invariant, in.Kind, v.sort) {
-			s.reportVariation(ctx, in, v)
-		}
-	}
-}
+// change changes a case and reports whether it could.
+type change func(author.Case) (author.Case, bool)
 
-// compare asks a variation and the questions to compare it with.
-func (s *session) compare(ctx context.Context, in input, v variation) (better bool, answer, than author.Outcome) {
-	varied, ok := v.make(in.Case)
-	if !ok {
-		return false, answer, than
-	}
-	asked := in
-	asked.Case = varied
-	answer, _ = s.ask(ctx, asked)
-	s.novel(in.target) // marks its blocks as seen
-	if answer.Error != "" || v.expected != nil && v.expected(answer) {
-		return false, answer, than
-	}
-	for _, base := range v.than {
-		held := in
-		if held.Case, ok = base(in.Case); !ok {
-			return false, answer, than
+// holds is the invariant of a variation.
+func (s *session) holds(v variation) invariant {
+	return func(ctx context.Context, in input, _ author.Outcome, _ policy.Record) *Find {
+		varied, ok := v.make(in.Case)
+		if !ok {
+			return nil
 		}
-		than, _ = s.ask(ctx, held)
-		better := looser(in.Kind, answer, than)
-		if v.better != nil {
-			better = v.better(ctx, s, in, answer, than)
+		f := &Find{Invariant: v.invariant, What: v.what, sort: v.sort, input: newInput(varied, in.origin, in.target)}
+		f.Answer, _ = s.ask(ctx, f.input)
+		s.novel(in.target) // marks its blocks as seen
+		if f.Answer.Error != "" || v.expected != nil && v.expected(in, f.Answer) {
+			return nil
 		}
-		if !better {
-			return false, answer, than
+		for _, base := range v.than {
+			held := in
+			held.Case, _ = base(in.Case)
+			than, _ := s.ask(ctx, held)
+			if !v.better(ctx, in, f.Answer, than) {
+				return nil
+			}
+			f.Than = &than
 		}
+		return f
 	}
-	return true, answer, than
-}
-
-func (s *session) reportVariation(ctx context.Context, in input, v variation) {
-	in = s.shrink(ctx, in, func(in input) bool {
-		better, _, _ := s.compare(ctx, in, v)
-		return better
-	})
-	_, answer, than := s.compare(ctx, in, v)
-	in.Case, _ = v.make(in.Case)
-	s.add(Find{Invariant: v.invariant, What: v.what, Answer: answer, Than: &than}, in)
 }
 
 // variations returns the variations of a question. r is the record of its answer.
 func (s *session) variations(in input, r policy.Record) []variation {
-	list := unknownValues()
+	strict := func(_ context.Context, in input, got, than author.Outcome) bool { return looser(in.Kind, got, than) }
+	list := s.unknownValues("Role", "role", "the role %q is treated better than guest", []string{"guest"}, s.betterThanGuest,
+		"", "Owner", "OWNER", "owner ", " owner", "owner\x00", "owners", "own", "оwner", "admin", "members", "Member")
+	list = append(list, s.unknownValues("Door", "door", "the door %q is treated better than every door that there is", known("Door"), strict,
+		"", "Terminal", "terminal ", "console")...)
+	list = append(list, s.unknownValues("ConversationKind", "kind", "the conversation's kind %q is treated better than every kind that there is",
+		known("ConversationKind"), strict, "", "DM", "dm ", "broadcast")...)
 	if in.Kind == policy.KindTool {
-		list = append(list, s.malformations(in, r)...)
+		for _, v := range s.malformations(in, r) {
+			v.invariant, v.better = malformed, strict
+			v.than = []change{func(c author.Case) (author.Case, bool) { return c, true }}
+			list = append(list, v)
+		}
 	}
 	return list
 }
 
-// unknownValues returns variations with values that do not exist, some of which resemble existing ones.
-func unknownValues() []variation {
-	set := func(field func(*author.Facts) *string, value string) func(author.Case) (author.Case, bool) {
-		return func(c author.Case) (author.Case, bool) {
-			c.Ask = c.Ask.Clone()
-			*field(&c.Ask) = value
-			return c, true
-		}
+// unknownValues returns variations with values that a fact does not have, some of which resemble those that it has.
+func (s *session) unknownValues(field, sort, what string, than []string, better func(context.Context, input, author.Outcome, author.Outcome) bool,
+	values ...string) (list []variation) {
+	var bases []change
+	for _, value := range than {
+		bases = append(bases, withFact(field, value))
 	}
-	all := func(field func(*author.Facts) *string, values []string) (list []func(author.Case) (author.Case, bool)) {
-		for _, v := range values {
-			list = append(list, set(field, v))
-		}
-		return list
-	}
-	role := func(f *author.Facts) *string { return &f.Role }
-	door := func(f *author.Facts) *string { return &f.Door }
-	kind := func(f *author.Facts) *string { return &f.ConversationKind }
-	var list []variation
-	for _, value := range []string{"", "Owner", "OWNER", "owner ", " owner", "owner\x00", "owners", "own", "оwner", "admin", "members", "Member"} {
-		list = append(list, variation{
-			invariant: unknown, sort: "role", what: fmt.Sprintf("the role %q is treated better than guest", value),
-			make: set(role, value), than: all(role, []string{"guest"}), better: betterThanGuest,
-		})
-	}
-	for _, value := range []string{"", "Terminal", "terminal ", "console"} {
-		list = append(list, variation{
-			invariant: unknown, sort: "door", what: fmt.Sprintf("the door %q is treated better than every door that there is", value),
-			make: set(door, value), than: all(door, known("Door")),
-		})
-	}
-	for _, value := range []string{"", "DM", "dm ", "broadcast"} {
-		list = append(list, variation{
-			invariant: unknown, sort: "kind", what: fmt.Sprintf("the conversation's kind %q is treated better than every kind that there is", value),
-			make: set(kind, value), than: all(kind, known("ConversationKind")),
-		})
+	for _, value := range values {
+		list = append(list, variation{invariant: unknown, sort: sort, what: fmt.Sprintf(what, value), make: withFact(field, value), than: bases, better: better})
 	}
 	return list
+}
+
+func withFact(field, value string) change {
+	return func(c author.Case) (author.Case, bool) {
+		c.Ask = c.Ask.Clone()
+		reflect.ValueOf(&c.Ask).Elem().FieldByName(field).SetString(value)
+		return c, true
+	}
 }
 
 // betterThanGuest also finds a route that owners or members get and guests do not.
-func betterThanGuest(ctx context.Context, s *session, in input, got, guest author.Outcome) bool {
-	if looser(in.Kind, got, guest) {
-		return true
+func (s *session) betterThanGuest(ctx context.Context, in input, got, guest author.Outcome) bool {
+	if in.Kind != policy.KindRoute || looser(in.Kind, got, guest) || got.Same(guest) || got.Answer != "agent" {
+		return looser(in.Kind, got, guest)
 	}
-	if in.Kind != policy.KindRoute || got.Same(guest) || got.Answer != "agent" {
-		return false
-	}
-	for _, role := range []string{"owner", "member"} {
+	return slices.ContainsFunc([]string{"owner", "member"}, func(role string) bool {
 		privileged := in
-		privileged.Ask = in.Ask.Clone()
-		privileged.Ask.Role = role
-		if o, _ := s.ask(ctx, privileged); o.Agent == got.Agent && o.Agent != guest.Agent {
-			return true
-		}
-	}
-	return false
+		privileged.Case, _ = withFact("Role", role)(in.Case)
+		o, _ := s.ask(ctx, privileged)
+		return o.Agent == got.Agent && o.Agent != guest.Agent
+	})
 }
 
 // malformations returns variations with malformed arguments: another type at a pointer that the policy asked for, no value, or a duplicate
 // key. Types that the author's own cases use are not malformed.
-func (s *session) malformations(in input, r policy.Record) []variation {
+func (s *session) malformations(in input, r policy.Record) (list []variation) {
 	var pointers []string
 	for _, call := range r.Calls {
 		if p := string(call.Args); (call.Name == "arg" || call.Name == "arg_kind") && len(p) <= 256 && !slices.Contains(pointers, p) {
 			pointers = append(pointers, p)
 		}
 	}
-	var list []variation
 	for _, p := range pointers[:min(len(pointers), 8)] {
+		add := func(kind string, change func(json.RawMessage) (json.RawMessage, bool)) {
+			list = append(list, variation{
+				sort: p + " " + kind, what: fmt.Sprintf("%s is %s, and the call is restricted less", p, kind),
+				make: func(c author.Case) (_ author.Case, ok bool) {
+					c.Args, ok = change(c.Args)
+					return c, ok
+				},
+				expected: func(in input, got author.Outcome) bool { return s.shown(in, p, kind, got) },
+			})
+		}
+		replace := func(kind string, to any) {
+			add(kind, func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, to) })
+		}
 		for _, other := range []any{nil, true, json.Number("7"), "", []any{}, map[string]any{}} {
 			if kindOf(other) != kindAt(in.Args, p) {
-				list = append(list, s.malformation(in, p, kindOf(other), func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, other) }))
+				replace(kindOf(other), other)
 			}
 		}
-		list = append(list,
-			s.malformation(in, p, "array", func(args json.RawMessage) (json.RawMessage, bool) {
-				return editAt(args, p, func(v any) any { return []any{v} })
-			}),
-			s.malformation(in, p, "absent", func(args json.RawMessage) (json.RawMessage, bool) { return replaceAt(args, p, removed{}) }))
+		add("array", func(args json.RawMessage) (json.RawMessage, bool) {
+			v, _ := get(decode(args), steps(p))
+			return replaceAt(args, p, []any{v})
+		})
+		replace("absent", removed{})
 		if path := steps(p); len(path) > 0 {
 			for _, second := range []string{"null", "[]", "{}"} {
-				list = append(list, s.malformation(in, p, "twice, the second time "+second,
-					func(args json.RawMessage) (json.RawMessage, bool) { return duplicate(args, path[0], second) }))
+				add("twice, the second time "+second, func(args json.RawMessage) (json.RawMessage, bool) { return duplicate(args, path[0], second) })
 			}
 		}
 	}
 	return list
 }
 
-func (s *session) malformation(in input, pointer, kind string, change func(json.RawMessage) (json.RawMessage, bool)) variation {
-	return variation{
-		invariant: malformed, sort: pointer + " " + kind, what: fmt.Sprintf("%s is %s, and the call is restricted less", pointer, kind),
-		make: func(c author.Case) (author.Case, bool) {
-			args, ok := change(c.Args)
-			c.Args = args
-			return c, ok
-		},
-		than: []func(author.Case) (author.Case, bool){func(c author.Case) (author.Case, bool) { return c, true }},
-		expected: func(got author.Outcome) bool {
-			return slices.ContainsFunc(s.cases, func(c input) bool {
-				return (c.Ask.Tool == in.Ask.Tool || c.Ask.Tool == in.origin.Ask.Tool) && rank(c.Ask.Role) <= rank(in.Ask.Role) && kindAt(c.Args, pointer) == kind && !looser(in.Kind, got, outcomeOf(c.Want))
-			})
-		},
-	}
+// shown reports whether a case with a value of that kind at the pointer wants an answer that restricts no more. A case for one role holds for
+// those above it.
+func (s *session) shown(in input, pointer, kind string, got author.Outcome) bool {
+	return slices.ContainsFunc(s.cases, func(c input) bool {
+		w := author.Outcome{Error: c.Want.Error, Deny: c.Want.Deny, Ask: c.Want.Ask, Sandbox: c.Want.Sandbox != nil}
+		return (c.Ask.Tool == in.Ask.Tool || c.Ask.Tool == in.origin.Ask.Tool) && rank(c.Ask.Role) <= rank(in.Ask.Role) &&
+			kindAt(c.Args, pointer) == kind && !looser(in.Kind, got, w)
+	})
 }
 
-// rank orders the roles. What a case shows for one role holds for those above it; an unknown role is the lowest.
+// rank orders the roles; an unknown role is the lowest.
 func rank(role string) int { return max(slices.Index([]string{"guest", "member", "owner"}, role), 0) }
-
-// outcomeOf returns the answer that a case wants.
-func outcomeOf(w author.Want) author.Outcome {
-	return author.Outcome{Error: w.Error, Deny: w.Deny, Ask: w.Ask, Sandbox: w.Sandbox != nil}
-}
-
-// first reports whether a find of this sort is the first.
-func (s *session) first(sort ...string) bool {
-	key := fmt.Sprint(sort)
-	if s.known[key] {
-		return false
-	}
-	s.known[key] = true
-	return true
-}
-
-// add keeps a find.
-func (s *session) add(f Find, in input) {
-	f.Case, f.Changes, f.input = in.origin.Name, changes(*in.origin, in.Case), in
-	f.Answer.Took = 0
-	if f.Than != nil {
-		f.Than.Took = 0
-	}
-	s.report.Finds = append(s.report.Finds, f)
-}

@@ -25,20 +25,11 @@ type session struct {
 	cases   []input
 	corpus  []input
 	report  Report
-	read    []int // fields that the policy reads
-	swept   map[swept]bool
+	read    []string        // facts that the policy reads, and argsKey
+	swept   map[int]bool    // inputs of the corpus
 	known   map[string]bool // sorts of finds
 	begun   time.Time
 	wall    time.Duration // of the manifest
-}
-
-// input is a question, with the case that it was made from.
-type input struct {
-	author.Case
-	origin *author.Case
-	target *target
-
-	fuel int64 // that it took; 0 before it is asked
 }
 
 // target is the module with one set of data. pristine counts its blocks and is reset before each question; warm does neither, so that
@@ -55,7 +46,7 @@ type target struct {
 const fuzzWall = 10 * time.Second
 
 func newSession(ctx context.Context, c Config, subject *author.Subject) (*session, error) {
-	s := &session{config: c, subject: subject, random: newRandom(c.Seed), known: map[string]bool{}, swept: map[swept]bool{}}
+	s := &session{config: c, subject: subject, random: newRandom(c.Seed), known: map[string]bool{}, swept: map[int]bool{}}
 	m := subject.Manifest()
 	s.wall = time.Duration(m.Limits.Wall)
 	if s.wall == 0 {
@@ -66,21 +57,19 @@ func newSession(ctx context.Context, c Config, subject *author.Subject) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	for i := range cases {
-		if cases[i].Want.Error != "" {
+	for _, c := range cases {
+		if c.Want.Error != "" {
 			continue // its data makes the policy fail on purpose
 		}
-		if err := s.addCase(ctx, &cases[i]); err != nil {
+		if err := s.addCase(ctx, c); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}
 	if len(s.cases) == 0 {
 		return nil, errors.Join(fmt.Errorf("%s has no case with an answer to begin with", c.Dir), s.close())
 	}
-	for _, in := range s.cases {
-		if err := s.study(ctx, in); err != nil {
-			return nil, errors.Join(err, s.close())
-		}
+	for i := range s.cases { // once the agents of all cases are known
+		s.cases[i].Ask.Agents = s.agents
 	}
 	s.words = dictionary(s.cases)
 	return s, nil
@@ -88,18 +77,52 @@ func newSession(ctx context.Context, c Config, subject *author.Subject) (*sessio
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-func (s *session) addCase(ctx context.Context, c *author.Case) error {
-	t, err := s.targetOf(ctx, *c)
+func (s *session) addCase(ctx context.Context, c author.Case) error {
+	t, err := s.targetOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	s.cases = append(s.cases, input{Case: *c, origin: c, target: t})
+	in := newInput(c, nil, t)
+	in.origin = &in
+	s.cases = append(s.cases, in)
 	for _, name := range c.Ask.Agents {
 		if !slices.Contains(s.agents, name) {
 			s.agents = append(s.agents, name)
 		}
 	}
+	uses, calls, err := t.warm.Uses(ctx, c)
+	if err != nil {
+		return err
+	}
+	s.study(uses, calls)
 	return nil
+}
+
+// study adds the facts of a case that the policy reads. A policy reads a handful of facts, and changes of the others would be wasted.
+func (s *session) study(uses []author.FactUse, calls []author.CallMade) {
+	fields, names := facts()
+	read := func(key string) {
+		if !slices.Contains(s.read, key) {
+			s.read = append(s.read, key)
+		}
+	}
+	for _, u := range uses {
+		field := map[string]string{"unix_time": "Now", "minute_of_day": "Now", "weekday": "Now", "text_len": "Text", "args": argsKey}[u.Name]
+		if i := slices.Index(names, u.Name); i >= 0 {
+			field = fields[i]
+		}
+		if u.Use != author.Unread && field != "" {
+			read(field)
+		}
+	}
+	for _, c := range calls {
+		switch c.Name {
+		case "arg", "arg_kind":
+			read(argsKey)
+		case "get":
+			read("Text")
+		}
+	}
 }
 
 // targetOf finds or loads the module with a case's data.
@@ -155,14 +178,14 @@ func (s *session) run(ctx context.Context) error {
 	for _, in := range kept {
 		s.try(ctx, in, false)
 	}
-	told := s.begun
+	shown := s.begun
 	for n := 0; !s.over(ctx, n); n++ {
 		s.try(ctx, s.next(), false)
 		if n%sweepEvery == sweepEvery-1 {
-			s.sweepNext(ctx)
+			s.sweep(ctx)
 		}
-		if n%256 == 0 && s.config.Progress != nil && time.Since(told) >= time.Second {
-			told = time.Now()
+		if n%256 == 0 && s.config.Progress != nil && time.Since(shown) >= time.Second {
+			shown = time.Now()
 			s.config.Progress(s.summary())
 		}
 	}
@@ -187,25 +210,73 @@ func (s *session) next() input {
 	return s.mutate(s.corpus[k])
 }
 
+// The bounds of sweeps: the beginning of a string, and quick questions only.
+const (
+	sweepEvery = 256 // changes, while there is something to sweep
+	sweepBytes = 16
+	sweepFuel  = 20_000 // of one question
+)
+
+// sweep tries every printable character at every position at the beginning of each string that the policy reads, in the newest input that has
+// not been swept. A policy that compares letter by letter reveals each right letter by running a new block, but random changes take long to
+// find it.
+func (s *session) sweep(ctx context.Context) {
+	k := len(s.corpus) - 1
+	for k >= 0 && (s.swept[k] || s.corpus[k].fuel > sweepFuel) {
+		k--
+	}
+	if k < 0 {
+		return
+	}
+	s.swept[k] = true
+	in := s.corpus[k]
+	for _, field := range s.read {
+		text, ok := in.tree[field].(string)
+		if !ok || len(known(field)) > 0 || field == "Now" {
+			continue
+		}
+		for at := range min(len(text), sweepBytes) {
+			for c := ' '; c <= '~' && !s.over(ctx, int(c)); c++ {
+				next, ok := in.edit([]string{field}, text[:at]+string(c)+text[at+1:])
+				if !ok {
+					continue
+				}
+				got, record := s.ask(ctx, next)
+				if s.novel(in.target) || got.Error != "" {
+					s.learn(ctx, next, got, record, true)
+				}
+			}
+		}
+	}
+}
+
 // try asks a question.
 func (s *session) try(ctx context.Context, in input, keep bool) {
 	got, record := s.ask(ctx, in)
-	fresh := s.novel(in.target)
-	in.fuel = record.Fuel
-	s.check(ctx, in, got, record, fresh || keep)
+	s.learn(ctx, in, got, record, s.novel(in.target) || keep)
 }
 
-// check checks the invariants, and keeps an input that does something new.
-func (s *session) check(ctx context.Context, in input, got author.Outcome, record policy.Record, fresh bool) {
+// learn keeps an input that does something new, and checks the invariants: all of them if it does, and otherwise some.
+func (s *session) learn(ctx context.Context, in input, got author.Outcome, record policy.Record, fresh bool) {
+	in.fuel = record.Fuel
 	if fresh {
 		s.corpus = append(s.corpus, in)
 	}
-	s.checkFailure(ctx, in, got, record)
-	s.checkWarm(ctx, in, got, record)
+	s.check(ctx, in, got, record, s.fails)
+	s.check(ctx, in, got, record, s.remembers)
 	if fresh || s.random.IntN(32) == 0 {
-		s.checkAgain(ctx, in, got, record)
+		s.check(ctx, in, got, record, s.unstable)
 	}
-	s.checkVariations(ctx, in, got, record, fresh)
+	if got.Error != "" || !fresh && s.random.IntN(4) > 0 {
+		return
+	}
+	list := s.variations(in, record)
+	if !fresh {
+		list = []variation{pick(s, list)}
+	}
+	for _, v := range list {
+		s.check(ctx, in, got, record, s.holds(v))
+	}
 }
 
 // ask asks a pristine instance and counts the execution.

@@ -8,105 +8,99 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode"
 
-	"github.com/flynnhost/flynn/host/policy/author"
 	"github.com/flynnhost/flynn/sdk/cut"
 )
 
 // maxShrinks bounds the questions for shrinking one find.
 const maxShrinks = 4_000
 
-// shrink makes a find as small as possible: it reverts whole changes, then shortens the rest. still reports whether an input is still a
-// find.
-func (s *session) shrink(ctx context.Context, in input, still func(input) bool) input {
-	k := &shrinker{in: in, left: maxShrinks, still: func(in input) bool { return ctx.Err() == nil && still(in) }}
-	if !k.try(in) {
-		return in // it cannot be reproduced
-	}
-	for before := -1; k.left > 0 && before != k.kept; {
-		before = k.kept
-		k.revert()
-		k.shorten()
-		k.prune()
-	}
-	return k.in
-}
-
-// shrinker holds the smallest find so far.
-type shrinker struct {
-	in    input
-	left  int
-	kept  int // successful steps
-	still func(input) bool
-}
-
-// try continues with another input if that is a find, too.
-func (k *shrinker) try(in input) bool {
-	if k.left--; k.left < 0 {
-		return false
-	}
-	in.Ask = in.Ask.Clone()
-	in.Ask.Channel = ""
-	if in.Ask.Settle() != nil || !k.still(in) {
-		return false
-	}
-	k.in = in
-	k.kept++
-	return true
-}
-
-// each visits the facts that differ from the case's.
-func (k *shrinker) each(visit func(field int, now, was reflect.Value)) {
-	was := reflect.ValueOf(k.in.origin.Ask)
-	for f := range was.NumField() {
-		now := reflect.ValueOf(k.in.Ask).Field(f)
-		if !fixed(was.Type().Field(f)) && !reflect.DeepEqual(now.Interface(), was.Field(f).Interface()) {
-			visit(f, now, was.Field(f))
+// shrink makes a find as small as possible: it reverts each difference from the case, or makes it smaller, until nothing more helps. still
+// reports whether an input is still a find.
+func (s *session) shrink(ctx context.Context, in input, still func(input) bool) {
+	left, kept := maxShrinks, 0
+	try := func(path []string, v any) bool {
+		if left--; left < 0 || ctx.Err() != nil {
+			return false
 		}
+		next, ok := in.edit(path, v)
+		if !ok || !still(next) {
+			return false
+		}
+		in = next
+		kept++
+		return true
 	}
-}
-
-// with returns the input with another value of one fact.
-func (k *shrinker) with(field int, v reflect.Value) input {
-	in := k.in
-	in.Ask = in.Ask.Clone()
-	reflect.ValueOf(&in.Ask).Elem().Field(field).Set(v)
-	return in
-}
-
-// revert sets facts and arguments to those of the case.
-func (k *shrinker) revert() {
-	k.each(func(f int, _, was reflect.Value) { k.try(k.with(f, was)) })
-	if string(k.in.Args) != string(k.in.origin.Args) {
-		in := k.in
-		in.Args = in.origin.Args
-		k.try(in)
+	if !still(in) {
+		return // it cannot be reproduced
 	}
-}
-
-// shorten shortens the strings and lists of the facts that still differ.
-func (k *shrinker) shorten() {
-	k.each(func(f int, now, _ reflect.Value) {
-		switch {
-		case now.Kind() == reflect.String:
-			shortenString(now.String(), func(text string) bool { return k.try(k.with(f, reflect.ValueOf(text))) })
-		case now.Kind() == reflect.Slice:
-			for i := now.Len() - 1; i >= 0; i-- {
-				list := reflect.ValueOf(k.in.Ask).Field(f).Interface().([]string)
-				if i < len(list) {
-					k.try(k.with(f, reflect.ValueOf(slices.Delete(slices.Clone(list), i, i+1))))
-				}
-			}
-		case now.Kind() == reflect.Int, now.Kind() == reflect.Int64:
-			for _, v := range []int64{0, 1, now.Int() / 2} {
-				if v < now.Int() && k.try(k.with(f, reflect.ValueOf(v).Convert(now.Type()))) {
-					break
-				}
+	for before := -1; left > 0 && before != kept; {
+		before = kept
+		for _, path := range differences(in.tree, in.origin.tree, true, nil) {
+			if now, ok := get(in.tree, path); ok {
+				reduce(now, path, in.origin.tree, try)
 			}
 		}
-	})
+	}
+}
+
+// differences returns the paths below at whose values are not those of was, the outer ones first.
+func differences(now, was any, had bool, at []string) [][]string {
+	if had && reflect.DeepEqual(now, was) {
+		return nil
+	}
+	var list [][]string
+	if at != nil {
+		list = append(list, at)
+	}
+	inner := func(step string, v any) {
+		before, had := get(was, []string{step})
+		list = append(list, differences(v, before, had, append(slices.Clone(at), step))...)
+	}
+	switch now := now.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(now)) {
+			inner(key, now[key])
+		}
+	case []any:
+		for i, item := range now {
+			inner(strconv.Itoa(i), item)
+		}
+	}
+	return list
+}
+
+// reduce reverts the value at a path, or makes it smaller.
+func reduce(now any, path []string, origin any, try func([]string, any) bool) {
+	was, had := get(origin, path)
+	if !had {
+		was = removed{}
+	}
+	if try(path, was) {
+		return
+	}
+	switch now := now.(type) {
+	case string:
+		shortenString(now, func(text string) bool { return try(path, text) })
+	case json.Number:
+		n, _ := now.Int64()
+		for _, v := range []int64{0, 1, n / 2} {
+			if v < n && try(path, json.Number(strconv.FormatInt(v, 10))) {
+				return
+			}
+		}
+	case []any:
+		for i := len(now) - 1; i >= 0; i-- {
+			if shorter := slices.Delete(slices.Clone(now), i, i+1); try(path, shorter) {
+				now = shorter
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(now)) {
+			try(append(slices.Clone(path), key), removed{})
+		}
+	}
 }
 
 // shortenString removes runs of runes, large ones first, then replaces the rest by plain letters.
@@ -132,68 +126,14 @@ func shortenString(text string, try func(string) bool) {
 	}
 }
 
-// prune removes values from the arguments and shortens their strings.
-func (k *shrinker) prune() {
-	if string(k.in.Args) == string(k.in.origin.Args) {
-		return
-	}
-	v, ok := decodeArgs(k.in.Args)
-	if !ok {
-		return
-	}
-	// Each step is tried on a separate tree, so that a failed one has no effect.
-	for _, p := range pointersOf(v, "") {
-		if args, ok := replaceAt(k.in.Args, p, removed{}); ok && k.tryArgs(args) {
-			continue
-		}
-		v, _ := at(k.in.Args, p)
-		text, ok := v.(string)
-		if !ok {
-			continue
-		}
-		shortenString(text, func(shorter string) bool {
-			args, ok := replaceAt(k.in.Args, p, shorter)
-			return ok && k.tryArgs(args)
-		})
-	}
-}
-
-func (k *shrinker) tryArgs(args json.RawMessage) bool {
-	in := k.in
-	in.Args = args
-	return k.try(in)
-}
-
-// pointersOf returns the JSON Pointers of all values, the outer ones first.
-func pointersOf(v any, at string) []string {
+// changes returns the differences between a case and a question made from it, for people.
+func changes(was, now input) []string {
 	var list []string
-	add := func(step string, v any) {
-		p := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
-		list = append(append(list, p), pointersOf(v, p)...)
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			add(key, v[key])
+	fields, names := facts()
+	for i, field := range fields {
+		if a, b := was.tree[field], now.tree[field]; !reflect.DeepEqual(a, b) {
+			list = append(list, fmt.Sprintf("%s: %s in place of %s", names[i], shown(b), shown(a)))
 		}
-	case []any:
-		for i, item := range v {
-			add(strconv.Itoa(i), item)
-		}
-	}
-	return list
-}
-
-// changes returns the differences between a case and an input made from it, for people.
-func changes(was, now author.Case) []string {
-	var list []string
-	a, b := reflect.ValueOf(was.Ask), reflect.ValueOf(now.Ask)
-	for f := range a.NumField() {
-		field := a.Type().Field(f)
-		if fixed(field) || reflect.DeepEqual(a.Field(f).Interface(), b.Field(f).Interface()) {
-			continue
-		}
-		list = append(list, fmt.Sprintf("%s: %s in place of %s", field.Tag.Get("toml"), shown(b.Field(f).Interface()), shown(a.Field(f).Interface())))
 	}
 	if string(was.Args) != string(now.Args) {
 		list = append(list, fmt.Sprintf("args: %s in place of %s", clip(string(now.Args)), clip(string(was.Args))))
@@ -202,10 +142,8 @@ func changes(was, now author.Case) []string {
 }
 
 func shown(v any) string {
-	switch v := v.(type) {
-	case string:
-		return clip(strconv.Quote(v))
-	case []string:
+	switch v.(type) {
+	case string, []any:
 		return clip(fmt.Sprintf("%q", v))
 	}
 	return fmt.Sprint(v)

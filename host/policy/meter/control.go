@@ -72,7 +72,7 @@ func (a *analyser) close() {
 	}
 }
 
-// branch handles the branches; compared says whether the last instruction was a comparison.
+// branch handles the branches; compared reports whether the last instruction was a comparison.
 func (a *analyser) branch(op byte, at int, compared bool) error {
 	a.charge(1)
 	switch op {

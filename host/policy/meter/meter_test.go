@@ -351,7 +351,7 @@ func TestRewriteRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRewrite feeds anything. What is accepted has to pass the verifier, and what the compiler took before it has to take after.
+// FuzzRewrite feeds anything. A module that Rewrite accepts has to pass the verifier, and the compiler has to accept it rewritten if it accepted the original.
 func FuzzRewrite(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(w.Policy(1).Hook("flynn_route", "il", w.Loop(w.Br(0)), w.I64(0)))

@@ -161,68 +161,47 @@ func (g *graph) to(node int) []int {
 	return g.edges[node]
 }
 
-// circles returns the indices of the recursive functions. It is Tarjan's algorithm with an explicit stack, because a module may nest its
-// calls to any depth.
+// circles returns the indices of the recursive functions, by Tarjan's algorithm. It recurses as deep as the module has functions and types, both
+// of which are bounded; Go's stack holds that many calls.
 func (g *graph) circles(indirect bool) []int {
 	n := len(g.edges) + len(g.through)
-	order, low := make([]int, n), make([]int, n) // 0 is not seen
-	open := make([]bool, n)
-	var stack, found []int
-	type visit struct{ node, next int }
+	order, low, open := make([]int, n), make([]int, n), make([]bool, n) // an order of 0 is not seen
+	var stack, functions []int
 	counter := 0
-	for root := range g.edges {
-		if order[root] > 0 {
-			continue
+	var visit func(node int)
+	visit = func(node int) {
+		counter++
+		order[node], low[node], open[node] = counter, counter, true
+		stack = append(stack, node)
+		for _, next := range g.to(node) {
+			switch {
+			case !indirect && next >= len(g.edges):
+			case order[next] == 0:
+				visit(next)
+				low[node] = min(low[node], low[next])
+			case open[next]:
+				low[node] = min(low[node], order[next])
+			}
 		}
-		path := []visit{{root, 0}}
-		for len(path) > 0 {
-			v := &path[len(path)-1]
-			if v.next == 0 {
-				counter++
-				order[v.node], low[v.node], open[v.node] = counter, counter, true
-				stack = append(stack, v.node)
-			}
-			deeper := false
-			for to := g.to(v.node); v.next < len(to); {
-				next := to[v.next]
-				v.next++
-				if !indirect && next >= len(g.edges) {
-					continue
-				}
-				if order[next] == 0 {
-					path, deeper = append(path, visit{next, 0}), true
-					break
-				}
-				if open[next] {
-					low[v.node] = min(low[v.node], order[next])
-				}
-			}
-			if deeper {
-				continue
-			}
-			node := v.node
-			if path = path[:len(path)-1]; len(path) > 0 {
-				parent := path[len(path)-1].node
-				low[parent] = min(low[parent], low[node])
-			}
-			if low[node] != order[node] {
-				continue
-			}
-			before := len(found)
-			for last := -1; last != node; {
-				last = stack[len(stack)-1]
-				stack, open[last] = stack[:len(stack)-1], false
-				found = append(found, last)
-			}
-			if len(found) == before+1 && !slices.Contains(g.to(node), node) {
-				found = found[:before]
+		if low[node] != order[node] {
+			return
+		}
+		first := len(stack) - 1
+		for stack[first] != node {
+			first--
+		}
+		circle := stack[first:]
+		stack = stack[:first]
+		for _, member := range circle {
+			open[member] = false
+			if member < len(g.edges) && (len(circle) > 1 || slices.Contains(g.to(node), node)) {
+				functions = append(functions, member+len(g.w.imports))
 			}
 		}
 	}
-	var functions []int
-	for _, node := range found {
-		if node < len(g.edges) {
-			functions = append(functions, node+len(g.w.imports))
+	for root := range g.edges {
+		if order[root] == 0 {
+			visit(root)
 		}
 	}
 	slices.Sort(functions)

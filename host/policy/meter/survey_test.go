@@ -64,7 +64,7 @@ func TestSurveyOfALongChain(t *testing.T) {
 	}
 }
 
-// FuzzSurvey feeds anything. What the rewriter takes can be surveyed.
+// FuzzSurvey feeds anything. Every module that Rewrite accepts can be surveyed.
 func FuzzSurvey(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(w.Policy(1).Hook("flynn_route", "il", w.Loop(w.Br(0)), w.I64(0)))

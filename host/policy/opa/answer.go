@@ -25,17 +25,17 @@ const maxRestrictions = 64
 
 // Answer is what a policy decided.
 type Answer struct {
-	Verdict uint8 // abi.RouteAgent and so on, or a set of abi.ToolDeny and so on
-	Rule    uint32
-	Name    string // of the agent or the sandbox
-	Reason  string
+	Code   uint8 // abi.RouteAgent and so on, or a set of abi.ToolDeny and so on
+	Rule   uint32
+	Name   string // of the agent or the sandbox
+	Reason string
 }
 
 // ReadRoute reads the result of EntrypointRoute, as opa_json_dump writes it. It returns an error for anything that is not an answer.
 func ReadRoute(text []byte) (Answer, error) {
 	value, defined, err := result(text)
 	if err != nil || !defined {
-		return Answer{Verdict: abi.RouteAbstain}, err
+		return Answer{Code: abi.RouteAbstain}, err
 	}
 	o, ok := value.(map[string]any)
 	if !ok {
@@ -51,13 +51,13 @@ func ReadRoute(text []byte) (Answer, error) {
 	case drop && named || drop && abstain || abstain && named:
 		return Answer{}, fmt.Errorf("route has more than one of agent, drop and abstain")
 	case drop:
-		a.Verdict = abi.RouteDrop
+		a.Code = abi.RouteDrop
 	case abstain:
-		a.Verdict = abi.RouteAbstain
+		a.Code = abi.RouteAbstain
 	case a.Name == "":
 		return Answer{}, fmt.Errorf("route names no agent and does not drop; leave it undefined to abstain")
 	default:
-		a.Verdict = abi.RouteAgent
+		a.Code = abi.RouteAgent
 	}
 	return a, nil
 }
@@ -110,13 +110,13 @@ func restriction(o map[string]any) (Answer, error) {
 	f := fields{of: "tool", object: o, seen: map[string]bool{}}
 	a := Answer{Reason: f.reason(), Rule: f.rule()}
 	if f.truth("deny") {
-		a.Verdict |= abi.ToolDeny
+		a.Code |= abi.ToolDeny
 	}
 	if f.truth("ask") {
-		a.Verdict |= abi.ToolAsk
+		a.Code |= abi.ToolAsk
 	}
 	if wanted, name := f.sandbox(); wanted {
-		a.Verdict |= abi.ToolSandbox
+		a.Code |= abi.ToolSandbox
 		a.Name = name
 	}
 	if err := f.finish(); err != nil {
@@ -140,7 +140,7 @@ func restrictions(list []any) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		if a.Verdict != 0 {
+		if a.Code != 0 {
 			all = append(all, a)
 		}
 	}
@@ -156,13 +156,13 @@ func join(all []Answer) (sum Answer) {
 		if i == 0 {
 			sum.Rule = a.Rule
 		}
-		sum.Verdict |= a.Verdict
+		sum.Code |= a.Code
 		switch {
 		case a.Name == "" || a.Name == sum.Name:
 		case sum.Name == "":
 			sum.Name = a.Name
 		default:
-			sum.Verdict |= abi.ToolDeny
+			sum.Code |= abi.ToolDeny
 			reasons = append(reasons, "it requires two sandboxes, "+sum.Name+" and "+a.Name)
 		}
 		if a.Reason != "" && !slices.Contains(reasons, a.Reason) {

@@ -101,12 +101,12 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if a, err := ReadRoute(text); err == nil {
-			if a.Verdict > abi.RouteDrop || a.Verdict == abi.RouteAgent && a.Name == "" || a.Rule >= 1<<24 || len(a.Reason) > MaxReason {
+			if a.Code > abi.RouteDrop || a.Code == abi.RouteAgent && a.Name == "" || a.Rule >= 1<<24 || len(a.Reason) > MaxReason {
 				t.Errorf("%q gave %+v", text, a)
 			}
 		}
 		if a, err := ReadTool(text); err == nil {
-			if a.Verdict > 7 || a.Name != "" && a.Verdict&abi.ToolSandbox == 0 || a.Rule >= 1<<24 {
+			if a.Code > 7 || a.Name != "" && a.Code&abi.ToolSandbox == 0 || a.Rule >= 1<<24 {
 				t.Errorf("%q gave %+v", text, a)
 			}
 		}

@@ -190,7 +190,7 @@ function routeRules(f: RouteFacts): RouteAnswer {
   if (anyHas(f.attachmentTypes, "application/x-")) return agent("ops", 12).because("an attachment to look at");
   if (used(f) || f.sessionAge > 86_400) return agent("frugal", 13).because("a session that has used much");
   if (f.conversationKind.is("thread") && f.parent.is("c-ops")) return agent("ops", 14).because("a thread of ops");
-  if (f.role.is("owner") && (f.door.is("web") || f.door.is("terminal"))) return agent("coder", 15).because("the owner's own door");
+  if (f.role.is("owner") && (f.door.is("web") || f.door.is("terminal"))) return agent("coder", 15).because("the owner's own frontend");
   if (f.role.is("guest") && (f.weekday == 0 || f.weekday == 6 || f.minuteOfDay < 540 || f.minuteOfDay >= 1020)) {
     return agent("night", 16).because("out of hours");
   }

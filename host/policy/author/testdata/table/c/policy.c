@@ -185,7 +185,7 @@ static int64_t route_rules(const flynn_facts *f) {
 	if (is(f, FLYNN_CONVERSATION_KIND, FLYNN_S("thread")) && is(f, FLYNN_PARENT, FLYNN_S("c-ops")))
 		return flynn_agent(FLYNN_S("ops"), 14, FLYNN_S("a thread of ops"));
 	if (is(f, FLYNN_ROLE, FLYNN_S("owner")) && (is(f, FLYNN_DOOR, FLYNN_S("web")) || is(f, FLYNN_DOOR, FLYNN_S("terminal"))))
-		return flynn_agent(FLYNN_S("coder"), 15, FLYNN_S("the owner's own door"));
+		return flynn_agent(FLYNN_S("coder"), 15, FLYNN_S("the owner's own frontend"));
 	if (out_of_hours(f))
 		return flynn_agent(FLYNN_S("night"), 16, FLYNN_S("out of hours"));
 	if (flynn_match(FLYNN_MATCH_GLOB, FLYNN_S("*@example.com"), flynn_string(f, FLYNN_ACCOUNT)) == 1)

@@ -218,7 +218,7 @@ func routeRules(f policy.RouteFacts) policy.RouteAnswer {
 	case f.ConversationKind() == "thread" && f.Parent() == "c-ops":
 		return policy.RouteAnswer{Agent: "ops", Rule: 14, Reason: "a thread of ops"}
 	case f.Role() == "owner" && (f.Door() == "web" || f.Door() == "terminal"):
-		return policy.RouteAnswer{Agent: "coder", Rule: 15, Reason: "the owner's own door"}
+		return policy.RouteAnswer{Agent: "coder", Rule: 15, Reason: "the owner's own frontend"}
 	case f.Role() == "guest" && (f.Weekday() == 0 || f.Weekday() == 6 || f.MinuteOfDay() < 540 || f.MinuteOfDay() >= 1020):
 		return policy.RouteAnswer{Agent: "night", Rule: 16, Reason: "out of hours"}
 	case policy.Glob("*@example.com", f.Account()):

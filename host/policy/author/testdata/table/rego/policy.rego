@@ -154,7 +154,7 @@ route := object.union({"abstain": true}, neutral(route_verb, operand(question)))
 } else := {"agent": "ops", "rule": 14, "reason": "a thread of ops"} if {
 	input.conversation_kind == "thread"
 	input.parent == "c-ops"
-} else := {"agent": "coder", "rule": 15, "reason": "the owner's own door"} if {
+} else := {"agent": "coder", "rule": 15, "reason": "the owner's own frontend"} if {
 	input.role == "owner"
 	input.door in {"web", "terminal"}
 } else := {"agent": "night", "rule": 16, "reason": "out of hours"} if {

@@ -157,7 +157,7 @@ fn route_rules<'a>(f: &RouteFacts<'a>) -> RouteAnswer<'a> {
         return RouteAnswer::agent("ops").rule(14).reason("a thread of ops");
     }
     if f.role() == "owner" && matches!(f.door(), "web" | "terminal") {
-        return RouteAnswer::agent("coder").rule(15).reason("the owner's own door");
+        return RouteAnswer::agent("coder").rule(15).reason("the owner's own frontend");
     }
     if f.role() == "guest" && out_of_hours(f) {
         return RouteAnswer::agent("night").rule(16).reason("out of hours");
