@@ -13,11 +13,11 @@ import (
 func TestAnswersHaveOneEncoding(t *testing.T) {
 	long := strings.Repeat("n", maxOutput)
 	for _, c := range []struct {
-		name    string
-		raw     func(region []byte) int64
+		name     string
+		raw      func(region []byte) int64
 		decision int64
-		rule    int64
-		fields  map[abi.Field]string
+		rule     int64
+		fields   map[abi.Field]string
 	}{
 		{"abstain", RouteAnswer{}.encode, abi.RouteAbstain, 0, nil},
 		{"agent", RouteAnswer{Agent: "coder", Rule: 3}.encode, abi.RouteAgent, 3, map[abi.Field]string{abi.OutAgent: "coder"}},
