@@ -80,6 +80,12 @@ func (w workspaces) MediaRoom(sender message.SenderKey) (int64, error) {
 	return w.h.fleet.Quota().MediaRoom(sender)
 }
 
+// running connects the pairings with the runner, which is created after them.
+type running struct{ *Host }
+
+// StopFor implements pairing.Turns.
+func (h running) StopFor(sender message.SenderKey) { h.runner.StopFor(sender) }
+
 // turns connects the runner with the parts that are created after it.
 type turns struct{ *Host }
 

@@ -238,12 +238,7 @@ func (h *Host) openServices(c *config.Config) (err error) {
 func (h *Host) openPairings(ctx context.Context) (err error) {
 	h.owners = owners.New(owners.Config{Store: h.store, Rules: inForce{h}.now, Log: h.log})
 	h.pairings, err = pairing.Open(ctx, pairing.Config{
-		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: inForce{h}.pairRole, Events: &h.events,
-	})
-	event.On(&h.events, func(e pairing.Happened) {
-		if e.Event == pairing.Revoked {
-			h.runner.StopFor(e.Sender)
-		}
+		Store: h.store, Log: h.log, Outbox: h.outbox, Owners: h.owners, Role: inForce{h}.pairRole, Turns: running{h}, Events: &h.events,
 	})
 	return err
 }

@@ -96,6 +96,9 @@ func (d *Service) Revoke(ctx context.Context, sender message.SenderKey, by strin
 	d.rows[sender] = p
 	d.publish()
 	err := d.put(ctx, p)
+	if d.cfg.Turns != nil {
+		d.cfg.Turns.StopFor(sender)
+	}
 	d.cfg.Events.Publish(Happened{Revoked, sender})
 	d.cfg.Log.Info("pairing", "sender", sender, "state", p.State, "by", by)
 	return err

@@ -46,6 +46,7 @@ type Config struct {
 	Outbox Outbox
 	// Owners returns the conversations that get notices; nil for none.
 	Owners Owners
+	Turns  Turns      // nil where no turns run
 	Events *event.Bus // receives Happened; may be nil
 	Now    func() time.Time
 	Rand   io.Reader // nil means crypto/rand
@@ -55,6 +56,11 @@ type Config struct {
 // Outbox sends replies; *channel.Outbox implements it.
 type Outbox interface {
 	Push(turn string, r message.Reply)
+}
+
+// Turns ends what runs for a sender whose pairing is revoked; *agent.Runner implements it.
+type Turns interface {
+	StopFor(sender message.SenderKey)
 }
 
 // Owners returns the conversations that get notices about strangers; *owners.Owners implements it.
