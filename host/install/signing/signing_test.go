@@ -91,13 +91,13 @@ func TestKeyFilesArePrivate(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadPrivate(file); err == nil || !strings.Contains(err.Error(), "others may read the key") {
+	if _, err := ReadPrivate(file); err == nil || !strings.Contains(err.Error(), "others can read the key") {
 		t.Errorf("open to others: %v", err)
 	}
 	if err := os.WriteFile(file+".txt", []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadPrivate(file + ".txt"); err == nil || !strings.Contains(err.Error(), "no private key") {
+	if _, err := ReadPrivate(file + ".txt"); err == nil || !strings.Contains(err.Error(), "not a private key") {
 		t.Errorf("another file: %v", err)
 	}
 }

@@ -81,6 +81,7 @@ func newSiteThatProves(t *testing.T, config string, web builtin.WebConfig, proof
 	s.write("plugin/plugin.toml", manifest, 0o600)
 	s.write("plugin/bin/none", "", 0o700)
 	s.serveChat()
+	s.look()
 	h, err := host.New(t.Context(), host.Config{
 		Path: filepath.Join(dir, "flynn.toml"), Getenv: os.Getenv, Log: slog.New(slog.DiscardHandler), Web: web,
 		Attach: map[string]string{"chat": "unix:" + filepath.Join(dir, "chat")},
@@ -89,7 +90,6 @@ func newSiteThatProves(t *testing.T, config string, web builtin.WebConfig, proof
 		t.Fatal(err)
 	}
 	s.run(h)
-	s.look()
 	select {
 	case <-s.chat.ready:
 	case <-time.After(patience):
@@ -127,12 +127,12 @@ func (s *site) run(h *host.Host) {
 	})
 }
 
-// look opens the store beside the host. Its folder is locked against a second host, so the file is reached through another one; nothing is
-// written this way.
+// look opens the store beside the host. Its folder is locked against a second host, so the file is reached through another one. The host,
+// which opens the store later, fences this opener out: it only reads.
 func (s *site) look() {
 	s.t.Helper()
 	beside := filepath.Join(s.dir, "beside")
-	err := errors.Join(os.Mkdir(beside, 0o700), os.Symlink(filepath.Join(s.dir, "state", "flynn.db"), filepath.Join(beside, "flynn.db")))
+	err := errors.Join(os.Mkdir(filepath.Join(s.dir, "state"), 0o700), os.Mkdir(beside, 0o700), os.Symlink(filepath.Join(s.dir, "state", "flynn.db"), filepath.Join(beside, "flynn.db")))
 	if err == nil {
 		s.store, err = sqlite.Open(s.t.Context(), beside)
 	}

@@ -108,7 +108,7 @@ func TestPluginCommandsOnARunningHost(t *testing.T) {
 	buildChanged(t, filepath.Join(s.dir, "built"), pkg, append(versionByArgument("main.go"), change{
 		// From 0.3.0 on, an address is not enough.
 		"main.go", `	if _, _, err := net.SplitHostPort(`,
-		"\tif os.Args[len(os.Args)-1] == \"0.3.0\" {\n\t\treturn channel.FieldErrors{{Path: \"address\", Message: \"want a URL from this version on\"}}\n\t}\n" +
+		"\tif started.Args[len(started.Args)-1] == \"0.3.0\" {\n\t\treturn channel.FieldErrors{{Path: \"address\", Message: \"want a URL from this version on\"}}\n\t}\n" +
 			`	if _, _, err := net.SplitHostPort(`,
 	}))
 	s.mustFlynn("plugin", "install", s.release(pkg, "0.1.0"))
