@@ -136,12 +136,13 @@ func TestOtherWishesEndWhatIsNotWantedAnyMore(t *testing.T) {
 		s.Want([]Wish[*item]{s.wish("a", 2), s.wish("b", 2)}, 100)
 		s.expect(t, time.Minute, Stats{Ready: 4, Wanted: 4, Refills: 4})
 		taken, _ := s.Take("b")
+		s.expect(t, time.Minute, Stats{Ready: 4, Wanted: 4, Refills: 5}) // what was taken is replaced
 		s.Want([]Wish[*item]{s.wish("a", 1)}, 100)
 		s.Put("b", taken) // nobody wants it back
-		s.expect(t, time.Minute, Stats{Ready: 1, Wanted: 1, Refills: 4, Drained: 2})
+		s.expect(t, time.Minute, Stats{Ready: 1, Wanted: 1, Refills: 5, Drained: 3})
 		s.Close()
-		s.expect(t, time.Minute, Stats{Wanted: 1, Refills: 4, Drained: 2})
-		if len(s.ended) != 4 {
+		s.expect(t, time.Minute, Stats{Wanted: 1, Refills: 5, Drained: 3})
+		if len(s.ended) != 5 {
 			t.Errorf("%d were ended", len(s.ended))
 		}
 	})
