@@ -31,10 +31,9 @@ type recorder struct {
 	log   *slog.Logger
 	clock func() time.Time
 
-	row   turnlog.Turn
-	state transcript.State
-	// pending is the next commit. The lock is held only briefly.
-	pending   turnlog.Commit
+	row       turnlog.Turn
+	state     transcript.State
+	pending   turnlog.Commit // the next one
 	held      *held
 	taskUsage taskUsage // model usage of the host itself
 }

@@ -105,7 +105,7 @@ func (r *run) told(ctx context.Context, c sandbox.CodeResult) tool.Result {
 		parts = append(parts, fmt.Sprintf("[%d attachments were not given to the program: too many, or too large]", r.left))
 	}
 	result := tool.Result{
-		Text: joined(parts), IsError: c.ExitCode != 0 || c.Signal != "" || c.TimedOut || c.Canceled,
+		Text: builtin.JoinLines(parts...), IsError: c.ExitCode != 0 || c.Signal != "" || c.TimedOut || c.Canceled,
 		Labels: tool.JoinLabels(r.labels, tool.PlaceLabels("code", r.spec.Network != "none")), Attachments: r.attached,
 	}
 	for _, v := range violations(c, r.spec) {
@@ -124,18 +124,6 @@ func section(name string, content []byte) string {
 		return text
 	}
 	return name + ":\n" + text
-}
-
-// joined joins parts with newlines.
-func joined(parts []string) string {
-	var b strings.Builder
-	for _, p := range parts {
-		if b.Len() > 0 && p != "" && !strings.HasSuffix(b.String(), "\n") {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p)
-	}
-	return b.String()
 }
 
 // in reports whether a path is a folder or lies in it, lexically.

@@ -32,7 +32,7 @@ func processStart() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: join(fmt.Sprintf("started %s with pid %d", p.ID, p.PID), told(p.News)), Record: record(p)}, nil
+			return tool.Result{Text: JoinLines(fmt.Sprintf("started %s with pid %d", p.ID, p.PID), told(p.News)), Record: record(p)}, nil
 		},
 	}
 }
@@ -100,7 +100,7 @@ func processOutput() tool.Tool {
 			if gap := out.Offset - args.Offset; gap > 0 {
 				note = fmt.Sprintf("[%s; %d bytes before this are no longer kept; go on with offset %d]", state, gap, out.Next)
 			}
-			return tool.Result{Text: join(string(out.Data), note, changedBy(ctx, call.Machine, args.ID, out.Running)), Labels: call.Place}, nil
+			return tool.Result{Text: JoinLines(string(out.Data), note, changedBy(ctx, call.Machine, args.ID, out.Running)), Labels: call.Place}, nil
 		},
 	}
 }
@@ -125,7 +125,7 @@ func processKill() tool.Tool {
 			if err != nil {
 				return outcome(err)
 			}
-			return tool.Result{Text: join(processLine(p), changedOf(p)), Record: record(p)}, nil
+			return tool.Result{Text: JoinLines(processLine(p), changedOf(p)), Record: record(p)}, nil
 		},
 	}
 }

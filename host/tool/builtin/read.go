@@ -80,9 +80,9 @@ func readBytes(read reader, offset, limit int64) (string, error) {
 	}
 	end := offset + int64(len(data))
 	if end < size {
-		return join(text, fmt.Sprintf("[bytes %d to %d of %d; go on with byte_offset %d]", offset, end, size, end)), nil
+		return JoinLines(text, fmt.Sprintf("[bytes %d to %d of %d; go on with byte_offset %d]", offset, end, size, end)), nil
 	}
-	return join(text, fmt.Sprintf("[end of file at byte %d]", size)), nil
+	return JoinLines(text, fmt.Sprintf("[end of file at byte %d]", size)), nil
 }
 
 // readLines shows whole lines from the first one on, at most count, as many as fit on a page.
@@ -137,7 +137,7 @@ func formatLines(data []byte, first, count, offset, size int64) string {
 	case end == 0:
 		return fmt.Sprintf("[line %d is longer than a page; read it with byte_offset %d]", first, offset)
 	}
-	return join(string(data[:end]), fmt.Sprintf("[lines %d to %d; byte %d of %d; go on with offset %d]", first, line-1, at, size, line))
+	return JoinLines(string(data[:end]), fmt.Sprintf("[lines %d to %d; byte %d of %d; go on with offset %d]", first, line-1, at, size, line))
 }
 
 // isBinary reports whether data is not text.

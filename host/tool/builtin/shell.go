@@ -52,12 +52,12 @@ func runShell(ctx context.Context, call tool.Call, args shellArgs) (tool.Result,
 	})
 	if err != nil {
 		result, err := outcome(err)
-		if said := join(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // output before the machine was lost
-			result.Text, result.Labels = join(said, result.Text), call.Place
+		if said := JoinLines(string(r.Stdout), string(r.Stderr)); err == nil && said != "" { // output before the machine was lost
+			result.Text, result.Labels = JoinLines(said, result.Text), call.Place
 		}
 		return result, err
 	}
-	text := join(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", told(r.News), changed(r.Changes))
+	text := JoinLines(string(r.Stdout), string(r.Stderr), "["+Describe(r)+"]", told(r.News), changed(r.Changes))
 	r.Stdout, r.Stderr = nil, nil
 	return tool.Result{Text: text, IsError: !succeeded(r), Record: record(r), Labels: call.Place}, nil
 }
@@ -66,8 +66,8 @@ func succeeded(r machine.Result) bool {
 	return r.ExitCode == 0 && r.Signal == "" && !r.TimedOut && !r.Canceled
 }
 
-// join puts parts on separate lines and drops empty ones.
-func join(parts ...string) string {
+// JoinLines puts parts on separate lines and drops empty ones.
+func JoinLines(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {
 		if b.Len() > 0 && p != "" && !strings.HasSuffix(b.String(), "\n") {

@@ -249,7 +249,7 @@ func readText(response *http.Response) (string, error) {
 		text = htmlText(text, response.Request.URL)
 	}
 	if cut {
-		text = join(text, fmt.Sprintf("[the page is longer than %d bytes; the rest was not read]", maxBody))
+		text = JoinLines(text, fmt.Sprintf("[the page is longer than %d bytes; the rest was not read]", maxBody))
 	}
 	return text, nil
 }
