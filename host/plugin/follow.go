@@ -48,8 +48,8 @@ func (h *Host) comply(ctx context.Context, before, now lockFile) {
 		was, existed := before.choice(name)
 		c, exists := now.choice(name)
 		for _, sup := range all {
-			installed := !existed && exists && sup.snapshot().State == Quarantined
-			if installed || existed && (!exists || c.Disabled != was.Disabled) {
+			installed := exists && (!existed || now.replaced(before, c, was))
+			if installed && sup.snapshot().State == Quarantined || existed && (!exists || c.Disabled != was.Disabled) {
 				sup.restart()
 			}
 		}
@@ -68,6 +68,13 @@ func (h *Host) comply(ctx context.Context, before, now lockFile) {
 			h.upgrade(ctx, c, c.Active)
 		}
 	}
+}
+
+// replaced reports whether the active version of a plugin was removed and installed again, which may happen between two looks at the lock.
+func (l lockFile) replaced(before lockFile, c, was Choice) bool {
+	r, _ := l.release(c.Name, c.Active)
+	old, known := before.release(was.Name, was.Active)
+	return known && c.Active == was.Active && !r.Installed.Equal(old.Installed)
 }
 
 func (h *Host) byPlugin() map[string][]*supervisor {

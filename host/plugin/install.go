@@ -178,7 +178,7 @@ func (s *Store) install(o Options, fill func(*install.Staged) error) (out Instal
 	}
 	out = Installed{Manifest: m, Locked: Locked{
 		Name: m.Name, Version: m.Version, Platforms: slices.Sorted(maps.Keys(m.Exec)), Source: o.Source,
-		Installed: time.Now().UTC().Truncate(time.Second), Signer: string(signer),
+		Installed: time.Now().UTC().Truncate(time.Millisecond), Signer: string(signer),
 		Network: m.Permissions.Network, Host: m.Permissions.Host, Files: files,
 	}}
 	return out, s.enter(v, &out, o)

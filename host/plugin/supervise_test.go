@@ -299,6 +299,40 @@ func TestInstalledPluginRunsUntilItIsTamperedWith(t *testing.T) {
 	}
 }
 
+// A script may remove a quarantined plugin and install it again before the host looks at the lock.
+func TestAReinstalledPluginLeavesQuarantine(t *testing.T) {
+	t.Parallel()
+	s := startPrepared(t, nil, Containment{}, func(h *Host) { h.timeouts.lockEvery = time.Hour })
+	source := makePack(t, "good", packOptions{})
+	installed, err := s.store.Install(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(s.store.versions.Path(installed.dir()), "bin", "actor")
+	if err := errors.Join(os.Remove(binary), os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	l := &listener{}
+	s.add(Instance{Name: "one", Plugin: "actor"}, l)
+	s.await("one", Quarantined)
+	before, err := s.store.lock.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Remove("actor"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.Install(source); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.store.lock.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.comply(t.Context(), before, now)
+	s.await("one", Ready)
+}
+
 func TestRunFolder(t *testing.T) {
 	t.Run("too long", func(t *testing.T) {
 		_, err := claimRunDir("/tmp/"+strings.Repeat("x", 100), slog.New(slog.DiscardHandler))
