@@ -158,6 +158,7 @@ func serve(ctx, base context.Context, cut func(), srv *http.Server, ln net.Liste
 	srv.ReadHeaderTimeout, srv.IdleTimeout, srv.MaxHeaderBytes = headerTimeout, idleTimeout, maxHeader
 	srv.BaseContext = func(net.Listener) context.Context { return base }
 	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	closedAtShutdown(srv)
 	failed := make(chan error, 1)
 	go func() { failed <- idle.serve(srv, ln) }()
 	var err error

@@ -68,11 +68,12 @@ type driver struct {
 	kills    int // of the plugin, in the life of the process that runs
 	done     []string
 	programs sync.WaitGroup // that ask over the OpenAI API
+	over     chan struct{}  // closed when nobody waits for an answer any more
 }
 
 // newDriver makes a set-up whose queue mode comes from the seed.
 func newDriver(t *testing.T, bin string, seed uint64) *driver {
-	d := &driver{t: t, rng: rand.New(rand.NewPCG(seed, 0)), journal: newJournal()}
+	d := &driver{t: t, rng: rand.New(rand.NewPCG(seed, 0)), journal: newJournal(), over: make(chan struct{})}
 	var err error
 	if d.platform, err = hosttest.NewPlatform(hosttest.PlatformConfig{Shown: d.journal.shown}); err != nil {
 		t.Fatal(err)
@@ -144,6 +145,7 @@ func (d *driver) live(do func()) {
 	d.start()
 	do()
 	d.settle()
+	close(d.over)
 	d.programs.Wait()
 	problems := d.journal.judge(d.ran())
 	if open := d.requests(); len(open) > 0 {
@@ -391,7 +393,7 @@ func (d *driver) question(user string) {
 	}
 	d.note("  %d by %s", m.id, body["user"])
 	d.programs.Go(func() {
-		for range 100 {
+		for {
 			ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 			var answer struct {
 				Choices []struct{ Message struct{ Content string } }
@@ -405,7 +407,11 @@ func (d *driver) question(user string) {
 				d.journal.told(m, err.Error())
 				return
 			}
-			<-time.After(50 * time.Millisecond)
+			select {
+			case <-d.over:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 	})
 }
