@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -395,6 +396,17 @@ func (p *Program) Stop() error {
 }
 
 const stopTimeout = time.Minute
+
+// Dump ends the process and returns everything that it wrote, with the stacks of its goroutines at the end.
+func (p *Program) Dump() (string, error) {
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return "", err
+	}
+	<-p.ended
+	p.cmd = nil
+	text, err := os.ReadFile(p.Log)
+	return string(text), err
+}
 
 // Tail is the end of the log.
 func (p *Program) Tail() string {

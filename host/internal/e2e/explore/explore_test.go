@@ -151,14 +151,14 @@ func (d *driver) live(do func()) {
 	if open := d.requests(); len(open) > 0 {
 		problems = append(problems, fmt.Sprintf("all calls have ended, and requests are open: %v", open))
 	}
-	if err := d.program.Stop(); err != nil {
+	if len(problems) > 0 {
+		log, err := d.program.Dump()
+		d.t.Logf("what was done:\n%s\nthe host wrote (%v):\n%s", strings.Join(d.done, "\n"), err, log)
+	} else if err := d.program.Stop(); err != nil {
 		problems = append(problems, err.Error())
 	}
 	for _, p := range problems {
 		d.t.Error(p)
-	}
-	if len(problems) > 0 {
-		d.t.Logf("what was done:\n%s\nthe log ends with:\n%s", strings.Join(d.done, "\n"), d.program.Tail())
 	}
 }
 
