@@ -50,8 +50,9 @@ const historyLimit = 500
 //	POST /api/v1/schedules/{name}/resume    {}
 //	POST /api/v1/sessions/import    a file of flynn session export; answers ImportedSession
 //	POST /api/v1/sessions/delete    DeleteSession
-//	POST /api/v1/halt               {"reason"}; everything everywhere, until
-//	POST /api/v1/resume             {}
+//	POST /api/v1/halt               {"reason"}; halts everything everywhere
+//	POST /api/v1/resume             {}; ends the halt
+//	POST /api/v1/tools/judge        DryRunCall; answers DryRunResult
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
 //	GET  /api/v1/usage/held         [Held]
 //	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N

@@ -23,8 +23,14 @@ type Gateway struct {
 	seconds      *prometheus.HistogramVec
 }
 
+// Registry takes metrics and lists them; *prometheus.Registry does.
+type Registry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
 // NewGateway declares the metrics in reg, or takes over those that an earlier gateway declared there.
-func NewGateway(reg *prometheus.Registry) (*Gateway, error) {
+func NewGateway(reg Registry) (*Gateway, error) {
 	m := &Gateway{
 		Handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,7 +63,7 @@ func NewGateway(reg *prometheus.Registry) (*Gateway, error) {
 }
 
 // register adds *c, or replaces it by the collector that an earlier gateway registered.
-func register[C prometheus.Collector](reg *prometheus.Registry, c *C) error {
+func register[C prometheus.Collector](reg Registry, c *C) error {
 	err := reg.Register(*c)
 	var there prometheus.AlreadyRegisteredError
 	if errors.As(err, &there) {
