@@ -187,12 +187,8 @@ func (o *Outbox) sender(ctx context.Context, channel string) (Sender, error) {
 func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow) []mailbox.OutboxRow {
 	d := delivery{Outbox: o, row: rows[0]}
 	for wait := left(d.row, o.cfg.Now()); ; {
-		if wait > 0 {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return nil
-			}
+		if d.pause(ctx, wait); ctx.Err() != nil {
+			return nil
 		}
 		var done bool
 		var err error
@@ -226,7 +222,31 @@ func left(r mailbox.OutboxRow, now time.Time) time.Duration {
 
 // after sets the pause before the next try. Only a later process looks at it; this one waits by its timer.
 func (d *delivery) after(next *mailbox.OutboxRow, wait time.Duration) {
-	next.NextTry, next.Pause = d.cfg.Now().Add(wait).UTC(), wait
+	next.NextTry, next.Pause, next.Note = d.cfg.Now().Add(wait).UTC(), wait, ""
+}
+
+// pause waits before the next try. A channel that was down and is back ends the pause, because its cause is probably over.
+func (d *delivery) pause(ctx context.Context, wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		d.mu.Lock()
+		s, changed := d.senders[d.row.Reply.Channel], d.changed
+		d.mu.Unlock()
+		if d.row.Note == noteDown && s != nil && s != d.by {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // delivery is the delivery of one reply. row is the committed state: nothing is done before its state is committed, and no outcome
@@ -236,7 +256,9 @@ type delivery struct {
 	row mailbox.OutboxRow
 	// recognised is true if the channel would recognise a repetition of the current send.
 	recognised bool
-	resumed    int // times that the current part stopped in the middle
+	resumed    int    // times that the current part stopped in the middle
+	by         Sender // of the last attempt
+	tries      int    // attempts by it
 }
 
 // logger names the reply. It is made only when there is something to log, which is rare.
@@ -300,6 +322,10 @@ func (d *delivery) attempt(ctx context.Context) (done bool, wait time.Duration, 
 		return false, d.row.Pause, nil
 	}
 	next.Attempts++
+	if s != d.by {
+		d.by, d.tries = s, 0
+	}
+	d.tries++
 	if !s.Capabilities().Idempotent {
 		next.State, next.Note = mailbox.OutboxSending, ""
 		if err := d.save(ctx, next); err != nil {
@@ -335,6 +361,9 @@ func (d *delivery) settle(ctx context.Context, s Sender, next *mailbox.OutboxRow
 	next.Reply.PossibleDuplicate = true
 	return false, nil
 }
+
+// noteDown is the note of a reply that was not sent because the channel could not, such as one that is not connected.
+const noteDown = string(message.NotSent)
 
 // noteUnknown distinguishes a send whose outcome the channel does not know from one that the end of the host cut off. The first is
 // given up when it happens to a marked resend, because the channel will not know the next time either. The second says nothing about the
@@ -377,15 +406,21 @@ func (d *delivery) record(ctx context.Context, next mailbox.OutboxRow, res messa
 		next.State, next.Note = mailbox.OutboxDead, "the channel refused it for good"
 		return true, 0, d.save(ctx, next)
 	case message.NotSent:
-		next.State, wait = mailbox.OutboxPending, max(res.RetryAfter, pause(next.Attempts))
+		next.State, wait = mailbox.OutboxPending, max(res.RetryAfter, pause(d.tries))
 	default:
-		next.State, next.Note, wait = mailbox.OutboxSending, noteUnknown, pauseAfter(next.Attempts)
+		next.State, wait = mailbox.OutboxSending, pauseAfter(next.Attempts)
 	}
 	if next.Attempts >= maxAttempts {
 		next.State, next.Note = mailbox.OutboxDead, fmt.Sprintf("gave up after %d attempts", next.Attempts)
 		return true, 0, d.save(ctx, next)
 	}
 	d.after(&next, wait)
+	switch {
+	case next.State == mailbox.OutboxSending:
+		next.Note = noteUnknown
+	case res.RetryAfter == 0:
+		next.Note = noteDown
+	}
 	return false, wait, d.save(ctx, next)
 }
 

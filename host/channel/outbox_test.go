@@ -220,6 +220,58 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	})
 }
 
+// TestAChannelThatIsBackEndsThePause has a channel fail until the pauses are minutes long, and come back: in the same process, and in the
+// next one. A pause that the channel asked for, and one after a send whose outcome is unknown, are kept.
+func TestAChannelThatIsBackEndsThePause(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		last  message.Delivery
+		again bool
+	}{
+		{"it could not send", message.Delivery{Outcome: message.NotSent}, true},
+		{"it asked for a pause", message.Delivery{Outcome: message.NotSent, RetryAfter: 10 * time.Minute}, false},
+		{"it does not know", message.Delivery{Outcome: message.Unknown}, false},
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart=%v", tt.name, restart), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := newMemory(row("k", "#a", mailbox.OutboxPending))
+					down, back := &script{recognises: true}, &script{recognises: true}
+					for range 10 {
+						down.answers = append(down.answers, message.Delivery{Outcome: message.NotSent})
+					}
+					down.answers = append(down.answers, tt.last, message.Delivery{Outcome: message.NotSent, RetryAfter: time.Hour})
+					start := func() (o *Outbox, stop func()) {
+						ctx, cancel := context.WithCancel(t.Context())
+						o = NewOutbox(OutboxConfig{Store: m, Log: slog.New(slog.DiscardHandler)})
+						var done sync.WaitGroup
+						done.Go(func() { o.Run(ctx) })
+						return o, func() { cancel(); done.Wait() }
+					}
+					o, stop := start()
+					detach := o.Attach("irc", down)
+					for len(down.sent) < 11 {
+						time.Sleep(time.Second)
+					}
+					synctest.Wait()
+					detach()
+					if restart {
+						stop()
+						o, stop = start()
+					}
+					o.Attach("irc", back)
+					time.Sleep(time.Second)
+					synctest.Wait()
+					stop()
+					if got := len(back.sent) > 0; got != tt.again {
+						t.Errorf("sent %v at once, want %v", back.sent, tt.again)
+					}
+				})
+			})
+		}
+	}
+}
+
 func TestOrderWithinAConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rows []mailbox.OutboxRow

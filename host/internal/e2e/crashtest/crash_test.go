@@ -225,8 +225,8 @@ func (x *trial) settle() {
 		case <-x.program.Ended():
 			x.t.Fatalf("flynn ended by itself; its log ends with:\n%s", x.program.Tail())
 		case <-time.After(patience):
-			x.t.Errorf("%d messages have no answer after %s; the log ends with:\n%s", open, patience, x.program.Tail())
-			return
+			log, err := x.program.Dump()
+			x.t.Fatalf("%d messages have no answer after %s; the host wrote (%v):\n%s", open, patience, err, log)
 		}
 	}
 }
