@@ -95,6 +95,12 @@ func (s *script) Send(_ context.Context, r message.Reply) (message.Delivery, err
 	return a.(message.Delivery), nil
 }
 
+func (s *script) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sent)
+}
+
 // knowing is a script that can look a send up.
 type knowing struct {
 	*script
@@ -250,7 +256,7 @@ func TestAChannelThatIsBackEndsThePause(t *testing.T) {
 					}
 					o, stop := start()
 					detach := o.Attach("irc", down)
-					for len(down.sent) < 11 {
+					for down.count() < 11 {
 						time.Sleep(time.Second)
 					}
 					synctest.Wait()
