@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/flynnhost/flynn/host/internal/process"
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // The escalation steps, as Kill.Rung names them.
@@ -82,7 +82,7 @@ func (r *running) sweep(members []member) bool {
 
 // killOne kills a process only if it certainly belongs to the command.
 func (r *running) killOne(pid int) {
-	process.End(pid, func() bool {
+	ps.End(pid, func() bool {
 		_, ours := r.inspect(pid)
 		return ours
 	})
@@ -96,7 +96,7 @@ type member struct {
 
 // hasMarker reports whether the environment of a process has the command's marker.
 func (r *running) hasMarker(pid int) bool {
-	return process.HasVariable(pid, markerName+"="+r.marker)
+	return ps.HasVariable(pid, markerName+"="+r.marker)
 }
 
 // signalGroup signals the command's process group. The unreaped leader keeps the group's id from being reused.

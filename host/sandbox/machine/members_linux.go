@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flynnhost/flynn/host/internal/process"
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // Weak returns what Host does not guarantee on this system.
@@ -19,14 +19,14 @@ func Weak() []string {
 // watch waits for the leader's exit without reaping it.
 func (r *running) watch() {
 	defer close(r.exited)
-	_ = process.AwaitExit(r.cmd.Process.Pid) // fails only if there is no such child
+	_ = ps.AwaitExit(r.cmd.Process.Pid) // fails only if there is no such child
 }
 
 // found is not needed: the environment of a process shows where it comes from until it ends.
 type found struct{}
 
-// members finds the live processes of the command: those of its session, and those that carry its marker. It only looks at processes of our
-// own user, because others are neither ours nor killable.
+// members finds the live processes of the command: those of its session, and those that carry its marker. It only looks at processes that
+// we may kill.
 func (r *running) members() []member {
 	// A process that forks and exits repeatedly can escape one walk. If no pid was assigned during the walk, none has escaped; on a busy
 	// computer a few walks have to suffice.
@@ -109,7 +109,7 @@ func allPids() []int {
 
 // inspect checks whether a process is alive and belongs to the command.
 func (r *running) inspect(pid int) (member, bool) {
-	p, ok := process.Look(pid)
+	p, ok := ps.Look(pid)
 	if !ok {
 		return member{}, false
 	}

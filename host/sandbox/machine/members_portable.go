@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flynnhost/flynn/host/internal/process"
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // Weak returns what Host does not guarantee on this system.
 func Weak() []string {
-	if _, err := process.Own(); err != nil {
+	if _, err := ps.Own(); err != nil {
 		return []string{"a process that leaves the session of its command outlives it: this system does not list processes"}
 	}
 	return []string{"a process that leaves the session of its command and loses its parent within " + followEvery.String() +
@@ -30,7 +30,7 @@ type found struct {
 func (r *running) watch() {
 	defer close(r.exited)
 	go r.follow() // ends with the leader
-	if process.AwaitExit(r.cmd.Process.Pid) != nil {
+	if ps.AwaitExit(r.cmd.Process.Pid) != nil {
 		_ = r.cmd.Wait()
 	}
 }
@@ -55,7 +55,7 @@ func (r *running) follow() {
 // members finds the live processes of the command: those of its session, their descendants, and those that carry its marker. It returns
 // nothing if the system does not list processes: then there is only the process group, which is signalled as a whole.
 func (r *running) members() []member {
-	all, _ := process.Own()
+	all, _ := ps.Own()
 	r.found.mu.Lock()
 	defer r.found.mu.Unlock()
 	known := r.found.pick(all, r.cmd.Process.Pid, r.hasMarker)
@@ -69,7 +69,7 @@ func (r *running) members() []member {
 }
 
 // pick updates the found processes of the command whose leader is given from a list of all.
-func (f *found) pick(all []process.Process, leader int, marked func(pid int) bool) map[int]int64 {
+func (f *found) pick(all []ps.Process, leader int, marked func(pid int) bool) map[int]int64 {
 	known := map[int]int64{}
 	for _, p := range all {
 		if was, ok := f.started[p.PID]; p.Session == leader || ok && was == p.Started || marked(p.PID) {

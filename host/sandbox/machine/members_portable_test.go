@@ -7,18 +7,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flynnhost/flynn/host/internal/process"
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // Each step is a list of processes at one time, and those of them that belong to the command with the leader 10. No environment is readable
 // but that of 90.
 func TestPick(t *testing.T) {
-	type list []process.Process
-	leader := process.Process{PID: 10, Parent: 1, Group: 10, Session: 10, Started: 1}
-	deserter := process.Process{PID: 12, Parent: 11, Group: 12, Session: 12, Started: 2}
+	type list []ps.Process
+	leader := ps.Process{PID: 10, Parent: 1, Group: 10, Session: 10, Started: 1}
+	deserter := ps.Process{PID: 12, Parent: 11, Group: 12, Session: 12, Started: 2}
 	orphan := deserter
 	orphan.Parent = 1
-	stranger := process.Process{PID: 12, Parent: 1, Group: 12, Session: 12, Started: 9}
+	stranger := ps.Process{PID: 12, Parent: 1, Group: 12, Session: 12, Started: 9}
 	for name, steps := range map[string][]struct {
 		all  list
 		want []int

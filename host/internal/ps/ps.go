@@ -1,8 +1,8 @@
-// Package process looks at processes of this user and waits for their ends, on Linux and macOS.
+// Package ps looks at the processes that this user may kill, and waits for their ends, on Linux and macOS.
 //
 // Start with Own, which lists them, Look, and Environ, by which a process is recognised as one's own. The package does not decide what may be
 // killed: End kills one process if its caller still recognises it.
-package process
+package ps
 
 import (
 	"errors"

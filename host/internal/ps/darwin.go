@@ -1,6 +1,6 @@
 //go:build darwin
 
-package process
+package ps
 
 import (
 	"errors"
@@ -13,9 +13,13 @@ import (
 // zombie is SZOMB of sys/proc.h.
 const zombie = 5
 
-// Own returns this user's live processes. One that starts meanwhile may be missing.
+// Own returns the live processes that this user may kill. One that starts meanwhile may be missing.
 func Own() ([]Process, error) {
-	all, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Geteuid())
+	list, of := "kern.proc.uid", []int{os.Geteuid()}
+	if of[0] == 0 {
+		list, of = "kern.proc.all", nil
+	}
+	all, err := unix.SysctlKinfoProcSlice(list, of...)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}

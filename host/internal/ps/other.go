@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package process
+package ps
 
 // Own returns ErrUnsupported.
 func Own() ([]Process, error) { return nil, ErrUnsupported }
