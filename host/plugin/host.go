@@ -358,5 +358,9 @@ func defaultRunDir(stateDir string) (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return fmt.Sprintf("%s/flynn-%x", dir, sum[:4]), nil
 	}
-	return fmt.Sprintf("%s/flynn-%d-%x", os.TempDir(), os.Getuid(), sum[:4]), nil
+	name := fmt.Sprintf("flynn-%d-%x", os.Getuid(), sum[:4])
+	if dir := filepath.Join(os.TempDir(), name); len(dir)+socketTail <= maxSocket {
+		return dir, nil
+	}
+	return filepath.Join("/tmp", name), nil // the folder for temporary files of macOS has a long name
 }

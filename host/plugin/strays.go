@@ -2,14 +2,12 @@ package plugin
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // Strays are processes that a killed host's plugins have started and that outlived them: they have no lifeline, and their parent-death
@@ -21,7 +19,6 @@ import (
 const (
 	strayRounds = 20 // strays may start others during the search
 	strayPause  = 10 * time.Millisecond
-	maxEnviron  = 256 << 10 // bytes that are read of an environment; the host's variables come first
 )
 
 // endStrays kills the processes that the plugins of an earlier host with this run folder have left, and returns their number.
@@ -33,7 +30,7 @@ func endStrays(runDir string) int {
 			break
 		}
 		for _, pid := range found {
-			if endStray(pid, runDir) {
+			if ps.End(pid, func() bool { return isStray(pid, runDir) }) {
 				ended[pid] = true
 			}
 		}
@@ -43,30 +40,20 @@ func endStrays(runDir string) int {
 }
 
 // strays are the processes with an environment of this run folder.
-func strays(runDir string) []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var out []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() && isStray(pid, runDir) {
-			out = append(out, pid)
+func strays(runDir string) (pids []int) {
+	all, _ := ps.Own() // nothing is found where the system does not list them
+	for _, p := range all {
+		if p.PID != os.Getpid() && isStray(p.PID, runDir) {
+			pids = append(pids, p.PID)
 		}
 	}
-	return out
+	return pids
 }
 
 // isStray reports whether the environment of a process is that of a plugin with this run folder. A process that has ended has none.
 func isStray(pid int, runDir string) bool {
-	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, maxEnviron))
 	folder := filepath.Join(runDir, socketDirs)
-	return slices.ContainsFunc(bytes.Split(text, []byte{0}), func(variable []byte) bool {
+	return slices.ContainsFunc(ps.Environ(pid), func(variable []byte) bool {
 		for _, name := range []string{"HOME=", "TMPDIR=", "PLUGIN_UNIX_SOCKET_DIR="} {
 			if bytes.HasPrefix(variable, []byte(name+folder)) {
 				return true
@@ -74,14 +61,4 @@ func isStray(pid int, runDir string) bool {
 		}
 		return false
 	})
-}
-
-// endStray kills a process, unless its pid was reused since it was found, and reports whether it did.
-func endStray(pid int, runDir string) bool {
-	p, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(p)
-	return isStray(pid, runDir) && unix.PidfdSendSignal(p, unix.SIGKILL, nil, 0) == nil
 }
