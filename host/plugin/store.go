@@ -149,6 +149,9 @@ func Shipped() []string {
 
 // notInstalled is the error for a plugin that the lock does not name.
 func (s *Store) notInstalled(l lockFile, name string, others ...string) error {
+	if err := s.shelf().Err(); err != nil {
+		return err
+	}
 	own := s.shelf().Names(firstparty.Plugins)
 	if slices.Contains(own, name) {
 		return fmt.Errorf("plugin %q comes with flynn and is not in the lock yet: flynn puts it there when the configuration first uses it", name)

@@ -3,10 +3,7 @@ package firstparty
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-
-	"github.com/flynnhost/flynn/host/internal/fileowner"
 )
 
 // Find returns what comes with the running program.
@@ -43,21 +40,15 @@ func releaseOf(exe string) string {
 
 // moduleOf returns the folder of the sources from which a program was built; "" if they are not on this machine. Others than these must not
 // be built, because whoever can write them could then run programs here. So the working folder counts only for a program that the go command
-// has just built there, and the folder that the compiler has noted only if it belongs to this user.
+// has just built and keeps for itself.
 func moduleOf(exe string) string {
 	if module := moduleAbove(filepath.Dir(exe)); module != "" {
 		return module
 	}
 	if temporary(exe) {
 		if here, err := os.Getwd(); err == nil {
-			if module := moduleAbove(here); module != "" {
-				return module
-			}
+			return moduleAbove(here)
 		}
-	}
-	_, file, _, _ := runtime.Caller(0) // not a path with -trimpath
-	if module := moduleAbove(filepath.Dir(file)); filepath.IsAbs(file) && ours(module) {
-		return module
 	}
 	return ""
 }
@@ -86,14 +77,4 @@ func moduleAbove(dir string) string {
 			return ""
 		}
 	}
-}
-
-// ours reports whether the sources belong to this user or to root.
-func ours(module string) bool {
-	info, err := os.Stat(filepath.Join(module, "go.mod"))
-	if module == "" || err != nil {
-		return false
-	}
-	uid, ok := fileowner.Of(info)
-	return !ok || uid == 0 || uid == os.Geteuid()
 }

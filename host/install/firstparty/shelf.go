@@ -55,7 +55,7 @@ type Builder interface {
 	Assemble(ctx context.Context, source, into string) error
 }
 
-// Names returns the names of all of a kind. A release that cannot be read has none; Get says why.
+// Names returns the names of all of a kind. A release that cannot be read has none; Err says why.
 func (s Shelf) Names(k Kind) []string {
 	if s.release != "" {
 		m, _ := s.manifest()
@@ -72,6 +72,15 @@ func (s Shelf) Names(k Kind) []string {
 		found[i] = filepath.Base(filepath.Dir(name))
 	}
 	return found
+}
+
+// Err says why a release cannot be read.
+func (s Shelf) Err() error {
+	if s.release == "" {
+		return nil
+	}
+	_, err := s.manifest()
+	return err
 }
 
 // Has reports whether there is one of that name.

@@ -74,6 +74,9 @@ func (n named) known(name string) error {
 	if err != nil || l != nil {
 		return err
 	}
+	if err := shelf.Err(); err != nil {
+		return err
+	}
 	own := shelf.Names(firstparty.Policies)
 	if slices.Contains(own, name) {
 		return shelf.Check(firstparty.Policies, name)
