@@ -14,8 +14,8 @@ import (
 	"github.com/flynnhost/flynn/host/install/firstparty"
 )
 
-// Provide installs a plugin that comes with Flynn at its first use, and again when Flynn comes with another build of it. What a person has
-// installed under the same name, or has gone back to, stays.
+// Provide installs a plugin that comes with Flynn at its first use, and again when Flynn comes with another build of it. A version that
+// a person has installed under the same name, or has gone back to, stays.
 func (s *Store) Provide(ctx context.Context, log *slog.Logger, name string) error {
 	if !s.awaits(name) {
 		return nil

@@ -24,7 +24,7 @@ func Find() Shelf {
 // FromRelease returns what lies in dir, the folder lib/flynn of a release.
 func FromRelease(dir string) Shelf { return Shelf{release: dir} }
 
-// FromSource returns what the sources in the folder module have. What is built goes into the folder cache.
+// FromSource returns what the sources in the folder module have. Builds go into the folder cache.
 func FromSource(module, cache string) Shelf { return Shelf{module: module, cache: cache} }
 
 // releaseOf returns the folder lib/flynn of the release that a program belongs to; "" if there is none.
@@ -39,7 +39,7 @@ func releaseOf(exe string) string {
 }
 
 // moduleOf returns the folder of the sources from which a program was built; "" if they are not on this machine. Others than these must not
-// be built, because whoever can write them could then run programs here. So the working folder counts only for a program that the go command
+// be built, because their author could then run programs here. So the working folder counts only for a program that the go command
 // has just built and keeps for itself.
 func moduleOf(exe string) string {
 	if module := moduleAbove(filepath.Dir(exe)); module != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
-// Sources returns the policies of a configuration, as the engine takes them. What takes long is said in log.
+// Sources returns the policies of a configuration, as the engine takes them. The log says what is built.
 func Sources(c *config.Config, log *slog.Logger) []policy.Source {
 	var out []policy.Source
 	n := byName(c, log)
