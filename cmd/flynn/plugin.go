@@ -23,7 +23,7 @@ func pluginCommand() *cli.Command {
 		Usage: "install, inspect, write and remove plugins",
 		Commands: append([]*cli.Command{
 			withFlags(sub("install", "DIR|FILE|URL", "install a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
-			sub("list", "", "list installed plugins, and the state of their instances", listPlugins),
+			sub("list", "", "list the plugins that are installed or come with flynn, and the state of their instances", listPlugins),
 			sub("info", "NAME", "show a plugin's permissions, versions and containment", pluginInfo),
 			sub("verify", "[NAME...]", "compare every file of installed plugins with the lock", verifyPlugins),
 			withFlags(sub("upgrade", "NAME DIR|FILE|URL", "move a plugin to another version; a running flynn goes back when that fails", upgradePlugin), privateFlag()),

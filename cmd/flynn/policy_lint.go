@@ -40,7 +40,7 @@ type lintReport struct {
 var errFindings = errors.New("there are findings")
 
 func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
-	sources := configured.Sources(cfg)
+	sources := configured.Sources(cfg, buildLog(cmd))
 	r := lintReport{File: cfg.Path, Policies: len(sources), Findings: append([]config.Error{}, lint.Policies(cfg, sources)...)}
 	add := func(found []config.Error, err error) error {
 		r.Findings = append(r.Findings, found...)

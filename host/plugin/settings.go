@@ -106,8 +106,11 @@ func dotted(key []string) string {
 	return b.String()
 }
 
-// Settings reads the schema of one installed version of a plugin, the active one for "".
+// Settings reads the schema of one installed version of a plugin; for "" that of the version that would start now.
 func (s *Store) Settings(name, version string) (*Settings, error) {
+	if version == "" && s.awaits(name) {
+		return s.shelvedSettings(name)
+	}
 	p, err := s.loadVersion(name, version)
 	if err != nil {
 		return nil, err
