@@ -33,12 +33,17 @@ func (t *Text) Bytes() []byte { return []byte(t.src) }
 
 // Has reports whether the text sets a key, or anything below it.
 func (t *Text) Has(key ...string) bool {
+	_, ok := t.Get(key...)
+	return ok
+}
+
+// Get returns the value of a key, as the decoder of TOML has it.
+func (t *Text) Get(key ...string) (value any, ok bool) {
 	values, err := decode(t.src)
 	if err != nil {
-		return false
+		return nil, false
 	}
-	_, ok := lookUp(values, key)
-	return ok
+	return lookUp(values, key)
 }
 
 // Set gives a key the value, and makes the tables around it if they are missing. The key is given by its segments; an element of a list of

@@ -69,6 +69,9 @@ func (f *File) Replace(src []byte) error {
 	return err
 }
 
+// Path returns the path of the file.
+func (f *File) Path() string { return f.path }
+
 // Before returns the text that the file had.
 func (f *File) Before() []byte { return f.before }
 
