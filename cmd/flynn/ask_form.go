@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 )
 
-// formAsker asks in forms on a terminal, one question each. What was answered stays in the terminal's own scrollback.
+// formAsker asks in forms on a terminal, one question each. Questions and answers stay in the terminal's own scrollback.
 type formAsker struct {
 	in, out *os.File
 	colour  bool

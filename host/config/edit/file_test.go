@@ -19,8 +19,6 @@ system_prompt = "hi"
 default_agent = "main"
 `
 
-func none(string) string { return "" }
-
 func home(t *testing.T) func(string) string {
 	dir := t.TempDir()
 	return func(key string) string { return map[string]string{"HOME": dir}[key] }
