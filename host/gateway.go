@@ -33,6 +33,7 @@ func (h *Host) backend() gateway.Backend {
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
+		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
 	}

@@ -24,6 +24,7 @@ import (
 // commands lists the subcommands, in the order of the help text.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		initCommand(),
 		serveCommand(),
 		statusCommand(),
 		webCommand(),
@@ -32,6 +33,10 @@ func commands() []*cli.Command {
 		routeCommand(),
 		accessCommand(),
 		policyCommand(),
+		channelCommand(),
+		modelCommand(),
+		agentCommand(),
+		secretCommand(),
 		chatCommand(),
 		sessionCommand(),
 		haltCommand(),

@@ -19,6 +19,7 @@ func scheduleCommand() *cli.Command {
 		Name: "schedule", Usage: "show and run the schedules of agents",
 		Description: "Schedules are configured as [[schedules]]. They run while the host runs; the history lists the other runs as missed.",
 		Commands: []*cli.Command{
+			scheduleAddCommand(),
 			{Name: "list", Usage: "list schedules with their next runs", Action: withConfig(listSchedules)},
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},

@@ -23,6 +23,7 @@ type Backend struct {
 	Memory        Memory
 	Plugins       Plugins
 	Policies      Policies
+	Reloads       Reloader
 	Schedules     Schedules
 	Sessions      Sessions
 	Usages        Usages

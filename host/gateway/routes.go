@@ -43,6 +43,7 @@ const historyLimit = 500
 //	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
 //	POST /api/v1/memory/forget      Forget; answers [memory.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
+//	POST /api/v1/reload             {}; answers Reloaded
 //	POST /api/v1/stop               {"channel","conversation"}
 //	GET  /api/v1/schedules          [ScheduleStatus]
 //	GET  /api/v1/schedules/{name}/runs      [ScheduleRun]
@@ -112,6 +113,7 @@ func (s *Server) routeSubjects(mux *http.ServeMux) {
 	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.onInstance(s.pluginLogin))
 	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.onInstance(s.restartPlugin))
 	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", post(s, rollbackTimeout, s.rollbackPolicy))
+	handle(b.Reloads != nil, "POST /api/v1/reload", post(s, reloadTimeout, s.reload))
 	handle(b.Schedules != nil, "GET /api/v1/schedules", s.get(backendTimeout, s.listSchedules))
 	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.onSchedule(s.scheduleRuns))
 	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.onSchedule(s.runSchedule))

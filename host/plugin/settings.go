@@ -58,6 +58,14 @@ func (s *Settings) Check(settings map[string]any) ([]SettingError, error) {
 	return out, nil
 }
 
+// Fields returns the keys that the schema names, the required ones first.
+func (s *Settings) Fields() []schema.Field {
+	if s.schema == nil {
+		return nil
+	}
+	return s.schema.Fields()
+}
+
 // encodeSettings encodes settings as a plugin gets them.
 func encodeSettings(settings map[string]any) ([]byte, error) {
 	if settings == nil {
