@@ -103,8 +103,8 @@ type ClientFrame struct {
 	// Files are handles of uploaded files.
 	Files    []string `json:"files,omitempty"`
 	Approval string   `json:"approval,omitempty"`
-	Grant        *bool  `json:"grant,omitempty"`
-	Scope        string `json:"scope,omitempty"`
+	Grant    *bool    `json:"grant,omitempty"`
+	Scope    string   `json:"scope,omitempty"`
 }
 
 // ServerFrame is a frame of the server.

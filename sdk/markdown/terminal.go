@@ -87,6 +87,9 @@ func (t terminal) rule() block { return textBlock(t.dim(strings.Repeat("─", mi
 
 // fence indents code, so that it can be told from the text around it.
 func (t terminal) fence(_, code string) block {
+	if code == "" {
+		return nil
+	}
 	var out block
 	for text := range strings.SplitSeq(tame(code), "\n") {
 		if t.colour {

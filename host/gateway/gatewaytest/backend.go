@@ -49,7 +49,7 @@ type Backend struct {
 	strangers []gateway.AccessEntry
 	serial    int
 	halted    *gateway.HaltStatus
-	reason    string // of traces
+	reason    string            // of traces
 	files     map[string][]byte // by handle
 
 	ctx    context.Context

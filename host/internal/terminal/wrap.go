@@ -128,9 +128,9 @@ func (w *wrapper) put(letter string, cells int) {
 	}
 }
 
-// wrap ends the line at its last space, or here.
+// wrap ends the line at its last space, or here if that would leave most of the line empty.
 func (w *wrapper) wrap() {
-	if w.space == 0 || w.spaceEnd < w.space {
+	if w.space == 0 || w.spaceEnd < w.space || w.spaceCells < w.width/3 {
 		w.end()
 		w.begin(w.hang)
 		return
