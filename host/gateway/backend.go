@@ -20,6 +20,7 @@ type Backend struct {
 	Explains      Explains
 	Halter        Halter
 	DryRuns       DryRuns
+	Files         Files
 	Memory        Memory
 	Plugins       Plugins
 	Policies      Policies

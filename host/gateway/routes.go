@@ -40,7 +40,8 @@ const historyLimit = 500
 //	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
 //	POST /api/v1/access/revoke      {"sender"}
 //	POST /api/v1/access/role        {"sender","role"}
-//	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/files              the bytes of a file, ?channel=&name=; answers File, whose handle goes into a message
+//	POST /api/v1/messages           {"id","channel","conversation","text","files"}; 202 when durable
 //	POST /api/v1/memory/forget      Forget; answers [memory.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
 //	POST /api/v1/reload             {}; answers Reloaded
@@ -104,6 +105,7 @@ func (s *Server) routeSubjects(mux *http.ServeMux) {
 	handle(b.Access != nil, "POST /api/v1/access/role", post(s, backendTimeout, s.setPairingRole))
 	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.get(backendTimeout, s.explain))
 	handle(b.Explains != nil, "GET /api/v1/turns", s.get(backendTimeout, s.explainLast))
+	handle(b.Files != nil, "POST "+FilesPath, s.keepFile)
 	handle(b.Halter != nil, "POST /api/v1/halt", s.halt(true))
 	handle(b.Halter != nil, "POST /api/v1/resume", s.halt(false))
 	handle(b.DryRuns != nil, "POST /api/v1/tools/judge", post(s, dryRunTimeout, s.dryRun))
@@ -168,17 +170,19 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 		Channel      string `json:"channel"`
 		Conversation string `json:"conversation"`
 		Text         string `json:"text"`
+		// Files are handles that POST /api/v1/files has answered.
+		Files []string `json:"files"`
 	}
 	if !readBody(w, r, &body) || !writable(w, body.Channel, body.Conversation) {
 		return
 	}
-	if err := checkSend(body.ID, body.Text); err != nil {
+	if err := checkSend(body.ID, body.Text, body.Files); err != nil {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text)); err != nil {
+	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text, body.Files)); err != nil {
 		s.answer(w, nil, err)
 		return
 	}
@@ -202,7 +206,7 @@ const owner = "owner"
 
 func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
-func ownMessage(channel, conversation, id, text string) message.Message {
+func ownMessage(channel, conversation, id, text string, files []string) message.Message {
 	now := time.Now().UTC()
 	return message.Message{
 		Channel:      channel,
@@ -210,6 +214,7 @@ func ownMessage(channel, conversation, id, text string) message.Message {
 		Conversation: message.Conversation{ID: conversation, Kind: message.DM},
 		Sender:       message.Sender{ID: owner, Name: owner, Account: owner},
 		Text:         text,
+		Attachments:  attached(files),
 		Addressed:    true,
 		SentAt:       now,
 		ReceivedAt:   now,

@@ -1,4 +1,8 @@
-package chat
+// Package link keeps the socket of one conversation open, for the clients in the terminal.
+//
+// Start with New and Run, and read Updates. A message that was neither accepted nor refused is sent again, with its id, after each
+// reconnection, so that it is answered once. The package shows nothing and decides nothing.
+package link
 
 import (
 	"context"
@@ -31,21 +35,25 @@ const (
 // errRefused is returned when the server refuses this client for good.
 var errRefused = errors.New("the gateway refused")
 
-// update is a frame, or the error that ended a connection.
-type update struct {
-	frame gateway.ServerFrame
-	lost  error
+// Update is a frame, or the error that ended a connection.
+type Update struct {
+	Frame gateway.ServerFrame
+	Lost  error
 }
 
-// link keeps one conversation's socket open. A frame that was neither accepted nor refused is sent again, with its id,
+// Link keeps one conversation's socket open. A frame that was neither accepted nor refused is sent again, with its id,
 // after each reconnection.
-type link struct {
+type Link struct {
+	// Updates are the frames of the server, and the losses of the connection. It is closed when Run returns.
+	Updates <-chan Update
+	// Patience is how long a lost server may stay away. It is set before Run.
+	Patience time.Duration
+
 	url          string // ws://...
 	token        string
 	channel      string
 	conversation string
-	patience     time.Duration // how long a lost server may stay away
-	updates      chan update
+	updates      chan Update
 
 	mu     sync.Mutex // guards what follows
 	conn   *websocket.Conn
@@ -53,8 +61,8 @@ type link struct {
 	unsent []gateway.ClientFrame
 }
 
-// newLink returns a link to the gateway at a URL such as http://127.0.0.1:7351.
-func newLink(address, token, channel, conversation string) (*link, error) {
+// New returns a link to the gateway at a URL such as http://127.0.0.1:7351.
+func New(address, token, channel, conversation string) (*Link, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("gateway address %q is not a URL; write for example http://%s", address, gateway.DefaultListen)
@@ -63,15 +71,16 @@ func newLink(address, token, channel, conversation string) (*link, error) {
 	if u.Scheme == "https" {
 		scheme = "wss"
 	}
-	return &link{
+	updates := make(chan Update)
+	return &Link{
 		url: scheme + "://" + u.Host + gateway.SocketPath, token: token, channel: channel, conversation: conversation,
-		updates: make(chan update),
+		updates: updates, Updates: updates,
 	}, nil
 }
 
-// run connects, and connects again when the connection is lost. It returns when ctx ends, when the first connection
-// fails, when the gateway refuses, or when it stays away for too long. It closes updates.
-func (l *link) run(ctx context.Context) error {
+// Run connects, and connects again when the connection is lost. It returns when ctx ends, when the first connection
+// fails, when the gateway refuses, or when it stays away for too long. It closes Updates.
+func (l *Link) Run(ctx context.Context) error {
 	defer close(l.updates)
 	var lostAt time.Time
 	again := backoff.Backoff{First: firstWait, Most: lastWait}
@@ -87,11 +96,11 @@ func (l *link) run(ctx context.Context) error {
 		case greeted || lostAt.IsZero():
 			lostAt = time.Now()
 			again.Reset()
-			if !l.tell(ctx, update{lost: err}) {
+			if !l.tell(ctx, Update{Lost: err}) {
 				return nil
 			}
-		case time.Since(lostAt) > l.patience:
-			return fmt.Errorf("flynn has been away for %s: %w", l.patience, err)
+		case time.Since(lostAt) > l.Patience:
+			return fmt.Errorf("flynn has been away for %s: %w", l.Patience, err)
 		}
 		if backoff.Sleep(ctx, again.Failed(0)) != nil {
 			return nil
@@ -100,7 +109,7 @@ func (l *link) run(ctx context.Context) error {
 }
 
 // connect serves one connection until it ends, and reports whether the gateway welcomed it.
-func (l *link) connect(ctx context.Context) (greeted bool, err error) {
+func (l *Link) connect(ctx context.Context) (greeted bool, err error) {
 	dial, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, answer, err := websocket.Dial(dial, l.url, &websocket.DialOptions{Subprotocols: []string{gateway.Subprotocol}})
@@ -130,7 +139,7 @@ func (l *link) connect(ctx context.Context) (greeted bool, err error) {
 			return greeted, fmt.Errorf("%w: %s", errRefused, f.Message)
 		}
 		l.settle(f)
-		if !l.tell(ctx, update{frame: f}) {
+		if !l.tell(ctx, Update{Frame: f}) {
 			return greeted, ctx.Err()
 		}
 		if f.Type == gateway.TypeHistory {
@@ -141,7 +150,7 @@ func (l *link) connect(ctx context.Context) (greeted bool, err error) {
 	}
 }
 
-func (l *link) tell(ctx context.Context, u update) bool {
+func (l *Link) tell(ctx context.Context, u Update) bool {
 	select {
 	case l.updates <- u:
 		return true
@@ -150,14 +159,14 @@ func (l *link) tell(ctx context.Context, u update) bool {
 	}
 }
 
-func (l *link) attach(conn *websocket.Conn) {
+func (l *Link) attach(conn *websocket.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn, l.ready = conn, false
 }
 
 // settle removes frames that the gateway has answered, or shows in its history.
-func (l *link) settle(f gateway.ServerFrame) {
+func (l *Link) settle(f gateway.ServerFrame) {
 	done := map[string]bool{}
 	switch f.Type {
 	case gateway.TypeAccepted, gateway.TypeError:
@@ -174,7 +183,7 @@ func (l *link) settle(f gateway.ServerFrame) {
 	l.unsent = slices.DeleteFunc(l.unsent, func(f gateway.ClientFrame) bool { return done[f.ID] })
 }
 
-func (l *link) resend(ctx context.Context) error {
+func (l *Link) resend(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ready = true
@@ -186,33 +195,37 @@ func (l *link) resend(ctx context.Context) error {
 	return nil
 }
 
-// send sends a message with an id. It never fails: without a connection, the message is sent with the next one.
-func (l *link) send(ctx context.Context, id, text string) {
+// Send sends a message with an id. It never fails: without a connection, the message is sent with the next one.
+// Files are handles of uploaded files.
+func (l *Link) Send(ctx context.Context, id, text string, files ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := gateway.ClientFrame{Type: gateway.TypeSend, ID: id, Text: text}
+	f := gateway.ClientFrame{Type: gateway.TypeSend, ID: id, Text: text, Files: files}
 	l.unsent = append(l.unsent, f)
 	if l.ready {
 		_ = put(ctx, l.conn, f) // a failure ends the connection, and the next one sends it again
 	}
 }
 
-func (l *link) pending() bool {
+// Pending reports whether a message is neither accepted nor refused.
+func (l *Link) Pending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.unsent) > 0
 }
 
-func (l *link) stop(ctx context.Context) error {
+// Stop ends the running turn.
+func (l *Link) Stop(ctx context.Context) error {
 	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeStop})
 }
 
-func (l *link) decide(ctx context.Context, approval string, grant bool, scope string) error {
+// Decide answers a request for approval.
+func (l *Link) Decide(ctx context.Context, approval string, grant bool, scope string) error {
 	return l.now(ctx, gateway.ClientFrame{Type: gateway.TypeDecide, Approval: approval, Grant: &grant, Scope: scope})
 }
 
 // now sends a frame that would make no sense after a reconnection.
-func (l *link) now(ctx context.Context, f gateway.ClientFrame) error {
+func (l *Link) now(ctx context.Context, f gateway.ClientFrame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ready {
