@@ -14,7 +14,7 @@ import (
 
 func chatCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "chat",
+		Name: "chat", Category: groupTalk,
 		Usage: "talk to a running flynn from the terminal or a pipe",
 		Description: "Every line is a message. Answers go to stdout as they stream; tool calls, decisions and questions go to stderr.\n" +
 			"From a pipe, flynn chat waits for the answer to a line before it reads the next, and denies tool calls that\n" +

@@ -75,7 +75,7 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 		list = append(list, l)
 	}
 	out := newOutput(ctx, cmd)
-	err = printList(out, list, []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
+	err = printListOr(out, list, "no plugins are installed: install one with flynn plugin install DIR|FILE|URL", []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
 	if err != nil || out.asJSON || len(running) == 0 {
 		return err
 	}

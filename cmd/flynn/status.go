@@ -17,7 +17,7 @@ import (
 
 func statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "status",
+		Name: "status", Category: groupOperate,
 		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
 		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check reports whether\n" +
 			"flynn would start.",

@@ -60,7 +60,7 @@ func (l *linter) module(i int, s policy.Source) {
 		l.report(i, fmt.Sprintf("the module decides %s and not %s: as it is, the policy fails closed", strings.Join(hooks, " and "), strings.Join(missing, " and ")),
 			fmt.Sprintf("write kinds = %s, or build the module with the other", list(hooks)), "kinds")
 	default:
-		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy build DIR"`, "path")
+		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy dev build DIR"`, "path")
 	}
 }
 
