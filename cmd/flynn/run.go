@@ -26,6 +26,7 @@ func commands() []*cli.Command {
 	return []*cli.Command{
 		serveCommand(),
 		statusCommand(),
+		logsCommand(),
 		openCommand(),
 		webCommand(),
 		configCommand(),
