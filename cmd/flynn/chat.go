@@ -16,7 +16,7 @@ import (
 
 func chatCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "chat",
+		Name: "chat", Category: groupTalk,
 		Usage: "talk to a running flynn from the terminal or a pipe",
 		Description: "On a terminal this is a program to stay in: /help lists its commands and keys. Answers stay in the terminal's own\n" +
 			"scrollback, Ctrl-C stops an answer and twice leaves. With --plain, with ACCESSIBLE=1, on a dumb terminal and in a pipe\n" +

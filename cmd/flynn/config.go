@@ -24,7 +24,7 @@ import (
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "config",
+		Name: "config", Category: groupOperate,
 		Usage: "check and show the configuration",
 		Commands: []*cli.Command{
 			{

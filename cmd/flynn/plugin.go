@@ -18,9 +18,10 @@ func pluginCommand() *cli.Command {
 	sub := func(name, args, usage string, action cli.ActionFunc) *cli.Command {
 		return &cli.Command{Name: name, ArgsUsage: args, Usage: usage, Flags: []cli.Flag{dir}, Action: action}
 	}
-	return &cli.Command{
-		Name:  "plugin",
-		Usage: "install, inspect, write and remove plugins",
+	c := &cli.Command{
+		Name:     "plugin",
+		Category: groupExtend,
+		Usage:    "install, inspect and remove plugins; flynn plugin dev is for their authors",
 		Commands: append([]*cli.Command{
 			withFlags(sub("install", "DIR|FILE|URL", "install a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
 			sub("list", "", "list the plugins that are installed or come with flynn, and the state of their instances", listPlugins),
@@ -32,9 +33,11 @@ func pluginCommand() *cli.Command {
 			sub("disable", "NAME", "stop a plugin and do not start it again", disablePlugin),
 			withFlags(sub("remove", "NAME", "delete an installed plugin", removePlugin),
 				&cli.BoolFlag{Name: "force", Usage: "remove it even if a channel or tool provider uses it"}),
-			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
-		}, append(runningCommands(), authorCommands()...)...),
+			pluginInspectCommand(dir),
+			{Name: "dev", Usage: "write, build, check, sign and pack a plugin", Commands: pluginAuthorCommands()},
+		}, runningCommands()...),
 	}
+	return withOldNames(c, pluginAuthorCommands())
 }
 
 func withFlags(c *cli.Command, flags ...cli.Flag) *cli.Command {

@@ -84,7 +84,7 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 	}
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(a.Name, b.Name) })
 	out := newOutput(ctx, cmd)
-	err = printList(out, list, []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
+	err = printListOr(out, list, "no plugins are installed: install one with flynn plugin install DIR|FILE|URL", []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
 	if err != nil || out.asJSON || len(running) == 0 {
 		return err
 	}

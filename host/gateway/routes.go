@@ -58,6 +58,8 @@ const historyLimit = 500
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
 //	GET  /api/v1/usage/held         [Held]
 //	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N
+//	GET  /api/v1/logs               [hostlog.Record]; ?after=SEQ&level=&area=&channel=&session=&turn=&limit=
+//	GET  /api/v1/logs/repeats       [hostlog.Repeat], of the last hour
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
@@ -111,6 +113,8 @@ func (s *Server) routeSubjects(mux *http.ServeMux) {
 	handle(b.DryRuns != nil, "POST /api/v1/tools/judge", post(s, dryRunTimeout, s.dryRun))
 	handle(b.Memory != nil, "POST /api/v1/memory/forget", post(s, deleteTimeout, s.forgetNotes))
 	handle(b.Plugins != nil, "GET /api/v1/plugins", s.get(backendTimeout, s.listPlugins))
+	handle(b.Logs != nil, "GET /api/v1/logs", s.get(backendTimeout, s.logs))
+	handle(b.Logs != nil, "GET /api/v1/logs/repeats", s.get(backendTimeout, s.repeats))
 	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.onInstance(s.pluginLogs))
 	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.onInstance(s.pluginLogin))
 	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.onInstance(s.restartPlugin))

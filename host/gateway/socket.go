@@ -88,7 +88,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	case http.StatusTooManyRequests:
 		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
 	default:
-		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn web prints")
+		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn open prints")
 	}
 	return f, false
 }

@@ -23,7 +23,7 @@ func (t *tree) unbuilt(dir string, m Manifest, err error) error {
 	if cerr != nil || !ok {
 		return err
 	}
-	return fmt.Errorf("its program %s is not built yet: run flynn plugin build %s", program, shorter(dir))
+	return fmt.Errorf("its program %s is not built yet: run flynn plugin dev build %s", program, shorter(dir))
 }
 
 // shorter names a folder as the operator would.

@@ -62,7 +62,7 @@ func (l *linter) module(i int, s policy.Source) {
 	case s.Installed != nil:
 		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), "", "policy")
 	default:
-		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy build DIR"`, "path")
+		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy dev build DIR"`, "path")
 	}
 }
 
