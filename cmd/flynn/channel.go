@@ -40,7 +40,7 @@ func channelCommand() *cli.Command {
 			},
 			{
 				Name: "remove", ArgsUsage: "NAME", Usage: "remove a channel from the configuration, with its secrets",
-				Description: "The rules about its senders go with it: owners, members and routes. What was said over it stays in the store.",
+				Description: "The rules about its senders go with it: owners, members and routes. Its messages stay in the store.",
 				Flags:       []cli.Flag{dryRunFlag()},
 				Action:      removeChannel,
 			},

@@ -47,13 +47,13 @@ func openPage(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	door := filepath.Join(filepath.Dir(tokenFile), "open.html")
-	if err := writeDoor(door, gateway.PageURL(url, token)); err != nil {
+	signIn := filepath.Join(filepath.Dir(tokenFile), "open.html")
+	if err := writeSignIn(signIn, gateway.PageURL(url, token)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, launcher, door).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, launcher, signIn).CombinedOutput(); err != nil {
 		return fmt.Errorf("open a browser with %s: %w: %.200s; print the address with: flynn open --print", launcher, err, out)
 	}
 	newOutput(ctx, cmd).done("opened %s", url)
@@ -69,9 +69,9 @@ func printPage(ctx context.Context, cmd *cli.Command) error {
 	return newOutput(ctx, cmd).result(map[string]string{"url": address}, "%s", address)
 }
 
-// writeDoor writes a page that leads to an address. Other users of the machine can read the arguments of a browser, but not this file, so
+// writeSignIn writes a page that leads to an address. Other users of the machine can read the arguments of a browser, but not this file, so
 // the token stays out of them.
-func writeDoor(path, address string) error {
+func writeSignIn(path, address string) error {
 	text := "<!doctype html><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=" + html.EscapeString(address) + "\">\n"
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -154,9 +154,6 @@ func FindPlugin(c *config.Config, name string) (Plugin, error) {
 		s, err := plugin.ReadSettings(dir)
 		return Plugin{m, s}, err
 	}
-	if _, err := os.Stat(c.Plugins.Dir); missing(err) {
-		return Plugin{}, plugin.MissingFrom(nil, name, pluginNames(c)...) // OpenStore would make the folder
-	}
 	store, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {
 		return Plugin{}, err
@@ -183,12 +180,14 @@ func pluginNames(c *config.Config) []string {
 // ChannelPlugins returns the names of the plugins that channels of a configuration can use.
 func ChannelPlugins(c *config.Config) []string {
 	names := pluginNames(c)
-	if _, err := os.Stat(c.Plugins.Dir); err == nil {
-		if store, err := plugin.OpenStore(c.Plugins.Dir); err == nil {
-			locked, _ := store.List()
-			for _, l := range locked {
-				names = append(names, l.Name)
-			}
+	if store, err := plugin.OpenStore(c.Plugins.Dir); err == nil {
+		locked, _ := store.List()
+		for _, l := range locked {
+			names = append(names, l.Name)
+		}
+		available, _ := store.Available()
+		for _, a := range available {
+			names = append(names, a.Name)
 		}
 	}
 	slices.Sort(names)

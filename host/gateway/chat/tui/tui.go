@@ -1,7 +1,7 @@
 // Package tui is the terminal program behind `flynn chat` on a terminal.
 //
-// Start with Run; model.go holds the state, update.go what each key and each frame changes, and view.go what is on the screen. What is
-// finished goes to the terminal's own scrollback (scrollback.go); only the live part below it is repainted: the answer that streams, running
+// Start with Run; model.go holds the state, update.go what each key and each frame changes, and view.go what is on the screen. Finished
+// turns go to the terminal's own scrollback (scrollback.go); only the live part below it is repainted: the answer that streams, running
 // calls, the request that waits for approval and the input. The alternate screen is not used. Everything that others wrote is cleaned before
 // it is printed. Pipes and terminals without abilities get the line client of the package above.
 package tui
