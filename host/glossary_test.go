@@ -70,7 +70,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(``), regexp.MustCompile(`local_doors?`), "the old name of local_frontends, understood for one release"},
 	{regexp.MustCompile(``), regexp.MustCompile("\\bDoor\\b|\"door\"|`door`|\\bdoor *=|show door|.door. is .web|input\\.door"), "the fact door of the policy ABI"},
 	{regexp.MustCompile(``), regexp.MustCompile(`"(?:tool_)?verdict|flynn\.verdict|\.verdict"`), "stored, sent and exported under this name"},
-	{regexp.MustCompile(``), regexp.MustCompile(`"ruling"`), "a label of a metric"},
+	{regexp.MustCompile(``), regexp.MustCompile("[\"`]ruling[\"`]"), "a label of a metric"},
 	{regexp.MustCompile(`^host/sandbox/frame/`), regexp.MustCompile(`json:"lane`), "sent under this name"},
 	{regexp.MustCompile(``), regexp.MustCompile(`/var/spool/`), "a folder of the system"},
 }
