@@ -13,7 +13,7 @@ import (
 
 func agentCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "agent",
+		Name: "agent", Category: groupTalk,
 		Usage: "list the agents",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "list agents with their models, tools and sandboxes", Action: withConfig(listAgents)},

@@ -20,7 +20,7 @@ import (
 
 func channelCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "channel",
+		Name: "channel", Category: groupExtend,
 		Usage: "add, list, test and remove the channels that people write over",
 		Commands: []*cli.Command{
 			{

@@ -16,7 +16,7 @@ import (
 
 func initCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "init",
+		Name: "init", Category: groupStart,
 		Usage: "set flynn up: a model, a channel, and you as its owner",
 		Description: "Looks for API keys in the environment, for model servers and for a container engine, asks what it cannot know, has the model\n" +
 			"and the channel prove that they work, and writes flynn.toml and its secrets. Run again it shows what there is and changes one\n" +

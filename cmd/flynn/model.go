@@ -19,7 +19,7 @@ import (
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "model",
+		Name: "model", Category: groupExtend,
 		Usage: "choose, list and test the models of agents",
 		Commands: []*cli.Command{
 			{

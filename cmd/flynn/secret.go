@@ -14,7 +14,7 @@ import (
 
 func secretCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "secret",
+		Name: "secret", Category: groupExtend,
 		Usage: "store secrets in files that only you can read",
 		Commands: []*cli.Command{
 			{
