@@ -69,7 +69,7 @@ func TestApprovalsOfARunningHost(t *testing.T) {
 		{"deny", "ls", []string{"approvals", "deny", "ID"}, 0, "", "", false},
 		{"what is not there", "ls", []string{"approvals", "deny", "none"}, 1, "", "not found", true},
 		{"another scope", "ls", []string{"approvals", "approve", "--scope", "ever", "ID"}, 2, "", "once, session or always", true},
-		{"a time of another kind", "ls", []string{"approvals", "approve", "--scope", "always", "--for", "soon", "ID"}, 2, "", "write 90m, 7d, 2w", true},
+		{"a time of another kind", "ls", []string{"approvals", "approve", "--scope", "always", "--for", "soon", "ID"}, 2, "", "8h or 30d", true},
 		{"a time for once", "ls", []string{"approvals", "approve", "--for", "8h", "ID"}, 2, "", "--scope always", true},
 		{"no id", "ls", []string{"approvals", "approve"}, 2, "", "", true},
 		{"no grants", "ls", []string{"approvals", "grants", "--json"}, 0, "[]", "", true},
