@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,9 @@ type ChannelProof struct {
 // channelTimeout bounds the wait for the platform.
 const channelTimeout = 30 * time.Second
 
+// buildTimeout bounds the build of a plugin in a clone.
+const buildTimeout = 10 * time.Minute
+
 // quiet is how long a plugin that says nothing about its platform must stay ready.
 const quiet = 1500 * time.Millisecond
 
@@ -40,6 +44,9 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	ch, ok := c.Channels[name]
 	if !ok {
 		return ChannelProof{}, fmt.Errorf("no channel %q", name)
+	}
+	if err := provide(ctx, c, ch.Plugin); err != nil {
+		return ChannelProof{}, err
 	}
 	var bus event.Bus
 	states := make(chan plugin.Status, 64)
@@ -83,6 +90,20 @@ func ProveChannel(ctx context.Context, c *config.Config, name string, launcher [
 	case <-time.After(channelTimeout):
 	}
 	return ChannelProof{}, err
+}
+
+// provide installs a plugin that comes with Flynn before the wait for its platform begins: in a clone its build may take minutes.
+func provide(ctx context.Context, c *config.Config, name string) error {
+	if _, dev := c.Plugins.DevPaths[name]; dev {
+		return nil
+	}
+	store, err := plugin.OpenStore(c.Plugins.Dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	return store.Provide(ctx, slog.New(slog.DiscardHandler), name)
 }
 
 // settle waits until the platform has accepted or refused the account.
