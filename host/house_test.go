@@ -65,10 +65,11 @@ type allowed struct {
 // used by all of them, and of sdk those that open names.
 var areas = []allowed{
 	{"message", nil},
+	{"buildinfo", nil},
 	{"sandbox", []string{"message"}},
 	{"config", []string{"message", "sandbox"}},
 	{"rows", []string{"message"}},
-	{"store", []string{"message", "rows", "sandbox"}},
+	{"store", []string{"buildinfo", "message", "rows", "sandbox"}},
 	{"install", nil},
 	{"policy", []string{"config", "install", "message", "rows", "store"}},
 	{"route", []string{"config", "message", "policy"}},

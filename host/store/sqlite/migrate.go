@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/flynnhost/flynn/host/buildinfo"
 )
 
 // migrations hold one file per schema version, applied in order and never changed after a release.
@@ -16,26 +18,29 @@ var migrations embed.FS
 
 // versionWith returns the schema version of a migration.
 func versionWith(name string) int {
+	return slices.IndexFunc(scripts(), func(f fs.DirEntry) bool { return f.Name() == name }) + 1
+}
+
+// newest returns the schema version that this Flynn writes.
+func newest() int { return len(scripts()) }
+
+func scripts() []fs.DirEntry {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil { // they are embedded
 		panic(err)
 	}
-	i := slices.IndexFunc(files, func(f fs.DirEntry) bool { return f.Name() == name })
-	return i + 1
+	return files
 }
 
 // migrate applies the missing migrations, each in a transaction of its own; user_version counts them.
 func migrate(ctx context.Context, conn *sql.Conn) error {
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return err
-	}
+	files := scripts()
 	var have int
 	if err := conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
 	if have > len(files) {
-		return fmt.Errorf("schema version %d is newer than this flynn knows (%d): run the newer flynn", have, len(files))
+		return newer(ctx, conn, have, len(files))
 	}
 	for i := have; i < len(files); i++ {
 		text, err := migrations.ReadFile("migrations/" + files[i].Name())
@@ -48,5 +53,31 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 			return fmt.Errorf("apply migration %s: %w", files[i].Name(), err)
 		}
 	}
+	return recordVersion(ctx, conn)
+}
+
+// recordVersion records which Flynn writes the store. It costs a commit only when that changes.
+func recordVersion(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, `INSERT INTO written_by (id, version) VALUES (1, ?)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version WHERE version <> excluded.version`, buildinfo.Version())
+	if err != nil {
+		return fmt.Errorf("record the version: %w", err)
+	}
 	return nil
+}
+
+// row is what a connection and a pool have in common.
+type row interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// newer returns the error of a store that a newer Flynn has written.
+func newer(ctx context.Context, db row, have, know int) error {
+	writer := "a newer flynn"
+	var version string
+	if err := db.QueryRowContext(ctx, "SELECT version FROM written_by").Scan(&version); err == nil {
+		writer = fmt.Sprintf("flynn %.64q", version)
+	}
+	return fmt.Errorf("the store was written by %s and has schema version %d; this is flynn %q, which knows versions up to %d: "+
+		"install the newer flynn again, or use a copy of the folder from before the upgrade", writer, have, buildinfo.Version(), know)
 }

@@ -38,6 +38,9 @@ func OpenReader(ctx context.Context, dir string) (*Reader, error) {
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&r.version); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, err), db.Close())
 	}
+	if know := newest(); r.version > know {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", dir, newer(ctx, db, r.version, know)), db.Close())
+	}
 	return r, nil
 }
 
