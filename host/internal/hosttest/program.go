@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -101,7 +99,7 @@ func New(t testing.TB, cfg Config) *Program {
 }
 
 func (p *Program) prepare() error {
-	address, err := freeAddress()
+	address, err := need.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -136,20 +134,6 @@ func (p *Program) Configure(more string) error {
 		return err
 	}
 	return os.Rename(next, p.config)
-}
-
-// freeAddress finds a port that stays free while the process is down: below those that systems give to outgoing
-// connections, where another program could be given it.
-func freeAddress() (string, error) {
-	const first, last = 10_000, 32_000
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
-		lis, err := net.Listen("tcp", address)
-		if err == nil {
-			return address, lis.Close()
-		}
-	}
-	return "", errors.New("find a free port: none of 100 is free")
 }
 
 const baseConfig = `

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"regexp"
@@ -136,7 +137,7 @@ func writeTerm(b *strings.Builder, v any) {
 		b.WriteByte(']')
 	case map[string]any:
 		b.WriteByte('{')
-		for i, key := range sortedKeys(v) {
+		for i, key := range slices.Sorted(maps.Keys(v)) {
 			separate(b, i)
 			writeTerm(b, key)
 			b.WriteString(": ")
@@ -152,15 +153,6 @@ func separate(b *strings.Builder, i int) {
 	if i > 0 {
 		b.WriteString(", ")
 	}
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func writeScalar(b *strings.Builder, v any) {

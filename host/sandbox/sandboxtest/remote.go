@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	random "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,26 +29,10 @@ func OverTLS(t testing.TB) (*Private, docker.Config) {
 	ca.issue(t, "server", x509.ExtKeyUsageServerAuth)
 	ca.issue(t, "client", x509.ExtKeyUsageClientAuth)
 	file := func(name string) string { return filepath.Join(dir, name) }
-	address := "tcp://" + freeAddress(t)
+	address := "tcp://" + need.Address(t)
 	e := Own(t, "--host", address, "--tlsverify",
 		"--tlscacert", file("ca.pem"), "--tlscert", file("server.pem"), "--tlskey", file("server-key.pem"))
 	return e, docker.Config{Engine: address, CA: file("ca.pem"), Cert: file("client.pem"), Key: file("client-key.pem")}
-}
-
-// freeAddress returns a free address on the loopback. The kernel will not assign its port to others: it picks from a higher range, see
-// ip_local_port_range in ip(7).
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	const first, count = 12_000, 18_000
-	for range 100 {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+random.IntN(count))))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // authority issues certificates into a folder.
@@ -140,7 +123,7 @@ func OverSSH(t testing.TB) SSH {
 		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file(name)).CombinedOutput()
 		need.Part(t, "sshd", wrap(err, out))
 	}
-	host, port, _ := net.SplitHostPort(freeAddress(t))
+	host, port, _ := net.SplitHostPort(need.Address(t))
 	public, err := os.ReadFile(file("host.pub"))
 	if err != nil {
 		t.Fatal(err)

@@ -287,13 +287,6 @@ func (s *Server) Messages(channel string) []Message {
 	return out
 }
 
-// AwaitMessages waits for that many messages of the bot.
-func (s *Server) AwaitMessages(channel string, n int) []Message {
-	s.t.Helper()
-	s.Await("message of the bot", func() bool { return len(s.Messages(channel)) >= n })
-	return s.Messages(channel)
-}
-
 // Typing returns how often the bot was shown typing.
 func (s *Server) Typing(channel string) int {
 	s.mu.Lock()

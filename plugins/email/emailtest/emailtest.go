@@ -8,17 +8,12 @@ package emailtest
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +66,7 @@ func New(t platform.TB) *Server {
 // NewTLS starts a server whose SMTP requires STARTTLS and whose IMAP uses TLS.
 func NewTLS(t platform.TB) *Server {
 	t.Helper()
-	config, ca := certificate(t)
+	config, ca := certificate()
 	return start(t, config, ca)
 }
 
@@ -260,25 +255,10 @@ func encrypted(l net.Listener, config *tls.Config) net.Listener {
 	return tls.NewListener(l, config)
 }
 
-// certificate makes one for loopback, and its authority in PEM.
-func certificate(t platform.TB) (*tls.Config, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatalf("make a certificate: %v", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "emailtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatalf("make a certificate: %v", err)
-	}
-	var text bytes.Buffer
-	if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		t.Fatalf("make a certificate: %v", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, text.String()
+// certificate returns the one that net/http/httptest has for loopback, and its authority, which is itself, in PEM.
+func certificate() (*tls.Config, string) {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	own := &pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}
+	return &tls.Config{Certificates: s.TLS.Certificates}, string(pem.EncodeToMemory(own))
 }

@@ -162,22 +162,6 @@ func (s *Server) Messages(channel string) []Message {
 	return slices.Clone(s.messages[channel])
 }
 
-// WaitMessages waits until the bot has n messages in a conversation, and returns them.
-func (s *Server) WaitMessages(t platform.TB, channel string, n int) []Message {
-	t.Helper()
-	var own []Message
-	s.mu.Await(t, fmt.Sprintf("%d messages in %s", n, channel), func() bool {
-		own = nil
-		for _, m := range s.messages[channel] {
-			if m.User == BotUser {
-				own = append(own, m)
-			}
-		}
-		return len(own) >= n
-	})
-	return own
-}
-
 // Calls counts the calls of a method so far, refused ones included.
 func (s *Server) Calls(method string) int {
 	s.mu.Lock()

@@ -238,12 +238,6 @@ func (s *Server) WaitAcked(t platform.TB) {
 	})
 }
 
-// WaitDeliveries waits until an event was delivered n times.
-func (s *Server) WaitDeliveries(t platform.TB, e *Event, n int) {
-	t.Helper()
-	s.mu.Await(t, fmt.Sprintf("delivery %d", n), func() bool { return len(e.Deliveries) >= n })
-}
-
 // WaitConnections waits until there are n connections, the one with the highest number being at least the latest.
 func (s *Server) WaitConnections(t platform.TB, n, latest int) {
 	t.Helper()

@@ -279,12 +279,6 @@ func (s *Server) WaitDone(t platform.TB) {
 	})
 }
 
-// WaitAnswers waits until a notification was answered n times.
-func (s *Server) WaitAnswers(t platform.TB, h *Hook, n int) {
-	t.Helper()
-	s.mu.Await(t, fmt.Sprintf("answer %d", n), func() bool { return len(h.Answers) >= n })
-}
-
 // WaitSent waits until the client sent n messages, and returns them.
 func (s *Server) WaitSent(t platform.TB, n int) []Sent {
 	t.Helper()

@@ -172,9 +172,6 @@ func (m *Module) Memory(pages, most int) {
 	m.exports = append(m.exports, Join(named("memory"), []byte{2, 0}))
 }
 
-// RawMemory sets the content of the memory section.
-func (m *Module) RawMemory(b []byte) { m.memory = b }
-
 // Global adds a mutable i32.
 func (m *Module) Global(v int32) uint32 {
 	m.globals = append(m.globals, Join([]byte{0x7f, 1}, I32(v), []byte{0x0b}))

@@ -17,20 +17,13 @@ package linkedtest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"go.mau.fi/whatsmeow/binary"
@@ -56,7 +49,6 @@ const (
 type Server struct {
 	t      testing.TB
 	http   *httptest.Server
-	trust  *x509.CertPool
 	static *keys.KeyPair // of the Noise handshake
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -95,9 +87,7 @@ func Start(t testing.TB) *Server {
 	mux.HandleFunc("GET "+chatHost+"/ws/chat", s.chat)
 	mux.HandleFunc("POST "+mediaHost+"/mms/{kind}/{token}", s.media.put)
 	mux.HandleFunc("GET "+mediaHost+"/v/", s.media.get)
-	s.http = httptest.NewUnstartedServer(mux)
-	s.http.TLS = s.certify()
-	s.http.StartTLS()
+	s.http = httptest.NewTLSServer(mux)
 	t.Cleanup(func() {
 		s.Close()
 		for _, w := range s.Wrong() {
@@ -107,36 +97,14 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// certify makes a certificate for WhatsApp's names, and a pool that trusts it.
-func (s *Server) certify() *tls.Config {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{chatHost, mediaHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if c, err = x509.ParseCertificate(der); err != nil {
-		s.t.Fatal(err)
-	}
-	s.trust = x509.NewCertPool()
-	s.trust.AddCert(c)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13}
-}
-
-// HTTPClient goes to the fake, whatever the address, and trusts nobody else.
+// HTTPClient goes to the fake, whatever the address, and trusts nobody else. The fake's certificate is that of net/http/httptest, for example.com.
 func (s *Server) HTTPClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: s.trust, MinVersion: tls.VersionTLS13},
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", s.http.Listener.Addr().String())
-		},
-	}}
+	way := s.http.Client().Transport.(*http.Transport).Clone()
+	way.DisableKeepAlives, way.TLSClientConfig.ServerName = true, "example.com"
+	way.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", s.http.Listener.Addr().String())
+	}
+	return &http.Client{Transport: way}
 }
 
 // Close ends the server; further calls do nothing.
