@@ -27,6 +27,7 @@ func commands() []*cli.Command {
 		serveCommand(),
 		statusCommand(),
 		logsCommand(),
+		doctorCommand(),
 		openCommand(),
 		webCommand(),
 		configCommand(),

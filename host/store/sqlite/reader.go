@@ -83,3 +83,36 @@ func (r *Reader) ShadowDifferences(ctx context.Context, f journal.ShadowFilter) 
 	}
 	return shadowDifferences(ctx, r.db, f)
 }
+
+// Newest is the schema version that this program writes.
+func Newest() int {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil { // they are embedded
+		panic(err)
+	}
+	return len(files)
+}
+
+// Check returns the schema version of the database in a folder, 0 if there is none, and an error if it is damaged or cannot be read. It
+// takes no lock: a host may be running. The end of ctx ends the search for damage.
+func Check(ctx context.Context, dir string) (version int, err error) {
+	path := filepath.Join(dir, "flynn.db")
+	r, err := OpenReader(ctx, dir)
+	if err != nil {
+		return 0, advise(path, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.db == nil {
+		return 0, nil
+	}
+	var found string
+	switch err := r.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); {
+	case ctx.Err() != nil:
+		return r.version, nil
+	case err != nil:
+		return r.version, advise(path, err)
+	case found != "ok":
+		return r.version, damaged(path, errors.New(found))
+	}
+	return r.version, nil
+}
