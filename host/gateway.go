@@ -25,14 +25,18 @@ func (h *Host) backend() gateway.Backend {
 		Status: backend.Status{
 			Version: h.version, Started: h.started, Serving: h.ready.Load, Current: h.now, Plugins: h.plugins, Tools: parts{h},
 			Policies: policies, Sandboxes: h.fleet, Elevated: h.elevated, Outbox: h.outbox, Halt: h.kill, Log: h.log,
+			Queue: h.queue, Turns: h.runner, Budgets: h.budgets, Logs: h.recent,
 		},
 		Access:    backend.Access{Pairings: h.pairings, Roles: func() *route.Roles { return h.current.Load().Roles }},
+		Files:     backend.Files{Keeper: h.files},
 		Explains:  explain.Reader{Store: h.store},
 		Halter:    backend.Halt{Switch: h.kill},
+		Logs:      h.recent,
 		DryRuns:   backend.DryRuns{Current: h.now, Pin: h.inForce, Runner: h.runner, Grants: h.approvals},
 		Memory:    backend.Memory{Store: h.store, Log: h.log},
 		Plugins:   backend.Plugins{Host: h.plugins},
 		Policies:  policies,
+		Reloads:   backend.Reload{Holder: h.holder},
 		Schedules: backend.Schedules{Scheduler: h.schedules},
 		Usages:    backend.Usage{Store: h.store, Media: h.files.Media(), Sandboxes: h.fleet},
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/flynnhost/flynn/host/model"
 	"github.com/flynnhost/flynn/host/model/budget"
 	"github.com/flynnhost/flynn/host/observe/egresslog"
+	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/observe/shadowlog"
 	"github.com/flynnhost/flynn/host/observe/telemetry"
 	"github.com/flynnhost/flynn/host/plugin"
@@ -77,6 +78,7 @@ type Config struct {
 // Host is a running Flynn.
 type Host struct {
 	log       *slog.Logger
+	recent    *hostlog.Log // behind log
 	version   string
 	attach    map[string]string
 	started   time.Time
@@ -132,8 +134,9 @@ type Host struct {
 
 // New reads the configuration and opens the store, the policies and the gateway's port. Nothing is answered before Run.
 func New(ctx context.Context, cfg Config) (*Host, error) {
+	recent := hostlog.New(cfg.Log.Handler())
 	h := &Host{
-		log: cfg.Log, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
+		log: slog.New(recent), recent: recent, version: cfg.Version, started: time.Now(), broker: watch.NewHub(0), hangup: cfg.Hangup,
 		launcher: cfg.PluginLauncher, attach: cfg.Attach, web: cfg.Web, outside: cfg.Outside, onReady: cfg.Ready,
 	}
 	var err error
@@ -141,7 +144,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.LastGood {
 		open = config.OpenLastGood
 	}
-	if h.holder, err = open(cfg.Path, cfg.Getenv, cfg.Log, Checks()...); err != nil {
+	if h.holder, err = open(cfg.Path, cfg.Getenv, h.log, Checks()...); err != nil {
 		return nil, err
 	}
 	if err := h.open(ctx, h.holder.Current()); err != nil {

@@ -96,7 +96,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 	event.On(&h.events, h.shadows.Shadowed)
 	cache := filepath.Join(c.Store.Dir, "wasm-cache")
 	h.policies, err = policy.New(ctx, policy.Config{
-		Sources: configured.Sources(c), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
+		Sources: configured.Sources(c, h.log), CacheDir: cache, Log: h.log, Events: &h.events, History: past,
 		Gate: gate.Gate{Log: h.store, Cache: cache},
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func (h *Host) open(ctx context.Context, c *config.Config) error {
 // openFiles opens the store of attachments.
 func (h *Host) openFiles(c *config.Config) (*attachments.Files, error) {
 	return attachments.Open(attachments.Config{
-		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: []string{api.OpenAI},
+		Dir: filepath.Join(c.Store.Dir, "media"), Media: c.Media, Store: h.store, Workspaces: workspaces{h}, Kept: append(config.LocalFrontends(), api.OpenAI),
 		InTurns:  func(ctx context.Context) (map[string]bool, error) { return agent.MediaInUse(ctx, h.store) },
 		MaxImage: model.MaxImage, Log: h.log,
 	})

@@ -1,5 +1,5 @@
-// Package sdk embeds the sources of the guest SDKs for policies, so that `flynn policy new` and `flynn policy build` work without a network
-// and with exactly the contract of this Flynn; and those of the SDK for plugins, for `flynn plugin new` in builds that are not releases.
+// Package sdk embeds the sources of the guest SDKs for policies, so that `flynn policy dev new` and `flynn policy dev build` work without a network
+// and with exactly the contract of this Flynn; and those of the SDK for plugins, for `flynn plugin dev new` in builds that are not releases.
 //
 // The packages that other people import lie below it: sdk/policy and its neighbours.
 package sdk

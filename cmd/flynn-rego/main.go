@@ -2,7 +2,7 @@
 //
 //	flynn-rego -kinds route,tool -o policy.wasm DIR
 //
-// `flynn policy build` calls it. It is a program of its own because OPA's compiler, which it is made of, is several times as large as
+// `flynn policy dev build` calls it. It is a program of its own because OPA's compiler, which it is made of, is several times as large as
 // Flynn.
 package main
 

@@ -15,7 +15,7 @@ import (
 
 func accessCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "access",
+		Name: "access", Category: groupPeople,
 		Usage: "admit senders by pairing code, and list those admitted",
 		Commands: []*cli.Command{
 			{
@@ -65,7 +65,7 @@ func listAccess(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 		return err
 	}
 	header := []string{"SENDER", "NAME", "STATE", "ROLE", "IDENTITY", "CONFIGURED", "CODE", "ASKED", "EXPIRES", "BY"}
-	return printList(newOutput(ctx, cmd), list, header, func(e gateway.AccessEntry) []string {
+	return printListOr(newOutput(ctx, cmd), list, "nobody has asked to pair: write to the bot over a channel with access = \"pair\"; flynn route test shows how a sender is treated", header, func(e gateway.AccessEntry) []string {
 		return []string{string(e.Sender), e.Name, e.State, e.Role, e.Identity, e.Configured, e.Code, localTime(e.Asked), localTime(e.Expires), e.By}
 	})
 }

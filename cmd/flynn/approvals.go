@@ -21,7 +21,7 @@ import (
 
 func approvalsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "approvals", Usage: "answer requests for approval, and revoke grants",
+		Name: "approvals", Category: groupTalk, Usage: "answer requests for approval, and revoke grants",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "list pending requests with everything they ask for", Action: listApprovals},
 			{Name: "show", Usage: "show a pending request in full", ArgsUsage: "ID", Action: showApproval},
@@ -47,13 +47,13 @@ func approvalsCommand() *cli.Command {
 
 func auditCommand() *cli.Command {
 	return &cli.Command{
-		Name: "audit", Usage: "show when grants were made, used and ended",
+		Name: "audit", Category: groupOperate, Usage: "show when grants were made, used and ended",
 		Commands: []*cli.Command{{
 			Name: "list", Usage: "list the latest audit rows, oldest first", Action: listAudit,
 			Flags: []cli.Flag{
 				&cli.StringFlag{Name: "kind", Usage: "only rows of a `KIND`, such as grant_used or elevated"},
 				&cli.StringFlag{Name: "subject", Usage: "only rows about a grant's `ID`, or a conversation"},
-				&cli.StringFlag{Name: "since", Usage: "only rows of the last `TIME`, such as 8h or 30d"},
+				sinceFlag("only rows after `TIME`"),
 				&cli.IntFlag{Name: "limit", Value: 100, Usage: "at most `N` rows"},
 			},
 		}},
@@ -85,6 +85,9 @@ func listApprovals(ctx context.Context, cmd *cli.Command) error {
 	o := newOutput(ctx, cmd)
 	if o.asJSON {
 		return o.json(list)
+	}
+	if len(list) == 0 {
+		o.done("no request waits: a tool call that needs a person appears here, in the chat and on the page")
 	}
 	for i, a := range list {
 		if i > 0 {
@@ -195,7 +198,7 @@ func listGrants(ctx context.Context, cmd *cli.Command) error {
 }
 
 func printGrants(o *output, list []gateway.Grant) error {
-	return printList(o, list, []string{"GRANT", "SCOPE", "STATE", "USES", "BY", "COVERS"}, func(g gateway.Grant) []string {
+	return printListOr(o, list, "no grants in force: flynn approvals approve ID --scope session|standing makes one, --all lists those that have ended", []string{"GRANT", "SCOPE", "STATE", "USES", "BY", "COVERS"}, func(g gateway.Grant) []string {
 		state := "ended"
 		if g.Open {
 			state = "until " + localTime(g.Expires)
@@ -220,18 +223,18 @@ func listAudit(ctx context.Context, cmd *cli.Command) error {
 			q.Set(name, v)
 		}
 	}
-	if text := cmd.String("since"); text != "" {
-		span, ok := command.ReadSpan(text)
-		if !ok {
-			return usagef("--since is %q; write a time like 8h or 30d", text)
-		}
-		q.Set("since", time.Now().Add(-span).UTC().Format(time.RFC3339))
+	since, err := sinceOf(cmd)
+	if err != nil {
+		return err
+	}
+	if !since.IsZero() {
+		q.Set("since", since.UTC().Format(time.RFC3339))
 	}
 	var list []consent.AuditRow
 	if err := askHere(ctx, cmd, "/api/v1/audit?"+q.Encode(), nil, &list); err != nil {
 		return err
 	}
-	return printList(newOutput(ctx, cmd), list, []string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, func(r consent.AuditRow) []string {
+	return printListOr(newOutput(ctx, cmd), list, "no rows: approvals, grants and elevated mode are recorded here once a tool call has asked for one", []string{"AT", "KIND", "SUBJECT", "BY", "AGENT", "TOOL", "DETAIL"}, func(r consent.AuditRow) []string {
 		return []string{localTime(r.At), r.Kind, r.Subject, r.Actor, r.Agent, r.Tool, r.Detail}
 	})
 }

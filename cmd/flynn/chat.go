@@ -4,25 +4,31 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/gateway/chat"
+	"github.com/flynnhost/flynn/host/gateway/chat/tui"
 )
 
 func chatCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "chat",
+		Name: "chat", Category: groupTalk,
 		Usage: "talk to a running flynn from the terminal or a pipe",
-		Description: "Every line is a message. Answers go to stdout as they stream; tool calls, decisions and questions go to stderr.\n" +
+		Description: "On a terminal this is a program to stay in: /help lists its commands and keys. Answers stay in the terminal's own\n" +
+			"scrollback, Ctrl-C stops an answer and twice leaves. With --plain, with ACCESSIBLE=1, on a dumb terminal and in a pipe\n" +
+			"it is a line client without any escape sequence:\n\n" +
+			"Every line is a message. Answers go to stdout as they stream; tool calls, decisions and questions go to stderr.\n" +
 			"From a pipe, flynn chat waits for the answer to a line before it reads the next, and denies tool calls that\n" +
 			"need an approval unless --approvals says otherwise. On a terminal, /stop ends the running answer and /quit leaves.\n" +
 			"With --json every event is printed as one line.\n\n" +
 			"Exit codes: 0 every line was answered, 1 one was not, or flynn could not be reached, 2 wrong usage, 3 errors in\nthe configuration.",
 		Flags: append(gatewayFlags(),
 			&cli.StringFlag{Name: "conversation", Aliases: []string{"c"}, Value: "main", Usage: "continue the conversation `NAME`"},
+			&cli.BoolFlag{Name: "plain", Usage: "read and print lines, also on a terminal"},
 			&cli.StringFlag{Name: "approvals", Usage: "`HOW` to answer requests for approval: ask, wait or deny (default: ask on a terminal, deny in a pipe)"},
 			&cli.DurationFlag{Name: "timeout", Value: chat.DefaultTimeout, Usage: "exit when a line from a pipe has no answer after `TIME`", Validator: positive},
 		),
@@ -42,11 +48,17 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 	}
 	o := newOutput(ctx, cmd)
 	interactive := isTerminal(cmd.Root().Reader)
+	if interactive && wantsProgram(cmd, o, getenvOf(ctx)) {
+		return tui.Run(ctx, tui.Config{
+			URL: url, Token: token, Conversation: cmd.String("conversation"),
+			In: cmd.Root().Reader, Out: cmd.Root().Writer, Environ: os.Environ(), Colour: o.colour,
+		})
+	}
 	err = chat.Run(ctx, chat.Config{
 		URL: url, Token: token, Conversation: cmd.String("conversation"),
 		In: cmd.Root().Reader, Out: o.out, Err: o.err,
 		Interactive: interactive, Approvals: cmd.String("approvals"),
-		JSON: o.asJSON, Color: o.colour, Timeout: cmd.Duration("timeout"),
+		JSON: o.asJSON, Color: o.colour && !cmd.Bool("plain") && getenvOf(ctx)("ACCESSIBLE") == "", Timeout: cmd.Duration("timeout"),
 	})
 	switch {
 	case errors.Is(err, chat.ErrTurnFailed):
@@ -55,6 +67,12 @@ func runChat(ctx context.Context, cmd *cli.Command) error {
 		return nil // Ctrl-C is a way to leave
 	}
 	return err
+}
+
+// wantsProgram reports whether the conversation gets the whole terminal: if it can show it, and nothing asks for lines.
+func wantsProgram(cmd *cli.Command, o *output, getenv func(string) string) bool {
+	return isTerminal(cmd.Root().Writer) && getenv("TERM") != "dumb" && getenv("TERM") != "" && getenv("ACCESSIBLE") == "" &&
+		!o.asJSON && !cmd.Bool("plain") && cmd.String("approvals") == ""
 }
 
 // gatewayFlags returns the flags that gatewayAddress reads.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ import (
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "config",
+		Name: "config", Category: groupOperate,
 		Usage: "check and show the configuration",
 		Commands: []*cli.Command{
 			{
@@ -54,12 +55,17 @@ func loadWhole(ctx context.Context, cmd *cli.Command) (*config.Config, error) {
 	return config.Load(configPath(ctx, cmd), getenvOf(ctx), host.Checks()...)
 }
 
+// buildLog says on standard error what is being built, which may take minutes.
+func buildLog(cmd *cli.Command) *slog.Logger {
+	return slog.New(slog.NewTextHandler(cmd.Root().ErrWriter, nil))
+}
+
 func checkConfig(ctx context.Context, cmd *cli.Command) error {
 	out := newOutput(ctx, cmd)
 	cfg, err := loadWhole(ctx, cmd)
 	warnings := []config.Error{}
 	if err == nil {
-		sources := configured.Sources(cfg)
+		sources := configured.Sources(cfg, buildLog(cmd))
 		wrong, weak := preflight.Check(ctx, cfg, sources)
 		wrong = append(wrong, instances.CheckAllSettings(cfg)...)
 		warnings = slices.Concat(cfg.Renamed, routeWarnings(cfg), access.Warnings(cfg), lint.Policies(cfg, sources), lint.Networks(cfg), weak)

@@ -15,7 +15,7 @@ import (
 
 func explainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "explain", Usage: "show how a message was handled, and which rule or policy decided each step", ArgsUsage: "[TURN]", Action: withConfig(explainTurn),
+		Name: "explain", Category: groupOperate, Usage: "show how a message was handled, and which rule or policy decided each step", ArgsUsage: "[TURN]", Action: withConfig(explainTurn),
 		Description: "One line for each event of a turn: its messages, the route, each step with model, tokens and cost, each tool call with every restriction\n" +
 			"and its reason, approvals, and the delivery, as they were recorded at the time.\n" +
 			"TURN is the id of a turn, or message/N for a message that no turn has taken.",

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/install/firstparty"
 	"github.com/flynnhost/flynn/host/store/sqlite"
 	"github.com/flynnhost/flynn/sdk/need"
 )
@@ -36,7 +38,7 @@ func runScripts(t *testing.T, dir string) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "wat": wat, "record": record, "shadows": leaveShadows, "spend": leaveUsage,
-			"notes": leaveNotes, "strangers": leaveStrangers, "tell": leaveTurn, "serve": serveOne,
+			"notes": leaveNotes, "strangers": leaveStrangers, "tell": leaveTurn, "serve": serveOne, "release": release,
 		},
 		UpdateScripts: os.Getenv("FLYNN_UPDATE") != "",
 		Setup: func(env *testscript.Env) error {
@@ -44,6 +46,21 @@ func runScripts(t *testing.T, dir string) {
 			return os.Mkdir(env.WorkDir+"/home", 0o700)
 		},
 	})
+}
+
+// release is the script command "release DIR": it makes DIR a release of Flynn with the plugins and policies in DIR/lib/flynn.
+func release(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: release DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	program, err := os.Executable()
+	ts.Check(err)
+	ts.Check(os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
+	copied, err := os.ReadFile(program)
+	ts.Check(err)
+	ts.Check(os.WriteFile(filepath.Join(dir, "bin", "flynn"), copied, 0o755))
+	ts.Check(firstparty.WriteManifest(filepath.Join(dir, "lib", "flynn")))
 }
 
 // wat is the script command "wat IN OUT": it assembles a module.

@@ -11,7 +11,7 @@ import (
 
 func haltCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "halt",
+		Name: "halt", Category: groupOperate,
 		Usage: "halt all agents of the running flynn until flynn resume",
 		Description: "Running answers end between two steps, and the programs that they run are killed at once. Messages that arrive meanwhile are\n" +
 			"kept and answered afterwards. The halt survives a restart. To stop flynn itself, interrupt flynn serve.",
@@ -26,7 +26,7 @@ func haltCommand() *cli.Command {
 
 func resumeCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "resume",
+		Name: "resume", Category: groupOperate,
 		Usage: "let agents work again after flynn halt",
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			return haltRunning(ctx, cmd, "/api/v1/resume", map[string]string{})

@@ -14,7 +14,7 @@ import (
 
 func mcpCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "mcp",
+		Name: "mcp", Category: groupDevelop,
 		Usage: "offer agents to an MCP client, as a server on stdin and stdout",
 		Description: "Each agent is a tool (ask_AGENT), and so is each tool of an agent's sandbox (sandbox_shell_exec, ...). A client that starts\n" +
 			"MCP servers runs: flynn mcp --config flynn.toml\n\n" +

@@ -19,7 +19,7 @@ import (
 
 func memoryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "memory", Usage: "show and delete the notes that agents keep",
+		Name: "memory", Category: groupPeople, Usage: "show and delete the notes that agents keep",
 		Commands: []*cli.Command{
 			{Name: "list", Usage: "show notes, the latest first", Flags: scopeFlags(true), Action: withConfig(printNotes)},
 			{Name: "search", Usage: "show notes that contain all of the words", ArgsUsage: "WORD...", Flags: scopeFlags(true), Action: withConfig(printNotes)},
@@ -64,7 +64,7 @@ func printNotes(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 }
 
 func showNotes(o *output, notes []memory.Note) error {
-	return printList(o, notes, []string{"ID", "AGENT", "PERSON", "KEY", "TEXT", "BY", "WRITTEN", "TURN", "LABELS"}, func(n memory.Note) []string {
+	return printListOr(o, notes, "no notes: agents with the tool memory.write write them (tool_profile messaging or full)", []string{"ID", "AGENT", "PERSON", "KEY", "TEXT", "BY", "WRITTEN", "TURN", "LABELS"}, func(n memory.Note) []string {
 		return []string{number(n.ID), n.Agent, n.Person, n.Key, beginning(n.Text), n.By, localTime(n.Updated), n.Turn, strings.Join(n.Labels, " ")}
 	})
 }

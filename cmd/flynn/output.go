@@ -148,6 +148,15 @@ func printList[T any](o *output, items []T, header []string, row func(T) []strin
 	return o.table(header, rows)
 }
 
+// printListOr is printList for lists that may be empty: then hint says how something gets there.
+func printListOr[T any](o *output, items []T, hint string, header []string, row func(T) []string) error {
+	if err := printList(o, items, header, row); err != nil || len(items) > 0 {
+		return err
+	}
+	o.done("%s", hint)
+	return nil
+}
+
 func number[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 // localTime returns a time for people, in this machine's zone; "" for none.

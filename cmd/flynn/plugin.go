@@ -18,12 +18,13 @@ func pluginCommand() *cli.Command {
 	sub := func(name, args, usage string, action cli.ActionFunc) *cli.Command {
 		return &cli.Command{Name: name, ArgsUsage: args, Usage: usage, Flags: []cli.Flag{dir}, Action: action}
 	}
-	return &cli.Command{
-		Name:  "plugin",
-		Usage: "install, inspect, write and remove plugins",
+	c := &cli.Command{
+		Name:     "plugin",
+		Category: groupExtend,
+		Usage:    "install, inspect and remove plugins; flynn plugin dev is for their authors",
 		Commands: append([]*cli.Command{
 			withFlags(sub("install", "DIR|FILE|URL", "install a plugin, so that a channel or a provider of tools may use it", installPlugin), privateFlag()),
-			sub("list", "", "list installed plugins, and the state of their instances", listPlugins),
+			sub("list", "", "list the plugins that are installed or come with flynn, and the state of their instances", listPlugins),
 			sub("info", "NAME", "show a plugin's permissions, versions and containment", pluginInfo),
 			sub("verify", "[NAME...]", "compare every file of installed plugins with the lock", verifyPlugins),
 			withFlags(sub("upgrade", "NAME DIR|FILE|URL", "move a plugin to another version; a running flynn goes back when that fails", upgradePlugin), privateFlag()),
@@ -32,9 +33,11 @@ func pluginCommand() *cli.Command {
 			sub("disable", "NAME", "stop a plugin and do not start it again", disablePlugin),
 			withFlags(sub("remove", "NAME", "delete an installed plugin", removePlugin),
 				&cli.BoolFlag{Name: "force", Usage: "remove it even if a channel or tool provider uses it"}),
-			pluginNewCommand(), pluginConformCommand(), pluginInspectCommand(dir),
-		}, append(runningCommands(), authorCommands()...)...),
+			pluginInspectCommand(dir),
+			{Name: "dev", Usage: "write, build, check, sign and pack a plugin", Commands: pluginAuthorCommands()},
+		}, runningCommands()...),
 	}
+	return withOldNames(c, pluginAuthorCommands())
 }
 
 func withFlags(c *cli.Command, flags ...cli.Flag) *cli.Command {

@@ -208,9 +208,10 @@ func switchPlugin(ctx context.Context, cmd *cli.Command, disabled bool) error {
 	return newOutput(ctx, cmd).success(answer, "%s is %s", name, map[bool]string{true: "disabled", false: "enabled"}[disabled])
 }
 
-// authorCommands returns the commands for authors of plugins.
-func authorCommands() []*cli.Command {
+// pluginAuthorCommands returns the commands for authors of plugins.
+func pluginAuthorCommands() []*cli.Command {
 	return []*cli.Command{
+		pluginNewCommand(), pluginConformCommand(),
 		{Name: "build", Usage: "compile a Go plugin to the path in plugin.toml", ArgsUsage: "DIR", Action: buildPlugin},
 		{Name: "keygen", Usage: "generate a key to sign plugins with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
@@ -256,7 +257,7 @@ func signPlugin(ctx context.Context, cmd *cli.Command) error {
 	}
 	signer := string(signing.Of(private))
 	return newOutput(ctx, cmd).success(map[string]string{"name": m.Name, "version": m.Version, "signer": signer},
-		"%s %s is signed by %s. Pack it with: flynn plugin pack %s", m.Name, m.Version, signer, dir)
+		"%s %s is signed by %s. Pack it with: flynn plugin dev pack %s", m.Name, m.Version, signer, dir)
 }
 
 func packPlugin(ctx context.Context, cmd *cli.Command) error {

@@ -37,6 +37,7 @@ func runningCommands() []*cli.Command {
 // listed is a plugin in the JSON of flynn plugin list.
 type listed struct {
 	plugin.Locked
+	Available bool                   `json:"available,omitempty"` // it comes with flynn and has not been used yet
 	Disabled  bool                   `json:"disabled,omitempty"`
 	Next      string                 `json:"next,omitempty"`
 	Previous  []string               `json:"previous,omitempty"`
@@ -64,7 +65,14 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	running := runningInstances(ctx, configOf(ctx, cmd))
+	available, err := store.Available()
+	if err != nil {
+		return err
+	}
 	list := []listed{}
+	for _, a := range available {
+		list = append(list, listed{Locked: plugin.Locked{Name: a.Name, Version: a.Version, Source: a.Source}, Available: true})
+	}
 	for _, r := range records {
 		l := listed{Locked: r.ActiveRelease(), Disabled: r.Disabled, Next: r.Next, Previous: r.Previous, Rejected: r.Rejected}
 		for _, i := range running {
@@ -74,8 +82,9 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 		}
 		list = append(list, l)
 	}
+	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(a.Name, b.Name) })
 	out := newOutput(ctx, cmd)
-	err = printList(out, list, []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
+	err = printListOr(out, list, "no plugins are installed: install one with flynn plugin install DIR|FILE|URL", []string{"NAME", "VERSION", "PLATFORMS", "FILES", "SIGNED", "INSTALLED", "SOURCE"}, listed.row)
 	if err != nil || out.asJSON || len(running) == 0 {
 		return err
 	}
@@ -84,6 +93,9 @@ func listPlugins(ctx context.Context, cmd *cli.Command) error {
 }
 
 func (l listed) row() []string {
+	if l.Available {
+		return []string{l.Name, l.Version, "", "", "", "not used yet", l.Source}
+	}
 	version, signed := l.Version, "no"
 	if l.Disabled {
 		version += " (disabled)"

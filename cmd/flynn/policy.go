@@ -16,32 +16,11 @@ import (
 
 func policyCommand() *cli.Command {
 	c := &cli.Command{
-		Name:  "policy",
-		Usage: "write, build, test and manage policies",
+		Name:     "policy",
+		Category: groupExtend,
+		Usage:    "list, install, explain and compare policies; flynn policy dev is for their authors",
 		Commands: []*cli.Command{
-			{
-				Name: "new", Usage: "write a skeleton policy into a new folder", ArgsUsage: "DIR", Action: newPolicy,
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: " + strings.Join(author.Languages(), ", "), Value: "go"},
-					&cli.StringFlag{Name: "kind", Usage: "write a policy of `KIND`: route or tool", Value: "route"},
-				},
-			},
-			{Name: "build", Usage: "compile a policy's module", ArgsUsage: "[DIR...]", Action: buildPolicies},
-			{
-				Name: "test", Usage: "run a policy's test cases", ArgsUsage: "[DIR...]", Action: testPolicies,
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
-					&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list passing cases too"},
-					&cli.BoolFlag{Name: "update", Usage: "write the traces of the cases to cases/*.golden, which later runs are compared with"},
-					&cli.BoolFlag{Name: "cover", Usage: "print the coverage of the source by the cases"},
-					&cli.StringFlag{Name: "cover-out", Usage: "write the coverage to `FILE` in LCOV format"},
-				},
-			},
-			benchPolicyCommand(),
-			lintPoliciesCommand(),
-			watchPolicyCommand(),
-			replayPolicyCommand(),
-			shadowPolicyCommand(),
+			listPoliciesCommand(),
 			{
 				Name: "explain", Usage: "show the facts that one decision depends on", ArgsUsage: "[DIR]", Action: explainPolicy,
 				Flags: []cli.Flag{
@@ -51,15 +30,46 @@ func policyCommand() *cli.Command {
 					&cli.StringFlag{Name: "candidate", Usage: "with --decision: use the module in `FILE`"},
 				},
 			},
-			fuzzCommand(),
-			inspectCommand(),
-			listPoliciesCommand(),
 			policyHistoryCommand(),
 			rollbackPolicyCommand(),
+			lintPoliciesCommand(),
+			replayPolicyCommand(),
+			shadowPolicyCommand(),
 		},
 	}
 	c.Commands = append(c.Commands, distributionCommands()...)
-	return c
+	c.Commands = append(c.Commands, &cli.Command{
+		Name: "dev", Usage: "write, build, test, measure, sign and pack a policy", Commands: policyAuthorCommands(),
+	})
+	return withOldNames(c, policyAuthorCommands())
+}
+
+// policyAuthorCommands returns the commands for authors of policies.
+func policyAuthorCommands() []*cli.Command {
+	return append([]*cli.Command{
+		{
+			Name: "new", Usage: "write a skeleton policy into a new folder", ArgsUsage: "DIR", Action: newPolicy,
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "lang", Usage: "write it in `LANGUAGE`: " + strings.Join(author.Languages(), ", "), Value: "go"},
+				&cli.StringFlag{Name: "kind", Usage: "write a policy of `KIND`: route or tool", Value: "route"},
+			},
+		},
+		{Name: "build", Usage: "compile a policy's module", ArgsUsage: "[DIR...]", Action: buildPolicies},
+		{
+			Name: "test", Usage: "run a policy's test cases", ArgsUsage: "[DIR...]", Action: testPolicies,
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "run", Usage: "only the cases whose name matches the `REGEXP`"},
+				&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list passing cases too"},
+				&cli.BoolFlag{Name: "update", Usage: "write the traces of the cases to cases/*.golden, which later runs are compared with"},
+				&cli.BoolFlag{Name: "cover", Usage: "print the coverage of the source by the cases"},
+				&cli.StringFlag{Name: "cover-out", Usage: "write the coverage to `FILE` in LCOV format"},
+			},
+		},
+		benchPolicyCommand(),
+		watchPolicyCommand(),
+		fuzzCommand(),
+		inspectCommand(),
+	}, signingCommands()...)
 }
 
 func newPolicy(ctx context.Context, cmd *cli.Command) error {
@@ -67,7 +77,7 @@ func newPolicy(ctx context.Context, cmd *cli.Command) error {
 	if err := author.New(dir, cmd.String("lang"), cmd.String("kind")); err != nil {
 		return err
 	}
-	newOutput(ctx, cmd).done("%s is a policy that works: change it, then run flynn policy build %s && flynn policy test %s", dir, dir, dir)
+	newOutput(ctx, cmd).done("%s is a policy that works: change it, then run flynn policy dev build %s && flynn policy dev test %s", dir, dir, dir)
 	return nil
 }
 
@@ -93,7 +103,7 @@ func buildPolicies(ctx context.Context, cmd *cli.Command) error {
 		return o.json(built)
 	}
 	for i, a := range built {
-		o.done("%s: %d bytes in %v. Run its test cases with: flynn policy test %s", a.Path, a.Bytes, a.Took.Round(time.Millisecond), policyDirs(cmd)[i])
+		o.done("%s: %d bytes in %v. Run its test cases with: flynn policy dev test %s", a.Path, a.Bytes, a.Took.Round(time.Millisecond), policyDirs(cmd)[i])
 	}
 	return nil
 }

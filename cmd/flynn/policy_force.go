@@ -54,7 +54,7 @@ func listPolicies(ctx context.Context, cmd *cli.Command, c *config.Config) error
 		return err
 	}
 	header := []string{"NAME", "KINDS", "STATE", "VERSION", "MODULE", "SINCE", "DECISIONS", "FAILURES", "ERROR"}
-	return printList(newOutput(ctx, cmd), status.Policies, header, func(p gateway.PolicyStatus) []string {
+	return printListOr(newOutput(ctx, cmd), status.Policies, "no policies: write one with flynn policy dev new DIR, and add it as [[policies]] to "+c.Path, header, func(p gateway.PolicyStatus) []string {
 		return []string{
 			p.Name, strings.Join(p.Kinds, ","), policyState(p), p.Version, short(p.File), localTime(p.Since), number(p.Decisions), number(p.Failures), p.Detail,
 		}
@@ -77,7 +77,7 @@ func showPolicyHistory(ctx context.Context, cmd *cli.Command, c *config.Config) 
 		return err
 	}
 	header := []string{"TIME", "POLICY", "OUTCOME", "VERSION", "MODULE", "IN FORCE", "BY", "REASON"}
-	return printList(newOutput(ctx, cmd), changes, header, func(p journal.Change) []string {
+	return printListOr(newOutput(ctx, cmd), changes, "no changes yet: the first start with a policy is the first", header, func(p journal.Change) []string {
 		return []string{localTime(p.At), p.Policy, p.Outcome, p.Version, short(p.File), short(p.NowFile), p.By, p.Reason}
 	})
 }

@@ -18,12 +18,14 @@ import (
 )
 
 func lintPoliciesCommand() *cli.Command {
+	since := sinceFlag("read the decision log from `TIME` on; 0 ignores it")
+	since.Value = "7d"
 	return &cli.Command{
 		Name: "lint", Usage: "find policies of the configuration that conflict", ArgsUsage: "[DIR...]", Action: withConfig(lintPolicies),
 		Description: "Checks the configured policies as \"flynn config check\" does, runs the test cases beside their modules, and reads their\n" +
 			"recorded decisions. DIR is the folder of a policy that should be in force. Exits with 1 if there are findings.",
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "since", Usage: "read the decision log of the last `TIME`; 0 ignores it", Value: 7 * 24 * time.Hour},
+			since,
 		},
 	}
 }
@@ -40,7 +42,7 @@ type lintReport struct {
 var errFindings = errors.New("there are findings")
 
 func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) error {
-	sources := configured.Sources(cfg)
+	sources := configured.Sources(cfg, buildLog(cmd))
 	r := lintReport{File: cfg.Path, Policies: len(sources), Findings: append([]config.Error{}, lint.Policies(cfg, sources)...)}
 	add := func(found []config.Error, err error) error {
 		r.Findings = append(r.Findings, found...)
@@ -54,7 +56,11 @@ func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) err
 		return fmt.Errorf("run the policies' test cases: %w", err)
 	}
 	r.Cases = cases
-	if since := cmd.Duration("since"); since > 0 {
+	if cmd.String("since") != "0" {
+		since, err := sinceOf(cmd)
+		if err != nil {
+			return err
+		}
 		found, r.Decisions, err = lintLog(ctx, cfg, sources, since)
 		if err := add(found, err); err != nil {
 			return fmt.Errorf("read the decision log: %w", err)
@@ -63,8 +69,8 @@ func lintPolicies(ctx context.Context, cmd *cli.Command, cfg *config.Config) err
 	return r.print(newOutput(ctx, cmd))
 }
 
-func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Duration) (found []config.Error, seen int, err error) {
-	f := journal.DecisionFilter{Since: time.Now().Add(-since), WithoutCalls: true}
+func lintLog(ctx context.Context, cfg *config.Config, sources []policy.Source, since time.Time) (found []config.Error, seen int, err error) {
+	f := journal.DecisionFilter{Since: since, WithoutCalls: true}
 	err = admin.Decisions(ctx, cfg, f, func(log iter.Seq2[journal.Decision, error]) (err error) {
 		found, seen, err = lint.Log(cfg, sources, log)
 		return err

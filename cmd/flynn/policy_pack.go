@@ -18,21 +18,27 @@ import (
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
-// distributionCommands returns the commands that sign, pack and install policies.
-func distributionCommands() []*cli.Command {
+// signingCommands returns the commands that sign and pack policies.
+func signingCommands() []*cli.Command {
 	return []*cli.Command{
 		{Name: "keygen", Usage: "generate a key to sign policies with, and print its public half", ArgsUsage: "FILE", Action: generateKey},
 		{
 			Name: "sign", Usage: "write a policy's digests and sign them", ArgsUsage: "DIR", Action: signPolicy,
 			Description: "Writes digest and source_digest into policy.toml, and the signature into policy.sig. It covers name, version, ABI, kinds,\n" +
 				"limits, module and source.",
-			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`, which flynn policy keygen makes", Required: true}},
+			Flags: []cli.Flag{&cli.StringFlag{Name: "key", Usage: "sign with the private key in `FILE`, which flynn policy dev keygen makes", Required: true}},
 		},
 		{
 			Name: "pack", Usage: "pack a policy into an archive", ArgsUsage: "[DIR]", Action: packPolicy,
 			Description: "The archive holds policy.toml, policy.sig, the module, cases, README.md and LICENSE. The same files make the same bytes.",
 			Flags:       []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: NAME-VERSION.tar.gz)"}},
 		},
+	}
+}
+
+// distributionCommands returns the commands that install policies.
+func distributionCommands() []*cli.Command {
+	return []*cli.Command{
 		{
 			Name: "install", Usage: "install a policy, so that policy = \"NAME\" puts it in force", ArgsUsage: "DIR|FILE|URL", Action: installPolicy,
 			Description: "Checks digests and signature, runs the module's test cases, copies the policy into the store and writes policies.lock\n" +
@@ -70,7 +76,7 @@ func signPolicy(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	return newOutput(ctx, cmd).success(describe(p, ""),
-		"%s %s is signed by %s. Pack it with: flynn policy pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
+		"%s %s is signed by %s. Pack it with: flynn policy dev pack %s", p.Manifest.Name, p.Manifest.Version, p.Signer, dir)
 }
 
 func packPolicy(ctx context.Context, cmd *cli.Command) error {

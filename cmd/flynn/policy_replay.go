@@ -23,7 +23,7 @@ func replayPolicyCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "candidate", Usage: "use the module in `FILE`, with the policy's data and limits"},
 			&cli.StringFlag{Name: "policy", Usage: "only decisions of the policy `NAME`"},
-			&cli.StringFlag{Name: "since", Usage: "only decisions after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
+			sinceFlag("only decisions after `TIME`"),
 			&cli.StringFlag{Name: "until", Usage: "only decisions before `TIME`"},
 			&cli.StringMapFlag{Name: "data", Usage: "set the policy's data `KEY=VALUE`"},
 			&cli.BoolFlag{Name: "fail-on-change", Usage: "exit with code 4 if any answer changes"},
@@ -81,27 +81,6 @@ func examplesOf(cmd *cli.Command) int {
 		return n
 	}
 	return -1
-}
-
-// when parses a point in time: a duration back from now, a day or a time. "" is the zero time.
-func when(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return now.AddDate(0, 0, -int(n)), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.DateOnly, time.DateTime, time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usagef("--%s: %q is not a time; write 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z", flag, text)
 }
 
 // maxChange returns the share of changes that is allowed, or -1 for any.

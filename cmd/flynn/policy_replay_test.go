@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	s, err := sqlite.Open(ctx, c.Store.Dir)
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(s.Close()) })
-	engine, err := policy.New(ctx, policy.Config{Sources: configured.Sources(c)})
+	engine, err := policy.New(ctx, policy.Config{Sources: configured.Sources(c, slog.New(slog.DiscardHandler))})
 	ts.Check(err)
 	defer engine.Close()
 	set := engine.Pin()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -19,14 +18,14 @@ func shadowPolicyCommand() *cli.Command {
 		Description: "Policies with shadow = true decide on live traffic without effect. The decisions that they would have changed are kept for a\n" +
 			"month, and can be read whether a host runs or not. Each module of a policy has a table of its own, the latest first.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "since", Usage: "only decisions after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z; those that did not change are counted by day"},
+			sinceFlag("only decisions after `TIME` (those that did not change are counted by day)"),
 			&cli.IntFlag{Name: "examples", Usage: "show `N` decisions of each group", Value: 3},
 		},
 	}
 }
 
 func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error {
-	since, err := when("since", cmd.String("since"), time.Now())
+	since, err := sinceOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -41,8 +40,8 @@ func showShadows(ctx context.Context, cmd *cli.Command, c *config.Config) error 
 	if o.asJSON {
 		return o.json(reports)
 	}
-	if len(reports) == 0 && since.IsZero() {
-		o.line("nothing was compared: set shadow = true in a [[policies]] table to let a policy decide without effect")
+	if len(reports) == 0 {
+		o.done("nothing was compared: set shadow = true in a [[policies]] table to let a policy decide without effect")
 	}
 	for i := range reports {
 		r := &reports[i]

@@ -11,7 +11,7 @@ import (
 	"github.com/flynnhost/flynn/sdk/need"
 )
 
-// TestCommandsOfANewPolicysREADME runs every command of the README that flynn policy new writes, as it stands there.
+// TestCommandsOfANewPolicysREADME runs every command of the README that flynn policy dev new writes, as it stands there.
 func TestCommandsOfANewPolicysREADME(t *testing.T) {
 	for _, program := range []string{"clang", "wasm-ld"} {
 		_, err := exec.LookPath(program)
@@ -28,7 +28,7 @@ func TestCommandsOfANewPolicysREADME(t *testing.T) {
 	}
 	for _, kind := range []string{"route", "tool"} {
 		name := "my-" + kind
-		flynn("policy", "new", name, "--lang", "c", "--kind", kind)
+		flynn("policy", "dev", "new", name, "--lang", "c", "--kind", kind)
 		text, err := os.ReadFile(name + "/README.md")
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 
 func routeCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "route",
+		Name: "route", Category: groupDevelop,
 		Usage: "explain the routing of messages",
 		Commands: []*cli.Command{{
 			Name:  "test",

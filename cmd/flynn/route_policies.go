@@ -14,7 +14,7 @@ import (
 
 // openRoutePolicies loads the route policies of a configuration. The caller calls release when it is done with them.
 func openRoutePolicies(ctx context.Context, cfg *config.Config) (policies route.Policies, release func(), err error) {
-	sources := slices.DeleteFunc(configured.Sources(cfg), func(s policy.Source) bool {
+	sources := slices.DeleteFunc(configured.Sources(cfg, slog.Default()), func(s policy.Source) bool {
 		return !slices.Contains(s.Kinds, policy.KindRoute)
 	})
 	if len(sources) == 0 {

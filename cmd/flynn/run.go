@@ -21,17 +21,24 @@ import (
 	"github.com/flynnhost/flynn/host/gateway/client"
 )
 
-// commands lists the subcommands, in the order of the help text.
+// commands lists the subcommands. Within its group, the help text keeps this order.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		initCommand(),
 		serveCommand(),
 		statusCommand(),
+		logsCommand(),
+		openCommand(),
 		webCommand(),
 		configCommand(),
 		pluginCommand(),
 		routeCommand(),
 		accessCommand(),
 		policyCommand(),
+		channelCommand(),
+		modelCommand(),
+		agentCommand(),
+		secretCommand(),
 		chatCommand(),
 		sessionCommand(),
 		haltCommand(),
@@ -123,10 +130,11 @@ func rootCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing when a command succeeds"},
 		},
-		Commands:              commands(),
-		EnableShellCompletion: true,
+		Commands:                      commands(),
+		CustomRootCommandHelpTemplate: rootHelp(),
+		EnableShellCompletion:         true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
-			c.Hidden = false
+			c.Hidden, c.Category = false, groupDevelop
 		},
 		// run prints errors and chooses the exit code; the library must do neither.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},

@@ -20,7 +20,7 @@ import (
 func sandboxCommand() *cli.Command {
 	name := &cli.StringFlag{Name: "sandbox", Usage: "use [sandboxes.`NAME`] (default: [sandbox])"}
 	return &cli.Command{
-		Name:  "sandbox",
+		Name: "sandbox", Category: groupOperate,
 		Usage: "test, explain and manage sandboxes",
 		Commands: []*cli.Command{
 			selftestCommand(name),
@@ -111,7 +111,7 @@ func containers(owned []driver.Owned) []container {
 
 func showContainers(out *output, owned []driver.Owned) error {
 	header := []string{"ID", "NAME", "SESSION", "SANDBOX", "STATE", "IMAGE", "CREATED", "EXPIRES"}
-	return printList(out, containers(owned), header, func(c container) []string {
+	return printListOr(out, containers(owned), "no containers: the first command of an agent with a sandbox makes one; flynn sandbox explain shows which have one", header, func(c container) []string {
 		return []string{short(c.ID), c.Name, cmp.Or(c.Session, "(pool)"), c.Sandbox, c.State, c.Image, c.Created, c.Expires}
 	})
 }

@@ -21,7 +21,7 @@ func egressCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "session", Usage: "only those of session `ID`"},
 			&cli.BoolFlag{Name: "denied", Usage: "only refused connections"},
-			&cli.DurationFlag{Name: "since", Usage: "only those of the last `DURATION`"},
+			sinceFlag("only those after `TIME`"),
 			&cli.IntFlag{Name: "limit", Usage: "only the latest `N`", Value: 1000},
 		},
 		Action: withConfig(showEgress),
@@ -33,15 +33,16 @@ func showEgress(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if filter.Limit <= 0 {
 		return usagef("--limit: must be a number above 0")
 	}
-	if since := cmd.Duration("since"); since > 0 {
-		filter.Since = time.Now().Add(-since)
+	var err error
+	if filter.Since, err = sinceOf(cmd); err != nil {
+		return err
 	}
 	records, err := admin.Egress(ctx, c, filter)
 	if err != nil {
 		return err
 	}
 	header := []string{"TIME", "KIND", "DECISION", "METHOD", "TARGET", "UP", "DOWN", "SESSION", "REASON"}
-	return printList(newOutput(ctx, cmd), records, header, func(r egress.Record) []string {
+	return printListOr(newOutput(ctx, cmd), records, "no connection was asked for: network = \"allowlist\" under [sandbox] lets programs ask", header, func(r egress.Record) []string {
 		return []string{
 			localTime(r.At), r.Kind, egressDecision(r), r.Method, egressTarget(r), byteCount(r.Up, r.Ended), byteCount(r.Down, r.Ended), r.Session, r.Reason,
 		}

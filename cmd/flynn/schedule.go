@@ -16,9 +16,10 @@ import (
 
 func scheduleCommand() *cli.Command {
 	return &cli.Command{
-		Name: "schedule", Usage: "show and run the schedules of agents",
+		Name: "schedule", Category: groupTalk, Usage: "show and run the schedules of agents",
 		Description: "Schedules are configured as [[schedules]]. They run while the host runs; the history lists the other runs as missed.",
 		Commands: []*cli.Command{
+			scheduleAddCommand(),
 			{Name: "list", Usage: "list schedules with their next runs", Action: withConfig(listSchedules)},
 			{Name: "show", Usage: "show one schedule", ArgsUsage: "NAME", Action: showSchedule},
 			{Name: "history", Usage: "list the last runs of a schedule, latest first", ArgsUsage: "NAME", Action: scheduleHistory},
@@ -52,7 +53,7 @@ func listSchedules(ctx context.Context, cmd *cli.Command, c *config.Config) erro
 	if err != nil {
 		return err
 	}
-	return printList(newOutput(ctx, cmd), list, []string{"NAME", "AGENT", "WHEN", "STATE", "NEXT", "LAST"}, func(s gateway.ScheduleStatus) []string {
+	return printListOr(newOutput(ctx, cmd), list, "no schedules: add one as [[schedules]] to "+configPath(ctx, cmd), []string{"NAME", "AGENT", "WHEN", "STATE", "NEXT", "LAST"}, func(s gateway.ScheduleStatus) []string {
 		last := ""
 		if s.Last != nil {
 			last = s.Last.State + " " + clock(s.Last.At)
@@ -141,7 +142,7 @@ func scheduleHistory(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	return printList(newOutput(ctx, cmd), runs, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
+	return printListOr(newOutput(ctx, cmd), runs, "no runs yet: run it now with flynn schedule run "+name, []string{"DUE", "STATE", "COUNT", "AT", "NOTE"}, func(r gateway.ScheduleRun) []string {
 		return []string{clock(r.Due), r.State, number(r.Count), clock(r.At), r.Note}
 	})
 }

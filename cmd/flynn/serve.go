@@ -14,11 +14,11 @@ import (
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "serve",
+		Name: "serve", Category: groupStart,
 		Usage: "run the host until it is stopped",
 		Description: "The configuration is reloaded when the file changes and on SIGHUP. A file with errors is reported and changes nothing.\n" +
 			"SIGINT and SIGTERM stop the host, and so does closing its terminal, except under nohup; the next start continues the work\n" +
-			"under way. The address of the chat page contains the gateway's token, so it is printed only to a terminal; flynn web prints\n" +
+			"under way. The address of the chat page contains the gateway's token, so it is printed only to a terminal; flynn open --print prints\n" +
 			"it again.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "last-good", Usage: "fall back to the last working configuration if the file has errors"},
@@ -67,5 +67,5 @@ func welcome(url, tokenFile string, screen bool) string {
 		return "Flynn is ready: open " + url
 	}
 	page, _, _ := strings.Cut(url, "#")
-	return fmt.Sprintf("Flynn is ready: open %s with the token in %s, or the address that flynn web prints", page, tokenFile)
+	return fmt.Sprintf("Flynn is ready: open %s with the token in %s, or the address that flynn open --print prints", page, tokenFile)
 }

@@ -24,7 +24,7 @@ import (
 
 func sessionCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "session",
+		Name: "session", Category: groupTalk,
 		Usage: "list, print, export, import and remove sessions",
 		Commands: []*cli.Command{
 			{
@@ -86,7 +86,7 @@ func sessionList(ctx context.Context, cmd *cli.Command) error {
 		for _, s := range all {
 			lines = append(lines, sessionLine(s))
 		}
-		return printList(newOutput(ctx, cmd), lines, []string{"SESSION", "AGENT", "TURNS", "LAST"}, func(s sessionLine) []string {
+		return printListOr(newOutput(ctx, cmd), lines, "no sessions yet: begin one with flynn chat, or write to a channel", []string{"SESSION", "AGENT", "TURNS", "LAST"}, func(s sessionLine) []string {
 			return []string{s.Key, s.Agent, number(s.Turns), s.Last.Format(time.RFC3339)}
 		})
 	})

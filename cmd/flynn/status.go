@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -17,11 +18,14 @@ import (
 
 func statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "status",
-		Usage: "show the state of the running flynn: channels, tools, policies, models, sandbox and pending approvals",
+		Name: "status", Category: groupOperate,
+		Usage: "show in one screen how the running flynn does: agents, channels, models, sandbox, queue, budgets, last errors",
 		Description: "The exit code is 0 if flynn runs, whatever the state of its parts, and 1 if none answers. flynn config check reports whether\n" +
-			"flynn would start.",
-		Action: showStatus,
+			"flynn would start, flynn doctor what is wrong or weak.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show it again every two seconds, until interrupted"},
+		},
+		Action: watchStatus,
 	}
 }
 
@@ -29,6 +33,29 @@ func statusCommand() *cli.Command {
 type state struct {
 	gateway.Status
 	Approvals []gateway.Approval `json:"approvals"`
+}
+
+// watchPoll is the time between two looks of flynn status --watch.
+const watchPoll = 2 * time.Second
+
+// watchStatus shows the status once, or again and again. On a terminal each look replaces the one before; elsewhere they follow each other.
+func watchStatus(ctx context.Context, cmd *cli.Command) error {
+	if !cmd.Bool("watch") {
+		return showStatus(ctx, cmd)
+	}
+	for {
+		if isTerminal(cmd.Root().Writer) {
+			fmt.Fprint(cmd.Root().Writer, "\x1b[H\x1b[2J")
+		}
+		if err := showStatus(ctx, cmd); err != nil && ctx.Err() == nil {
+			newOutput(ctx, cmd).fail(err) // it may start again
+		}
+		select {
+		case <-time.After(watchPoll):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func showStatus(ctx context.Context, cmd *cli.Command) error {
@@ -65,7 +92,55 @@ func showStatus(ctx context.Context, cmd *cli.Command) error {
 		o.line("%s", cell(w))
 	}
 	o.line("")
-	return o.table([]string{"PART", "NAME", "STATE", "DETAIL"}, s.rows())
+	if err := o.table([]string{"PART", "NAME", "STATE", "DETAIL"}, s.rows()); err != nil || len(s.Errors) == 0 {
+		return err
+	}
+	o.line("")
+	o.line("Last warnings and errors (more: flynn logs --level warn):")
+	for _, r := range s.Errors {
+		line := []rune(recordLine(r, time.DateTime))
+		o.line("  %s", string(line[:min(len(line), 200)]))
+	}
+	return nil
+}
+
+// queueRow describes the work at hand.
+func (s state) queueRow() (word, detail string) {
+	replies := 0
+	for _, n := range s.Queue.Replies {
+		replies += n
+	}
+	word = "idle"
+	if s.Queue.Running+s.Queue.Waiting+replies > 0 {
+		word = "busy"
+	}
+	return word, fmt.Sprintf("%d turns run, %d messages wait, %d replies to deliver", s.Queue.Running, s.Queue.Waiting, replies)
+}
+
+// budgetRow describes what was used today.
+func budgetRow(b gateway.BudgetStatus) (word, detail string, ok bool) {
+	used := func(n, limit, unit string) string {
+		if limit == "" {
+			return n + unit
+		}
+		return n + " of " + limit + unit
+	}
+	tokens, dollars := "", ""
+	if b.TokensLimit > 0 {
+		tokens = number(b.TokensLimit)
+	}
+	if b.USDLimit > 0 {
+		dollars = fmt.Sprintf("%.2f", b.USDLimit)
+	}
+	spent := b.TokensLimit > 0 && b.Tokens >= b.TokensLimit || b.USDLimit > 0 && b.USD >= b.USDLimit
+	word = "ok"
+	switch {
+	case spent:
+		word = "used up"
+	case tokens == "" && dollars == "":
+		word = "no limit"
+	}
+	return word, used(number(b.Tokens), tokens, " tokens") + ", " + used(fmt.Sprintf("%.2f", b.USD), dollars, " USD today"), !spent
 }
 
 func because(reason string) string {
@@ -115,6 +190,12 @@ func (s state) rows() (rows [][]string) {
 		add("sandbox", "", "available", true, s.Sandbox.Detail)
 	default:
 		add("sandbox", "", "not available", false, s.Sandbox.Detail)
+	}
+	queue, work := s.queueRow()
+	add("queue", "", queue, true, work)
+	for _, b := range s.Budgets {
+		word, detail, ok := budgetRow(b)
+		add("budget", cmp.Or(b.Agent, "host"), word, ok, detail)
 	}
 	for _, a := range s.Agents {
 		where := "on the host"

@@ -15,7 +15,7 @@ import (
 
 func toolCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tool", Usage: "show the tools of plugins, and dry-run calls",
+		Name: "tool", Category: groupDevelop, Usage: "show the tools of plugins, and dry-run calls",
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the tools of plugins in the running flynn", Action: listTools,
@@ -64,6 +64,9 @@ func listTools(ctx context.Context, cmd *cli.Command) error {
 		for _, t := range p.Tools {
 			rows = append(rows, []string{t.Name, p.Plugin, t.Effect, t.Approve, strings.Join(t.Agents, ","), t.Claims, short(t.Digest), localTime(t.Changed)})
 		}
+	}
+	if len(rows) == 0 {
+		o.done("no plugin offers tools: install one, such as mcp, and add [tools.NAME] to the configuration")
 	}
 	return o.table([]string{"TOOL", "PLUGIN", "EFFECT", "APPROVE", "AGENTS", "CLAIMS", "DIGEST", "CHANGED"}, rows)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -21,7 +20,7 @@ import (
 
 func usageCommand() *cli.Command {
 	return &cli.Command{
-		Name: "usage", Usage: "show the usage and cost of model calls", Action: withConfig(showUsage),
+		Name: "usage", Category: groupOperate, Usage: "show the usage and cost of model calls", Action: withConfig(showUsage),
 		Commands: []*cli.Command{{
 			Name: "held", Usage: "show the disk, sandboxes and processes that each sender holds", Action: withConfig(showHeld),
 			Description: "Sessions, the disk space of their workspaces and of their files in the media store, live sandboxes and background\n" +
@@ -31,7 +30,7 @@ func usageCommand() *cli.Command {
 			"may cost.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "by", Usage: "sum by `KEY`: sender, agent, session, model, day, task or all", Value: string(usage.ByDay)},
-			&cli.StringFlag{Name: "since", Usage: "only calls after `TIME`: 90m, 7d, 2026-03-01 or 2026-03-01T12:00:00Z"},
+			sinceFlag("only calls after `TIME`"),
 		},
 	}
 }
@@ -49,7 +48,7 @@ func showHeld(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 			o.warn("sandboxes are not counted: %v", err)
 		}
 	}
-	return printList(o, held, []string{"SENDER", "SESSIONS", "DISK", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, func(h gateway.Held) []string {
+	return printListOr(o, held, "nobody holds anything yet: talk to an agent with flynn chat", []string{"SENDER", "SESSIONS", "DISK", "MEDIA", "SANDBOXES", "PROCESSES", "ON HOST"}, func(h gateway.Held) []string {
 		return []string{
 			string(h.Sender), number(h.Sessions), quota.Size(h.Bytes), quota.Size(h.Media), number(h.Sandboxes), number(h.Processes), number(h.HostProcesses),
 		}
@@ -61,7 +60,7 @@ func showUsage(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 	if !slices.Contains(usage.Keys(), by) {
 		return usagef("--by: %q is not a key; write sender, agent, session, model, day, task or all", by)
 	}
-	since, err := when("since", cmd.String("since"), time.Now())
+	since, err := sinceOf(cmd)
 	if err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func showUsage(ctx context.Context, cmd *cli.Command, c *config.Config) error {
 		return err
 	}
 	header := []string{strings.ToUpper(string(by)), "CALLS", "FAILED", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "USD"}
-	return printList(newOutput(ctx, cmd), sums, header, func(s gateway.UsageSum) []string {
+	return printListOr(newOutput(ctx, cmd), sums, "no model call was counted: talk to an agent with flynn chat, or choose an earlier --since", header, func(s gateway.UsageSum) []string {
 		return []string{
 			s.Key, number(s.Calls), number(s.Failed), number(s.Input), number(s.Output), number(s.CacheRead), number(s.CacheWrite),
 			fmt.Sprintf("%.4f", s.CostUSD),

@@ -74,9 +74,9 @@ TOML
 
 echo "a policy in $language:"
 whole=$EPOCHREALTIME
-step "flynn policy new" flynn policy new mine --lang "$language"
-step "flynn policy build" flynn policy build mine
-step "flynn policy test" flynn policy test mine
+step "flynn policy dev new" flynn policy dev new mine --lang "$language"
+step "flynn policy dev build" flynn policy dev build mine
+step "flynn policy dev test" flynn policy dev test mine
 flynn serve >serve.log 2>&1 &
 server=$!
 first=$(sum mine/policy.wasm)
@@ -88,7 +88,7 @@ step "20 messages are routed by it" talk 20
 # The next version sends members to the coder, and owners no more.
 cp -r mine next
 sed -i 's/"owner"/"member"/' "next/policy.$suffix"
-step "the next version is built" flynn policy build next
+step "the next version is built" flynn policy dev build next
 step "flynn policy replay --candidate" flynn policy replay --candidate next/policy.wasm --policy mine --since 1h
 cat said
 echo
@@ -99,7 +99,7 @@ flynn policy list
 echo
 
 sed -i 's/role = "owner"/role = "member"/; s/the owner reaches/a member reaches/' next/cases/*.toml
-step "with the right cases it passes" flynn policy test next
+step "with the right cases it passes" flynn policy dev test next
 cp next/cases/*.toml mine/cases/
 cp next/policy.wasm mine/policy.new && mv mine/policy.new mine/policy.wasm
 step "it is in force, without a restart" within in_force "$(sum next/policy.wasm)"

@@ -8,7 +8,7 @@ export GOFLAGS=-buildvcs=false
 
 go build -o bin/ ./cmd/flynn ./cmd/flynn-sandboxd
 go build -o plugins/irc/bin/ ./plugins/irc
-bin/flynn policy build policies/owner-only-shell
+bin/flynn policy dev build policies/owner-only-shell
 
 server=$(command -v ngircd || command -v /usr/sbin/ngircd || true)
 if [ -n "$server" ] && ! (exec 3<>/dev/tcp/127.0.0.1/6667) 2>/dev/null; then

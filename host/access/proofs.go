@@ -67,9 +67,6 @@ func manifestOf(c *config.Config, name string) (plugin.Manifest, error) {
 		}
 		return plugin.ParseManifest(text)
 	}
-	if _, err := os.Stat(c.Plugins.Dir); err != nil {
-		return plugin.Manifest{}, err // reading must not create the folder
-	}
 	s, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {
 		return plugin.Manifest{}, err

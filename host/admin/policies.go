@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -82,7 +83,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 		if err != nil {
 			return journal.Change{}, err
 		}
-		row, err := planRollback(c, changes, c.Policies[i], r)
+		row, err := planRollback(ctx, c, changes, c.Policies[i], r)
 		if err != nil {
 			return row, err
 		}
@@ -100,7 +101,7 @@ func RollbackPolicy(ctx context.Context, c *config.Config, name string, r gatewa
 }
 
 // planRollback returns the change that the next start will apply.
-func planRollback(c *config.Config, changes []journal.Change, p config.Policy, r gateway.Rollback) (journal.Change, error) {
+func planRollback(ctx context.Context, c *config.Config, changes []journal.Change, p config.Policy, r gateway.Rollback) (journal.Change, error) {
 	row := journal.Change{At: time.Now(), Policy: p.Name, Path: p.Path, By: policy.ByCommand}
 	if r.Clear {
 		if len(changes) == 0 || !slices.Contains(clearable(), changes[len(changes)-1].Outcome) {
@@ -114,7 +115,7 @@ func planRollback(c *config.Config, changes []journal.Change, p config.Policy, r
 	if err != nil {
 		return row, err
 	}
-	over, err := fileInForce(c, p)
+	over, err := fileInForce(ctx, c, p)
 	if err != nil {
 		return row, err
 	}
@@ -133,11 +134,11 @@ func clearable() []string {
 }
 
 // fileInForce returns the SHA-256 of the module that the configuration would use.
-func fileInForce(c *config.Config, p config.Policy) (string, error) {
+func fileInForce(ctx context.Context, c *config.Config, p config.Policy) (string, error) {
 	if p.Policy == "" {
 		return moduleDigest(p.Path)
 	}
-	_, digest, err := configured.Store(c).Find(p.Policy)
+	_, digest, err := configured.Find(ctx, c, slog.Default(), p.Policy)
 	return digest, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (r *Replay) replay(ctx context.Context, log decisionlog.Source, source poli
 // sources returns the policies to ask, as configured except for the changes of the replay.
 func (r *Replay) sources(c *config.Config) ([]policy.Source, error) {
 	// Shadows have no decisions in the log.
-	sources := slices.DeleteFunc(configured.Sources(c), func(s policy.Source) bool { return s.Shadow })
+	sources := slices.DeleteFunc(configured.Sources(c, slog.Default()), func(s policy.Source) bool { return s.Shadow })
 	if r.Policy == "" && r.Candidate == "" && len(r.Data) == 0 {
 		return sources, nil
 	}
@@ -120,7 +121,7 @@ func RecordedDecision(ctx context.Context, c *config.Config, id int64, candidate
 	case d.Kind != policy.KindRoute && d.Kind != policy.KindTool:
 		return policy.Record{}, policy.Source{}, fmt.Errorf("decision %d is of kind %s; only those of policies can be explained", id, d.Kind)
 	}
-	source, err := sourceNamed(configured.Sources(c), d.Policy)
+	source, err := sourceNamed(configured.Sources(c, slog.Default()), d.Policy)
 	if err != nil {
 		return policy.Record{}, source, fmt.Errorf("decision %d: %w", id, err)
 	}

@@ -34,6 +34,9 @@ func (q *Queue) Push(it Item) {
 // Alone calls do when nothing else runs in the scope.
 func (q *Queue) Alone(scope string, do func()) { q.scopes.Push(scope, Item{Alone: do}) }
 
+// Queued returns the number of items that wait, in all scopes.
+func (q *Queue) Queued() int { return q.scopes.Queued() }
+
 // Waiting returns the items that were queued in a scope since its work began.
 func (q *Queue) Waiting(scope string) []Item { return q.scopes.Waiting(scope) }
 

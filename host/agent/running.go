@@ -68,6 +68,13 @@ func (r *registry) add(scope string, a *active) (remove func()) {
 	}
 }
 
+// RunningTurns counts the turns that run, those of background children not among them.
+func (r *registry) RunningTurns() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running)
+}
+
 // stopAll ends the running turns for which which returns true.
 func (r *registry) stopAll(cause error, which func(*active) bool) (found bool) {
 	r.mu.Lock()

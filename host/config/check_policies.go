@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -10,15 +11,14 @@ import (
 
 func (c *checker) policies() {
 	first := map[string]int{}
-	for i, p := range c.cfg.Policies {
+	for i := range c.cfg.Policies {
+		c.nameBoth(&c.cfg.Policies[i])
+		p := c.cfg.Policies[i]
 		c.required(policyPath(i, "name"), p.Name, `"a-name-of-yours"`)
-		switch {
-		case p.Policy == "":
-			c.required(policyPath(i, "path"), p.Path, `"policies/NAME.wasm"`)
-		case p.Path != "":
+		if p.Policy != "" && p.Path != "" {
 			c.report(policyPath(i, "policy"), "both path and policy are set", "name a file by path, or an installed policy by policy")
 		}
-		if len(p.Kinds) == 0 {
+		if len(p.Kinds) == 0 && p.Policy == "" {
 			c.report(policyPath(i, "kinds"), "missing", `write kinds = ["route"], ["tool"] or both`)
 		}
 		if earlier, ok := first[p.Name]; ok && p.Name != "" {
@@ -29,6 +29,14 @@ func (c *checker) policies() {
 		c.policyFile(policyPath(i, "path"), p.Path)
 		c.policyShadow(i, p)
 		c.policyScope(i, p)
+	}
+}
+
+// nameBoth completes a policy that is not a file: its name and that of the installed policy are the same unless both are given.
+func (c *checker) nameBoth(p *Policy) {
+	if p.Path == "" {
+		p.Policy = cmp.Or(p.Policy, p.Name)
+		p.Name = cmp.Or(p.Name, p.Policy)
 	}
 }
 

@@ -338,10 +338,10 @@ type Trust struct {
 
 // Policy is one Wasm policy in the chain; chains run in file order.
 type Policy struct {
-	Name  string   `toml:"name"`                     // required, unique
-	Path  string   `toml:"path" is:"path"`           // .wasm file; this or Policy is required
-	Kinds []string `toml:"kinds" oneof:"route tool"` // required
-	// Policy names an installed policy, instead of Path.
+	Name  string   `toml:"name"`                     // unique; by default that of Policy
+	Path  string   `toml:"path" is:"path"`           // .wasm file
+	Kinds []string `toml:"kinds" oneof:"route tool"` // required with Path; by default those of the policy
+	// Policy names a policy that is installed or comes with Flynn, instead of Path; by default it is Name.
 	Policy string `toml:"policy"`
 	// Data is what the policy reads by its `data` import.
 	Data   map[string]string `toml:"data"`

@@ -41,6 +41,14 @@ func LoadBeside(path string, getenv func(string) string, checks ...Check) (*Conf
 	return result(parseBeside(path, src, getenv, checks...))
 }
 
+// LoadText is LoadBeside for a text that is to become the file at path.
+func LoadText(path string, src []byte, getenv func(string) string, checks ...Check) (*Config, error) {
+	if len(src) > maxFile {
+		return nil, Errors{{File: path, Problem: fmt.Sprintf("the configuration would be larger than %s", Size(maxFile))}}
+	}
+	return result(parseBeside(path, src, getenv, checks...))
+}
+
 // LoadGateway reads the address of the gateway of a running host. It ignores errors in other sections: a host keeps running when its file
 // is broken, and commands must still reach and stop it.
 func LoadGateway(path string, getenv func(string) string) (Gateway, error) {

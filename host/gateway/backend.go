@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
 
@@ -19,10 +20,13 @@ type Backend struct {
 	Access        Access
 	Explains      Explains
 	Halter        Halter
+	Logs          Logs
 	DryRuns       DryRuns
+	Files         Files
 	Memory        Memory
 	Plugins       Plugins
 	Policies      Policies
+	Reloads       Reloader
 	Schedules     Schedules
 	Sessions      Sessions
 	Usages        Usages
@@ -138,6 +142,10 @@ type Status struct {
 	Policies   []PolicyStatus  `json:"policies"`
 	Models     []ModelStatus   `json:"models,omitempty"`
 	Sandbox    SandboxStatus   `json:"sandbox"`
+	Queue      QueueStatus     `json:"queue"`
+	Budgets    []BudgetStatus  `json:"budgets"`
+	// Errors are the last warnings and errors of the log, oldest first.
+	Errors []hostlog.Record `json:"errors"`
 	// Halt is set while the kill switch is on.
 	Halt *HaltStatus `json:"halt,omitempty"`
 	// Elevated are the conversations whose tools may leave the sandbox now.
@@ -145,6 +153,23 @@ type Status struct {
 	// Warnings are sentences for the owner ("Docker is not available: tools run on the host with approval"), including one
 	// for each policy that is not OK.
 	Warnings []string `json:"warnings"`
+}
+
+// QueueStatus counts the work at hand.
+type QueueStatus struct {
+	Running int `json:"running"` // turns
+	Waiting int `json:"waiting"` // messages that wait for a turn
+	// Replies counts replies that are not delivered yet, by channel.
+	Replies map[string]int `json:"replies"`
+}
+
+// BudgetStatus is the usage of today, of the host or of an agent that has a daily budget. A limit of 0 is none.
+type BudgetStatus struct {
+	Agent       string  `json:"agent,omitempty"` // "" for the host
+	Tokens      int64   `json:"tokens"`
+	TokensLimit int64   `json:"tokens_limit,omitempty"`
+	USD         float64 `json:"usd"`
+	USDLimit    float64 `json:"usd_limit,omitempty"`
 }
 
 // ElevationStatus is one conversation in elevated mode.

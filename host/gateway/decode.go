@@ -28,7 +28,7 @@ func shapeOf(kind string) (shape, bool) {
 	case TypeHello:
 		return shape{must: []string{"token", "channel", "conversation"}, may: []string{"resume"}}, true
 	case TypeSend:
-		return shape{must: []string{"id", "text"}}, true
+		return shape{must: []string{"id", "text"}, may: []string{"files"}}, true
 	case TypeDecide:
 		return shape{must: []string{"approval", "grant"}, may: []string{"scope"}}, true
 	case TypeStop, TypeHistory:
@@ -80,7 +80,7 @@ func (f ClientFrame) check() error {
 		}
 		return checkConversation(f.Channel, f.Conversation)
 	case TypeSend:
-		return checkSend(f.ID, f.Text)
+		return checkSend(f.ID, f.Text, f.Files)
 	case TypeDecide:
 		if f.Grant == nil || !validName(f.Approval) {
 			return errors.New("decide needs an approval and a grant of true or false")
@@ -90,17 +90,17 @@ func (f ClientFrame) check() error {
 	return nil
 }
 
-func checkSend(id, text string) error {
+func checkSend(id, text string, files []string) error {
 	if !validID(id) {
 		return fmt.Errorf("id must be 1 to %d letters, digits, '.', '_' or '-'", maxID)
 	}
 	if len(text) > message.MaxText {
 		return fmt.Errorf("text is longer than %d bytes", message.MaxText)
 	}
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" && len(files) == 0 {
 		return errors.New("text is empty")
 	}
-	return nil
+	return checkFiles(files)
 }
 
 // checkConversation allows plain names on local frontends, and any name that a platform may have given on channels.
@@ -155,6 +155,12 @@ func objectFields(data []byte) ([]string, error) {
 		if t, err = dec.Token(); err != nil {
 			return nil, fmt.Errorf("decode frame: %w", err)
 		}
+		if name == "files" && t == json.Delim('[') {
+			if err := skipStrings(dec); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if _, nested := t.(json.Delim); nested || t == nil {
 			return nil, fmt.Errorf("field %q must be a string or a boolean", clip(name))
 		}
@@ -166,4 +172,20 @@ func objectFields(data []byte) ([]string, error) {
 		return nil, errors.New("something follows the frame's object")
 	}
 	return names, nil
+}
+
+// skipStrings reads the rest of a list of strings.
+func skipStrings(dec *json.Decoder) error {
+	for {
+		t, err := dec.Token()
+		if err != nil {
+			return fmt.Errorf("decode frame: %w", err)
+		}
+		if t == json.Delim(']') {
+			return nil
+		}
+		if _, ok := t.(string); !ok {
+			return errors.New("files must be strings")
+		}
+	}
 }

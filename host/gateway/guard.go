@@ -116,6 +116,8 @@ func bodyLimit(r *http.Request) int64 {
 	switch {
 	case r.URL.Path == ImportPath:
 		return MaxImport
+	case r.URL.Path == FilesPath:
+		return MaxFile
 	case strings.HasPrefix(r.URL.Path, "/v1/"):
 		return maxClientBody
 	}

@@ -108,7 +108,7 @@ func pageHidesToken(t *testing.T, b context.Context) {
 		p.visible("#sign-in")
 		p.do(chromedp.SendKeys("#token", typed+"\r"))
 		if typed == "wrong" {
-			p.until(`document.querySelector("#notice")?.textContent.includes("flynn web")`)
+			p.until(`document.querySelector("#notice")?.textContent.includes("flynn open")`)
 			p.visible("#sign-in")
 			continue
 		}

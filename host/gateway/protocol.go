@@ -24,8 +24,8 @@ import (
 //	    logs and histories would keep it. Conversation is a name of the client's choosing. With the optional
 //	    resume, the key of the last entry that the client has, history holds only what came after it.
 //	    Any known channel can be watched; only web and terminal can be written to.
-//	{"type":"send","id":I,"text":"..."}
-//	    Says something. I is made by the client, unique for ever in its channel (a random UUID). After a lost
+//	{"type":"send","id":I,"text":"...","files":[HANDLE...]}
+//	    Says something. The optional files are handles that POST /api/v1/files has answered; with them, text may be empty. I is made by the client, unique for ever in its channel (a random UUID). After a lost
 //	    connection the client sends everything that was not accepted again, with the same I: it is answered once.
 //	{"type":"stop"}                                  Ends the running turn.
 //	{"type":"decide","approval":A,"grant":true}      Answers an approval request. With "scope":"session" or "scope":"standing" calls
@@ -100,9 +100,11 @@ type ClientFrame struct {
 	Resume       string `json:"resume,omitempty"`
 	ID           string `json:"id,omitempty"`
 	Text         string `json:"text,omitempty"`
-	Approval     string `json:"approval,omitempty"`
-	Grant        *bool  `json:"grant,omitempty"`
-	Scope        string `json:"scope,omitempty"`
+	// Files are handles of uploaded files.
+	Files    []string `json:"files,omitempty"`
+	Approval string   `json:"approval,omitempty"`
+	Grant    *bool    `json:"grant,omitempty"`
+	Scope    string   `json:"scope,omitempty"`
 }
 
 // ServerFrame is a frame of the server.

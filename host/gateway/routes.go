@@ -40,9 +40,11 @@ const historyLimit = 500
 //	POST /api/v1/access/decide      {"code","approve"}; answers AccessEntry
 //	POST /api/v1/access/revoke      {"sender"}
 //	POST /api/v1/access/role        {"sender","role"}
-//	POST /api/v1/messages           {"id","channel","conversation","text"}; 202 when durable
+//	POST /api/v1/files              the bytes of a file, ?channel=&name=; answers File, whose handle goes into a message
+//	POST /api/v1/messages           {"id","channel","conversation","text","files"}; 202 when durable
 //	POST /api/v1/memory/forget      Forget; answers [memory.Note]
 //	POST /api/v1/policies/{name}/rollback  Rollback; answers PolicyStatus
+//	POST /api/v1/reload             {}; answers Reloaded
 //	POST /api/v1/stop               {"channel","conversation"}
 //	GET  /api/v1/schedules          [ScheduleStatus]
 //	GET  /api/v1/schedules/{name}/runs      [ScheduleRun]
@@ -56,6 +58,8 @@ const historyLimit = 500
 //	GET  /api/v1/usage              [UsageSum]; ?by=&since=
 //	GET  /api/v1/usage/held         [Held]
 //	GET  /api/v1/turns/{id}         TurnTrace; {id} may be message/N
+//	GET  /api/v1/logs               [hostlog.Record]; ?after=SEQ&level=&area=&channel=&session=&turn=&limit=
+//	GET  /api/v1/logs/repeats       [hostlog.Repeat], of the last hour
 //	GET  /api/v1/plugins            [PluginStatus]
 //	GET  /api/v1/plugins/{instance}/logs    [PluginLine]; ?after=SEQ
 //	GET  /api/v1/plugins/{instance}/login   PluginLogin, a secret
@@ -103,15 +107,19 @@ func (s *Server) routeSubjects(mux *http.ServeMux) {
 	handle(b.Access != nil, "POST /api/v1/access/role", post(s, backendTimeout, s.setPairingRole))
 	handle(b.Explains != nil, "GET /api/v1/turns/{id...}", s.get(backendTimeout, s.explain))
 	handle(b.Explains != nil, "GET /api/v1/turns", s.get(backendTimeout, s.explainLast))
+	handle(b.Files != nil, "POST "+FilesPath, s.keepFile)
 	handle(b.Halter != nil, "POST /api/v1/halt", s.halt(true))
 	handle(b.Halter != nil, "POST /api/v1/resume", s.halt(false))
 	handle(b.DryRuns != nil, "POST /api/v1/tools/judge", post(s, dryRunTimeout, s.dryRun))
 	handle(b.Memory != nil, "POST /api/v1/memory/forget", post(s, deleteTimeout, s.forgetNotes))
 	handle(b.Plugins != nil, "GET /api/v1/plugins", s.get(backendTimeout, s.listPlugins))
+	handle(b.Logs != nil, "GET /api/v1/logs", s.get(backendTimeout, s.logs))
+	handle(b.Logs != nil, "GET /api/v1/logs/repeats", s.get(backendTimeout, s.repeats))
 	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/logs", s.onInstance(s.pluginLogs))
 	handle(b.Plugins != nil, "GET /api/v1/plugins/{instance}/login", s.onInstance(s.pluginLogin))
 	handle(b.Plugins != nil, "POST /api/v1/plugins/{instance}/restart", s.onInstance(s.restartPlugin))
 	handle(b.Policies != nil, "POST /api/v1/policies/{name}/rollback", post(s, rollbackTimeout, s.rollbackPolicy))
+	handle(b.Reloads != nil, "POST /api/v1/reload", post(s, reloadTimeout, s.reload))
 	handle(b.Schedules != nil, "GET /api/v1/schedules", s.get(backendTimeout, s.listSchedules))
 	handle(b.Schedules != nil, "GET /api/v1/schedules/{name}/runs", s.onSchedule(s.scheduleRuns))
 	handle(b.Schedules != nil, "POST /api/v1/schedules/{name}/run", s.onSchedule(s.runSchedule))
@@ -166,17 +174,19 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 		Channel      string `json:"channel"`
 		Conversation string `json:"conversation"`
 		Text         string `json:"text"`
+		// Files are handles that POST /api/v1/files has answered.
+		Files []string `json:"files"`
 	}
 	if !readBody(w, r, &body) || !writable(w, body.Channel, body.Conversation) {
 		return
 	}
-	if err := checkSend(body.ID, body.Text); err != nil {
+	if err := checkSend(body.ID, body.Text, body.Files); err != nil {
 		writeError(w, http.StatusBadRequest, CodeBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), backendTimeout)
 	defer cancel()
-	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text)); err != nil {
+	if err := s.backend.Conversations.Submit(ctx, ownMessage(body.Channel, body.Conversation, body.ID, body.Text, body.Files)); err != nil {
 		s.answer(w, nil, err)
 		return
 	}
@@ -200,7 +210,7 @@ const owner = "owner"
 
 func ownerKey(channel string) string { return string(message.NewSenderKey(channel, owner)) }
 
-func ownMessage(channel, conversation, id, text string) message.Message {
+func ownMessage(channel, conversation, id, text string, files []string) message.Message {
 	now := time.Now().UTC()
 	return message.Message{
 		Channel:      channel,
@@ -208,6 +218,7 @@ func ownMessage(channel, conversation, id, text string) message.Message {
 		Conversation: message.Conversation{ID: conversation, Kind: message.DM},
 		Sender:       message.Sender{ID: owner, Name: owner, Account: owner},
 		Text:         text,
+		Attachments:  attached(files),
 		Addressed:    true,
 		SentAt:       now,
 		ReceivedAt:   now,

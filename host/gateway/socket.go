@@ -88,7 +88,7 @@ func (s *Server) greet(ctx context.Context, conn *websocket.Conn) (ClientFrame, 
 	case http.StatusTooManyRequests:
 		refuse(ctx, conn, CodeLimited, "too many wrong tokens; wait a second")
 	default:
-		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn web prints")
+		refuse(ctx, conn, CodeUnauthorized, "the token is wrong; open the address that flynn open prints")
 	}
 	return f, false
 }
@@ -176,7 +176,7 @@ func (ss *session) handle(ctx context.Context, f ClientFrame) error {
 		if !localFrontend(h.Channel) {
 			return ss.push(ctx, ServerFrame{Type: TypeError, Code: CodeReadOnly, ID: f.ID, Message: "this conversation can be read here, not written to"})
 		}
-		if err := ss.backend.Conversations.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text)); err != nil {
+		if err := ss.backend.Conversations.Submit(call, ownMessage(h.Channel, h.Conversation, f.ID, f.Text, f.Files)); err != nil {
 			return ss.pushError(ctx, f.ID, err)
 		}
 		return ss.push(ctx, ServerFrame{Type: TypeAccepted, ID: f.ID})

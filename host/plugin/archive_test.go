@@ -173,7 +173,7 @@ func TestPackAndSign(t *testing.T) {
 	}
 	put(t, dir, "bin/small", "#!/bin/sh\necho evil\n", 0o755)
 	if _, err := open(t).InstallFrom(t.Context(), dir, Obtain{Options: Options{Trust: pinned}}); err == nil ||
-		!strings.Contains(err.Error(), "run flynn plugin sign again") {
+		!strings.Contains(err.Error(), "run flynn plugin dev sign again") {
 		t.Errorf("changed after it was signed: %v", err)
 	}
 	if _, err := Pack(dir, io.Discard); err == nil {
@@ -286,7 +286,7 @@ func TestUnbuiltSource(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "bin/small")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t).Install(dir); err == nil || !strings.Contains(err.Error(), "is not built yet: run flynn plugin build") {
+	if _, err := open(t).Install(dir); err == nil || !strings.Contains(err.Error(), "is not built yet: run flynn plugin dev build") {
 		t.Errorf("got %v", err)
 	}
 	var said bytes.Buffer

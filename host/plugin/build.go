@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // unbuilt adds the command that builds the program to the error of a missing program, if its source is there.
@@ -22,7 +23,7 @@ func (t *tree) unbuilt(dir string, m Manifest, err error) error {
 	if cerr != nil || !ok {
 		return err
 	}
-	return fmt.Errorf("its program %s is not built yet: run flynn plugin build %s", program, shorter(dir))
+	return fmt.Errorf("its program %s is not built yet: run flynn plugin dev build %s", program, shorter(dir))
 }
 
 // shorter names a folder as the operator would.
@@ -64,17 +65,37 @@ func Build(ctx context.Context, dir string, out io.Writer) (string, error) {
 	if !ok || !t.hasGo() {
 		return "", fmt.Errorf("build %s: it has no Go program to build: there is no .go file, or exec names none of its files", dir)
 	}
+	path := filepath.Join(dir, filepath.FromSlash(program))
 	if err := t.Root().MkdirAll(filepath.FromSlash(filepath.Dir(program)), 0o755); err != nil {
 		return "", fmt.Errorf("build %s: %w", dir, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.FromSlash(program), ".")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if err := cmd.Run(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return "", errors.New("build a plugin: there is no go on the PATH: install Go from https://go.dev/dl, or use a built release of the plugin")
-		}
-		return "", fmt.Errorf("build %s: go build: %w", dir, err)
+	if err := compile(ctx, dir, path, Platform(), out); err != nil {
+		return "", fmt.Errorf("build %s: %w", dir, err)
 	}
-	return filepath.Join(dir, filepath.FromSlash(program)), nil
+	return path, nil
 }
+
+// compile compiles the Go program in dir to the path program, for a platform such as linux-amd64.
+func compile(ctx context.Context, dir, program, platform string, out io.Writer) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	system, machine, _ := strings.Cut(platform, "-")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, out, out, buildDelay
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+system, "GOARCH="+machine)
+	err = cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return errors.New("there is no go on the PATH: install Go from https://go.dev/dl, or use a built release of the plugin")
+	case ctx.Err() != nil:
+		return fmt.Errorf("go build: %w", context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("go build: %w", err)
+	}
+	return nil
+}
+
+// buildDelay is how long an ended compiler's children may hold its output open.
+const buildDelay = 5 * time.Second

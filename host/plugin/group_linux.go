@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -16,17 +15,6 @@ func inOwnGroup(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
-}
-
-// awaitExit returns when the process has ended and before it is reaped: until then no other process can have its pid or group id. It
-// returns false if the system cannot wait like that.
-func awaitExit(pid int) bool {
-	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return err == nil
-		}
-	}
 }
 
 // killGroup kills the group that the process leads. Call it only before the process is reaped.

@@ -13,10 +13,6 @@ import (
 // inOwnGroup puts the process into its own process group, so that a Ctrl-C reaches only the host and a kill reaches its children.
 func inOwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit returns false: there is no portable way to wait without reaping. If the process ends by itself, the rest of its group
-// is not killed.
-func awaitExit(int) bool { return false }
-
 // killGroup kills the group that the process leads.
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 

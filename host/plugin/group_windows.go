@@ -11,9 +11,6 @@ func inOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// awaitExit returns false: it cannot wait without reaping.
-func awaitExit(int) bool { return false }
-
 // killGroup kills the process. Its children end by their own lifeline, if they have one.
 func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {

@@ -93,6 +93,9 @@ type Host struct {
 	noGroups  string
 	names     *jail.Names // nil if processes see nameFiles themselves
 
+	providing sync.Mutex      // one plugin is provided at a time
+	provided  map[string]bool // guarded by providing
+
 	mu          sync.Mutex
 	running     map[string]string      // by plugin: the version that its instances run, which only follow changes
 	ctx         context.Context        // of Run; nil before
@@ -128,7 +131,7 @@ func New(c Config) (*Host, error) {
 	}
 	h := &Host{
 		config: c, store: store, log: c.Log.With("component", "plugin"), timeouts: defaultTimeouts(),
-		supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{},
+		supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}), lookupEnv: os.LookupEnv, random: rand.Float64, running: map[string]string{}, provided: map[string]bool{},
 		spaces: sync.OnceValue(jail.FindNamespaces), nameFiles: jail.NameFiles(),
 	}
 	h.start = h.launch
@@ -358,5 +361,9 @@ func defaultRunDir(stateDir string) (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return fmt.Sprintf("%s/flynn-%x", dir, sum[:4]), nil
 	}
-	return fmt.Sprintf("%s/flynn-%d-%x", os.TempDir(), os.Getuid(), sum[:4]), nil
+	name := fmt.Sprintf("flynn-%d-%x", os.Getuid(), sum[:4])
+	if dir := filepath.Join(os.TempDir(), name); len(dir)+socketTail <= maxSocket {
+		return dir, nil
+	}
+	return filepath.Join("/tmp", name), nil // the folder for temporary files of macOS has a long name
 }

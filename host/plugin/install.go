@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/install"
 	"github.com/flynnhost/flynn/host/install/archive"
 	"github.com/flynnhost/flynn/host/install/fetch"
+	"github.com/flynnhost/flynn/host/install/firstparty"
 	"github.com/flynnhost/flynn/host/install/signing"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Name string
 	// Accept refuses a plugin because of its settings; nil accepts every one.
 	Accept func(Manifest, *Settings) error
+	// FirstParty is that of Locked, and FirstPartyDigest what firstparty.DigestOf must return for the files. Only Provide sets them.
+	FirstParty, FirstPartyDigest string
 	// Beside leaves the active version as it is and makes the new one Next, for a running host to try.
 	Beside bool
 }
@@ -77,6 +80,9 @@ func (s *Store) installURL(ctx context.Context, from string, o Obtain) (Installe
 		return Installed{}, fmt.Errorf("install %.200s: %w", from, err)
 	}
 	o.Source = address.String()
+	if err := os.MkdirAll(s.versions.Dir, 0o700); err != nil {
+		return Installed{}, err
+	}
 	f, err := os.CreateTemp(s.versions.Dir, ".fetched-")
 	if err != nil {
 		return Installed{}, err
@@ -169,6 +175,9 @@ func (s *Store) install(o Options, fill func(*install.Staged) error) (out Instal
 	if err != nil {
 		return out, err
 	}
+	if got := firstparty.DigestOf(files); o.FirstPartyDigest != "" && got != o.FirstPartyDigest {
+		return out, fmt.Errorf("its digest is %.12s, not %.12s", got, o.FirstPartyDigest)
+	}
 	signer, err := t.signer(files)
 	if err != nil {
 		return out, err
@@ -178,7 +187,7 @@ func (s *Store) install(o Options, fill func(*install.Staged) error) (out Instal
 	}
 	out = Installed{Manifest: m, Locked: Locked{
 		Name: m.Name, Version: m.Version, Platforms: slices.Sorted(maps.Keys(m.Exec)), Source: o.Source,
-		Installed: time.Now().UTC().Truncate(time.Millisecond), Signer: string(signer),
+		Installed: time.Now().UTC().Truncate(time.Millisecond), Signer: string(signer), FirstParty: o.FirstParty,
 		Network: m.Permissions.Network, Host: m.Permissions.Host, Files: files,
 	}}
 	return out, s.enter(v, &out, o)
@@ -209,7 +218,7 @@ func (s *Store) enter(v *install.Staged, out *Installed, o Options) error {
 	err := s.lock.Change(func(l lockFile) (lockFile, error) {
 		if old, ok := l.release(out.Name, out.Version); ok && maps.Equal(old.Files, out.Files) {
 			out.Platform = old.Platform // a lock of format 1 has its own path for it
-		} else if ok {
+		} else if ok && old.FirstParty == "" {
 			return l, fmt.Errorf("version %s is installed with other content: raise the version, or run flynn plugin remove --force %s", out.Version, out.Name)
 		}
 		known, err := v.Place(out.dir())

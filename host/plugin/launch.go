@@ -37,6 +37,9 @@ type launchSpec struct {
 
 // launch verifies the plugin of sup and starts a process of it, up to and including the handshake.
 func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (process, error) {
+	if err := h.provide(ctx, sup.instance.Plugin); err != nil {
+		return nil, permanent{err}
+	}
 	p, err := h.load(sup.instance.Plugin, cmp.Or(o.version, sup.pinned()))
 	if err == nil {
 		defer p.close()
@@ -57,6 +60,25 @@ func (h *Host) launch(ctx context.Context, sup *supervisor, o launchSpec) (proce
 		return h.attach(sup, p, o, address)
 	}
 	return h.startProcess(ctx, sup, p, o)
+}
+
+// provide is Store.Provide for the plugins that this host starts. It looks once for each: what another release of Flynn that is installed
+// while this one runs comes with is for the next start.
+func (h *Host) provide(ctx context.Context, name string) error {
+	if _, ok := h.config.DevPaths[name]; ok {
+		return nil
+	}
+	h.providing.Lock()
+	defer h.providing.Unlock()
+	if h.provided[name] {
+		return nil
+	}
+	if err := h.store.Provide(ctx, h.log, name); err != nil {
+		return err
+	}
+	h.provided[name] = true
+	h.forget(name)
+	return nil
 }
 
 // load opens a plugin: its development folder if there is one, else an installed and locked version, by default the one that its instances

@@ -51,6 +51,8 @@ type Locked struct {
 	Installed time.Time `toml:"installed" json:"installed"`
 	// Signer is the key whose signature was checked; empty for an unsigned version.
 	Signer string `toml:"signer,omitempty" json:"signer,omitempty"`
+	// FirstParty is the stamp of the build for a plugin that came with Flynn, see firstparty.Shelf; empty for one that a person installed.
+	FirstParty string `toml:"first_party,omitempty" json:"first_party,omitempty"`
 	// Network and Host are the permissions that the operator saw.
 	Network []string `toml:"network,omitempty" json:"network,omitempty"`
 	Host    []string `toml:"host,omitempty" json:"host,omitempty"`

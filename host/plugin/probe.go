@@ -83,6 +83,9 @@ func (t *Probe) start(ctx context.Context, c ProbeConfig) (process, error) {
 		return nil, err
 	}
 	t.cleanUp = append(t.cleanUp, end)
+	if err := h.provide(ctx, name); err != nil {
+		return nil, err
+	}
 	p, err := h.load(name, "")
 	if err != nil {
 		return nil, err

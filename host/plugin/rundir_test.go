@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -81,6 +82,25 @@ func shortParent(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// The folder for temporary files of macOS leaves no room for the name of a socket.
+func TestDefaultRunDir(t *testing.T) {
+	for name, c := range map[string]struct{ runtime, temporary, want string }{
+		"the user's":          {"/run/user/7", "/tmp", "/run/user/7/flynn-"},
+		"temporary":           {"", "/tmp/x/", "/tmp/x/flynn-"},
+		"temporary on a Mac":  {"", "/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T/501", "/tmp/flynn-"},
+		"a short one on that": {"", "/var/tmp/", "/var/tmp/flynn-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", c.runtime)
+			t.Setenv("TMPDIR", c.temporary)
+			dir, err := defaultRunDir("/srv/flynn/state")
+			if err != nil || !strings.HasPrefix(dir, c.want) || strings.Contains(dir, "//") || len(dir)+socketTail > maxSocket || !isDefaultRunDir(dir) {
+				t.Errorf("%s (%d bytes), %v; want it to begin with %s", dir, len(dir), err, c.want)
+			}
+		})
+	}
 }
 
 // A folder for a socket of the host's own lies in the run folder, once that is its alone, and goes as the plugins' do.

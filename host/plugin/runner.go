@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/flynnhost/flynn/host/internal/ps"
 	"github.com/flynnhost/flynn/host/plugin/kind"
 )
 
@@ -117,7 +118,7 @@ func (r *runnerProcess) fork() error {
 
 // wait waits for the process to end, kills the rest of its group while the pid cannot be reused, and reaps it.
 func (r *runnerProcess) wait() error {
-	if !awaitExit(r.process.Pid) {
+	if ps.AwaitExit(r.process.Pid) != nil {
 		err := r.cmd.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()

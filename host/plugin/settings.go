@@ -58,6 +58,14 @@ func (s *Settings) Check(settings map[string]any) ([]SettingError, error) {
 	return out, nil
 }
 
+// Fields returns the keys that the schema names, the required ones first.
+func (s *Settings) Fields() []schema.Field {
+	if s.schema == nil {
+		return nil
+	}
+	return s.schema.Fields()
+}
+
 // encodeSettings encodes settings as a plugin gets them.
 func encodeSettings(settings map[string]any) ([]byte, error) {
 	if settings == nil {
@@ -106,8 +114,11 @@ func dotted(key []string) string {
 	return b.String()
 }
 
-// Settings reads the schema of one installed version of a plugin, the active one for "".
+// Settings reads the schema of one installed version of a plugin; for "" that of the version that would start now.
 func (s *Store) Settings(name, version string) (*Settings, error) {
+	if version == "" && s.awaits(name) {
+		return s.shelvedSettings(name)
+	}
 	p, err := s.loadVersion(name, version)
 	if err != nil {
 		return nil, err

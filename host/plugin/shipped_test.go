@@ -36,7 +36,7 @@ func TestMissingNames(t *testing.T) {
 		{"dice-tools", ""},
 		{"mine", ""},
 	} {
-		err := MissingFrom([]string{"dice-tools"}, c.name, "mine")
+		err := missingFrom([]string{"dice-tools", "mine"}, c.name)
 		if got := errorText(err); got != c.want {
 			t.Errorf("%s: got %s\nwant %s", c.name, got, c.want)
 		}

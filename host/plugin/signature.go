@@ -38,7 +38,7 @@ func (t *tree) signer(files map[string]string) (signing.Key, error) {
 	}
 	text := sums(files)
 	if files[sumsName] != digest.Of(text) {
-		return "", fmt.Errorf("%s does not have the digests of exactly these files: run flynn plugin sign again", sumsName)
+		return "", fmt.Errorf("%s does not have the digests of exactly these files: run flynn plugin dev sign again", sumsName)
 	}
 	signature, err := t.Read(signatureName, signing.MaxText)
 	if err != nil {

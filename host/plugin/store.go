@@ -3,12 +3,13 @@ package plugin
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/install"
+	"github.com/flynnhost/flynn/host/install/firstparty"
 	"github.com/flynnhost/flynn/host/install/folder"
 )
 
@@ -28,11 +29,12 @@ type Store struct {
 	dir      string
 	kinds    Kinds
 	others   []string // plugins that run without being installed
+	shelf    func() firstparty.Shelf
 	versions install.Store
 	lock     install.Lock[lockFile]
 }
 
-// OpenStore opens the folder, and creates it if it is missing.
+// OpenStore opens the folder, which is created when something is installed.
 func OpenStore(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("open the plugin store: no folder given")
@@ -42,14 +44,11 @@ func OpenStore(dir string) (*Store, error) {
 		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
 	s := &Store{
-		dir: dir, kinds: AllKinds(),
+		dir: dir, kinds: AllKinds(), shelf: sync.OnceValue(firstparty.Find),
 		versions: install.Store{Dir: filepath.Join(dir, "store"), Max: limits},
 		lock: install.Lock[lockFile]{
 			Path: filepath.Join(dir, lockName), Guard: filepath.Join(dir, ".flock"), Mode: 0o600, Parse: parseLock,
 		},
-	}
-	if err := os.MkdirAll(s.versions.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the plugin store: %w", err)
 	}
 	return s, nil
 }
@@ -79,8 +78,11 @@ func (s *Store) Verify(name string) (Locked, error) {
 	return p.locked, nil
 }
 
-// Manifest reads the manifest of the active version without verifying anything.
+// Manifest reads the manifest of the version that would start now, without verifying anything.
 func (s *Store) Manifest(name string) (Manifest, error) {
+	if s.awaits(name) {
+		return s.shelvedManifest(name)
+	}
 	_, t, err := s.active(name)
 	if err != nil {
 		return Manifest{}, err
@@ -91,6 +93,9 @@ func (s *Store) Manifest(name string) (Manifest, error) {
 
 // VerifiedManifest reads the manifest of the active version, and verifies that file.
 func (s *Store) VerifiedManifest(name string) (Manifest, error) {
+	if s.awaits(name) {
+		return s.shelvedManifest(name)
+	}
 	locked, t, err := s.active(name)
 	if err != nil {
 		return Manifest{}, err
@@ -137,26 +142,32 @@ func (s *Store) Remove(name string) error {
 	return nil
 }
 
-// Shipped are the plugins in Flynn's own repository; none is installed automatically.
+// Shipped are the plugins in Flynn's own repository. Which of them a program has with it, firstparty.Shelf says.
 func Shipped() []string {
 	return []string{"discord", "email", "irc", "matrix", "mcp", "slack", "telegram", "webhook", "whatsapp"}
 }
 
-// notInstalled is MissingFrom for a plugin that the lock does not name.
+// notInstalled is the error for a plugin that the lock does not name.
 func (s *Store) notInstalled(l lockFile, name string, others ...string) error {
+	if err := s.shelf().Err(); err != nil {
+		return err
+	}
+	own := s.shelf().Names(firstparty.Plugins)
+	if slices.Contains(own, name) {
+		return fmt.Errorf("plugin %q comes with flynn and is not in the lock yet: flynn puts it there when the configuration first uses it", name)
+	}
 	var here []string
 	for _, c := range l.Plugins {
 		if c.Name != name {
 			here = append(here, c.Name)
 		}
 	}
-	return MissingFrom(here, name, append(others, s.others...)...)
+	return missingFrom(slices.Concat(here, own, others, s.others), name)
 }
 
-// MissingFrom is the error for a plugin that is neither installed nor one of the others, which run without that. It suggests a similar name
-// among them or among Flynn's own plugins. It is nil if the plugin is there.
-func MissingFrom(installed []string, name string, others ...string) error {
-	here := slices.Concat(installed, others)
+// missingFrom is the error for a plugin that is none of those that can run. It suggests a similar name among them or among Flynn's own
+// plugins. It is nil if the plugin is there.
+func missingFrom(here []string, name string) error {
 	problem := fmt.Sprintf("plugin %q is not installed", name)
 	if slices.Contains(here, name) {
 		return nil
@@ -170,11 +181,14 @@ func MissingFrom(installed []string, name string, others ...string) error {
 	return fmt.Errorf("%s: run flynn plugin install DIR", problem)
 }
 
-// Installed returns nil if the lock names a plugin or it is one of the others, and else the error of MissingFrom.
+// Installed returns nil if the lock names a plugin, it comes with Flynn or it is one of the others, and else an error that suggests a name.
 func (s *Store) Installed(name string, others ...string) error {
 	l, err := s.lock.Read()
 	if err != nil {
 		return err
+	}
+	if s.shelf().Has(firstparty.Plugins, name) && l.awaits(s.shelf(), name) {
+		return s.shelf().Check(firstparty.Plugins, name)
 	}
 	if _, ok := l.choice(name); ok {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flynnhost/flynn/host/install/firstparty"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/plugin/jail"
 	"github.com/flynnhost/flynn/host/plugin/kind"
@@ -77,7 +78,7 @@ func play(t *testing.T, next func(n int) (*puppet, error), use Handler) (*theatr
 	th := &theatre{began: time.Now()}
 	th.Host = &Host{
 		log: slog.New(slog.DiscardHandler), timeouts: defaultTimeouts(), supervisors: map[string]*supervisor{}, logs: map[string]*recent{}, changed: make(chan struct{}),
-		store: &Store{dir: t.TempDir()}, random: rand.Float64, config: Config{Kinds: AllKinds()},
+		store: &Store{dir: t.TempDir(), shelf: func() firstparty.Shelf { return firstparty.Shelf{} }}, provided: map[string]bool{}, random: rand.Float64, config: Config{Kinds: AllKinds()},
 	}
 	th.config.Events = event.Only(func(s StateChanged) {
 		th.mu.Lock()

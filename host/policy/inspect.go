@@ -70,7 +70,7 @@ func Examine(s Source) (hooks []string, err error) {
 			err = fmt.Errorf("panic while reading the module: %v\n%s", p, debug.Stack())
 		}
 	}()
-	wasm, err := s.read()
+	wasm, err := s.read(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ type shelf struct {
 }
 
 func (s *shelf) source(trust string) Source {
-	return Source{Name: "p", Kinds: []string{KindTool}, Installed: &Installed{Name: "p", Lock: s.lock, Trust: trust, Find: func() (string, string, error) {
+	return Source{Name: "p", Kinds: []string{KindTool}, Installed: &Installed{Name: "p", Lock: s.lock, Trust: trust, Find: func(context.Context) (string, string, error) {
 		return s.path, s.digest, s.err
 	}}}
 }

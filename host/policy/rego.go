@@ -212,7 +212,7 @@ func (m *Module) bind(entrypoints, builtins map[string]uint32) error {
 	for _, kind := range m.source.Kinds {
 		id, ok := entrypoints[entrypointOf(kind)]
 		if !ok {
-			return fmt.Errorf("the module has no entrypoint %s, which a policy of kind %s needs: compile it with flynn policy build, or opa build -t wasm -e %s",
+			return fmt.Errorf("the module has no entrypoint %s, which a policy of kind %s needs: compile it with flynn policy dev build, or opa build -t wasm -e %s",
 				entrypointOf(kind), kind, entrypointOf(kind))
 		}
 		m.rego.entrypoints[kind] = uint64(id)

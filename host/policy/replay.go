@@ -44,7 +44,7 @@ func OpenWith(ctx context.Context, source Source, o OpenOptions) (*Module, error
 	if err := source.check(); err != nil {
 		return nil, fmt.Errorf("policy %q: %w", source.Name, err)
 	}
-	wasm, err := source.read()
+	wasm, err := source.read(ctx)
 	if err != nil {
 		return nil, &Error{ClassLoad, err}
 	}

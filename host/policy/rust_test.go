@@ -14,7 +14,7 @@ const rustTarget = "wasm32-unknown-unknown"
 
 func rulesRust(t testing.TB) string { return buildRust(t, "author/testdata/rules-rust/policy.rs") }
 
-// buildRust compiles a Rust policy as `flynn policy build` does, without its tables of source lines.
+// buildRust compiles a Rust policy as `flynn policy dev build` does, without its tables of source lines.
 func buildRust(t testing.TB, source string) string {
 	t.Helper()
 	need.Long(t)

@@ -80,7 +80,7 @@ func (e *Engine) refreshEach(ctx context.Context, slots []*slot, by string) []bo
 
 // refresh loads the slot's file if it has changed and reports whether it tried to. If any step fails, the module in force stays.
 func (e *Engine) refresh(ctx context.Context, s *slot, by string) bool {
-	wasm, err := s.source.read()
+	wasm, err := s.source.read(ctx)
 	sum := "unreadable"
 	if err == nil {
 		sum = fileDigest(wasm)

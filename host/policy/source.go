@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,8 +46,8 @@ type Installed struct {
 	Lock string
 	// Trust represents everything else that Find depends on: with another Trust it is another policy.
 	Trust string
-	// Find returns the path of the module's file and the SHA-256 that it has to have.
-	Find func() (path, file string, err error)
+	// Find returns the path of the module's file and the SHA-256 that it has to have. It may take as long as a build.
+	Find func(ctx context.Context) (path, file string, err error)
 }
 
 func (i *Installed) equal(other *Installed) bool {
@@ -57,11 +58,11 @@ func (i *Installed) equal(other *Installed) bool {
 }
 
 // read reads the policy's file. That of an installed policy has to have the digest in the lock.
-func (s *Source) read() ([]byte, error) {
+func (s *Source) read(ctx context.Context) ([]byte, error) {
 	if s.Installed == nil {
 		return readModule(s.Path)
 	}
-	path, file, err := s.Installed.Find()
+	path, file, err := s.Installed.Find(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -218,8 +219,8 @@ func TestEngineDiskFull(t *testing.T) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=48m,mode=0711"); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=48m,mode=0711", "tmpfs", data).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	e := sandboxtest.OwnIn(t, dir)
 	m, config := e.Manager(t)

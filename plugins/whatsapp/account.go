@@ -51,7 +51,7 @@ func openDevice(ctx context.Context, dir, name string, log *slog.Logger) (*devic
 	}
 	f.Close()
 	db, err := sql.Open("sqlite", "file:"+url.PathEscape(path)+
-		"?_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+		"?_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=fullfsync(1)&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}

@@ -60,7 +60,7 @@ func (w *writer) paragraph(runs []run) block {
 // headingMarks returns the marks for a heading's text in a dialect without headings.
 func (w *writer) headingMarks() mark {
 	switch w.form.(type) {
-	case telegram, slack, whatsApp:
+	case telegram, slack, whatsApp, terminal:
 		return strong
 	}
 	return 0

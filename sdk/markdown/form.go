@@ -30,6 +30,7 @@ type form interface {
 type line struct {
 	text string
 	raw  bool
+	hang string // begins the lines into which a terminal breaks this one
 }
 
 // block is a paragraph, a list, a table...

@@ -32,10 +32,14 @@ const (
 
 // Render converts Markdown to the dialect.
 func Render(source string, d Dialect) string {
-	source = clean(source)
 	w := &writer{form: newForm(d)}
+	return w.form.join(w.all(clean(source)))
+}
+
+// all returns the blocks of a whole source.
+func (w *writer) all(source string) []block {
 	if len(source) > maxSource || heavy(source) {
-		return w.form.join(keep(nil, w.paragraph([]run{{text: source}})))
+		return keep(nil, w.paragraph([]run{{text: source}}))
 	}
 	parts := []string{source}
 	if len(source) > maxParsed {
@@ -46,7 +50,7 @@ func Render(source string, d Dialect) string {
 		w.source = []byte(part)
 		blocks = w.blocks(parse(w.source), 0, blocks)
 	}
-	return w.form.join(blocks)
+	return blocks
 }
 
 func newForm(d Dialect) form {

@@ -61,7 +61,11 @@ func underline(widths []int) string {
 }
 
 func pad(s string, width int, align extast.Alignment) string {
-	room := max(width-uniseg.StringWidth(s), 0)
+	return aligned(s, max(width-uniseg.StringWidth(s), 0), align)
+}
+
+// aligned puts room spaces around s.
+func aligned(s string, room int, align extast.Alignment) string {
 	switch align {
 	case extast.AlignRight:
 		return strings.Repeat(" ", room) + s

@@ -20,7 +20,7 @@
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -o policy.wasm .
 //
-// or simply `flynn policy build`. Start with Route, Tool, Facts, RouteAnswer and Restriction.
+// or simply `flynn policy dev build`. Start with Route, Tool, Facts, RouteAnswer and Restriction.
 //
 // Strings returned by facts are views of the host's frame, without a copy. They are valid until the hook returns; a policy that keeps one
 // longer must strings.Clone it, and a policy that keeps anything at all is stateful, which the host detects and reports.

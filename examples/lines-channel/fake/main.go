@@ -1,4 +1,4 @@
-// Command fake is the program at the other end of lines-channel for flynn plugin conform: one person, whose messages come again on
+// Command fake is the program at the other end of lines-channel for flynn plugin dev conform: one person, whose messages come again on
 // each connection until they are acked, and a memory of the keys of sends.
 package main
 

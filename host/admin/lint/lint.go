@@ -59,8 +59,10 @@ func (l *linter) module(i int, s policy.Source) {
 	case len(hooks) > 0 && len(missing) > 0:
 		l.report(i, fmt.Sprintf("the module decides %s and not %s: as it is, the policy fails closed", strings.Join(hooks, " and "), strings.Join(missing, " and ")),
 			fmt.Sprintf("write kinds = %s, or build the module with the other", list(hooks)), "kinds")
+	case s.Installed != nil:
+		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), "", "policy")
 	default:
-		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy build DIR"`, "path")
+		l.report(i, fmt.Sprintf("the module cannot be loaded, and the policy fails closed: %v", err), `build it again: "flynn policy dev build DIR"`, "path")
 	}
 }
 

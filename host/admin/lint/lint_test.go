@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,7 +52,7 @@ func set(t *testing.T, policies string) (*config.Config, []policy.Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, configured.Sources(c)
+	return c, configured.Sources(c, slog.New(slog.DiscardHandler))
 }
 
 func put(t *testing.T, path string, content []byte) {

@@ -63,22 +63,16 @@ func Plugins(c *config.Config) (wrong config.Errors) {
 	return wrong
 }
 
-// installed returns a function that checks whether a plugin is installed, without creating the folder of plugins.
+// installed returns a function that checks whether a plugin is installed or comes with Flynn.
 func installed(c *config.Config) func(name string) error {
 	others := slices.Collect(maps.Keys(c.Plugins.DevPaths))
-	_, err := os.Stat(c.Plugins.Dir)
-	store := &plugin.Store{}
-	if err == nil {
-		store, err = plugin.OpenStore(c.Plugins.Dir)
-	}
+	store, err := plugin.OpenStore(c.Plugins.Dir)
 	return func(name string) error {
 		dir, developed := c.Plugins.DevPaths[name]
 		switch {
 		case developed:
 			_, err := plugin.ReadManifest(dir)
 			return err
-		case errors.Is(err, os.ErrNotExist):
-			return plugin.MissingFrom(nil, name, others...)
 		case err != nil:
 			return err
 		}

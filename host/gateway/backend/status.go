@@ -15,6 +15,8 @@ import (
 	"github.com/flynnhost/flynn/host/config"
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/budget"
+	"github.com/flynnhost/flynn/host/observe/hostlog"
 	"github.com/flynnhost/flynn/host/plugin"
 	toolkind "github.com/flynnhost/flynn/host/plugin/kind/tools"
 	"github.com/flynnhost/flynn/host/sandbox/machine"
@@ -46,7 +48,14 @@ type Status struct {
 		// Waiting counts the replies that are not delivered yet, by channel.
 		Waiting() map[string]int
 	}
-	Halt interface{ State() turnlog.Halt }
+	Halt    interface{ State() turnlog.Halt }
+	Queue   interface{ Queued() int }
+	Turns   interface{ RunningTurns() int }
+	Budgets interface {
+		// Today returns what the host and each agent have used today.
+		Today(ctx context.Context) (host budget.Amount, agents map[string]budget.Amount, err error)
+	}
+	Logs gateway.Logs
 	Log  *slog.Logger
 }
 
@@ -73,6 +82,8 @@ func (s Status) Status(ctx context.Context) gateway.Status {
 		Version: s.Version, Generation: now.Number, Started: s.Started, Agents: agents(now), Channels: []gateway.ChannelStatus{},
 		Policies: s.Policies.statuses(ctx), Models: models(now.Tiers.Status()), Sandbox: s.sandbox(now.Config.Sandbox),
 		Halt: s.halt(), Elevated: s.elevations(ctx), Warnings: s.warnings(now.Config),
+		Queue:   gateway.QueueStatus{Running: s.Turns.RunningTurns(), Waiting: s.Queue.Queued(), Replies: s.Outbox.Waiting()},
+		Budgets: s.budgets(ctx, now.Config), Errors: s.errors(),
 	}
 	for _, p := range s.Plugins.Status() {
 		if p.Kind == toolkind.Name {
@@ -162,6 +173,33 @@ func (s Status) sandbox(c config.Sandbox) gateway.SandboxStatus {
 		return gateway.SandboxStatus{Enabled: true, Detail: machine.Reason(err)}
 	}
 	return gateway.SandboxStatus{Enabled: true, Available: true}
+}
+
+// shownErrors is how many of the last warnings and errors the status has.
+const shownErrors = 5
+
+func (s Status) errors() []hostlog.Record {
+	return append([]hostlog.Record{}, s.Logs.Records(hostlog.Filter{Level: slog.LevelWarn, Limit: shownErrors})...)
+}
+
+// budgets returns the usage of today of the host, and of the agents that have a limit.
+func (s Status) budgets(ctx context.Context, c *config.Config) []gateway.BudgetStatus {
+	host, used, err := s.Budgets.Today(ctx)
+	if err != nil {
+		s.Log.Warn("read the usage of today", "error", err)
+		return []gateway.BudgetStatus{}
+	}
+	out := []gateway.BudgetStatus{{
+		Tokens: host.Tokens, USD: float64(host.Cost) / 1e9, TokensLimit: int64(c.Budgets.HostTokensPerDay), USDLimit: c.Budgets.HostUSDPerDay,
+	}}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		if a := c.Agents[name]; a.TokensPerDay > 0 || a.USDPerDay > 0 {
+			out = append(out, gateway.BudgetStatus{
+				Agent: name, Tokens: used[name].Tokens, USD: float64(used[name].Cost) / 1e9, TokensLimit: int64(a.TokensPerDay), USDLimit: a.USDPerDay,
+			})
+		}
+	}
+	return out
 }
 
 // halt is nil while the kill switch is off.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flynnhost/flynn/host/gateway"
+	"github.com/flynnhost/flynn/host/gateway/client/link"
 	"github.com/flynnhost/flynn/host/message"
 	"github.com/flynnhost/flynn/host/tool/consent"
 )
@@ -73,16 +74,16 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cfg.Conversation, cfg.Timeout = cmp.Or(cfg.Conversation, "main"), cmp.Or(cfg.Timeout, DefaultTimeout)
 	cfg.Approvals = cmp.Or(cfg.Approvals, approvals)
-	l, err := newLink(cfg.URL, cfg.Token, gateway.ChannelTerminal, cfg.Conversation)
+	l, err := link.New(cfg.URL, cfg.Token, gateway.ChannelTerminal, cfg.Conversation)
 	if err != nil {
 		return err
 	}
-	l.patience = cmp.Or(cfg.Patience, patience)
+	l.Patience = cmp.Or(cfg.Patience, patience)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &talk{cfg: cfg, link: l, lines: readLines(ctx, cfg.In), print: newPrinter(cfg)}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return l.run(ctx) })
+	g.Go(func() error { return l.Run(ctx) })
 	g.Go(func() error {
 		defer cancel()
 		return t.run(ctx)
@@ -127,7 +128,7 @@ func readLines(ctx context.Context, in io.Reader) <-chan line {
 // talk connects the input and the link. All of it runs in one goroutine.
 type talk struct {
 	cfg   Config
-	link  *link
+	link  *link.Link
 	lines <-chan line
 	print *printer
 
@@ -167,9 +168,9 @@ func (t *talk) run(ctx context.Context) error {
 				return fmt.Errorf("read the input: %w", l.err)
 			}
 			t.line(ctx, l.text)
-		case u, ok := <-t.link.updates:
+		case u, ok := <-t.link.Updates:
 			if !ok {
-				return nil // link.run returns the error
+				return nil // Link.Run returns the error
 			}
 			if err := t.update(ctx, u); err != nil {
 				return err
@@ -184,7 +185,7 @@ func (t *talk) run(ctx context.Context) error {
 }
 
 // busy reports whether a line is still unanswered.
-func (t *talk) busy() bool { return !t.ready || t.question != nil || t.running || t.link.pending() }
+func (t *talk) busy() bool { return !t.ready || t.question != nil || t.running || t.link.Pending() }
 
 // input is the channel of lines, while a line can be used.
 func (t *talk) input() <-chan line {
@@ -216,7 +217,7 @@ func (t *talk) line(ctx context.Context, text string) {
 		t.prompt()
 		return
 	case command == "/stop" && t.busy(): // otherwise the host answers that there is nothing to stop
-		if err := t.link.stop(ctx); err != nil {
+		if err := t.link.Stop(ctx); err != nil {
 			t.print.note("cannot stop: " + err.Error())
 		}
 		return
@@ -226,7 +227,7 @@ func (t *talk) line(ctx context.Context, text string) {
 	}
 	t.answered()
 	t.question = &question{id: rand.Text(), due: time.NewTimer(t.cfg.Timeout)}
-	t.link.send(ctx, t.question.id, text)
+	t.link.Send(ctx, t.question.id, text)
 }
 
 // answered forgets the question.
@@ -243,15 +244,15 @@ func (t *talk) prompt() {
 	}
 }
 
-func (t *talk) update(ctx context.Context, u update) error {
-	if u.lost != nil {
+func (t *talk) update(ctx context.Context, u link.Update) error {
+	if u.Lost != nil {
 		t.print.note("connection lost; trying again")
 		if t.question != nil {
 			t.question.any = true
 		}
 		return nil
 	}
-	f := u.frame
+	f := u.Frame
 	switch f.Type {
 	case gateway.TypeHistory:
 		t.history(f.Entries)
@@ -395,7 +396,7 @@ func (t *talk) answerApproval(ctx context.Context, text string) {
 }
 
 func (t *talk) decide(ctx context.Context, id string, grant bool, scope string) {
-	if err := t.link.decide(ctx, id, grant, scope); err != nil {
+	if err := t.link.Decide(ctx, id, grant, scope); err != nil {
 		t.print.note("cannot answer: " + err.Error())
 		// The next connection lists the request again.
 		t.shown = slices.DeleteFunc(t.shown, func(s string) bool { return s == id })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flynnhost/flynn/host/gateway"
 	"github.com/flynnhost/flynn/host/internal/jsonform"
+	"github.com/flynnhost/flynn/host/internal/terminal"
 	"github.com/flynnhost/flynn/host/message"
 )
 
@@ -130,7 +131,7 @@ func (p *printer) write(text string) {
 	if text == "" {
 		return
 	}
-	fmt.Fprint(p.out, printable(text))
+	fmt.Fprint(p.out, terminal.Clean(text))
 	p.open = !strings.HasSuffix(text, "\n")
 }
 
@@ -164,7 +165,7 @@ func (p *printer) result(e message.Event) {
 // request prints a whole call: a person must see everything that is approved.
 func (p *printer) request(a gateway.Approval) {
 	p.breakLine()
-	fmt.Fprintf(p.err, "Allow %s to run %s?\n", revealed(a.Tool), revealed(place(a.Where)))
+	fmt.Fprintf(p.err, "Allow %s to run %s?\n", terminal.Reveal(a.Tool), terminal.Reveal(place(a.Where)))
 	_, args, err := jsonform.Canonical(a.Args)
 	if err != nil {
 		p.field("arguments", string(a.Args))
@@ -191,7 +192,7 @@ func (p *printer) request(a gateway.Approval) {
 
 func (p *printer) field(name, text string) {
 	if text != "" {
-		fmt.Fprintf(p.err, "  %s: %s\n", revealed(name), strings.ReplaceAll(revealed(text), "\n", "\n    "))
+		fmt.Fprintf(p.err, "  %s: %s\n", terminal.Reveal(name), strings.ReplaceAll(terminal.Reveal(text), "\n", "\n    "))
 	}
 }
 
@@ -247,7 +248,7 @@ func (p *printer) lineRead() { p.open, p.prompted = false, false }
 // note prints a dim line of its own.
 func (p *printer) note(text string) {
 	p.breakLine()
-	text = revealed(text)
+	text = terminal.Reveal(text)
 	if p.color {
 		text = "\x1b[2m" + text + "\x1b[0m"
 	}

@@ -49,7 +49,8 @@ type Backend struct {
 	strangers []gateway.AccessEntry
 	serial    int
 	halted    *gateway.HaltStatus
-	reason    string // of traces
+	reason    string            // of traces
+	files     map[string][]byte // by handle
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -114,7 +115,7 @@ func (b *Backend) Accepted() int {
 
 // Subjects are those that the host has.
 func (b *Backend) Subjects() gateway.Backend {
-	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Halter: b, Usages: b}
+	return gateway.Backend{Conversations: b, Approvals: b, Status: b, Access: b, Explains: b, Files: b, Halter: b, Usages: b}
 }
 
 // Submit implements gateway.Conversations.

@@ -27,7 +27,7 @@ func ParseKey(text string) (Key, error) {
 	digits, ok := strings.CutPrefix(text, keyPrefix)
 	raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 	if !ok || err != nil || len(raw) != ed25519.PublicKeySize || strings.ContainsAny(digits, "\r\n") {
-		return "", fmt.Errorf("%.80q is not a key: write ed25519: and 44 characters, as flynn plugin keygen and flynn policy keygen print it", text)
+		return "", fmt.Errorf("%.80q is not a key: write ed25519: and 44 characters, as flynn plugin dev keygen and flynn policy dev keygen print it", text)
 	}
 	return Key(text), nil
 }
@@ -78,7 +78,7 @@ func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s has mode %v, so that others can read the key: run chmod 600, or generate another", path, info.Mode().Perm())
 	}
 	if info.Size() > maxPrivate {
-		return nil, fmt.Errorf("%s is not a private key of flynn plugin keygen or flynn policy keygen", path)
+		return nil, fmt.Errorf("%s is not a private key of flynn plugin dev keygen or flynn policy dev keygen", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func ReadPrivate(path string) (ed25519.PrivateKey, error) {
 	}
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != pemType || strings.TrimSpace(string(rest)) != "" {
-		return nil, fmt.Errorf("%s is not a private key of flynn plugin keygen or flynn policy keygen", path)
+		return nil, fmt.Errorf("%s is not a private key of flynn plugin dev keygen or flynn policy dev keygen", path)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	private, ok := key.(ed25519.PrivateKey)

@@ -44,3 +44,15 @@ func still(f *os.File, name string) bool {
 	named, err := os.Stat(name)
 	return err == nil && os.SameFile(opened, named)
 }
+
+// TryDir locks a folder as Try locks a file; a missing folder is an error.
+func TryDir(name string) (release func(), err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}

@@ -164,6 +164,26 @@ func (b *Accounts) sums(ctx context.Context, start, end time.Time) (map[account]
 	return used, nil
 }
 
+// Today returns what the host and each agent have used today, calls under way not counted.
+func (b *Accounts) Today(ctx context.Context) (host Amount, agents map[string]Amount, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, err := b.current(ctx)
+	if err != nil {
+		return host, nil, err
+	}
+	agents = map[string]Amount{}
+	for a, used := range d.used {
+		switch a.level {
+		case Host:
+			host = used
+		case Agent:
+			agents[a.name] = used
+		}
+	}
+	return host, agents, nil
+}
+
 // maxAccounts is more than there are.
 const maxAccounts = 1 << 30
 

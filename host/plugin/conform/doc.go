@@ -1,4 +1,4 @@
-// Package conform runs the conformance suite of sdk/plugintest/suite over a plugin that is a process: it is behind `flynn plugin conform`.
+// Package conform runs the conformance suite of sdk/plugintest/suite over a plugin that is a process: it is behind `flynn plugin dev conform`.
 //
 // Start with Run. A check starts the plugin through the launcher of host/plugin, with the folder and services that the host would give it.
 // The suite takes everything else from plugin.toml and from the file conform.toml beside it:

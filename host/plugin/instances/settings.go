@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -107,9 +106,6 @@ func Of(c *config.Config, name string) []plugin.Instance {
 func settingsOf(c *config.Config, name string) (*plugin.Settings, error) {
 	if dir, ok := c.Plugins.DevPaths[name]; ok {
 		return plugin.ReadSettings(dir)
-	}
-	if _, err := os.Stat(c.Plugins.Dir); err != nil {
-		return nil, err // OpenStore would create the folder
 	}
 	store, err := plugin.OpenStore(c.Plugins.Dir)
 	if err != nil {

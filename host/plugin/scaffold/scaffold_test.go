@@ -133,7 +133,7 @@ func TestExample(t *testing.T) {
 		}
 		have, err := os.ReadFile(filepath.Join("../../../examples/node-echo-channel", f.Name()))
 		if err != nil || string(have) != string(want) {
-			t.Errorf("%s is not what flynn plugin new writes: run it again for the example (%v)", f.Name(), err)
+			t.Errorf("%s is not what flynn plugin dev new writes: run it again for the example (%v)", f.Name(), err)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package service
 import (
 	"net"
 	"sync"
+
+	"github.com/flynnhost/flynn/host/internal/peercred"
 )
 
 // Bounds of connections to the socket.
@@ -30,7 +32,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		pid := peer(c)
+		pid, _ := peercred.PID(c) // 0: unknown
 		if l.enter(pid) {
 			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(pid) })}, nil
 		}

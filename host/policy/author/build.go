@@ -85,7 +85,7 @@ func syncFile(path string) error {
 func readModule(m Manifest, dir string) ([]byte, error) {
 	wasm, err := os.ReadFile(m.modulePath(dir))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not built: run flynn policy build %s", m.modulePath(dir), dir)
+		return nil, fmt.Errorf("%s is not built: run flynn policy dev build %s", m.modulePath(dir), dir)
 	}
 	return wasm, err
 }

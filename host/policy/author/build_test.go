@@ -95,7 +95,7 @@ func TestManifestErrors(t *testing.T) {
 			}
 		})
 	}
-	if _, err := LoadManifest(t.TempDir()); err == nil || !strings.Contains(err.Error(), "flynn policy new") {
+	if _, err := LoadManifest(t.TempDir()); err == nil || !strings.Contains(err.Error(), "flynn policy dev new") {
 		t.Errorf("an empty folder: got %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func ExplainCase(ctx context.Context, dir, name string) (x Explanation, err erro
 		}
 		i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })
 		if i < 0 {
-			return Case{}, fmt.Errorf("%s has no case %q: flynn policy test %s lists them", dir, name, dir)
+			return Case{}, fmt.Errorf("%s has no case %q: flynn policy dev test %s lists them", dir, name, dir)
 		}
 		return cases[i], nil
 	}

@@ -81,7 +81,7 @@ func (s *Subject) sameSource(ctx context.Context, again string) error {
 	}
 	got, err := os.ReadFile(again)
 	if err == nil && !bytes.Equal(want, got) {
-		err = fmt.Errorf("%s was not built from this source by this toolchain: run flynn policy build %s", s.path, s.dir)
+		err = fmt.Errorf("%s was not built from this source by this toolchain: run flynn policy dev build %s", s.path, s.dir)
 	}
 	return err
 }

@@ -201,7 +201,7 @@ func TestLinesOfAnotherSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := report.Coverage; !strings.Contains(r.Note, "was not built from this source by this toolchain: run flynn policy build "+dir) || r.Lines != nil || r.Covered == 0 {
+	if r := report.Coverage; !strings.Contains(r.Note, "was not built from this source by this toolchain: run flynn policy dev build "+dir) || r.Lines != nil || r.Covered == 0 {
 		t.Errorf("%+v", r)
 	}
 	t.Setenv("PATH", t.TempDir())

@@ -119,7 +119,7 @@ func sourceOf(path string) (policy.Source, error) {
 		return policy.Source{}, err
 	}
 	if _, err := os.Stat(m.modulePath(path)); errors.Is(err, os.ErrNotExist) {
-		return policy.Source{}, fmt.Errorf("%s is not built: run flynn policy build %s", m.modulePath(path), path)
+		return policy.Source{}, fmt.Errorf("%s is not built: run flynn policy dev build %s", m.modulePath(path), path)
 	}
 	return policy.Source{Name: m.Name, Path: m.modulePath(path), Kinds: m.Kinds, Data: m.Data, Limits: m.Limits.Policy()}, nil
 }

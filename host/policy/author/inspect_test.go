@@ -63,7 +63,7 @@ func TestInspectRefusesWhatTheLoaderRefuses(t *testing.T) {
 
 func TestInspectAFolder(t *testing.T) {
 	dir := folder(t, map[string]string{manifestFile: cManifest + "[limits]\nfuel = 9_000_000\n", "policy.c": cCovered})
-	if _, err := Inspect(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "flynn policy build") {
+	if _, err := Inspect(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "flynn policy dev build") {
 		t.Errorf("before the build: %v", err)
 	}
 	mustBuild(t, dir)

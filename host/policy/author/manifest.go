@@ -29,7 +29,7 @@ type Manifest struct {
 	Build       Recipe            `toml:"build"`
 	Data        map[string]string `toml:"data"` // of cases that have none; a starting point for flynn.toml
 	Limits      Limits            `toml:"limits"`
-	// Digest is the SHA-256 of the module, Source that of what it was built from. flynn policy sign and pack write them.
+	// Digest is the SHA-256 of the module, Source that of what it was built from. flynn policy dev sign and pack write them.
 	Digest string `toml:"digest"`
 	Source string `toml:"source_digest"`
 }
@@ -56,7 +56,7 @@ func LoadManifest(dir string) (Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return Manifest{}, fmt.Errorf("%s has no %s: is it a policy's folder? flynn policy new NAME makes one", dir, manifestFile)
+		return Manifest{}, fmt.Errorf("%s has no %s: is it a policy's folder? flynn policy dev new NAME makes one", dir, manifestFile)
 	}
 	if err != nil {
 		return Manifest{}, err

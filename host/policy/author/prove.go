@@ -102,5 +102,5 @@ func firstFailure(dir string, results []CaseResult) error {
 	if len(bad) > 1 {
 		more = fmt.Sprintf(" (and %d more)", len(bad)-1)
 	}
-	return fmt.Errorf("case %q of %s fails: %s%s: run flynn policy test %s", bad[0].Name, bad[0].File, strings.Join(diffs, ", "), more, dir)
+	return fmt.Errorf("case %q of %s fails: %s%s: run flynn policy dev test %s", bad[0].Name, bad[0].File, strings.Join(diffs, ", "), more, dir)
 }

@@ -1,9 +1,13 @@
-// Package configured returns the policies of a configuration as the engine takes them, and the store of installed policies.
+// Package configured returns the policies of a configuration as the engine takes them, and the store of installed policies. It also
+// finds those that come with Flynn.
 //
 // Start with Sources. The package loads no module; package policy does.
 package configured
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -12,12 +16,14 @@ import (
 	"github.com/flynnhost/flynn/host/policy/pack"
 )
 
-// Sources returns the policies of a configuration, as the engine takes them.
-func Sources(c *config.Config) []policy.Source {
+// Sources returns the policies of a configuration, as the engine takes them. The log says what is built.
+func Sources(c *config.Config, log *slog.Logger) []policy.Source {
 	var out []policy.Source
-	for _, p := range c.Policies {
+	n := byName(c, log)
+	for i := range c.Policies {
+		p := n.complete(c, i)
 		out = append(out, policy.Source{
-			Name: p.Name, Path: p.Path, Installed: installed(c, p.Policy), Kinds: p.Kinds, Data: p.Data,
+			Name: p.Name, Path: p.Path, Installed: n.source(p.Policy), Kinds: p.Kinds, Data: p.Data,
 			OnErrorAgent: p.OnErrorAgent, Isolation: p.Isolation, AllowOnError: p.DangerouslyAllowOnError, Agents: p.Agents, Channels: p.Channels,
 			Shadow: p.Shadow, ShadowOf: p.ShadowOf,
 			RevertAfter: p.RevertAfterFailures, Replay: policy.ReplayGate{
@@ -41,26 +47,39 @@ func Store(c *config.Config) *pack.Store {
 	return pack.NewStore(filepath.Join(c.Store.Dir, "policies", "installed"), filepath.Join(filepath.Dir(c.Path), pack.LockName), trust)
 }
 
-// installed returns how the engine finds an installed policy; nil for a policy that is a file.
-func installed(c *config.Config, name string) *policy.Installed {
+// source returns how the engine finds a policy by its name; nil for a policy that is a file.
+func (n named) source(name string) *policy.Installed {
 	if name == "" {
 		return nil
 	}
-	s := Store(c)
 	return &policy.Installed{
-		Name: name, Lock: s.Lock(), Trust: s.Trust().String(), Find: func() (path, file string, err error) { return s.Find(name) },
+		Name: name, Lock: n.store.Lock(), Trust: n.store.Trust().String(),
+		Find: func(ctx context.Context) (path, file string, err error) { return n.find(ctx, name) },
 	}
 }
 
-// Check returns an error for each policy that is named but not installed.
+// Find returns the path of the module of a policy that the configuration gives by name, and its digest.
+func Find(ctx context.Context, c *config.Config, log *slog.Logger, name string) (path, file string, err error) {
+	return byName(c, log).find(ctx, name)
+}
+
+// Check returns an error for each policy that is given by name, is not installed and does not come with Flynn.
 func Check(c *config.Config) config.Errors {
 	var errs config.Errors
+	n := byName(c, slog.New(slog.DiscardHandler))
 	for i, p := range c.Policies {
 		if p.Policy == "" {
 			continue
 		}
-		if err := Store(c).Installed(p.Policy); err != nil {
-			key := config.PolicyKey(i, "policy")
+		key := config.PolicyKey(i, "policy")
+		if !c.Has(key...) {
+			key = config.PolicyKey(i, "name")
+		}
+		err := n.known(p.Policy)
+		if err == nil && len(n.complete(c, i).Kinds) == 0 {
+			key, err = config.PolicyKey(i, "kinds"), errors.New(`missing: write kinds = ["route"], ["tool"] or both`)
+		}
+		if err != nil {
 			errs = append(errs, config.Error{File: c.Path, Line: c.Line(key...), Key: config.KeyString(key...), Problem: err.Error()})
 		}
 	}

@@ -36,7 +36,7 @@ func Unpack(r archive.Source) (*Package, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("not an archive of flynn policy pack: %w", err)
+		return nil, fmt.Errorf("not an archive of flynn policy dev pack: %w", err)
 	}
 	return newPackage(files)
 }

@@ -104,7 +104,7 @@ type contents struct {
 // readContents reads a policy's folder; manifest is what an error calls that file.
 func readContents(d *folder.Folder, manifest string) (c contents, err error) {
 	if c.text, err = d.Read(manifestName, maxManifest); errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%s is missing: is it a policy's folder? flynn policy new NAME makes one", manifest)
+		return c, fmt.Errorf("%s is missing: is it a policy's folder? flynn policy dev new NAME makes one", manifest)
 	}
 	if err != nil {
 		return c, err
@@ -125,7 +125,7 @@ func (c contents) seal(replace bool) (err error) {
 	return err
 }
 
-const again = "build the policy, and run flynn policy sign or remove digest and source_digest"
+const again = "build the policy, and run flynn policy dev sign or remove digest and source_digest"
 
 // collect reads the files that belong to a package.
 func collect(d *folder.Folder, m author.Manifest) (map[string][]byte, error) {
@@ -183,9 +183,9 @@ func (p *Package) check() error {
 	case path.Ext(m.Build.Output) != ".wasm" || path.Clean(m.Build.Output) != m.Build.Output || strings.ContainsAny(m.Build.Output, "\\:"):
 		return fmt.Errorf("%s: build.output = %q: write the path of a .wasm file", manifestName, m.Build.Output)
 	case p.Module == nil:
-		return fmt.Errorf("it has no module %s: run flynn policy build", m.Build.Output)
+		return fmt.Errorf("it has no module %s: run flynn policy dev build", m.Build.Output)
 	case !digest.Valid(m.Digest):
-		return fmt.Errorf("%s: digest = %q is not a SHA-256: run flynn policy pack", manifestName, m.Digest)
+		return fmt.Errorf("%s: digest = %q is not a SHA-256: run flynn policy dev pack", manifestName, m.Digest)
 	case m.Digest != digest.Of(p.Module):
 		return fmt.Errorf("%s has the digest of another module: %s", manifestName, again)
 	case m.Source != "" && !digest.Valid(m.Source):

@@ -241,7 +241,7 @@ func TestArchivesThatAreNoPackageAreRefused(t *testing.T) {
 		})
 	}
 	_, err := Unpack(strings.NewReader("text"))
-	refused(t, err, "not an archive of flynn policy pack")
+	refused(t, err, "not an archive of flynn policy dev pack")
 }
 
 // TestFetchTakesWhatIsVouchedFor takes archives over https alone, by their digest or by a signature of a pinned key.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,8 +15,8 @@ import (
 )
 
 // ControlSocket is a Unix socket in a folder that a container mounts. It is a shorter way to the supervisor than the attached standard
-// streams, which pass through two more processes. Only a local engine supports it; where the supervisor cannot connect, the frames stay on
-// the streams.
+// streams, which pass through two more processes. Only an engine on this very kernel supports it; where the supervisor cannot connect, the
+// frames stay on the streams.
 //
 // The supervisor connects before the first command runs, and the socket is shut as soon as it has, so no command can connect. The folder
 // stays if a lease lets the container outlive the host: a later host reopens the socket, and then commands can connect to it as well
@@ -38,7 +37,8 @@ const (
 	controlTimeout = 5 * time.Second
 )
 
-// NewControlSocket creates the folder and listens in it.
+// NewControlSocket creates the folder and listens in it. The error is errors.ErrUnsupported if engines of this system run in virtual
+// machines, which share folders but not their sockets.
 func NewControlSocket(folder string) (*ControlSocket, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("make the control socket: %w", err)
@@ -51,18 +51,12 @@ func NewControlSocket(folder string) (*ControlSocket, error) {
 	return l, nil
 }
 
-// listen binds through the folder's descriptor, because the path of a socket must be short.
-func (l *ControlSocket) listen() error {
-	dir, err := os.Open(l.folder)
-	if err != nil {
+// listen makes the socket in the folder.
+func (l *ControlSocket) listen() (err error) {
+	if l.listener, err = bind(l.folder); err != nil {
 		return err
 	}
-	defer dir.Close()
-	name := filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), controlName)
-	if l.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
-		return err
-	}
-	l.listener.SetUnlinkOnClose(false) // the path with the descriptor is invalid by then
+	l.listener.SetUnlinkOnClose(false) // its path may be invalid by then
 	// The supervisor has no capability to bypass file permissions.
 	return os.Chmod(filepath.Join(l.folder, controlName), 0o666)
 }

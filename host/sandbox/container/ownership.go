@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/flynnhost/flynn/host/internal/peercred"
 	"github.com/flynnhost/flynn/host/sandbox/frame"
 )
 
@@ -110,7 +108,7 @@ func (o *Ownership) Accept() (conn net.Conn, err error) {
 	if conn, err = o.control.Accept(); err != nil {
 		return nil, fmt.Errorf("switch to the control socket: %w", err)
 	}
-	if o.peer, err = PeerUID(conn); err != nil {
+	if o.peer, err = peercred.UID(conn); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("switch to the control socket: %w", err)
 	}
@@ -184,22 +182,4 @@ func (c *Container) Detach() {
 	c.Link.Renew(c.config.Ownership.lease)
 	c.Link.Close(errDetached)
 	<-c.gone
-}
-
-// PeerUID returns the user id of the other end of a socket at the time of its connection.
-func PeerUID(conn net.Conn) (uint32, error) {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var peer *unix.Ucred
-	var failure error
-	err = raw.Control(func(fd uintptr) { peer, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err == nil && failure != nil {
-		err = os.NewSyscallError("getsockopt", failure)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return peer.Uid, nil
 }

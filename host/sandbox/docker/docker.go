@@ -88,7 +88,7 @@ var (
 
 // Config selects the engine.
 type Config struct {
-	// Engine is an address as package engine parses it; empty means DOCKER_HOST or the default socket.
+	// Engine is an address as package engine parses it; empty means DOCKER_HOST or engine.Default.
 	Engine string
 	// CA, Cert and Key are the paths of PEM files, for an engine reached over TLS: the trusted authority, and our own certificate. If they
 	// are empty, they are ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, if that is set.
@@ -99,7 +99,7 @@ type Config struct {
 
 // New returns a Driver. It does not touch the engine; Ping does.
 func New(c Config) (*Driver, error) {
-	address := cmp.Or(c.Engine, os.Getenv(client.EnvOverrideHost), client.DefaultDockerHost)
+	address := cmp.Or(c.Engine, os.Getenv(client.EnvOverrideHost), engine.Default(os.Getenv("HOME")))
 	e, err := engine.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("use engine: %w", err)

@@ -58,7 +58,7 @@ type pipe struct {
 
 // startPipe gives the program one end of a socket pair as its input and output, because sockets support deadlines.
 func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
-	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	ends, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("connect to ssh: %w", err)
 	}
@@ -80,6 +80,18 @@ func startPipe(cmd *exec.Cmd, host string) (*pipe, error) {
 		_ = cmd.Wait() // its stderr tells more
 	}()
 	return p, nil
+}
+
+// socketPair returns two sockets that no other child inherits. Not every system can create them so in one step.
+func socketPair() ([2]int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(ends[0])
+		syscall.CloseOnExec(ends[1])
+	}
+	return ends, err
 }
 
 // Read implements net.Conn.

@@ -239,6 +239,9 @@ func (l *Launcher) launchSpec(s spec.Spec, folder string, owner workspace.Owner)
 // offerControlSocket adds a control socket; everything works without one, but more slowly.
 func (l *Launcher) offerControlSocket(o *launchSpec) {
 	socket, err := container.NewControlSocket(container.ControlFolderOf(l.config.Run, l.config.Host.ID(), o.nonce))
+	if errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
 	if err != nil {
 		l.log.Warn("sandbox has no control socket", "error", err)
 		return

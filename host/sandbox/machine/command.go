@@ -34,6 +34,7 @@ type running struct {
 	stdin   *os.File
 	outputs []*os.File
 	io      sync.WaitGroup // the goroutines that copy to and from the pipes
+	found   found
 }
 
 // drainTime bounds reading output after the last known process is gone.

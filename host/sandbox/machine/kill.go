@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/flynnhost/flynn/host/internal/ps"
 )
 
 // The escalation steps, as Kill.Rung names them.
@@ -64,6 +66,37 @@ func (r *running) end(rung string) (string, int) {
 		}
 		<-time.After(pause) // the kernel needs a moment to remove a killed process
 	}
+}
+
+// sweep kills the members outside of the command's group, which was signalled already, and reports whether there were any.
+func (r *running) sweep(members []member) bool {
+	any := false
+	for _, m := range members {
+		if m.group != r.cmd.Process.Pid {
+			any = true
+			r.killOne(m.pid)
+		}
+	}
+	return any
+}
+
+// killOne kills a process only if it certainly belongs to the command.
+func (r *running) killOne(pid int) {
+	ps.End(pid, func() bool {
+		_, ours := r.inspect(pid)
+		return ours
+	})
+}
+
+// member is a live process of a command.
+type member struct {
+	pid   int
+	group int
+}
+
+// hasMarker reports whether the environment of a process has the command's marker.
+func (r *running) hasMarker(pid int) bool {
+	return ps.HasVariable(pid, markerName+"="+r.marker)
 }
 
 // signalGroup signals the command's process group. The unreaped leader keeps the group's id from being reused.

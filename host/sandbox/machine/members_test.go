@@ -61,38 +61,6 @@ func TestKillOneSparesStrangers(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	for _, c := range []struct {
-		name, line string
-		want       stat
-		ok         bool
-	}{
-		{"plain", "12 (sleep) S 1 10 9 0 -1 4194304", stat{'S', 10, 9}, true},
-		{"name with a parenthesis", "12 (a) b) Z 1 10 9 0", stat{'Z', 10, 9}, true},
-		{"name like fields", "12 (x) R 1 2 3 (y) S 4 5 6 0", stat{'S', 5, 6}, true},
-		{"cut", "12 (sleep) S 1", stat{}, false},
-		{"empty", "", stat{}, false},
-		{"no numbers", "12 (sleep) S a b c", stat{'S', 0, 0}, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got, ok := parseStat([]byte(c.line)); ok != c.ok || got != c.want {
-				t.Errorf("got %+v, %v; want %+v, %v", got, ok, c.want, c.ok)
-			}
-		})
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (sleep) S 1 10 9 0"))
-	f.Add([]byte("12 (a) b) Z 1 10 9"))
-	f.Add([]byte(")"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if s, ok := parseStat(raw); ok && s.state == 0 && !bytes.Contains(raw, []byte{0}) {
-			t.Fatalf("%q has no state", raw)
-		}
-	})
-}
-
 func FuzzInside(f *testing.F) {
 	for _, seed := range []string{"", ".", "../..", "a/../..", "/work/a", "/work", "/work/../etc", "/workshop", "a\x00b", "//work//x", "./.././work"} {
 		f.Add(seed)

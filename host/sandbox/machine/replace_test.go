@@ -40,7 +40,7 @@ func TestRootKeepsOwners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st := info.Sys().(*syscall.Stat_t); st.Uid != c.uid || st.Gid != c.uid+1 || st.Mode&0o777 != c.mode {
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != c.uid || st.Gid != c.uid+1 || uint32(st.Mode)&0o777 != c.mode {
 			t.Errorf("%s belongs to %d:%d with mode %o; want %d:%d and %o", c.path, st.Uid, st.Gid, st.Mode, c.uid, c.uid+1, c.mode)
 		}
 	}

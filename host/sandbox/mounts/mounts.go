@@ -39,6 +39,7 @@ func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run",
 		"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet", "/var/lib/rancher", "/var/spool/cron",
+		"/Library", "/System", "/var/db", "/var/root", // of macOS
 	}
 }
 
@@ -135,6 +136,8 @@ func (r Rules) secret(path string) (place, why string) {
 			return home, "contains the hidden folders of " + home
 		case below(path, home) && strings.HasPrefix(strings.TrimPrefix(path, home), "/."):
 			return path, "lies in a hidden folder of " + home
+		case below(home, "/Users") && below(path, home+"/Library"): // the keychains and the data of programs on macOS
+			return path, "lies in the hidden folder Library of " + home
 		}
 	}
 	return "", ""
@@ -185,7 +188,7 @@ func follow(path string) string {
 	}
 	path = filepath.Clean(path)
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		return resolved
+		return respelled(resolved)
 	}
 	if parent := filepath.Dir(path); parent != path {
 		return filepath.Join(follow(parent), filepath.Base(path))

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build portable || !linux
 
 package mounts
 
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // open resolves the path's links and opens the result. Outside Linux, engines run in virtual machines, whose view of the folder cannot be
@@ -13,6 +14,9 @@ import (
 func open(source string) (*Source, error) {
 	path, err := filepath.EvalSymlinks(source)
 	if err != nil {
+		return nil, err
+	}
+	if path, err = spelled(path, namesIn); err != nil {
 		return nil, err
 	}
 	before, err := os.Lstat(path)
@@ -37,4 +41,28 @@ func open(source string) (*Source, error) {
 	return &Source{Path: path, file: f, info: info}, nil
 }
 
-func identify(os.FileInfo) ID { return ID{} }
+func identify(info os.FileInfo) ID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ID{}
+	}
+	return ID{Dev: uint64(st.Dev), Ino: st.Ino}
+}
+
+// namesIn returns the names in a folder.
+func namesIn(folder string) ([]string, error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
+}
+
+// respelled returns an existing path as its folders spell it, or unchanged if they do not say.
+func respelled(path string) string {
+	if found, err := spelled(path, namesIn); err == nil {
+		return found
+	}
+	return path
+}

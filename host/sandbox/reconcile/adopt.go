@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flynnhost/flynn/host/internal/peercred"
 	"github.com/flynnhost/flynn/host/sandbox/container"
 	"github.com/flynnhost/flynn/host/sandbox/driver"
 	"github.com/flynnhost/flynn/host/sandbox/executor"
@@ -160,7 +161,7 @@ func (r *Reconciler) awaitEnd(ctx context.Context, id string, gone context.Cance
 // welcomeBack lets both ends prove their identity. Commands inside have another user id than the supervisor, so most of their attempts fail
 // at the first check.
 func (r *Reconciler) welcomeBack(conn net.Conn, left container.Record, o *container.Ownership) (*container.Container, error) {
-	if uid, err := container.PeerUID(conn); err != nil || uid != left.Peer {
+	if uid, err := peercred.UID(conn); err != nil || uid != left.Peer {
 		return nil, errors.Join(link.ErrStranger, err)
 	}
 	reader, entries, err := link.Adopt(conn, left.Secret, maxEntries)

@@ -214,7 +214,7 @@ func (p *Private) unmount() {
 	lines := strings.Split(string(table), "\n")
 	for _, line := range slices.Backward(lines) {
 		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], p.Dir+"/") {
-			_ = syscall.Unmount(f[1], syscall.MNT_DETACH)
+			_ = exec.Command("umount", "--lazy", f[1]).Run()
 		}
 	}
 }

@@ -65,6 +65,9 @@ func ready(folder string) (string, Owner, error) {
 	if o.GID == 0 {
 		o.GID = workloadID
 	}
+	if o.UID == int(st.Uid) && os.Geteuid() != 0 {
+		return folder, o, nil // only the group is changed, which this user may not do, and which a folder of mode 0700 does not need
+	}
 	if err := os.Chown(folder, o.UID, o.GID); err != nil {
 		return "", Owner{}, fmt.Errorf("give workspace to user %d, because commands never run as root: %w", o.UID, err)
 	}

@@ -131,7 +131,7 @@ func TestDurabilitySettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1"} {
 		var got string
 		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)

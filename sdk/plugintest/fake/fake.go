@@ -1,4 +1,4 @@
-// Package fake is for programs that imitate a chat platform, so that `flynn plugin conform` can test a plugin against it. conform.toml
+// Package fake is for programs that imitate a chat platform, so that `flynn plugin dev conform` can test a plugin against it. conform.toml
 // beside plugin.toml names the program, which is started for each check.
 //
 // Such a program speaks JSON lines. Its first line contains its address, in the form of the plugin's own settings; then it executes each

@@ -1,4 +1,4 @@
-// Package platform is shared by the fakes of chat platforms that tests of plugins and `flynn plugin conform` use instead of the real ones.
+// Package platform is shared by the fakes of chat platforms that tests of plugins and `flynn plugin dev conform` use instead of the real ones.
 //
 // Start with State, which is a fake's lock and notifies of changes: waits, and reports of what people see. Faults are the next failures,
 // Listener keeps track of connections to break them, and JSON answers a request. A fake is started with a TB, usually a test; Main runs it

@@ -5,7 +5,7 @@
 // ordinary use the checks send what a later host may send (fields, values and frames that the plugin cannot know) and what a broken one
 // might.
 //
-// A Bench starts the plugin: `flynn plugin conform` has one that starts a process, plugintest.Conform one that serves a Go plugin within
+// A Bench starts the plugin: `flynn plugin dev conform` has one that starts a process, plugintest.Conform one that serves a Go plugin within
 // its test. The checks for plugins of every kind are in process.go and configure.go. Each kind has its own files, and a line in catalogue.
 //
 // The suite checks only the plugin's side of the contract. It cannot see whether the plugin uses the network before Configure, and it does

@@ -12,7 +12,7 @@
  *	  return facts.role.is("owner") ? agent("coder", 1).because("owners code") : abstain();
  *	}
  *
- * Build with `flynn policy build`, or by hand with `asc policy.ts -o policy.wasm` where an asconfig.json extends the one of this
+ * Build with `flynn policy dev build`, or by hand with `asc policy.ts -o policy.wasm` where an asconfig.json extends the one of this
  * package.
  *
  * Texts are UTF-8, as the host has them: see Utf8. Whatever a hook makes is gone when it has answered: see arena. The numbers of

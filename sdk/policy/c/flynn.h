@@ -12,7 +12,7 @@
  *	}
  *
  * Include it in exactly one file of a module: it defines the exports flynn_abi and flynn_buffer.
- * Build with `flynn policy build`, or by hand with Debian 12's clang and lld:
+ * Build with `flynn policy dev build`, or by hand with Debian 12's clang and lld:
  *
  *	clang --target=wasm32 -O2 -ffreestanding -mbulk-memory -mmutable-globals -c -o policy.o policy.c
  *	wasm-ld --no-entry -z stack-size=16384 --stack-first -o policy.wasm policy.o

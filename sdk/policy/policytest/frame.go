@@ -2,7 +2,7 @@
 
 // Package policytest runs a policy natively, under plain `go test`: it builds frames as the host does, and replaces the host's functions.
 //
-// Start with Route, Tool and Host. It is for quick unit tests of a policy's parts; `flynn policy test` tests a policy as a module, under
+// Start with Route, Tool and Host. It is for quick unit tests of a policy's parts; `flynn policy dev test` tests a policy as a module, under
 // its limits.
 package policytest
 

@@ -12,7 +12,7 @@ import (
 	"github.com/flynnhost/flynn/host/gateway"
 )
 
-// token is the gateway's, from the address that flynn web prints.
+// token is the gateway's, from the address that flynn open prints.
 func (s *site) token() string {
 	s.t.Helper()
 	u, err := url.Parse(s.url)

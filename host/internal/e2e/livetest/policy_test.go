@@ -49,7 +49,7 @@ func TestRoutePolicyIsSwappedLive(t *testing.T) {
 		"[[policies]]\nname = \"words\"\npath = \"words/policy.wasm\"\nkinds = [\"route\"]\n" + unhurried +
 		model(t, "default", "helper speaking") + model(t, "complex", "coder speaking")
 	s := newSite(t, config)
-	s.mustFlynn("policy", "new", filepath.Join(s.dir, "words"), "--lang", "go")
+	s.mustFlynn("policy", "dev", "new", filepath.Join(s.dir, "words"), "--lang", "go")
 	// The cases that it came with are of another policy, and would keep this one out.
 	if err := os.Remove(filepath.Join(s.dir, "words", "cases", "route.toml")); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestRoutePolicyIsSwappedLive(t *testing.T) {
 func (s *site) buildWords(word string) {
 	s.t.Helper()
 	s.write("words/policy.go", strings.ReplaceAll(wordPolicy, "WORD", word))
-	s.mustFlynn("policy", "build", filepath.Join(s.dir, "words"))
+	s.mustFlynn("policy", "dev", "build", filepath.Join(s.dir, "words"))
 }
 
 func (s *site) policy(name string) gateway.PolicyStatus {
@@ -169,7 +169,7 @@ kinds = ["tool"]
 func (s *site) copyPolicy(name, folder string) {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, folder)
-	s.mustFlynn("policy", "new", dir, "--lang", "go", "--kind", "tool")
+	s.mustFlynn("policy", "dev", "new", dir, "--lang", "go", "--kind", "tool")
 	for _, old := range []string{"policy.go", "policy_test.go", "cases/tool.toml"} {
 		if err := os.Remove(filepath.Join(dir, old)); err != nil {
 			s.t.Fatal(err)
@@ -189,5 +189,5 @@ func (s *site) copyPolicy(name, folder string) {
 		}
 		s.write(filepath.Join(folder, filepath.Base(file)), string(text))
 	}
-	s.mustFlynn("policy", "build", dir)
+	s.mustFlynn("policy", "dev", "build", dir)
 }

@@ -1,4 +1,4 @@
-// Command fake runs the Discord of discordtest for flynn plugin conform.
+// Command fake runs the Discord of discordtest for flynn plugin dev conform.
 package main
 
 import (

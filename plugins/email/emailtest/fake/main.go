@@ -1,4 +1,4 @@
-// Command fake runs the mail server of emailtest for flynn plugin conform.
+// Command fake runs the mail server of emailtest for flynn plugin dev conform.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command fake runs the server of irctest for flynn plugin conform.
+// Command fake runs the server of irctest for flynn plugin dev conform.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command fake runs the homeserver of matrixtest for flynn plugin conform.
+// Command fake runs the homeserver of matrixtest for flynn plugin dev conform.
 package main
 
 import (

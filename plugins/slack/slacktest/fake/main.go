@@ -1,4 +1,4 @@
-// Fake is slacktest as a program, for `flynn plugin conform`.
+// Fake is slacktest as a program, for `flynn plugin dev conform`.
 package main
 
 import (

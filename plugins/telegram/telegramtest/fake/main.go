@@ -1,4 +1,4 @@
-// Fake is telegramtest as a program, for `flynn plugin conform`.
+// Fake is telegramtest as a program, for `flynn plugin dev conform`.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command fake runs the system of webhooktest for flynn plugin conform.
+// Command fake runs the system of webhooktest for flynn plugin dev conform.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command fake runs the Meta of whatsapptest for flynn plugin conform.
+// Command fake runs the Meta of whatsapptest for flynn plugin dev conform.
 package main
 
 import (

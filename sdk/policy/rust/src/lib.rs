@@ -17,7 +17,7 @@
 //! }
 //! ```
 //!
-//! Build it with `flynn policy build`, which needs nothing but `rustc` with the target wasm32-unknown-unknown. Start with
+//! Build it with `flynn policy dev build`, which needs nothing but `rustc` with the target wasm32-unknown-unknown. Start with
 //! [`route!`], [`tool!`], [`Facts`], [`RouteAnswer`] and [`Restriction`].
 //!
 //! A hook may also return a `Result` with a text as its error: the text is logged and the policy fails, as it does when it

@@ -1,7 +1,7 @@
 // Program opa stands beside a policy in the table of benchmarks: OPA as a library, with a prepared query. It is a program of its own so that the
 // tests of the engine are not linked with OPA, and takes its own time, inside its process.
 //
-//	opa compile DIR OUT   compiles the policy in DIR to Wasm, as `flynn policy build` does
+//	opa compile DIR OUT   compiles the policy in DIR to Wasm, as `flynn policy dev build` does
 //	opa all DIR           answers with all facts of a message as input, as Go values, as a host has to that does not know what rules read
 //	opa least DIR         answers with the two facts that the rules read as input, made to OPA's own values before
 //

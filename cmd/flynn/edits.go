@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/flynnhost/flynn/host"
+	"github.com/flynnhost/flynn/host/config/edit"
+)
+
+// edited is the JSON of a command that edits flynn.toml.
+type edited struct {
+	Path string `json:"path"`
+	Diff string `json:"diff"`
+	// Running reports whether a flynn runs on the file; then Generation is the one in force.
+	Running    bool   `json:"running"`
+	Generation uint64 `json:"generation,omitempty"`
+}
+
+func dryRunFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "dry-run", Usage: "show what would change, and write nothing"}
+}
+
+// openConfig opens the configuration file of a command to edit it.
+func openConfig(ctx context.Context, cmd *cli.Command) (*edit.File, error) {
+	return edit.Open(configPath(ctx, cmd))
+}
+
+// saveConfig shows what an edit changes, writes the file, and has a running flynn take it up.
+func saveConfig(ctx context.Context, cmd *cli.Command, f *edit.File, success string) error {
+	o, path := newOutput(ctx, cmd), configPath(ctx, cmd)
+	if _, err := f.Load(getenvOf(ctx), host.Checks()...); err != nil {
+		return fmt.Errorf("nothing is written, because the file would be wrong: %w", err)
+	}
+	e := edited{Path: path, Diff: f.Diff()}
+	if e.Diff == "" {
+		return o.success(e, "%s says so already", path)
+	}
+	if !o.asJSON && !o.quiet {
+		fmt.Fprint(o.err, withoutControls(e.Diff))
+	}
+	if cmd.Bool("dry-run") {
+		return o.success(e, "Nothing is written.")
+	}
+	if err := f.Save(getenvOf(ctx), host.Checks()...); err != nil {
+		return err
+	}
+	running, ok, err := runningOn(ctx, path, getenvOf(ctx))
+	if err != nil {
+		return fmt.Errorf("%s is written, but the running flynn does not answer: %w", path, err)
+	}
+	if !ok {
+		return o.success(e, "%s Flynn is not running; it takes effect at the next start.", success)
+	}
+	if e.Generation, err = running.Reload(ctx); err != nil {
+		return fmt.Errorf("%s is written, but the running flynn goes on without it: %w", path, err)
+	}
+	e.Running = true
+	return o.success(e, "%s It is in force as configuration %d.", success, e.Generation)
+}
+
+// withoutControls keeps the lines of a text, and nothing else that controls a terminal.
+func withoutControls(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		whole, ended := strings.CutSuffix(line, "\n")
+		if whole == "" {
+			continue
+		}
+		lines[i] = cell(whole)
+		if ended {
+			lines[i] += "\n"
+		}
+	}
+	return strings.Join(lines, "")
+}

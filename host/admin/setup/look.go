@@ -1,0 +1,189 @@
+package setup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// Places is where Look looks.
+type Places struct {
+	// Servers are base addresses of OpenAI-compatible servers, by their usual names.
+	Servers []Server
+	// Sockets are paths of engine sockets.
+	Sockets []Engine
+}
+
+// Server is a model server.
+type Server struct {
+	Name    string
+	BaseURL string
+	Models  []string // as it lists them
+}
+
+// Engine is a container engine.
+type Engine struct {
+	Name   string // "Docker" or "Podman"
+	Socket string
+}
+
+// Found is what Look found.
+type Found struct {
+	Keys    []Maker // whose KeyEnv is set
+	Servers []Server
+	Engines []Engine
+}
+
+// UsualPlaces are the ports and sockets on which people run such things.
+func UsualPlaces(getenv func(string) string) Places {
+	local := func(name string, port int) Server {
+		return Server{Name: name, BaseURL: fmt.Sprintf("http://127.0.0.1:%d/v1", port)}
+	}
+	p := Places{Servers: []Server{
+		local("Ollama", 11434), local("LM Studio", 1234), local("llama.cpp", 8080), local("vLLM", 8000), local("LiteLLM", 4000), local("Jan", 1337),
+	}}
+	if u, err := url.Parse(getenv("DOCKER_HOST")); err == nil && u.Scheme == "unix" {
+		p.Sockets = append(p.Sockets, Engine{"Docker", u.Path})
+	}
+	p.Sockets = append(p.Sockets, Engine{"Docker", "/var/run/docker.sock"}, Engine{"Podman", "/run/podman/podman.sock"})
+	if dir := getenv("XDG_RUNTIME_DIR"); dir != "" {
+		p.Sockets = append(p.Sockets, Engine{"Docker", filepath.Join(dir, "docker.sock")}, Engine{"Podman", filepath.Join(dir, "podman/podman.sock")})
+	}
+	if home := getenv("HOME"); home != "" {
+		p.Sockets = append(p.Sockets, Engine{"Docker", filepath.Join(home, ".docker/run/docker.sock")})
+	}
+	return p
+}
+
+// lookTimeout bounds the wait for each place; what answers on this machine does so at once.
+const lookTimeout = time.Second
+
+// Look looks for keys, servers and engines, at all places at the same time. It sends no key anywhere.
+func Look(ctx context.Context, getenv func(string) string, p Places) Found {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	var out Found
+	for _, m := range Makers() {
+		if m.KeyEnv != "" && getenv(m.KeyEnv) != "" {
+			out.Keys = append(out.Keys, m)
+		}
+	}
+	models, answers := make([][]string, len(p.Servers)), make([]bool, len(p.Sockets))
+	var looking sync.WaitGroup
+	for i, s := range p.Servers {
+		looking.Go(func() { models[i] = ListModels(ctx, s.BaseURL, "") })
+	}
+	for i, e := range p.Sockets {
+		looking.Go(func() { answers[i] = pings(ctx, e.Socket) })
+	}
+	looking.Wait()
+	for i, s := range p.Servers {
+		if s.Models = models[i]; s.Models != nil {
+			out.Servers = append(out.Servers, s)
+		}
+	}
+	for i, e := range p.Sockets {
+		if answers[i] && !slices.ContainsFunc(out.Engines, func(o Engine) bool { return sameFile(o.Socket, e.Socket) }) {
+			out.Engines = append(out.Engines, e)
+		}
+	}
+	return out
+}
+
+// Bounds on what a server lists.
+const (
+	maxListing   = 4 << 20 // bytes
+	maxModels    = 500
+	maxModelName = 200 // bytes
+)
+
+// ListModels asks a server for the names of its models; nil if it is none. Names that could not stand in flynn.toml are left out.
+func ListModels(ctx context.Context, baseURL, key string) []string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(baseURL, "/")+"/models", nil)
+	if err != nil {
+		return nil
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}, CheckRedirect: noRedirect}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxListing))
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(text, &list) != nil || list.Data == nil {
+		return nil
+	}
+	names := []string{}
+	for _, m := range list.Data {
+		if m.ID != "" && len(m.ID) <= maxModelName && len(names) < maxModels && !strings.ContainsFunc(m.ID, unprintable) {
+			names = append(names, m.ID)
+		}
+	}
+	return names
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// noRedirect keeps a server from sending the key elsewhere.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// pings reports whether an engine answers on a socket.
+func pings(ctx context.Context, socket string) bool {
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/_ping", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// Words describes what was found, a line for each.
+func (f Found) Words() []string {
+	var out []string
+	for _, m := range f.Keys {
+		out = append(out, "a key for "+m.Title+" in $"+m.KeyEnv)
+	}
+	for _, s := range f.Servers {
+		out = append(out, fmt.Sprintf("a model server at %s (probably %s) with %d models", s.BaseURL, s.Name, len(s.Models)))
+	}
+	for _, e := range f.Engines {
+		out = append(out, e.Name+" at "+e.Socket)
+	}
+	return out
+}

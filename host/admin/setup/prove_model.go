@@ -1,0 +1,112 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model"
+	"github.com/flynnhost/flynn/host/model/providers"
+)
+
+// ModelProof is the answer of a model.
+type ModelProof struct {
+	Text   string        `json:"text"`
+	Took   time.Duration `json:"took_ns"`
+	Tokens int           `json:"tokens"`
+}
+
+const (
+	// proveTimeout leaves a server on this machine the time to load its model.
+	proveTimeout = 2 * time.Minute
+	// proofTokens is enough for the answer of a model that thinks before.
+	proofTokens = 256
+)
+
+// ProveModel has a model answer, by the provider that flynn serve uses.
+func ProveModel(ctx context.Context, m config.Model) (ModelProof, error) {
+	constructor, ok := providers.All()[m.Provider]
+	if !ok {
+		return ModelProof{}, fmt.Errorf("no provider %q", m.Provider)
+	}
+	provider, err := constructor(m)
+	if err != nil {
+		return ModelProof{}, err
+	}
+	if c, ok := provider.(io.Closer); ok {
+		defer func() { _ = c.Close() }()
+	}
+	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
+	defer cancel()
+	began := time.Now()
+	answer, err := provider.Stream(ctx, model.Request{
+		Model: m.Model, MaxTokens: proofTokens, Reasoning: m.Reasoning,
+		Messages: []model.Message{{Role: model.User, Text: "Answer with the one word: ready"}},
+	}, func(model.Delta) {})
+	if err != nil {
+		return ModelProof{}, err
+	}
+	u := answer.Usage
+	return ModelProof{Text: oneLine(answer.Message.Text), Took: time.Since(began), Tokens: u.Input + u.Output + u.CacheRead + u.CacheWrite}, nil
+}
+
+// ExplainModel says in words what the failure of a model means and what to try.
+func ExplainModel(m config.Model, err error) string {
+	var e *model.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	at := m.BaseURL
+	if at == "" {
+		at = m.Provider
+	}
+	switch {
+	case e.Status == http.StatusUnauthorized && m.APIKey == "":
+		return at + " wants an API key, and there is none"
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		return "the key is not accepted: " + at + " does not know it, or it may not use this model. Copy it again, whole"
+	case e.Status == http.StatusPaymentRequired, e.Kind == model.Auth && e.Status == http.StatusTooManyRequests:
+		return "the key is right and the account has no credit: top it up at " + at
+	case e.Kind == model.Auth:
+		return "the account or the key does not permit it: " + reason(e)
+	case e.Kind == model.RateLimited:
+		return "the key is right and its limit is used up for now: try again in a minute"
+	case e.Status == http.StatusNotFound:
+		return fmt.Sprintf("there is no model %q at %s, or the address is wrong", m.Model, at)
+	case e.Status == http.StatusBadRequest && strings.Contains(strings.ToLower(e.Err.Error()), "model"):
+		return fmt.Sprintf("model %q is not accepted: %s", m.Model, reason(e))
+	case e.Kind == model.Unreachable:
+		return "nothing answers at " + at + ": is the server running, and this machine online?"
+	case e.Kind == model.Timeout:
+		return at + " did not answer in time"
+	case e.Kind == model.Overloaded:
+		return at + " has a failure of its own: try again in a minute"
+	case e.Kind == model.BadAnswer:
+		return at + " answers, but not as a model server: check the address, which usually ends in /v1"
+	}
+	return reason(e)
+}
+
+func reason(e *model.Error) string { return oneLine(e.Err.Error()) }
+
+// maxLine bounds a foreign text on the screen, in characters.
+const maxLine = 200
+
+// oneLine makes a foreign text fit for one line of a terminal.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+	if runes := []rune(text); len(runes) > maxLine {
+		text = string(runes[:maxLine]) + "…"
+	}
+	return text
+}

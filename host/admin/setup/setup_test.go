@@ -1,0 +1,82 @@
+package setup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flynnhost/flynn/host/config"
+	"github.com/flynnhost/flynn/host/model/modeltest"
+)
+
+func TestWhatAFailureOfAModelMeans(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		want   string
+	}{
+		{"a bad key", 401, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`, "the key is not accepted"},
+		{"no credit", 402, `{"error":{"message":"Insufficient credits"}}`, "no credit"},
+		{"no credit, as OpenAI says it", 429, `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`, "no credit"},
+		{"the limit", 429, `{"error":{"message":"slow down","type":"rate_limit_error"}}`, "try again in a minute"},
+		{"an unknown model", 404, `{"error":{"message":"no such model"}}`, `no model "test-model"`},
+		{"a failure of the server", 500, `{"error":{"message":"oops"}}`, "a failure of its own"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := modeltest.New(t)
+			s.Script(modeltest.Reply{Status: c.status, ContentType: "application/json", Raw: c.body})
+			m := s.Config("openai")
+			_, err := ProveModel(t.Context(), m)
+			if err == nil {
+				t.Fatal("it works")
+			}
+			if got := ExplainModel(m, err); !strings.Contains(got, c.want) || strings.Contains(got, modeltest.Key) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	dead := config.Model{Provider: "openai", Model: "x", BaseURL: "http://127.0.0.1:1/v1"}
+	if _, err := ProveModel(t.Context(), dead); err == nil || !strings.Contains(ExplainModel(dead, err), "nothing answers") {
+		t.Errorf("a dead port: %v", err)
+	}
+	s := modeltest.New(t)
+	s.Script(modeltest.Reply{Text: "ready"})
+	if p, err := ProveModel(t.Context(), s.Config("anthropic")); err != nil || p.Text != "ready" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old")
+	if err := os.WriteFile(old, []byte("one"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	var j Journal
+	if _, err := WriteSecret(&j, filepath.Join(dir, "data/secrets"), "key", "s3cret"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Keep(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, []byte("two"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(old)
+	if left, _ := os.ReadDir(dir); string(text) != "one" || len(left) != 1 {
+		t.Errorf("left %v, with %q", left, text)
+	}
+}
+
+func TestCleanSecret(t *testing.T) {
+	for text, ok := range map[string]bool{" a-key\r\n": true, "": false, "two\nlines": false, "a\x1b[0m": false, strings.Repeat("x", MaxSecret+1): false} {
+		if _, err := CleanSecret(text); (err == nil) != ok {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Reloader puts the file of the configuration in force.
+type Reloader interface {
+	// Reload loads the file and returns the generation in force. An error says why the generation before it stays in force.
+	Reload(ctx context.Context) (generation uint64, err error)
+}
+
+// Reloaded is the answer to a reload. Refused is why the file is not in force; empty if it is.
+type Reloaded struct {
+	Generation uint64 `json:"generation"`
+	Refused    string `json:"refused,omitempty"`
+}
+
+// reloadTimeout is longer than the host gives to the stages of one reload.
+const reloadTimeout = 2 * time.Minute
+
+func (s *Server) reload(ctx context.Context, _ *http.Request, _ struct{}) (any, error) {
+	generation, err := s.backend.Reloads.Reload(ctx)
+	if err != nil {
+		return Reloaded{Generation: generation, Refused: err.Error()}, nil
+	}
+	return Reloaded{Generation: generation}, nil
+}

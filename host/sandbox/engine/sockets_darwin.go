@@ -1,0 +1,3 @@
+package engine
+
+func sockets(home string) []string { return macSockets(home) }
