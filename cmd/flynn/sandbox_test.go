@@ -259,7 +259,7 @@ func TestSandboxesWithoutSecrets(t *testing.T) {
 	s := newSandboxes(t, "enabled = true\nnetwork = \"allowlist\"\nallowlist = [\"a.example:443\"]\ncredentials = [{ host = \"a.example\", value_env = \""+secret+"\" }]")
 	os.Unsetenv(secret)
 	for _, args := range [][]string{{"prune"}, {"list"}, {"explain"}} {
-		if _, stderr := s.flynn(exitOK, args...); stderr != "" {
+		if _, stderr := s.flynn(exitOK, args...); stderr != "" && !strings.HasPrefix(stderr, "no containers: ") {
 			t.Errorf("%s: %s", args[0], stderr)
 		}
 	}

@@ -60,7 +60,7 @@ func (c *checker) trust(table, what string, t Trust) {
 		raw, err := base64.StdEncoding.Strict().DecodeString(digits)
 		if !ok || err != nil || len(raw) != keyBytes || strings.ContainsAny(digits, "\r\n") {
 			at := keyPath{table, "keys"}
-			c.report(at.index(i), fmt.Sprintf("%.80q is not a key", key), "write ed25519: and 44 characters, as flynn "+what+" keygen prints it")
+			c.report(at.index(i), fmt.Sprintf("%.80q is not a key", key), "write ed25519: and 44 characters, as flynn "+what+" dev keygen prints it")
 		}
 	}
 	if t.RequireSignature && len(t.Keys) == 0 {

@@ -9,7 +9,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/flynnhost/flynn/host/config"
@@ -92,5 +91,3 @@ func (s *Setup) dataDir() string { return filepath.Join(s.dir(), dataName) }
 
 // SecretsDir is the folder of a configuration's secret files.
 func SecretsDir(c *config.Config) string { return filepath.Join(c.Store.Dir, secretsName) }
-
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

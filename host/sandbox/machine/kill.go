@@ -103,3 +103,6 @@ func (r *running) hasMarker(pid int) bool {
 func (r *running) signalGroup(sig unix.Signal) {
 	_ = unix.Kill(-r.cmd.Process.Pid, sig) // ESRCH: all gone
 }
+
+// members returns the processes of the command that live.
+func (r *running) members() []member { return r.found.members(r) }

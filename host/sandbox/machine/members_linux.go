@@ -22,12 +22,12 @@ func (r *running) watch() {
 	_ = ps.AwaitExit(r.cmd.Process.Pid) // fails only if there is no such child
 }
 
-// found is not needed: the environment of a process shows where it comes from until it ends.
+// found keeps nothing: the environment of a process shows where it comes from until it ends.
 type found struct{}
 
 // members finds the live processes of the command: those of its session, and those that carry its marker. It only looks at processes that
 // we may kill.
-func (r *running) members() []member {
+func (found) members(r *running) []member {
 	// A process that forks and exits repeatedly can escape one walk. If no pid was assigned during the walk, none has escaped; on a busy
 	// computer a few walks have to suffice.
 	for range maxWalks {

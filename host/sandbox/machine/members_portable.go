@@ -54,11 +54,11 @@ func (r *running) follow() {
 
 // members finds the live processes of the command: those of its session, their descendants, and those that carry its marker. It returns
 // nothing if the system does not list processes: then there is only the process group, which is signalled as a whole.
-func (r *running) members() []member {
+func (f *found) members(r *running) []member {
 	all, _ := ps.Own()
-	r.found.mu.Lock()
-	defer r.found.mu.Unlock()
-	known := r.found.pick(all, r.cmd.Process.Pid, r.hasMarker)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.pick(all, r.cmd.Process.Pid, r.hasMarker)
 	var out []member
 	for _, p := range all {
 		if _, ours := known[p.PID]; ours {
