@@ -235,7 +235,7 @@ func (r *Runner) abandon(ctx context.Context, row turnlog.Turn, cause error) {
 	r.withdrawOwn(ctx, row.ID)
 	row.State, row.Error, row.Ended = turnlog.TurnFailed, cause.Error(), r.cfg.Now().UTC()
 	err := r.cfg.Store.CommitTurn(context.WithoutCancel(ctx), turnlog.Commit{Turn: row, InboxState: mailbox.InboxFailed})
-	if err != nil && !errors.Is(err, store.ErrConflict) {
+	if err != nil && !store.Settled(err) {
 		r.cfg.Log.Error("cannot end a delegated turn", "turn", row.ID, "error", err)
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -171,7 +170,7 @@ func (r *Runner) giveUp(ctx context.Context, it Item, cause any) {
 	}
 	for _, row := range rows {
 		err := r.cfg.Store.SetInbox(context.WithoutCancel(ctx), row.ID, mailbox.InboxFailed, "the host failed on this message; see its log")
-		if err != nil && !errors.Is(err, store.ErrConflict) {
+		if err != nil && !store.Settled(err) {
 			r.cfg.Log.Error("cannot give up on message", "inbox", row.ID, "error", err)
 		}
 	}
@@ -276,10 +275,10 @@ func (r *Runner) drop(ctx context.Context, row mailbox.InboxRow, why string, dec
 	switch {
 	case err == nil:
 		r.cfg.Log.Info("message is not answered", "channel", row.Message.Channel, "sender", row.Message.Sender.ID, "inbox", row.ID, "why", why)
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && !store.Settled(err):
 		r.cfg.Log.Error("cannot drop message", "inbox", row.ID, "error", err)
 	}
-	return err == nil || errors.Is(err, store.ErrConflict)
+	return err == nil || store.Settled(err)
 }
 
 // recovered is deferred to recover from a panic: it logs the panic and calls then.

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -96,7 +95,7 @@ func (r *recorder) complete() {
 func (r *recorder) put(ctx context.Context, c turnlog.Commit) error {
 	for {
 		err := r.store.CommitTurn(context.WithoutCancel(ctx), c)
-		if err == nil || errors.Is(err, store.ErrConflict) {
+		if err == nil || store.Settled(err) {
 			return err
 		}
 		r.log.Error("cannot commit turn; trying again", "turn", c.Turn.ID, "error", err)
@@ -182,7 +181,7 @@ func (r *recorder) letGo(ctx context.Context) {
 		defer cancel()
 		h.done <- r.store.CommitTurn(ctx, h.commit)
 	}
-	if err := <-h.done; err != nil && !errors.Is(err, store.ErrConflict) {
+	if err := <-h.done; err != nil && !store.Settled(err) {
 		r.log.Error("cannot keep the result of a call", "turn", r.row.ID, "error", err)
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -308,7 +307,7 @@ func (t *turn) release(ctx context.Context, cause error, rows []mailbox.InboxRow
 	t.row.State, t.row.Ended, t.row.Error, t.row.Inbox = turnlog.TurnStopped, now, cause.Error(), nil
 	if err := t.commit(ctx); err != nil {
 		t.sessions.forget(t.row.Session)
-		if errors.Is(err, store.ErrConflict) {
+		if store.Settled(err) {
 			t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
 			t.publish(message.Event{Kind: message.TurnDone})
 		}

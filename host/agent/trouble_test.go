@@ -222,3 +222,56 @@ func TestAPassingLackDelaysAMessage(t *testing.T) {
 		}
 	})
 }
+
+// taken is a store whose conversation another host takes after some commits.
+type taken struct {
+	Store
+	left    int
+	refused int
+}
+
+func (s *taken) CommitTurn(ctx context.Context, c turnlog.Commit) error {
+	if s.left--; s.left >= 0 {
+		return s.Store.CommitTurn(ctx, c)
+	}
+	s.refused++
+	return fmt.Errorf("conversation irc:ann: %w", store.ErrFenced)
+}
+
+// TestATakenConversationIsLeftAlone has another host take a conversation at each commit of a turn. The turn ends here at once, without a
+// reply and without further attempts, and stays running in the store for the other host.
+func TestATakenConversationIsLeftAlone(t *testing.T) {
+	for left := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			s := openStore(t)
+			w := &taken{left: left}
+			h := newHouse(t, s, func(s Store) Store { w.Store = s; return w })
+			if left == 2 { // by itself, before the answer of the model
+				h.gen.Models = script(func(ctx context.Context, req model.Request) (model.Response, error) {
+					time.Sleep(time.Second)
+					return parrot(ctx, req)
+				})
+			}
+			h.accept("ann", "!touch wood")
+			items, err := Recover(t.Context(), h.store)
+			if err != nil || len(items) != 1 {
+				t.Fatalf("%+v, %v", items, err)
+			}
+			if rest := h.runner.Work(t.Context(), items[0].Key(), items); len(rest) != 0 {
+				t.Errorf("left to the queue: %+v", rest)
+			}
+			h.want()
+			if w.refused != 1 {
+				t.Errorf("%d commits were tried after the conversation was taken, want 1", w.refused)
+			}
+			if len(h.runner.running) != 0 || len(h.runner.slots) != 0 {
+				t.Error("the turn is still counted as running")
+			}
+			h = newHouse(t, s, nil) // the other host
+			h.work(t.Context())
+			if len(h.replies) != 1 {
+				t.Errorf("the other host replies %q", h.texts())
+			}
+		})
+	}
+}

@@ -97,7 +97,7 @@ func (t *turn) run(ctx context.Context, rows []mailbox.InboxRow) (released []Ite
 	case ctx.Err() != nil:
 		t.keepUsage(ctx)
 		t.sessions.forget(t.row.Session)
-	case errors.Is(err, store.ErrConflict):
+	case store.Settled(err):
 		t.cfg.Log.Error("turn was settled elsewhere", "turn", t.row.ID, "error", err)
 		t.sessions.forget(t.row.Session)
 		t.publish(message.Event{Kind: message.TurnDone})

@@ -3,7 +3,6 @@ package channel
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -194,7 +193,7 @@ func (o *Outbox) deliver(ctx context.Context, _ string, rows []mailbox.OutboxRow
 		var err error
 		done, wait, err = d.attempt(ctx)
 		switch {
-		case errors.Is(err, store.ErrConflict):
+		case store.Settled(err):
 			d.logger().Error("outbox row was settled elsewhere", "error", err)
 			o.settled(d.row)
 			return rows[1:]

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -15,14 +14,14 @@ const (
 	persistMost  = 5 * time.Second
 )
 
-// persist repeats a write until it succeeds: a full disk may have room again later. It gives up if the row was changed by somebody else
-// (store.ErrConflict), or when ctx ends.
+// persist repeats a write until it succeeds: a full disk may have room again later. It gives up if somebody else
+// has settled the matter (store.Settled), or when ctx ends.
 //
 // The end of ctx does not cancel an attempt. A cancelled write may still happen, and would not be noticed.
 func persist(ctx context.Context, log *slog.Logger, write func(ctx context.Context) error) error {
 	for wait := persistFirst; ; wait = min(2*wait, persistMost) {
 		err := write(context.WithoutCancel(ctx))
-		if err == nil || errors.Is(err, store.ErrConflict) || ctx.Err() != nil {
+		if err == nil || store.Settled(err) || ctx.Err() != nil {
 			return err
 		}
 		log.Error("cannot write to the store; trying again", "error", err, "wait", wait)

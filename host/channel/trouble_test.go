@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/channel/mailbox"
 	"github.com/flynnhost/flynn/host/internal/event"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 )
 
 // full is an outbox table on a disk that is full from its nth write on, for a while.
@@ -172,4 +173,27 @@ func TestWhatWaitsAndWhatIsGivenUpIsCounted(t *testing.T) {
 			t.Errorf("counted %v, want %v", counts, want)
 		}
 	})
+}
+
+// TestATakenChannelIsLeftAlone has another host take a channel while a reply waits: it is not sent here, and nothing is tried again.
+func TestATakenChannelIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &takenRows{memory: newMemory(row("k", "#a", mailbox.OutboxPending))}
+		s := &script{}
+		run(t, m, s, time.Minute)
+		if len(s.sent) != 0 || m.writes != 1 {
+			t.Errorf("%d sends, %d writes, want none and one", len(s.sent), m.writes)
+		}
+	})
+}
+
+// takenRows is an outbox table of a channel that another host has taken.
+type takenRows struct {
+	*memory
+	writes int
+}
+
+func (r *takenRows) SetOutbox(context.Context, mailbox.OutboxRow) error {
+	r.writes++
+	return fmt.Errorf("channel irc: %w", store.ErrFenced)
 }

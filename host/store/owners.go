@@ -11,6 +11,10 @@ import (
 // does not match ErrConflict: the row may be in the state that the call needs.
 var ErrFenced = errors.New("another host has taken over")
 
+// Settled reports whether a write failed because somebody else has settled the matter: its row is in another state, or another host has
+// taken over. Trying again does not help then.
+func Settled(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced) }
+
 // DefaultHost is the host that owns every key that no host has taken.
 const DefaultHost = "home"
 

@@ -15,6 +15,7 @@ import (
 	"github.com/flynnhost/flynn/host/agent/transcript"
 	"github.com/flynnhost/flynn/host/agent/turnlog"
 	"github.com/flynnhost/flynn/host/message"
+	"github.com/flynnhost/flynn/host/store"
 	"github.com/flynnhost/flynn/host/tool"
 )
 
@@ -193,6 +194,9 @@ func (s *Supervisor) HandOver(ctx context.Context, turn string, m message.Messag
 		err := s.cfg.Inbox.Accept(context.WithoutCancel(ctx), m)
 		if err == nil {
 			return true
+		}
+		if store.Settled(err) {
+			return false
 		}
 		s.cfg.Log.Error("cannot hand over the answer of a delegated turn; trying again", "turn", turn, "error", err)
 		select {

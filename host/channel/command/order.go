@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func (d *Service) Order(ctx context.Context, scope string, row mailbox.InboxRow)
 			}
 			d.afterwards(ctx, s.Deletions)
 			return
-		case errors.Is(err, store.ErrConflict) || ctx.Err() != nil:
+		case store.Settled(err) || ctx.Err() != nil:
 			return
 		}
 		d.cfg.Log.Error("cannot carry out command; trying again", "inbox", row.ID, "error", err)

@@ -154,7 +154,7 @@ func (d *Service) Work(ctx context.Context, _ string, rows []mailbox.InboxRow) [
 	for {
 		err := d.carryOut(ctx, row)
 		switch {
-		case err == nil, errors.Is(err, store.ErrConflict):
+		case err == nil, store.Settled(err):
 			return rows[1:]
 		case ctx.Err() != nil:
 			return nil
